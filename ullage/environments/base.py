@@ -1,0 +1,111 @@
+"""What the engine asks of a provider, and what it gets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from ullage.agent import AgentClient
+from ullage.image import Image
+from ullage.network import Network
+
+
+class Options(BaseModel):
+    """The fields of an environment in the plan that belong to its provider."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class InstanceSpec:
+    """One instance to make."""
+
+    tag: str
+    """The run's tag: every name, cgroup, tap, mount and process of the run carries it."""
+    name: str
+    """`vm-0`: unique in the run, safe as a file name."""
+    cpus: tuple[int, ...]
+    """Host CPUs that the instance may use; a VM gets as many vCPUs."""
+    cpu_quota: float | None
+    """CPUs' worth of time when less than len(cpus); None: no quota."""
+    memory_bytes: int
+    image: Image | None
+    """None: the host's own userland (native and container only)."""
+    agent: Path
+    """The static agent binary on the host."""
+    state_dir: Path
+    """Private directory for configuration, sockets and console logs (on /run)."""
+    data_dir: Path
+    """Private directory on a real disk: `/data` inside, or the place of the VM's data disk."""
+    network: Network | None
+    """The run's bridge; None: no network was asked for, or we are not root."""
+
+
+class Instance(ABC):
+    """One running copy of an environment, reached through its agent."""
+
+    name: str
+    spec: InstanceSpec
+    agent: AgentClient
+    address: str | None
+    """IPv4 address on the run's bridge."""
+    data: str = "/data"
+    """The data directory as seen inside."""
+
+    @abstractmethod
+    async def freeze(self) -> None:
+        """Stop every process of the instance, so that it loads nobody."""
+
+    @abstractmethod
+    async def thaw(self) -> None:
+        """Undo `freeze`."""
+
+    @abstractmethod
+    async def destroy(self) -> None:
+        """Remove the instance and all that it left; never fails because something is already gone."""
+
+    @property
+    def alive(self) -> bool:
+        """False once the agent's channel has closed."""
+        return not self.agent.closed
+
+
+class Provider(ABC):
+    """Makes instances of one kind of environment.
+
+    A subclass is one file, and one line in `ullage/environments/__init__.py`. Its docstring becomes
+    its page in the docs.
+    """
+
+    name: ClassVar[str]
+    options_model: ClassVar[type[Options]]
+    host_image: ClassVar[bool] = False
+    """Can it run from the host's own userland (`image: host`)?"""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    @abstractmethod
+    async def check(self) -> None:
+        """Raise UllageError (HOST_MISSING, HOST_NEEDS_ROOT …) when this host cannot do it."""
+
+    @abstractmethod
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Make one instance and say hello to its agent. On failure nothing is left behind."""
+
+    @abstractmethod
+    def label(self) -> str:
+        """What tables and sentences call it, `qemu-tcg (emulated)`; valid after `check`."""
+
+    @property
+    def emulated(self) -> bool:
+        """True when instructions are emulated, so that no user would see these figures."""
+        return False
+
+    @abstractmethod
+    def treatments(self) -> dict[str, str]:
+        """What differs from native on purpose: device models, formats, cache modes …"""

@@ -1,0 +1,290 @@
+"""From a plan to the environments and workloads of a run: factors multiplied out, options checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from ullage import environments, workloads
+from ullage.environments import Provider
+from ullage.errors import (
+    PLAN_BAD_FIELD,
+    PLAN_IMPOSSIBLE_MATRIX,
+    PLAN_NO_BASELINE,
+    PLAN_UNKNOWN_PROVIDER,
+    PLAN_UNKNOWN_WORKLOAD,
+    UllageError,
+)
+from ullage.nearest import nearest
+from ullage.plan import NAME, Plan, Resources, allowed_fields, checked, shown
+from ullage.workloads.base import Parameters, Workload
+from ullage.yamlfile import FieldPath, YamlFile
+
+AGAIN = "~again"
+"""Suffix of the second copy of an environment: the A/A pair. Cannot stand in a name of the user's."""
+
+MAX_CELLS = 10_000
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of the run, ready to be made."""
+
+    key: str
+    provider: Provider
+    factors: Mapping[str, Any]
+    resources: Resources
+    instances: int
+    again_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """One workload with one parameter set."""
+
+    key: str
+    workload: Workload[Any]
+    parameters: Parameters
+    factors: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Everything that each block runs."""
+
+    baseline: str
+    environments: tuple[Environment, ...]
+    loads: tuple[Load, ...]
+
+    @property
+    def cells(self) -> int:
+        """Trials in a block."""
+        return len(self.environments) * len(self.loads)
+
+    def environment(self, key: str) -> Environment:
+        """The environment of that key."""
+        return next(e for e in self.environments if e.key == key)
+
+    def load(self, key: str) -> Load:
+        """The workload of that key."""
+        return next(load for load in self.loads if load.key == key)
+
+
+def resolve(plan: Plan, document: YamlFile) -> Matrix:
+    """Multiply the plan out; raises UllageError at the first thing that cannot be."""
+    made = _environments(plan, document)
+    loads = _loads(plan, document)
+    keys = [environment.key for environment in made]
+    baseline = _named(plan.baseline, keys, document, ("baseline",))
+    again = [baseline] + [
+        _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
+    ]
+    copies = tuple(
+        _copy(environment) for environment in made if environment.key in again
+    )
+    matrix = Matrix(baseline, (*made, *copies), loads)
+    if matrix.cells > MAX_CELLS:
+        raise _impossible(
+            document,
+            ("environments",),
+            f"{len(matrix.environments)} environments × {len(loads)} workloads are {matrix.cells} cells a block",
+            f"at most {MAX_CELLS} are allowed: vary fewer factors",
+        )
+    return matrix
+
+
+def _copy(environment: Environment) -> Environment:
+    return Environment(
+        environment.key + AGAIN,
+        environment.provider,
+        environment.factors,
+        environment.resources,
+        environment.instances,
+        again_of=environment.key,
+    )
+
+
+def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
+    if name in keys:
+        return name
+    raise UllageError(
+        PLAN_NO_BASELINE,
+        file=document.name,
+        line=document.line(path),
+        found=repr(name),
+        allowed=", ".join(keys),
+    )
+
+
+def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
+    found: list[Environment] = []
+    for name, entry in plan.environments.items():
+        path: FieldPath = ("environments", name)
+        try:
+            kind = environments.get(entry.provider)
+        except KeyError:
+            raise UllageError(
+                PLAN_UNKNOWN_PROVIDER,
+                file=document.name,
+                line=document.line((*path, "provider")),
+                found=repr(entry.provider),
+                allowed=", ".join(environments.names()),
+                suggestion=nearest(entry.provider, environments.names()),
+            ) from None
+        if plan.image == "host" and not kind.host_image:
+            raise _impossible(
+                document,
+                path,
+                f"{name}: a {entry.provider} environment cannot run from the host's own userland",
+                "leave out `image: host`, so that one image is built for all",
+            )
+        fields = allowed_fields(kind.options_model, ())
+        for factors in _combinations(entry.vary, document, (*path, "vary"), kind.options_model):
+            data = _with(entry.options, factors)
+            options = checked(
+                kind.options_model, data, document, _blame(path, factors, entry.options, fields)
+            )
+            found.append(
+                Environment(
+                    key=_key(name, factors),
+                    provider=kind(options),
+                    factors=factors,
+                    resources=entry.resources or plan.resources,
+                    instances=entry.instances,
+                )
+            )
+    _refuse_twins([e.key for e in found], document, ("environments",))
+    return tuple(found)
+
+
+def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
+    found: list[Load] = []
+    for i, entry in enumerate(plan.workloads):
+        path: FieldPath = ("workloads", i)
+        try:
+            workload = workloads.get(entry.name)
+        except KeyError:
+            raise UllageError(
+                PLAN_UNKNOWN_WORKLOAD,
+                file=document.name,
+                line=document.line((*path, "name")),
+                found=repr(entry.name),
+                allowed=", ".join(workloads.names()),
+                suggestion=nearest(entry.name, workloads.names()),
+            ) from None
+        model = workload.parameters_model
+        fields = allowed_fields(model, ())
+        for factors in _combinations(entry.vary, document, (*path, "vary"), model):
+            parameters = checked(
+                model,
+                _with(entry.parameters, factors),
+                document,
+                _blame(path, factors, entry.parameters, fields),
+            )
+            key = _key(entry.alias or entry.name, factors)
+            found.append(Load(key, workload, parameters, factors))
+    _refuse_twins([load.key for load in found], document, ("workloads",))
+    return tuple(found)
+
+
+def _combinations(
+    vary: Mapping[str, list[Any]], document: YamlFile, path: FieldPath, model: type[BaseModel]
+) -> Iterable[dict[str, Any]]:
+    allowed = allowed_fields(model, ())
+    count = 1
+    for factor, values in vary.items():
+        if factor.partition(".")[0] not in allowed:
+            raise _impossible(
+                document,
+                (*path, factor),
+                f"cannot vary {factor!r}: allowed are {', '.join(allowed) or 'none'}",
+                nearest(factor, allowed),
+            )
+        if not values:
+            raise _impossible(
+                document, (*path, factor), f"{factor}: no values to vary over", "give at least one"
+            )
+        count *= len(values)
+    if count > MAX_CELLS:
+        raise _impossible(
+            document, path, f"the factors multiply to {count} cells", f"at most {MAX_CELLS} are allowed"
+        )
+    names = list(vary)
+    return [
+        dict(zip(names, values, strict=True)) for values in itertools.product(*vary.values())
+    ]
+
+
+def _with(fields: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, with each factor's value put at its place (`disk.format` goes inside `disk`)."""
+    result: dict[str, Any] = deepcopy(dict(fields))
+    for factor, value in factors.items():
+        *parents, last = factor.split(".")
+        inner = result
+        for parent in parents:
+            step = inner.setdefault(parent, {})
+            if not isinstance(step, dict):
+                step = inner[parent] = {}
+            inner = step
+        inner[last] = value
+    return result
+
+
+def _blame(
+    path: FieldPath, factors: Mapping[str, Any], fields: Mapping[str, Any], allowed: list[str]
+) -> FieldPath:
+    """Where a fault of the combined fields stands: under `vary` when only factors can be at fault."""
+    return (*path, "vary") if factors and not fields and allowed else path
+
+
+def _key(name: str, factors: Mapping[str, Any]) -> str:
+    if not factors:
+        return name
+    return f"{name}[{','.join(f'{factor}={_plain(value)}' for factor, value in factors.items())}]"
+
+
+def _plain(value: Any) -> str:
+    """A factor's value as it stands in a key."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "+".join(f"{k}:{_plain(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return "+".join(_plain(v) for v in value)
+    return "".join(c if c.isalnum() or c in "._-%" else "_" for c in str(value))[:40]
+
+
+def _refuse_twins(keys: list[str], document: YamlFile, path: FieldPath) -> None:
+    for key in keys:
+        if keys.count(key) > 1:
+            raise _impossible(
+                document,
+                path,
+                f"{shown(key)} stands twice",
+                "give one of them another name (`as:` for a workload), or vary it",
+            )
+
+
+def _impossible(
+    document: YamlFile, path: FieldPath, reason: str, suggestion: str
+) -> UllageError:
+    return UllageError(
+        PLAN_IMPOSSIBLE_MATRIX,
+        file=document.name,
+        line=document.line(path),
+        reason=reason,
+        suggestion=suggestion,
+    )
+
+
+def slug(key: str) -> str:
+    """A key as a file name: `vm[nic=e1000]` → `vm-nic-e1000`."""
+    plain = "".join(c if c.isalnum() or c in "._" else "-" for c in key).strip("-.")
+    while "--" in plain:
+        plain = plain.replace("--", "-")
+    return plain

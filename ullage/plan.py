@@ -1,0 +1,241 @@
+"""The plan: what a user writes in `plan.yaml`, checked field by field.
+
+Every complaint names the file, the line, the field, what was found, what is allowed and the nearest
+valid name. `ullage.matrix` turns a plan into the environments and workloads of a run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ullage.errors import (
+    PLAN_BAD_FIELD,
+    PLAN_BAD_NAME,
+    PLAN_NO_BASELINE,
+    PLAN_UNKNOWN_FIELD,
+    UllageError,
+)
+from ullage.nearest import nearest
+from ullage.quantities import Bytes, Fraction, Seconds
+from ullage.yamlfile import FieldPath, YamlFile, parse, read
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""Names become folders, cgroups and devices, so they are plain."""
+
+NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
+"""What must be equal over the environments unless the plan allows it by name."""
+
+
+class Fields(BaseModel):
+    """Base of the plan's parts: unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resources(Fields):
+    """What every environment gets, the native one too."""
+
+    cpus: float = Field(1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota")
+    memory: Bytes = Field(Bytes(1 << 30), ge=64 << 20, description="memory limit, `1GiB`")
+
+
+class Until(Fields):
+    """The precision at which a run may stop."""
+
+    half_width: Fraction = Field(description="half width of the widest primary interval, `2%`")
+
+
+class Blocks(Fields):
+    """How many blocks to run."""
+
+    min: int = Field(6, ge=1, le=100_000, description="never stop before so many blocks")
+    max: int = Field(40, ge=1, le=100_000, description="never run more blocks")
+    until: Until | None = Field(None, description="stop when every primary interval is this narrow")
+    budget: Seconds | None = Field(None, description="start no block that would end after this long")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Blocks:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min}) is larger than max ({self.max})")
+        return self
+
+
+class EnvironmentPlan(BaseModel):
+    """One environment. Fields not named here belong to its provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    provider: str = Field(description="`native`, `oci`, `lxc`, `qemu`")
+    instances: int = Field(1, ge=1, le=256, description="copies that run each trial together")
+    resources: Resources | None = Field(None, description="other than the plan's; needs `allow:`")
+    vary: dict[str, list[Any]] = Field({}, description="factors: field (or `a.b`) → its values")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The provider's own fields."""
+        return dict(self.model_extra or {})
+
+
+class WorkloadPlan(BaseModel):
+    """One workload. Fields not named here are its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+    name: str = Field(description="`sysbench-cpu`, `iperf3` …: `ullage doctor --workloads` lists them")
+    alias: str | None = Field(None, alias="as", description="what to call it, when it stands twice")
+    vary: dict[str, list[Any]] = Field({}, description="factors: parameter → its values")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The workload's own fields."""
+        return dict(self.model_extra or {})
+
+
+class Plan(Fields):
+    """A whole plan."""
+
+    name: str = Field(description="becomes part of the run folder's name")
+    baseline: str = Field(description="the environment that all others are compared with")
+    resources: Resources = Field(Resources(), description="bind every environment")
+    image: Literal["built", "host"] = Field(
+        "built", description="`host`: the host's own tools, for native and container only"
+    )
+    environments: dict[str, EnvironmentPlan] = Field(min_length=1)
+    workloads: list[WorkloadPlan] = Field(min_length=1)
+    blocks: Blocks = Field(Blocks(), description="how many repetitions")
+    again: list[str] = Field([], description="environments run twice in each block, beside the baseline")
+    margin: Fraction = Field(0.02, description="a cost within this is called equivalent")
+    confidence: Fraction = Field(0.95, description="of every interval")
+    allow: list[Literal["cpus", "pinning", "memory", "userland", "instances"]] = Field(
+        [], description="nuisances that may differ; the report then says so in every sentence"
+    )
+    seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
+
+
+def load(file: Path) -> tuple[Plan, YamlFile]:
+    """Read and check a plan file; every fault is a UllageError that names the line."""
+    document = read(file)
+    return check(document), document
+
+
+def loads(text: str, name: str = "plan.yaml") -> tuple[Plan, YamlFile]:
+    """The same from a string."""
+    document = parse(text, name)
+    return check(document), document
+
+
+def check(document: YamlFile) -> Plan:
+    """Check the fields that all plans share; the matrix checks the rest."""
+    if not isinstance(document.data, dict):
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=1,
+            field="the plan",
+            found="no fields" if document.data is None else type(document.data).__name__,
+            allowed="a plan is a list of `field: value`",
+            suggestion="`ullage init` writes one",
+        )
+    plan = checked(Plan, document.data, document, ())
+    for path, name in _names(plan):
+        if not NAME.fullmatch(name) or ".." in name:
+            raise UllageError(
+                PLAN_BAD_NAME, file=document.name, line=document.line(path), found=repr(name)
+            )
+    for path, name in [(("baseline",), plan.baseline)] + [
+        (("again", i), name) for i, name in enumerate(plan.again)
+    ]:
+        if name.partition("[")[0] not in plan.environments:
+            raise UllageError(
+                PLAN_NO_BASELINE,
+                file=document.name,
+                line=document.line(path),
+                found=repr(name),
+                allowed=", ".join(plan.environments),
+            )
+    return plan
+
+
+def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
+    named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
+    named += [(("environments", key), key) for key in plan.environments]
+    named += [
+        (("workloads", i, "as"), workload.alias)
+        for i, workload in enumerate(plan.workloads)
+        if workload.alias is not None
+    ]
+    return named
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def checked(model: type[M], data: Any, document: YamlFile, at: FieldPath) -> M:
+    """Validate `data` (which stands at path `at` of the document) or raise the first fault."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        path = (*at, *fault["loc"])
+        where = {"file": document.name, "line": document.line(path)}
+        field = ".".join(str(part) for part in path) or "the plan"
+        if fault["type"] == "extra_forbidden":
+            allowed = allowed_fields(model, fault["loc"][:-1])
+            raise UllageError(
+                PLAN_UNKNOWN_FIELD,
+                **where,
+                field=field,
+                allowed=", ".join(allowed),
+                suggestion=nearest(str(path[-1]), allowed),
+            ) from error
+        missing = fault["type"] == "missing"
+        reason = fault["msg"].removeprefix("Value error, ")
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            **where,
+            field=field,
+            found="nothing" if missing else shown(fault["input"]),
+            allowed="this field is needed" if missing else reason[:1].lower() + reason[1:],
+            suggestion=_describe(model, fault["loc"]),
+        ) from error
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value of the user's, short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def allowed_fields(model: type[BaseModel], path: FieldPath) -> list[str]:
+    """The field names of the model that stands at `path` below `model`."""
+    found = _model_at(model, path)
+    return [field.alias or name for name, field in found.model_fields.items()]
+
+
+def _describe(model: type[BaseModel], path: FieldPath) -> str:
+    names = [part for part in path if isinstance(part, str)]
+    parent = _model_at(model, path[:-1]) if path else model
+    for name, field in parent.model_fields.items():
+        if names and names[-1] in (name, field.alias) and field.description:
+            return f"{names[-1]}: {field.description}"
+    return "mend the field; docs/plan.md describes every one"
+
+
+def _model_at(model: type[BaseModel], path: FieldPath) -> type[BaseModel]:
+    """Follow field names through nested models, skipping list indices and dictionary keys."""
+    for part in path:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        inner = _models_in(field.annotation) if field else []
+        if inner:
+            model = inner[0]
+    return model
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for part in getattr(annotation, "__args__", ()) for m in _models_in(part)]

@@ -1,0 +1,60 @@
+"""Types of plan fields that carry a unit: percent, durations, sizes. SI base units inside."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, ByteSize, Field
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def _fraction(value: object) -> object:
+    """`2%` → 0.02; a number is taken as it is."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100
+        except ValueError:
+            raise ValueError("a share such as 2% or 0.02") from None
+    return value
+
+
+def _seconds(value: object) -> object:
+    """`1h30m`, `10m`, `45s` → seconds; a number is seconds."""
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip())
+        if not match or not any(match.groups()):
+            raise ValueError("a duration such as 90s, 10m or 1h30m")
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    return value
+
+
+Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0, lt=1, allow_inf_nan=False)]
+"""A share: `2%` or 0.02."""
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, allow_inf_nan=False)]
+"""A duration in seconds: `90s`, `10m`, `1h30m` or a number."""
+
+Bytes = ByteSize
+"""A size in bytes: `1GiB`, `512MiB`, `16KiB`."""
+
+
+def format_seconds(seconds: float) -> str:
+    """`6 min 40 s`, for people."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def format_bytes(size: int) -> str:
+    """`1GiB`, in the largest binary unit that is exact, else with one decimal."""
+    for unit, step in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= step:
+            return f"{size // step}{unit}" if size % step == 0 else f"{size / step:.1f}{unit}"
+    return f"{size}B"

@@ -1,0 +1,243 @@
+"""The run folder: what a run leaves behind, typed, written and read.
+
+`journal.jsonl`, `resolved.json` and the raw outputs under `trials/` are the truth; everything else is
+derived from them. `docs/run-folder.md` describes the same for readers of other languages.
+All times are seconds or nanoseconds as the name says; instants `*_ns` are the controller's
+CLOCK_MONOTONIC unless the name says `epoch`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = 1
+
+Better = Literal["higher", "lower"]
+Resource = Literal["cpu", "memory", "disk", "network", "other"]
+Scalar = float
+Curve = list[tuple[float, float]]
+
+
+class Record(BaseModel):
+    """Base of everything stored: unknown fields are kept out, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Coordinate(Record):
+    """What a curve runs along, such as message size in bytes."""
+
+    name: str
+    unit: str
+
+
+class Metric(Record):
+    """One figure that a workload yields: its definition, kept with every run."""
+
+    name: str
+    unit: str
+    """SI unit: `s`, `1/s`, `B/s`, `bit/s`, `1` …"""
+    better: Better
+    description: str
+    primary: bool = False
+    coordinate: Coordinate | None = None
+    """None: one number a trial; else a curve of (coordinate, value) points."""
+
+
+class WorkloadRecord(Record):
+    """A workload with one parameter set, as it stands in `resolved.json`."""
+
+    key: str
+    """`sysbench-cpu[threads=2]`: unique in the run."""
+    workload: str
+    resource: Resource
+    title: str
+    parameters: dict[str, Any]
+    factors: dict[str, Any] = {}
+    """The parameters that vary in this plan: what tells the keys apart."""
+    metrics: tuple[Metric, ...]
+    duration_s: float
+    """Nominal length of one trial."""
+
+
+class EnvironmentRecord(Record):
+    """An environment as it stands in `resolved.json`."""
+
+    key: str
+    """`vm[nic=e1000]`, `native~again`: unique in the run."""
+    label: str
+    """What tables and sentences call it: `qemu-tcg (emulated)`."""
+    provider: str
+    options: dict[str, Any] = {}
+    factors: dict[str, Any] = {}
+    again_of: str | None = None
+    """This is the second copy of that environment: the A/A pair."""
+    emulated: bool = False
+    treatments: dict[str, str] = {}
+    """What differs on purpose: kernel, CPU model, devices, cache modes."""
+    nuisances: dict[str, str] = {}
+    """What must not differ: CPUs, memory, userland … as verified inside."""
+    facts: dict[str, Any] = {}
+    """What the agent saw inside the first instance."""
+
+
+class Parity(Record):
+    """One nuisance, compared over the environments."""
+
+    nuisance: str
+    equal: bool
+    allowed: bool
+    values: dict[str, str]
+
+
+class ImageRecord(Record):
+    """The root filesystem that every environment ran from."""
+
+    kind: Literal["built", "host"]
+    digest: str
+    packages: dict[str, str] = {}
+    """Debian package → version."""
+
+
+class Resolved(Record):
+    """`resolved.json`: the plan as it was understood, with all that was found out."""
+
+    format: Literal[1] = 1
+    ullage: str
+    run: str
+    tag: str
+    name: str
+    seed: int
+    baseline: str
+    confidence: float
+    margin: float
+    resources: dict[str, Any]
+    blocks: dict[str, Any]
+    environments: tuple[EnvironmentRecord, ...]
+    workloads: tuple[WorkloadRecord, ...]
+    parity: tuple[Parity, ...] = ()
+    image: ImageRecord | None = None
+    host: dict[str, Any] = {}
+
+
+class Usage(Record):
+    """What one process and its waited-for children used."""
+
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    minor_faults: int = 0
+    major_faults: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+
+
+class RoleRecord(Record):
+    """One program of a trial, in one instance."""
+
+    role: str
+    instance: str
+    argv: tuple[str, ...]
+    status: int | None
+    signal: int | None
+    start_ns: int
+    end_ns: int
+    late_ns: int = 0
+    clock_bound_ns: int = 0
+    """start_ns and end_ns may be wrong by this much, either way."""
+    usage: Usage | None = None
+    stdout: str | None = None
+    """Path of the raw output, relative to the run folder."""
+    stderr: str | None = None
+
+
+class Reason(Record):
+    """Why a trial has no figures."""
+
+    code: str
+    message: str
+
+
+class Trial(Record):
+    """One trial, as journaled."""
+
+    event: Literal["trial"] = "trial"
+    trial: str
+    """`b003-t017`."""
+    block: int
+    order: int
+    """Place in the block, over all groups."""
+    position: int
+    """Place among the environments of its group."""
+    environment: str
+    workload: str
+    status: Literal["ok", "failed", "invalid"]
+    reason: Reason | None = None
+    epoch_ns: int
+    start_ns: int
+    end_ns: int
+    spread_ns: int | None = None
+    """Latest minus earliest start of the instances that had one agreed instant."""
+    overhead_s: float = 0.0
+    """What the engine itself took around the work."""
+    metrics: dict[str, Scalar | Curve] = {}
+    roles: tuple[RoleRecord, ...] = ()
+    host: dict[str, float] = {}
+    """Of the host during the trial: `steal`, `busy` (shares of all CPUs), `psi_cpu`, `psi_io`, `psi_memory`."""
+
+
+class Started(Record):
+    """The controller started, or took the run up again."""
+
+    event: Literal["started"] = "started"
+    epoch_ns: int
+    start_ns: int
+    pid: int
+    resumed: bool
+    boot_id: str
+
+
+class Provisioned(Record):
+    """One instance is up."""
+
+    event: Literal["provisioned"] = "provisioned"
+    environment: str
+    instance: str
+    epoch_ns: int
+    seconds: float
+    facts: dict[str, Any]
+
+
+class BlockDone(Record):
+    """Every cell of the block has its trial."""
+
+    event: Literal["block"] = "block"
+    block: int
+    epoch_ns: int
+    seconds: float
+
+
+class Warned(Record):
+    """Something a reader of the results should know, found while running."""
+
+    event: Literal["warning"] = "warning"
+    epoch_ns: int
+    code: str
+    message: str
+
+
+class Finished(Record):
+    """The run ended in order."""
+
+    event: Literal["finished"] = "finished"
+    epoch_ns: int
+    seconds: float
+    reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
+    message: str = ""
+
+
+Event = Annotated[
+    Started | Provisioned | Trial | BlockDone | Warned | Finished, Field(discriminator="event")
+]

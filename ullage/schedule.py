@@ -1,0 +1,73 @@
+"""The order of trials: seeded, balanced, the same again for the same seed.
+
+A block runs every cell once. Within a block the workloads (groups) come in random order; within a
+group all environments run back to back, so that a pair is seconds apart. Over `2n` consecutive blocks
+of `n` environments the order follows Williams' design (E. J. Williams, 1949, "Experimental designs
+balanced for the estimation of residual effects of treatments"): every environment stands equally often
+at every place and equally often right after every other one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One trial to come."""
+
+    block: int
+    order: int
+    """Place in the block, from 0."""
+    position: int
+    """Place among the environments of its group, from 0."""
+    environment: str
+    workload: str
+
+    @property
+    def trial(self) -> str:
+        """Name of the trial: `b003-t017`."""
+        return f"b{self.block:03d}-t{self.order:03d}"
+
+
+def block(
+    seed: int, number: int, environments: Sequence[str], workloads: Sequence[str]
+) -> tuple[Slot, ...]:
+    """The slots of block `number` (from 0), in the order in which they run."""
+    groups = list(workloads)
+    random.Random(f"{seed}/groups/{number}").shuffle(groups)
+    slots: list[Slot] = []
+    for workload in groups:
+        for position, environment in enumerate(_group(seed, number, environments, workload)):
+            slots.append(Slot(number, len(slots), position, environment, workload))
+    return tuple(slots)
+
+
+def _group(seed: int, number: int, environments: Sequence[str], workload: str) -> list[str]:
+    """Row `number` of an endless Williams design, relabelled at random in every cycle."""
+    count = len(environments)
+    rows = williams(count)
+    cycle, row = divmod(number, len(rows))
+    rng = random.Random(f"{seed}/order/{workload}/{cycle}")
+    labels = list(environments)
+    rng.shuffle(labels)
+    rng.shuffle(rows)
+    return [labels[i] for i in rows[row]]
+
+
+def williams(count: int) -> list[list[int]]:
+    """Rows of a Williams design of `count` treatments: `count` rows when even, `2·count` when odd."""
+    first = [0]
+    low, high = 1, count - 1
+    while len(first) < count:
+        first.append(low if len(first) % 2 else high)
+        if len(first) % 2:
+            high -= 1
+        else:
+            low += 1
+    rows = [[(item + shift) % count for item in first] for shift in range(count)]
+    if count % 2:
+        rows += [row[::-1] for row in rows]
+    return rows if count > 1 else [[0]]
