@@ -90,6 +90,9 @@ PLAN_BAD_NAME: Final = ErrorKind(
 PLAN_IMPOSSIBLE_MATRIX: Final = ErrorKind(
     "plan-impossible-matrix", "{file}:{line}: {reason}", "{suggestion}"
 )
+PLAN_EXISTS: Final = ErrorKind(
+    "plan-exists", "{file} is already there", "choose another name, or overwrite it with --force"
+)
 
 # --- host and parity ------------------------------------------------------------------------------
 HOST_MISSING: Final = ErrorKind(
@@ -120,6 +123,139 @@ RUN_DISK_FULL: Final = ErrorKind(
     "free some space, then `ullage run --resume {path}`",
 )
 RUN_IN_USE: Final = ErrorKind(
-    "run-in-use", "process {pid} is working on {path}", "wait for it, or stop it with Ctrl-C"
+    "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
 )
 
+# --- image, guest kernel and QEMU -----------------------------------------------------------------
+IMAGE_BUILD_FAILED: Final = ErrorKind(
+    "image-build-failed", "the image could not be built: {reason}", "{suggestion}"
+)
+IMAGE_CHANGED: Final = ErrorKind(
+    "image-changed",
+    "image {digest} was changed since it was built: {what}",
+    "nothing may write to an image; remove {dir} and build it again",
+)
+IMAGE_LACKS_PACKAGE: Final = ErrorKind(
+    "image-lacks-package",
+    "the image has no program {programs}",
+    "add the Debian package that holds it to `image: packages:` in the plan",
+)
+DISK_NOT_MADE: Final = ErrorKind(
+    "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"
+)
+GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
+    "guest-kernel-unusable",
+    "no guest kernel from {package}: {reason}",
+    "run `apt-get update`, then try again",
+)
+VM_NEVER_BOOTED: Final = ErrorKind(
+    "vm-never-booted",
+    "{instance} said nothing within {deadline_s:g} s ({accelerator}): {tail}",
+    "the whole console is in {console}; a slow host needs a longer `boot_deadline_s`",
+)
+VM_FAILED: Final = ErrorKind(
+    "vm-failed", "{instance}: {what}: {reason}", "look at {console}"
+)
+VM_NO_KVM: Final = ErrorKind(
+    "vm-no-kvm",
+    "the plan asks for `accel: kvm`, but no guest boots with KVM here: {reason}",
+    "write `accel: auto`; the VM is then emulated, and every table says so",
+)
+
+# --- agent ----------------------------------------------------------------------------------------
+AGENT_BINARY_MISSING: Final = ErrorKind(
+    "agent-binary-missing",
+    "the agent's binary is not there; looked at {places}",
+    "`make build` builds it; or name it in $ULLAGE_AGENT",
+)
+AGENT_NOT_STARTED: Final = ErrorKind(
+    "agent-not-started",
+    "the agent of {agent} did not start: {reason}",
+    "`ullage doctor` shows what this host can do",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_LOST: Final = ErrorKind(
+    "agent-lost",
+    "the agent of {agent} is gone: {reason}",
+    "look at the instance's console log; its memory limit may be too low",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_SILENT: Final = ErrorKind(
+    "agent-silent",
+    "the agent of {agent} has not answered {op} for {seconds:.0f} s",
+    "the instance may be hung or starved; look at its console log",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_REFUSED: Final = ErrorKind(
+    "agent-refused",
+    "the agent of {agent} could not {op}: {reason} ({error})",
+    "check that the program or file exists in the image",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_CORRUPT: Final = ErrorKind(
+    "agent-corrupt",
+    "{path} did not arrive whole at or from {agent}: {reason}",
+    "the channel to the instance damages data; try another transport",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_NOT_READY: Final = ErrorKind(
+    "agent-not-ready",
+    "{program} in {agent} did not print {text}: {reason}",
+    "its output is kept in the run folder",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_FLOOD: Final = ErrorKind(
+    "agent-flood",
+    "{program} in {agent} printed more than {limit} bytes and was killed",
+    "make the program less talkative",
+    ExitCode.SOME_CELLS_FAILED,
+)
+
+# --- cgroups and limits ---------------------------------------------------------------------------
+CGROUP_MISSING: Final = ErrorKind(
+    "cgroup-missing",
+    "this host has no cgroup controller {controller}",
+    "boot with that controller enabled, or leave the limit out of the plan",
+)
+CGROUP_DENIED: Final = ErrorKind(
+    "cgroup-denied",
+    "cannot set {what} in {path}: {reason}",
+    "run as root; inside a container, run it with a writable cgroup file system",
+)
+CGROUP_STUCK: Final = ErrorKind(
+    "cgroup-stuck",
+    "the cgroup {path} did not become {state} within {seconds:.0f} s",
+    "a process in it may hang in the kernel (state D); see `ps -eo pid,stat,wchan,args`",
+    ExitCode.SOME_CELLS_FAILED,
+)
+LIMIT_NOT_APPLIED: Final = ErrorKind(
+    "limit-not-applied",
+    "{instance}: asked for {asked}, but inside there is {seen}",
+    "`ullage doctor` shows which limits this host can set",
+)
+
+# --- containers and their network -----------------------------------------------------------------
+INSTANCE_NOT_STARTED: Final = ErrorKind(
+    "instance-not-started",
+    "{provider} could not start {name}: {reason}",
+    "`ullage doctor` shows what this host can do",
+    ExitCode.SOME_CELLS_FAILED,
+)
+INSTANCE_NOT_LIMITED: Final = ErrorKind(
+    "instance-not-limited",
+    "{provider} cannot limit {what} for {name} here: {reason}",
+    "run as root, or ask for all of the host under `resources:`",
+)
+NETWORK_FAILED: Final = ErrorKind(
+    "network-failed",
+    "iproute2 could not set up the run's network: {reason}",
+    "`ullage doctor` shows what this host can do; `ullage clean` removes what an old run left",
+)
+NETWORK_FULL: Final = ErrorKind(
+    "network-full", "{what} is in use on {where}", "use fewer instances, or end other runs first"
+)
+NETWORK_FILTERED: Final = ErrorKind(
+    "network-filtered",
+    "the host's packet filter drops frames between two ports of {bridge}",
+    "accept them: `iptables -I FORWARD -s {blocks} -d {blocks} -j ACCEPT`",
+)

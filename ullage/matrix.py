@@ -21,7 +21,15 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
-from ullage.plan import NAME, Plan, Resources, allowed_fields, checked, shown
+from ullage.plan import (
+    EnvironmentPlan,
+    Plan,
+    Resources,
+    WorkloadPlan,
+    allowed_fields,
+    checked,
+    shown,
+)
 from ullage.workloads.base import Parameters, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
@@ -29,6 +37,9 @@ AGAIN = "~again"
 """Suffix of the second copy of an environment: the A/A pair. Cannot stand in a name of the user's."""
 
 MAX_CELLS = 10_000
+
+COMMON_ENVIRONMENT = tuple(allowed_fields(EnvironmentPlan, ()))
+COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
 
 
 @dataclass(frozen=True)
@@ -143,12 +154,9 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 f"{name}: a {entry.provider} environment cannot run from the host's own userland",
                 "leave out `image: host`, so that one image is built for all",
             )
-        fields = allowed_fields(kind.options_model, ())
         for factors in _combinations(entry.vary, document, (*path, "vary"), kind.options_model):
             data = _with(entry.options, factors)
-            options = checked(
-                kind.options_model, data, document, _blame(path, factors, entry.options, fields)
-            )
+            options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             found.append(
                 Environment(
                     key=_key(name, factors),
@@ -178,14 +186,9 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
                 suggestion=nearest(entry.name, workloads.names()),
             ) from None
         model = workload.parameters_model
-        fields = allowed_fields(model, ())
         for factors in _combinations(entry.vary, document, (*path, "vary"), model):
-            parameters = checked(
-                model,
-                _with(entry.parameters, factors),
-                document,
-                _blame(path, factors, entry.parameters, fields),
-            )
+            data = _with(entry.parameters, factors)
+            parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
             key = _key(entry.alias or entry.name, factors)
             found.append(Load(key, workload, parameters, factors))
     _refuse_twins([load.key for load in found], document, ("workloads",))
@@ -210,6 +213,8 @@ def _combinations(
                 document, (*path, factor), f"{factor}: no values to vary over", "give at least one"
             )
         count *= len(values)
+        line = document.line((*path, factor))
+        document.lines.setdefault((*path[:-1], *factor.split(".")), line)
     if count > MAX_CELLS:
         raise _impossible(
             document, path, f"the factors multiply to {count} cells", f"at most {MAX_CELLS} are allowed"
@@ -233,13 +238,6 @@ def _with(fields: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, An
             inner = step
         inner[last] = value
     return result
-
-
-def _blame(
-    path: FieldPath, factors: Mapping[str, Any], fields: Mapping[str, Any], allowed: list[str]
-) -> FieldPath:
-    """Where a fault of the combined fields stands: under `vary` when only factors can be at fault."""
-    return (*path, "vary") if factors and not fields and allowed else path
 
 
 def _key(name: str, factors: Mapping[str, Any]) -> str:
@@ -280,6 +278,16 @@ def _impossible(
         reason=reason,
         suggestion=suggestion,
     )
+
+
+def packages(matrix: Matrix | None) -> list[str]:
+    """Debian packages that the image of a run needs; without a matrix, of every workload there is."""
+    if matrix is None:
+        return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
+    found = {name for load in matrix.loads for name in load.workload.packages}
+    for environment in matrix.environments:
+        found |= set(environment.provider.packages())
+    return sorted(found)
 
 
 def slug(key: str) -> str:

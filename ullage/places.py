@@ -95,7 +95,7 @@ def new_tag() -> str:
 
 
 def claim(tag: str, run: str | Path) -> Controller:
-    """Make this process the controller of the tag: directories for it alone, and its name in them."""
+    """Make this process the controller of the tag: private directories, with its name in them."""
     controller = Controller(
         pid=os.getpid(),
         start_time=process_start_time(os.getpid()) or 0,
@@ -138,7 +138,7 @@ def process_start_time(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name in parentheses may hold blanks and parentheses; fields are counted after the last one.
+    # The name in parentheses may itself hold blanks and parentheses: count after the last one.
     fields = stat.rpartition(")")[2].split()
     if not fields or fields[0] in {"Z", "X"}:
         return None

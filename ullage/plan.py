@@ -7,6 +7,7 @@ valid name. `ullage.matrix` turns a plan into the environments and workloads of 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -174,8 +175,13 @@ def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
 M = TypeVar("M", bound=BaseModel)
 
 
-def checked(model: type[M], data: Any, document: YamlFile, at: FieldPath) -> M:
-    """Validate `data` (which stands at path `at` of the document) or raise the first fault."""
+def checked(
+    model: type[M], data: Any, document: YamlFile, at: FieldPath, also: Sequence[str] = ()
+) -> M:
+    """Validate `data` (which stands at path `at` of the document) or raise the first fault.
+
+    `also`: names that may stand there too, because another model reads them.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -185,6 +191,7 @@ def checked(model: type[M], data: Any, document: YamlFile, at: FieldPath) -> M:
         field = ".".join(str(part) for part in path) or "the plan"
         if fault["type"] == "extra_forbidden":
             allowed = allowed_fields(model, fault["loc"][:-1])
+            allowed += also if len(fault["loc"]) == 1 else ()
             raise UllageError(
                 PLAN_UNKNOWN_FIELD,
                 **where,

@@ -183,6 +183,9 @@ class Trial(Record):
     overhead_s: float = 0.0
     """What the engine itself took around the work."""
     metrics: dict[str, Scalar | Curve] = {}
+    """With several instances in the environment: the mean over them."""
+    instances: dict[str, dict[str, Scalar | Curve]] = {}
+    """Instance → its own figures, when there are several."""
     roles: tuple[RoleRecord, ...] = ()
     host: dict[str, float] = {}
     """Of the host during the trial: `steal`, `busy` (shares of all CPUs), `psi_cpu`, `psi_io`, `psi_memory`."""

@@ -86,6 +86,9 @@ class Provider(ABC):
     host_image: ClassVar[bool] = False
     """Can it run from the host's own userland (`image: host`)?"""
 
+    provision_s: ClassVar[float] = 1.0
+    """What making one takes, in seconds: a first guess for the estimate, replaced by what is seen."""
+
     def __init__(self, options: Options) -> None:
         self.options = options
 
@@ -96,6 +99,10 @@ class Provider(ABC):
     @abstractmethod
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one instance and say hello to its agent. On failure nothing is left behind."""
+
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages that the image needs for this provider's sake, such as an init system."""
+        return ()
 
     @abstractmethod
     def label(self) -> str:

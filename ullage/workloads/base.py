@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ullage.runs import Curve, Metric, Resource, Scalar
+from ullage.runs import Curve, Metric, Resource, Scalar, Usage
 
 
 class Parameters(BaseModel):
@@ -40,7 +40,8 @@ class Task:
     role: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = "/data"
+    cwd: str | None = None
+    """None: the workspace."""
     service: bool = False
     """True: runs beside the others (a server) and is stopped when they have ended."""
     ready: str | None = None
@@ -59,6 +60,8 @@ class Context:
     seed: int
     """Differs from block to block, equal for all environments of a block."""
     data: str = "/data"
+    workspace: str = "/data"
+    """A directory for this workload and parameter set alone, in the instance under test."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Output:
     stdout: str
     stderr: str
     seconds: float
+    usage: Usage | None = None
+    """What the program used, where the agent told."""
 
 
 class InvalidTrialError(Exception):
@@ -123,3 +128,7 @@ class Workload(ABC, Generic[P]):
     @abstractmethod
     def parse(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
         """The figures, in the units of `metrics`. Called only after `check` has passed."""
+
+    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
+        """What the tools told that is worth keeping but is no figure: versions, settings in force."""
+        return {}

@@ -1,0 +1,101 @@
+# `make` lists the targets. Everything that they need they install (Debian 12, as root) or say.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TARGET := x86_64-unknown-linux-gnu
+AGENT := ullage/bin/ullage-agent
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
+
+RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates
+TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io stress-ng busybox-static
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: setup ## Weigh containers and a VM against this machine: installs, builds, runs, writes the report
+	$(BIN)/ullage run demo.yaml
+
+.PHONY: setup
+setup: run-packages $(VENV)/.installed $(AGENT) ## Install and build what a run needs, and the demo's image
+	$(BIN)/ullage image build demo.yaml
+
+.PHONY: build
+build: $(VENV)/.installed $(AGENT) ## The Python environment and the agent binary
+
+.PHONY: test
+test: test-packages $(VENV)/.installed-dev $(AGENT) ## All tests but the lab (under 15 minutes)
+	cargo test --locked --quiet --workspace
+	$(BIN)/pytest
+
+.PHONY: lab
+lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) ## The slow real things: guests, Docker, kill -9, the demo
+	$(BIN)/pytest -m lab --timeout 1200
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
+	$(BIN)/ruff format --check ullage tests benchmarks
+	$(BIN)/ruff check ullage tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/python -m ullage.docs_reference --check
+	cargo fmt --check
+	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+
+.PHONY: format
+format: $(VENV)/.installed-dev ## Format the code
+	$(BIN)/ruff check --fix --quiet ullage tests benchmarks
+	$(BIN)/ruff format ullage tests benchmarks
+	cargo fmt
+
+.PHONY: docs
+docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
+	$(BIN)/python -m ullage.docs_reference
+
+.PHONY: bench
+bench: build ## The benchmarks, each beside its peers
+	$(BIN)/python -m benchmarks
+
+.PHONY: lock
+lock: $(VENV)/.installed-dev ## Lock the Python dependencies anew, with hashes
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header requirements-dev.in -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header -c requirements-dev.lock \
+	  requirements.in -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove what was built here, and what killed runs left on this host
+	-test ! -x $(BIN)/ullage || $(BIN)/ullage clean
+	rm -rf $(VENV) target ullage/bin build dist *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || scripts/need-packages python3-venv
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch $@
+
+$(AGENT): $(RUST_SOURCES)
+	@command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
+	install -D target/$(TARGET)/release/ullage-agent $@
+
+.PHONY: run-packages
+run-packages:
+	@scripts/need-packages $(RUN_PACKAGES)
+
+.PHONY: test-packages
+test-packages: run-packages
+	@scripts/need-packages $(TEST_PACKAGES)

@@ -1,0 +1,104 @@
+//! One child from its request to its `exit` answer.
+
+use std::sync::Arc;
+
+use crate::channel::Channel;
+use crate::children::{Children, Ended, Ending};
+use crate::output::Output;
+use crate::protocol::{Answer, Code, Failure, Spawn};
+use crate::spawn::{Forked, Prepared};
+use crate::timer::Timer;
+use crate::{life, sys};
+
+/// What children need of the agent.
+#[derive(Clone)]
+pub struct Nursery {
+    pub channel: Arc<Channel>,
+    pub children: Arc<Children>,
+    pub timer: Arc<Timer>,
+}
+
+/// A forked child with the promises of its request.
+struct Attended {
+    id: u32,
+    pid: i32,
+    name: String,
+    at_ns: Option<u64>,
+    timeout_ns: Option<u64>,
+    ending: Arc<Ending>,
+}
+
+impl Nursery {
+    /// Forks the child at once, so that it can wait for its instant by itself; the rest happens in a thread.
+    pub fn spawn(&self, id: u32, request: Spawn) -> Result<(), Failure> {
+        let prepared = Prepared::new(&request)?;
+        let failed = |error: &std::io::Error| {
+            Failure::new(Code::ExecFailed, format!("cannot fork: {}", sys::text(error)))
+        };
+        if life::ending() {
+            return Err(failed(&std::io::Error::other("the agent is ending")));
+        }
+        let mut forked = None;
+        let fork = || {
+            let (pid, child) = prepared.fork()?;
+            forked = Some(child);
+            Ok(pid)
+        };
+        let (pid, ending) = self.children.add(id, fork).map_err(|error| failed(&error))?;
+        let Some(forked) = forked else {
+            return Err(failed(&std::io::Error::other("no child")));
+        };
+        let name = request.argv.into_iter().next().unwrap_or_default();
+        let (at_ns, timeout_ns) = (request.at_ns, request.timeout_ns);
+        let attended = Attended { id, pid, name, at_ns, timeout_ns, ending };
+        let nursery = self.clone();
+        life::thread("child", move || nursery.attend(&attended, forked)).map_err(|error| {
+            let _ = self.children.signal(id, libc::SIGKILL);
+            self.children.remove(id);
+            failed(&error)
+        })
+    }
+
+    fn attend(&self, child: &Attended, forked: Forked) {
+        // Breaks when the program runs, or when the child gave up before it.
+        let _ = sys::read(&forked.start, &mut [0]);
+        let answer = match forked.page.outcome(&child.name) {
+            Ok(start_ns) => self.attend_started(child, forked, start_ns),
+            Err(message) => {
+                child.ending.wait();
+                self.children.remove(child.id);
+                Answer::error(Some(child.id), Failure::new(Code::ExecFailed, message))
+            }
+        };
+        self.channel.send(&answer);
+    }
+
+    /// Announces the start, carries the output, and returns the `exit` answer.
+    fn attend_started(&self, child: &Attended, forked: Forked, start_ns: u64) -> Answer {
+        let id = child.id;
+        if let Some(timeout_ns) = child.timeout_ns {
+            self.timer.add(start_ns.saturating_add(timeout_ns), id, Arc::clone(&child.ending));
+        }
+        let late_ns = child.at_ns.map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
+        self.channel.send(&Answer::Started { id, pid: child.pid, start_ns, late_ns });
+        let channel = Arc::clone(&self.channel);
+        let output = Output { id, channel, stdout: forked.stdout, stderr: forked.stderr };
+        let kill_rest = || drop(self.children.signal(id, libc::SIGKILL));
+        let ended = output.carry(&child.ending, kill_rest);
+        let timed_out = self.children.remove(id);
+        exit(id, start_ns, timed_out, &ended)
+    }
+}
+
+fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Answer {
+    let exited = libc::WIFEXITED(ended.status);
+    Answer::Exit {
+        id,
+        status: exited.then(|| libc::WEXITSTATUS(ended.status)),
+        signal: (!exited).then(|| libc::WTERMSIG(ended.status)),
+        timed_out,
+        start_ns,
+        end_ns: ended.end_ns,
+        rusage: ended.usage,
+    }
+}

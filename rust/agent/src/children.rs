@@ -1,0 +1,199 @@
+//! The table of running children, and the one thread that waits for all of them.
+//!
+//! A single waiter is enough: it reads the clock as soon as the kernel reports an end, before anything else,
+//! and it reaps orphans (we are a subreaper) on the way. It looks first and reaps under the table's lock, so
+//! that no signal of ours can reach a process number that has been given to somebody else.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use libc::{c_int, pid_t};
+
+use crate::protocol::{Code, Failure, Usage};
+use crate::sys;
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub status: c_int,
+    pub end_ns: u64,
+    pub usage: Usage,
+}
+
+/// Where the waiter leaves the end of one child; `event` becomes readable then.
+pub struct Ending {
+    slot: Mutex<Option<Ended>>,
+    event: OwnedFd,
+}
+
+impl Ending {
+    fn new() -> io::Result<Self> {
+        Ok(Self { slot: Mutex::new(None), event: sys::eventfd()? })
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// The end, once it has come.
+    pub fn get(&self) -> Option<Ended> {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end.
+    pub fn wait(&self) -> Ended {
+        loop {
+            if let Some(ended) = self.get() {
+                return ended;
+            }
+            let _ = sys::poll(&mut [sys::readable(self.fd())], -1);
+        }
+    }
+
+    fn set(&self, ended: Ended) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        // An eventfd takes a write as long as its counter is far from 2^64.
+        let _ = sys::write_all(&self.event, &1u64.to_ne_bytes());
+    }
+}
+
+struct Child {
+    pid: pid_t,
+    running: bool,
+    timed_out: bool,
+    ending: Arc<Ending>,
+}
+
+/// All children between their fork and their `exit` answer, by the id of their spawn.
+#[derive(Default)]
+pub struct Children {
+    table: Mutex<HashMap<u32, Child>>,
+    born: Condvar,
+}
+
+impl Children {
+    /// Forks by `fork` and enters the child, so that the waiter never meets a child that it does not know.
+    pub fn add(
+        &self,
+        id: u32,
+        fork: impl FnOnce() -> io::Result<pid_t>,
+    ) -> io::Result<(pid_t, Arc<Ending>)> {
+        let ending = Arc::new(Ending::new()?);
+        let mut table = self.lock();
+        let pid = fork()?;
+        let child = Child { pid, running: true, timed_out: false, ending: Arc::clone(&ending) };
+        table.insert(id, child);
+        self.born.notify_all();
+        Ok((pid, ending))
+    }
+
+    pub fn contains(&self, id: u32) -> bool {
+        self.lock().contains_key(&id)
+    }
+
+    /// Takes the child out; true when it was killed for running too long.
+    pub fn remove(&self, id: u32) -> bool {
+        self.lock().remove(&id).is_some_and(|child| child.timed_out)
+    }
+
+    /// Sends a signal to the child's process group.
+    pub fn signal(&self, id: u32, signal: c_int) -> Result<(), Failure> {
+        let table = self.lock();
+        let Some(child) = table.get(&id) else {
+            return Err(Failure::new(Code::NoSuchId, format!("kill: nothing runs with id {id}")));
+        };
+        match signal_group(child, signal) {
+            // Nobody is left in the group: the end is on its way.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Err(Failure::new(Code::BadField, format!("kill: signal: {signal} is none")))
+            }
+            Err(error) => Err(Failure::new(Code::Io, format!("kill: {}", sys::text(&error)))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Kills the child that `ending` belongs to, if it still runs: its time is over.
+    pub fn time_out(&self, id: u32, ending: &Arc<Ending>) {
+        let mut table = self.lock();
+        let same = |child: &&mut Child| Arc::ptr_eq(&child.ending, ending);
+        if let Some(child) = table.get_mut(&id).filter(same)
+            && child.running
+        {
+            child.timed_out = true;
+            let _ = signal_group(child, libc::SIGKILL);
+        }
+    }
+
+    /// Waits for children for ever: the life of the waiter's thread.
+    pub fn wait_for_ever(&self) -> ! {
+        loop {
+            if next_ended() {
+                let end_ns = sys::mono_ns();
+                self.reap(end_ns);
+            } else {
+                self.wait_for_birth();
+            }
+        }
+    }
+
+    fn reap(&self, end_ns: u64) {
+        let mut table = self.lock();
+        let mut status = 0;
+        // SAFETY: rusage is plain numbers, and wait4 fills in both.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+        };
+        // An unknown one is an orphan that came to us; it is reaped, and nobody asks.
+        if let Some(child) = table.values_mut().find(|child| child.pid == pid && child.running) {
+            child.running = false;
+            child.ending.set(Ended { status, end_ns, usage: usage_of(&usage) });
+        }
+    }
+
+    /// Without children there are no orphans either: sleep until one is born.
+    fn wait_for_birth(&self) {
+        let table = self.lock();
+        let nobody = |table: &mut HashMap<u32, Child>| !table.values().any(|child| child.running);
+        drop(self.born.wait_while(table, nobody));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Child>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The group; or the process alone, when it has not come to its `setsid` yet.
+fn signal_group(child: &Child, signal: c_int) -> io::Result<()> {
+    let sent = sys::kill(-child.pid, signal);
+    if sent.is_err() && child.running { sys::kill(child.pid, signal) } else { sent }
+}
+
+/// Blocks until some child has ended, without reaping it; false when there is no child at all.
+fn next_ended() -> bool {
+    // SAFETY: siginfo is plain data that the kernel fills in.
+    let result = sys::retry(|| unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        sys::check(libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOWAIT))
+    });
+    result.is_ok()
+}
+
+fn usage_of(usage: &libc::rusage) -> Usage {
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
+    let time = |time: libc::timeval| count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1000;
+    Usage {
+        user_ns: time(usage.ru_utime),
+        system_ns: time(usage.ru_stime),
+        max_rss_bytes: count(usage.ru_maxrss) * 1024,
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        read_blocks: count(usage.ru_inblock),
+        write_blocks: count(usage.ru_oublock),
+    }
+}

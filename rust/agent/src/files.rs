@@ -1,0 +1,232 @@
+//! `put` and `get`: files in and out, with their digest.
+//!
+//! A file that is put appears under its name only when it is whole: it is written to a new file in the same
+//! directory and renamed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::channel::{Channel, Raw};
+use crate::frame::{ID, Kind};
+use crate::protocol::{self, Answer, Code, Failure, FileDone};
+
+const CHUNK: usize = 64 << 10;
+
+/// Temporary files that exist now, so that the agent's end can remove them.
+static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+pub fn remove_temporaries() {
+    let paths = std::mem::take(&mut *TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner));
+    for path in paths {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// A file that is on its way in.
+pub struct Put {
+    target: PathBuf,
+    mode: u32,
+    left: u64,
+    size: u64,
+    digest: Sha256,
+    file: File,
+    temporary: Temporary,
+}
+
+impl Put {
+    pub fn begin(id: u32, request: &protocol::Put) -> Result<Self, Failure> {
+        let target = absolute("put", &request.path)?;
+        let directory = target.parent().filter(|_| !request.path.ends_with('/'));
+        let directory = directory.ok_or_else(|| bad_path("put", &request.path, "is no file name"))?;
+        let (temporary, file) = Temporary::create(directory, id)
+            .map_err(|error| Failure::io("put: cannot write in", &directory.to_string_lossy(), &error))?;
+        let digest = Sha256::new();
+        let (mode, size) = (request.mode & 0o7777, request.size);
+        Ok(Self { target, mode, left: size, size, digest, file, temporary })
+    }
+
+    /// Takes bytes; true when the file is complete.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            let message = format!("put: size: more than {} bytes came", self.size);
+            return Err(Failure::new(Code::BadField, message));
+        };
+        self.file.write_all(bytes).map_err(|error| self.failure("cannot write", &error))?;
+        self.digest.update(bytes);
+        self.left = left;
+        Ok(left == 0)
+    }
+
+    /// Gives the complete file its name.
+    pub fn finish(self) -> Result<FileDone, Failure> {
+        self.file
+            .set_permissions(Permissions::from_mode(self.mode))
+            .and_then(|()| fs::rename(&self.temporary.0, &self.target))
+            .map_err(|error| self.failure("cannot finish", &error))?;
+        Ok(FileDone { size: self.size, sha256: hex(self.digest), truncated: false })
+    }
+
+    fn failure(&self, doing: &str, error: &io::Error) -> Failure {
+        Failure::io(&format!("put: {doing}"), &self.target.to_string_lossy(), error)
+    }
+}
+
+/// A file of ours under a name of its own; removed when dropped, unless it has been renamed.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn create(directory: &Path, id: u32) -> io::Result<(Self, File)> {
+        let mut number = 0;
+        loop {
+            let name = format!(".ullage-put-{}-{id}-{number}", std::process::id());
+            let path = directory.join(name);
+            // `create_new` is O_EXCL: an existing file or symlink of that name is never followed.
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
+                    return Ok((Self(path), file));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Sends a file; the answer.
+pub fn get(channel: &Channel, id: u32, request: &protocol::Get) -> Answer {
+    match send_file(channel, id, request) {
+        Ok(file) => Answer::Done { id, file: Some(file) },
+        Err(failure) => Answer::error(Some(id), failure),
+    }
+}
+
+fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<FileDone, Failure> {
+    let path = absolute("get", &request.path)?;
+    let failed = |error: io::Error| Failure::io("get: cannot read", &request.path, &error);
+    // O_NONBLOCK, so that a FIFO without a writer is refused below instead of blocking here.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let mut file = file.map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(bad_path("get", &request.path, "is no regular file"));
+    }
+    let limit = request.limit.unwrap_or(u64::MAX);
+    let mut digest = Sha256::new();
+    let mut size = 0;
+    let mut raw = Raw::new(CHUNK);
+    while size < limit {
+        let credit = channel.credit.take((CHUNK + ID) as u64);
+        let room = credit.saturating_sub(ID as u64).min(limit - size);
+        let read = raw.fill(usize::try_from(room).unwrap_or(CHUNK), |buffer| file.read(buffer));
+        let count = *read.as_ref().unwrap_or(&0) as u64;
+        channel.credit.put_back(if count > 0 { credit - count - ID as u64 } else { credit });
+        read.map_err(failed)?;
+        if count == 0 {
+            return Ok(FileDone { size, sha256: hex(digest), truncated: false });
+        }
+        digest.update(raw.bytes());
+        size += count;
+        channel.send_raw(Kind::Data, id, &mut raw);
+    }
+    let truncated = file.read(&mut [0]).map_err(failed)? > 0;
+    Ok(FileDone { size, sha256: hex(digest), truncated })
+}
+
+/// Paths are absolute: the agent's working directory is nobody's business.
+fn absolute(op: &str, path: &str) -> Result<PathBuf, Failure> {
+    if !path.starts_with('/') || path.contains('\0') {
+        return Err(bad_path(op, path, "is no absolute path"));
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn bad_path(op: &str, path: &str, what: &str) -> Failure {
+    Failure::new(Code::BadField, format!("{op}: path: {path:?} {what}"))
+}
+
+fn hex(digest: Sha256) -> String {
+    format!("{:x}", digest.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ullage-files-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("scratch directory");
+        path
+    }
+
+    fn request(path: &Path, size: u64) -> protocol::Put {
+        protocol::Put { path: path.to_string_lossy().into_owned(), mode: 0o750, size }
+    }
+
+    #[test]
+    fn a_put_appears_when_it_is_whole() {
+        let directory = scratch("whole");
+        let target = directory.join("target");
+        let mut put = Put::begin(1, &request(&target, 13)).expect("begin");
+        assert_eq!(put.take(b"thirteen"), Ok(false));
+        assert!(!target.exists());
+        assert_eq!(put.take(b" byte"), Ok(true));
+        let done = put.finish().expect("finish");
+        assert_eq!(done.size, 13);
+        assert_eq!(fs::read(&target).expect("read"), b"thirteen byte");
+        let mode = fs::metadata(&target).expect("stat").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o750);
+        assert_eq!(fs::read_dir(&directory).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn too_many_bytes_leave_nothing() {
+        let directory = scratch("many");
+        let mut put = Put::begin(1, &request(&directory.join("target"), 3)).expect("begin");
+        assert_eq!(put.take(b"four").expect_err("too many").code, Code::BadField);
+        drop(put);
+        assert_eq!(fs::read_dir(&directory).expect("list").count(), 0);
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let directory = scratch("link");
+        let victim = directory.join("victim");
+        let planted = directory.join(format!(".ullage-put-{}-9-0", std::process::id()));
+        std::os::unix::fs::symlink(&victim, planted).expect("symlink");
+        let mut put = Put::begin(9, &request(&directory.join("target"), 1)).expect("begin");
+        put.take(b"x").expect("take");
+        put.finish().expect("finish");
+        assert!(!victim.exists());
+    }
+
+    #[test]
+    fn bad_paths_are_named() {
+        for path in ["relative", "/tmp/", "/", "", "/a\0b"] {
+            let request = protocol::Put { path: path.into(), mode: 0, size: 0 };
+            let failure = Put::begin(1, &request).err().expect(path);
+            assert_eq!(failure.code, Code::BadField, "{path:?}");
+        }
+        let failure = Put::begin(1, &request(Path::new("/no/such/dir/file"), 0)).err().expect("missing");
+        assert_eq!(failure.message, "put: cannot write in /no/such/dir: No such file or directory");
+    }
+
+    #[test]
+    fn digests_are_hexadecimal() {
+        assert_eq!(hex(Sha256::new()), EMPTY);
+    }
+}

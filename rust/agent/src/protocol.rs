@@ -1,0 +1,350 @@
+//! The words of the protocol: requests, answers and error codes, as in `docs/agent-protocol.md`.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::facts::Facts;
+use crate::sample::Sample;
+
+pub const VERSION: u32 = 1;
+pub const MAGIC: &[u8] = b"ULLAGE-AGENT 1\n";
+
+/// The closed catalogue of what can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    BadMark,
+    BadKind,
+    TooLong,
+    BadJson,
+    UnknownOp,
+    BadField,
+    Version,
+    NoSuchId,
+    IdInUse,
+    ExecFailed,
+    Io,
+    Credit,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// An operation on a path that the system refused.
+    pub fn io(doing: &str, path: &str, error: &std::io::Error) -> Self {
+        Self::new(Code::Io, format!("{doing} {path}: {}", crate::sys::text(error)))
+    }
+}
+
+/// What the controller asks for.
+#[derive(Debug, PartialEq)]
+pub enum Request {
+    Hello(Hello),
+    Sync,
+    Spawn(Spawn),
+    Kill(Kill),
+    Put(Put),
+    Get(Get),
+    Sample,
+    Bye,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    pub version: u32,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spawn {
+    pub argv: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    pub cwd: Option<String>,
+    pub at_ns: Option<u64>,
+    pub timeout_ns: Option<u64>,
+    pub limits: Option<Limits>,
+    pub stdin: Option<Stdin>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub nofile: Option<u64>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stdin {
+    Null,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kill {
+    pub target: u32,
+    pub signal: i32,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Put {
+    pub path: String,
+    pub mode: u32,
+    pub size: u64,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Get {
+    pub path: String,
+    pub limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Credit {
+    bytes: u64,
+}
+
+/// A JSON frame of the controller's, understood.
+#[derive(Debug, PartialEq)]
+pub enum Message {
+    Request { id: u32, request: Request },
+    Credit(u64),
+}
+
+/// A JSON frame that was not understood, with the id to answer to when there is one.
+#[derive(Debug, PartialEq)]
+pub struct Refusal {
+    pub id: Option<u32>,
+    pub failure: Failure,
+}
+
+/// Reads the body of a JSON frame.
+pub fn parse(body: &[u8]) -> Result<Message, Refusal> {
+    let bad = |message: String| Refusal { id: None, failure: Failure::new(Code::BadJson, message) };
+    let value: Value = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let Value::Object(mut fields) = value else {
+        return Err(bad("not an object".into()));
+    };
+    let id = fields.remove("id");
+    let op = fields.remove("op");
+    let number = id.as_ref().and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+    let refuse = |failure: Failure| Refusal { id: number, failure };
+    let Some(Value::String(op)) = op else {
+        return Err(refuse(Failure::new(Code::BadField, "op: a string is wanted")));
+    };
+    let rest = Value::Object(fields);
+    if op == "credit" {
+        let credit: Credit = fields_of(&op, rest).map_err(refuse)?;
+        return Ok(Message::Credit(credit.bytes));
+    }
+    let request = request(&op, rest).map_err(refuse)?;
+    let wanted = || Failure::new(Code::BadField, format!("{op}: id: an unsigned 32-bit number is wanted"));
+    let id = number.ok_or_else(|| refuse(wanted()))?;
+    Ok(Message::Request { id, request })
+}
+
+/// The one list of what can be asked.
+fn request(op: &str, rest: Value) -> Result<Request, Failure> {
+    Ok(match op {
+        "hello" => Request::Hello(fields_of(op, rest)?),
+        "sync" => nothing(op, rest, Request::Sync)?,
+        "spawn" => Request::Spawn(fields_of(op, rest)?),
+        "kill" => Request::Kill(fields_of(op, rest)?),
+        "put" => Request::Put(fields_of(op, rest)?),
+        "get" => Request::Get(fields_of(op, rest)?),
+        "sample" => nothing(op, rest, Request::Sample)?,
+        "bye" => nothing(op, rest, Request::Bye)?,
+        _ => return Err(Failure::new(Code::UnknownOp, format!("{op}: no such op"))),
+    })
+}
+
+fn fields_of<T: DeserializeOwned>(op: &str, rest: Value) -> Result<T, Failure> {
+    serde_json::from_value(rest).map_err(|error| Failure::new(Code::BadField, format!("{op}: {error}")))
+}
+
+fn nothing(op: &str, rest: Value, request: Request) -> Result<Request, Failure> {
+    fields_of::<Nothing>(op, rest).map(|_| request)
+}
+
+/// What the agent says.
+#[derive(Debug, Serialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub enum Answer {
+    Hello {
+        id: u32,
+        version: u32,
+        agent: &'static str,
+        facts: Box<Facts>,
+        mono_ns: u64,
+        realtime_ns: u64,
+    },
+    Sync {
+        id: u32,
+        mono_ns: u64,
+    },
+    Started {
+        id: u32,
+        pid: i32,
+        start_ns: u64,
+        late_ns: u64,
+    },
+    Exit {
+        id: u32,
+        status: Option<i32>,
+        signal: Option<i32>,
+        timed_out: bool,
+        start_ns: u64,
+        end_ns: u64,
+        rusage: Usage,
+    },
+    Done {
+        id: u32,
+        #[serde(flatten)]
+        file: Option<FileDone>,
+    },
+    Sample {
+        id: u32,
+        #[serde(flatten)]
+        sample: Box<Sample>,
+    },
+    Credit {
+        bytes: u64,
+    },
+    Error {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<u32>,
+        code: Code,
+        message: String,
+    },
+}
+
+impl Answer {
+    pub fn error(id: Option<u32>, failure: Failure) -> Self {
+        Self::Error { id, code: failure.code, message: shorten(failure.message) }
+    }
+
+    pub fn done(id: u32) -> Self {
+        Self::Done { id, file: None }
+    }
+}
+
+/// What was moved by a `put` or a `get`.
+#[derive(Debug, Serialize)]
+pub struct FileDone {
+    pub size: u64,
+    pub sha256: String,
+    /// There was more than the limit of a `get`.
+    pub truncated: bool,
+}
+
+/// What a child and the descendants that it waited for used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub max_rss_bytes: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    pub read_blocks: u64,
+    pub write_blocks: u64,
+}
+
+/// Messages may quote input, and an answer must stay a small frame.
+fn shorten(mut message: String) -> String {
+    const LIMIT: usize = 1000;
+    if message.len() > LIMIT {
+        let end = (0..=LIMIT).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or(0));
+        message.push('…');
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refused(body: &str) -> (Option<u32>, Code) {
+        let refusal = parse(body.as_bytes()).expect_err(body);
+        (refusal.id, refusal.failure.code)
+    }
+
+    #[test]
+    fn requests_are_understood() {
+        let sync = parse(br#"{"op":"sync","id":7}"#);
+        assert_eq!(sync, Ok(Message::Request { id: 7, request: Request::Sync }));
+        let spawn = parse(br#"{"op":"spawn","id":1,"argv":["true"],"cwd":null,"limits":{"nofile":64},"stdin":"null"}"#);
+        let Ok(Message::Request { request: Request::Spawn(spawn), .. }) = spawn else {
+            panic!("{spawn:?}");
+        };
+        assert_eq!(spawn.argv, ["true"]);
+        assert_eq!(spawn.limits, Some(Limits { nofile: Some(64) }));
+        assert_eq!(parse(br#"{"op":"credit","bytes":5}"#), Ok(Message::Credit(5)));
+    }
+
+    #[test]
+    fn refusals_name_their_code_and_their_id() {
+        assert_eq!(refused("{"), (None, Code::BadJson));
+        assert_eq!(refused("[]"), (None, Code::BadJson));
+        assert_eq!(refused(r#"{"id":3}"#), (Some(3), Code::BadField));
+        assert_eq!(refused(r#"{"op":"dance","id":3}"#), (Some(3), Code::UnknownOp));
+        assert_eq!(refused(r#"{"op":"sync"}"#), (None, Code::BadField));
+        assert_eq!(refused(r#"{"op":"sync","id":-1}"#), (None, Code::BadField));
+        assert_eq!(refused(r#"{"op":"sync","id":4294967296}"#), (None, Code::BadField));
+        assert_eq!(refused(r#"{"op":"sync","id":1,"x":1}"#), (Some(1), Code::BadField));
+        assert_eq!(refused(r#"{"op":"spawn","id":1,"argv":"ls"}"#), (Some(1), Code::BadField));
+        assert_eq!(refused(r#"{"op":"spawn","id":1,"argv":[],"stdin":"tty"}"#), (Some(1), Code::BadField));
+        assert_eq!(refused(r#"{"op":"credit","bytes":-1}"#), (None, Code::BadField));
+    }
+
+    #[test]
+    fn absent_fields_are_absent_in_answers() {
+        let done = serde_json::to_string(&Answer::done(4)).expect("json");
+        assert_eq!(done, r#"{"op":"done","id":4}"#);
+        let error = Answer::error(None, Failure::new(Code::BadMark, "x"));
+        let error = serde_json::to_string(&error).expect("json");
+        assert_eq!(error, r#"{"op":"error","code":"bad-mark","message":"x"}"#);
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let message = shorten("é".repeat(5000));
+        assert!(message.len() < 1010 && message.ends_with("é…"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,200}") {
+            let _ = parse(text.as_bytes());
+        }
+
+        #[test]
+        fn no_json_panics(op in "(hello|sync|spawn|kill|put|get|sample|bye|credit|x)", id in any::<Option<i64>>(), field in "[a-z_]{1,8}", number in any::<f64>()) {
+            let body = serde_json::json!({"op": op, "id": id, field: number}).to_string();
+            let _ = parse(body.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The dispatcher: reads frames, answers requests. It is the agent's main thread, so children forked here
+//! keep their parent for as long as the agent lives.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::channel::{Arrival, Channel, Input};
+use crate::child::Nursery;
+use crate::children::Children;
+use crate::facts::Facts;
+use crate::files::{self, Put};
+use crate::frame::{Decoder, Fault, Frame, Kind};
+use crate::protocol::{self, Answer, Code, Failure, Message, Request, VERSION};
+use crate::sample::Sample;
+use crate::timer::Timer;
+use crate::{life, sys};
+
+/// Ids of failed puts whose data may still be on the way; beyond this many, forget them.
+const FORGET_ABOVE: usize = 1024;
+
+struct Server {
+    channel: Arc<Channel>,
+    nursery: Nursery,
+    puts: HashMap<u32, Put>,
+    gets: Arc<Mutex<HashSet<u32>>>,
+    failed_puts: HashSet<u32>,
+}
+
+/// Serves until the end of file or `bye`; then the agent ends.
+pub fn serve(channel: Arc<Channel>, mut input: Input) -> ! {
+    let mut server = match Server::start(Arc::clone(&channel)) {
+        Ok(server) => server,
+        Err(error) => life::end(1, Some(&format!("cannot start threads: {}", sys::text(&error)))),
+    };
+    if let Err(error) = channel.announce(&input) {
+        life::end(1, Some(&format!("cannot start a thread: {}", sys::text(&error))));
+    }
+    let mut decoder = Decoder::default();
+    loop {
+        match input.receive() {
+            Ok(Arrival::Bytes(bytes)) => decoder.feed(bytes),
+            Ok(Arrival::Nobody) => decoder.reset(),
+            Ok(Arrival::End) => life::end(0, None),
+            Err(error) => {
+                life::end(1, Some(&format!("cannot read from the controller: {}", sys::text(&error))));
+            }
+        }
+        while let Some(next) = decoder.next_frame() {
+            match next {
+                Ok(frame) => server.take(&frame),
+                Err(fault) => channel.send(&Answer::error(None, describe(&fault))),
+            }
+        }
+    }
+}
+
+fn describe(fault: &Fault) -> Failure {
+    match fault {
+        Fault::Mark => Failure::new(Code::BadMark, "a frame must begin with A1 55"),
+        Fault::Kind(kind) => Failure::new(Code::BadKind, format!("{kind} is no kind of frame")),
+        Fault::Reserved(byte) => {
+            Failure::new(Code::BadKind, format!("the reserved byte must be 0, not {byte}"))
+        }
+        Fault::TooLong { kind, length } => {
+            Failure::new(Code::TooLong, format!("{length} bytes are too long for a {kind:?} frame"))
+        }
+    }
+}
+
+impl Server {
+    fn start(channel: Arc<Channel>) -> std::io::Result<Self> {
+        let children = Arc::new(Children::default());
+        let timer = Timer::start(Arc::clone(&children))?;
+        let waiting = Arc::clone(&children);
+        life::thread("waiter", move || waiting.wait_for_ever())?;
+        let nursery = Nursery { channel: Arc::clone(&channel), children, timer };
+        Ok(Self {
+            channel,
+            nursery,
+            puts: HashMap::new(),
+            gets: Arc::default(),
+            failed_puts: HashSet::new(),
+        })
+    }
+
+    fn take(&mut self, frame: &Frame) {
+        self.channel.meet();
+        if frame.kind != Kind::Json {
+            return self.take_data(frame);
+        }
+        match protocol::parse(frame.body) {
+            Ok(Message::Credit(bytes)) => self.take_credit(bytes),
+            Ok(Message::Request { id, request }) => {
+                if let Err(failure) = self.answer(id, request) {
+                    self.channel.send(&Answer::error(Some(id), failure));
+                }
+            }
+            Err(refusal) => self.channel.send(&Answer::error(refusal.id, refusal.failure)),
+        }
+    }
+
+    fn take_credit(&self, bytes: u64) {
+        if !self.channel.credit.give(bytes) {
+            let message = format!("credit: {bytes} bytes are more than were sent");
+            self.channel.send(&Answer::error(None, Failure::new(Code::Credit, message)));
+        }
+    }
+
+    fn answer(&mut self, id: u32, request: Request) -> Result<(), Failure> {
+        if self.in_use(id) {
+            return Err(Failure::new(Code::IdInUse, format!("id {id} is in use")));
+        }
+        self.failed_puts.remove(&id);
+        match request {
+            Request::Hello(hello) => self.hello(id, &hello)?,
+            Request::Sync => self.channel.send_late(|| Answer::Sync { id, mono_ns: sys::mono_ns() }),
+            Request::Spawn(spawn) => self.nursery.spawn(id, spawn)?,
+            Request::Kill(kill) => {
+                self.nursery.children.signal(kill.target, kill.signal)?;
+                self.channel.send(&Answer::done(id));
+            }
+            Request::Put(put) => self.begin_put(id, &put)?,
+            Request::Get(get) => self.get(id, get)?,
+            Request::Sample => {
+                let sample = Box::new(Sample::take());
+                self.channel.send(&Answer::Sample { id, sample });
+            }
+            Request::Bye => {
+                self.channel.send(&Answer::done(id));
+                life::end(0, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn in_use(&self, id: u32) -> bool {
+        let gets = self.gets.lock().unwrap_or_else(PoisonError::into_inner);
+        gets.contains(&id) || self.puts.contains_key(&id) || self.nursery.children.contains(id)
+    }
+
+    fn hello(&self, id: u32, hello: &protocol::Hello) -> Result<(), Failure> {
+        if hello.version != VERSION {
+            let message = format!("version {} is asked for, this agent speaks {VERSION}", hello.version);
+            return Err(Failure::new(Code::Version, message));
+        }
+        let facts = Box::new(Facts::gather());
+        self.channel.send_late(|| Answer::Hello {
+            id,
+            version: VERSION,
+            agent: env!("CARGO_PKG_VERSION"),
+            facts,
+            mono_ns: sys::mono_ns(),
+            realtime_ns: sys::realtime_ns(),
+        });
+        Ok(())
+    }
+
+    fn begin_put(&mut self, id: u32, request: &protocol::Put) -> Result<(), Failure> {
+        let put = Put::begin(id, request).inspect_err(|_| self.put_failed(id))?;
+        self.puts.insert(id, put);
+        if request.size == 0 { self.continue_put(id, &[]) } else { Ok(()) }
+    }
+
+    /// Bytes of a put; they are consumed whatever becomes of them, so their credit goes back at once.
+    fn take_data(&mut self, frame: &Frame) {
+        let bytes = frame.body.len() as u64;
+        if bytes > 0 {
+            self.channel.send(&Answer::Credit { bytes });
+        }
+        let Some((id, bytes)) = frame.split_id() else {
+            let failure = Failure::new(Code::BadField, "the body is too short for an id");
+            return self.channel.send(&Answer::error(None, failure));
+        };
+        if self.failed_puts.contains(&id) {
+            return;
+        }
+        if frame.kind != Kind::Data || !self.puts.contains_key(&id) {
+            let failure = Failure::new(Code::NoSuchId, format!("no put with id {id} waits for data"));
+            return self.channel.send(&Answer::error(Some(id), failure));
+        }
+        if let Err(failure) = self.continue_put(id, bytes) {
+            self.puts.remove(&id);
+            self.put_failed(id);
+            self.channel.send(&Answer::error(Some(id), failure));
+        }
+    }
+
+    fn continue_put(&mut self, id: u32, bytes: &[u8]) -> Result<(), Failure> {
+        let complete = match self.puts.get_mut(&id) {
+            Some(put) => put.take(bytes)?,
+            None => false,
+        };
+        if complete && let Some(put) = self.puts.remove(&id) {
+            let file = Some(put.finish()?);
+            self.channel.send(&Answer::Done { id, file });
+        }
+        Ok(())
+    }
+
+    /// What the controller sends before it reads our error is no error of its own.
+    fn put_failed(&mut self, id: u32) {
+        if self.failed_puts.len() >= FORGET_ABOVE {
+            self.failed_puts.clear();
+        }
+        self.failed_puts.insert(id);
+    }
+
+    /// A file may be long and the controller slow: a thread of its own.
+    fn get(&self, id: u32, request: protocol::Get) -> Result<(), Failure> {
+        let (channel, gets) = (Arc::clone(&self.channel), Arc::clone(&self.gets));
+        gets.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let finished = Arc::clone(&gets);
+        let send = move || {
+            let answer = files::get(&channel, id, &request);
+            finished.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            channel.send(&answer);
+        };
+        life::thread("get", send).map_err(|error| {
+            gets.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            Failure::new(Code::Io, format!("get: cannot start a thread: {}", sys::text(&error)))
+        })
+    }
+}

@@ -1,0 +1,359 @@
+"""Run folders with a known truth, for tests: `make_run` writes one as the engine would.
+
+Ratios are oriented as everywhere: above 1 is worse than the baseline. What is random comes from
+`seed` alone. `SCRIPT` is what a hostile guest might print; it stands in the reason of the failed
+trial, so that whatever shows reasons must treat them as text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tests.synthetic_parts import (
+    CURVE_WORKLOAD,
+    ENVIRONMENTS,
+    FAILURES,
+    LEVELS,
+    TRUTH,
+    WORKLOADS,
+    Cell,
+)
+from ullage.runs import (
+    BlockDone,
+    Curve,
+    EnvironmentRecord,
+    Finished,
+    ImageRecord,
+    Parity,
+    Provisioned,
+    Reason,
+    Record,
+    Resolved,
+    RoleRecord,
+    Scalar,
+    Started,
+    Trial,
+    Usage,
+    Warned,
+    WorkloadRecord,
+)
+
+__all__ = ["CURVE_WORKLOAD", "ENVIRONMENTS", "FAILURES", "TRUTH", "WORKLOADS", "make_run"]
+
+SCRIPT = "</script><script>alert(1)</script>"
+EPOCH_NS = 1_795_227_033_000_000_000
+MONO_NS = 4_200_000_000_000
+SIZES = (64.0, 1024.0, 16384.0, 262144.0)
+
+
+@dataclass
+class _Clock:
+    """Where the made-up run stands in time."""
+
+    mono_ns: int = MONO_NS
+    epoch_ns: int = EPOCH_NS
+
+    def forward(self, seconds: float) -> None:
+        step = round(seconds * 1e9)
+        self.mono_ns += step
+        self.epoch_ns += step
+
+
+@dataclass
+class _Maker:
+    path: Path
+    rng: np.random.Generator
+    workloads: tuple[WorkloadRecord, ...]
+    truth: Mapping[Cell, float]
+    noise_sd: float
+    tails: Literal["normal", "heavy"]
+    drift: float
+    steal: float
+    raw: bool
+    clock: _Clock = field(default_factory=_Clock)
+
+    def noise(self) -> float:
+        """Of one trial, so that the log-ratio of two has the standard deviation asked for."""
+        if self.tails == "heavy":
+            draw = float(self.rng.standard_t(3)) / math.sqrt(3)
+        else:
+            draw = float(self.rng.standard_normal())
+        return self.noise_sd / math.sqrt(2) * draw
+
+    def metrics(self, env: str, work: WorkloadRecord, common: float) -> dict[str, Scalar | Curve]:
+        """Figures of one trial; `common` is the log slowness that the whole machine has now."""
+        slow = math.log(self.truth.get((env, work.key), 1.0)) + common + self.noise()
+        values: dict[str, Scalar | Curve] = {}
+        for metric in work.metrics:
+            level = LEVELS.get((work.workload, metric.name), 1000.0)
+            sign = 1.0 if metric.better == "lower" else -1.0
+            if metric.unit == "1":
+                values[metric.name] = float(self.rng.poisson(0.5))
+            elif metric.coordinate is not None:
+                values[metric.name] = [
+                    (
+                        size,
+                        level
+                        * size
+                        / (size + 4096.0)
+                        * math.exp(sign * (slow + 0.2 * self.noise())),
+                    )
+                    for size in SIZES
+                ]
+            else:
+                values[metric.name] = level * math.exp(sign * slow)
+        return values
+
+    def roles(self, trial: str, env: str, work: WorkloadRecord) -> tuple[RoleRecord, ...]:
+        names = ("server", "client") if work.workload in ("iperf3", "netpipe") else ("main",)
+        start = self.clock.mono_ns
+        end = start + round(work.duration_s * 1e9)
+        made = []
+        for name in names:
+            out = f"trials/{trial}/{name}.stdout"
+            if self.raw:
+                file = self.path / out
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"{work.workload} as {name} in {env}\nInitializing…\n")
+            late = int(self.rng.integers(2_000, 80_000))
+            made.append(
+                RoleRecord(
+                    role=name,
+                    instance=f"{env}-0",
+                    argv=(work.workload.partition("-")[0], "run"),
+                    status=0,
+                    signal=None,
+                    start_ns=start + late,
+                    end_ns=end + late,
+                    late_ns=late,
+                    clock_bound_ns=400_000 if env == "vm" else 0,
+                    usage=Usage(user_s=0.93, system_s=0.02, max_rss_bytes=9_000_000),
+                    stdout=out if self.raw else None,
+                )
+            )
+        return tuple(made)
+
+    def trial(
+        self,
+        block: int,
+        order: int,
+        position: int,
+        env: str,
+        work: WorkloadRecord,
+        common: float,
+        failed: bool,
+    ) -> Trial:
+        name = f"b{block:03d}-t{order:03d}"
+        start, epoch = self.clock.mono_ns, self.clock.epoch_ns
+        metrics = self.metrics(env, work, common)
+        roles = self.roles(name, env, work)
+        self.clock.forward(work.duration_s)
+        end = self.clock.mono_ns
+        self.clock.forward(0.018)
+        starts = [role.start_ns for role in roles]
+        return Trial(
+            trial=name,
+            block=block,
+            order=order,
+            position=position,
+            environment=env,
+            workload=work.key,
+            status="failed" if failed else "ok",
+            reason=Reason(code="exit-status", message=f"{work.workload} said: {SCRIPT}")
+            if failed
+            else None,
+            epoch_ns=epoch,
+            start_ns=start,
+            end_ns=end,
+            spread_ns=max(starts) - min(starts) if len(starts) > 1 else None,
+            overhead_s=0.018,
+            metrics={} if failed else metrics,
+            roles=roles,
+            host={
+                "steal": max(0.0, self.steal * (1 + 0.3 * float(self.rng.standard_normal()))),
+                "busy": 0.55,
+                "psi_cpu": 0.01,
+                "psi_io": 0.0,
+                "psi_memory": 0.0,
+            },
+        )
+
+    def block(
+        self,
+        number: int,
+        keys: Sequence[str],
+        failures: set[tuple[int, str, str]],
+        pause: tuple[int, float] | None,
+    ) -> Iterable[Record]:
+        """Every cell once; workloads in random order, environments of each back to back."""
+        order = 0
+        begin = self.clock.mono_ns
+        common = self.drift * number + 0.1 * math.sin(number / 3)
+        for index in self.rng.permutation(len(self.workloads)):
+            work = self.workloads[int(index)]
+            for position, env_index in enumerate(self.rng.permutation(len(keys))):
+                if pause is not None and pause[0] == number and order == 1:
+                    yield self.resumed(pause[1])
+                env = keys[int(env_index)]
+                failed = (number, env, work.key) in failures
+                yield self.trial(number, order, position, env, work, common, failed)
+                order += 1
+        seconds = (self.clock.mono_ns - begin) / 1e9
+        yield BlockDone(block=number, epoch_ns=self.clock.epoch_ns, seconds=seconds)
+
+    def resumed(self, seconds: float) -> Started:
+        self.clock.forward(seconds)
+        return self.started(resumed=True)
+
+    def started(self, *, resumed: bool) -> Started:
+        return Started(
+            epoch_ns=self.clock.epoch_ns,
+            start_ns=self.clock.mono_ns,
+            pid=4711,
+            resumed=resumed,
+            boot_id="7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        )
+
+
+def _parity(environments: Sequence[EnvironmentRecord], allowed: Sequence[str]) -> list[Parity]:
+    rows = []
+    for name in environments[0].nuisances:
+        values = {env.key: env.nuisances.get(name, "") for env in environments}
+        equal = len(set(values.values())) == 1
+        rows.append(Parity(nuisance=name, equal=equal, allowed=name in allowed, values=values))
+    return rows
+
+
+def make_run(
+    path: Path,
+    *,
+    seed: int = 1,
+    blocks: int = 12,
+    environments: Sequence[EnvironmentRecord] = ENVIRONMENTS,
+    workloads: Sequence[WorkloadRecord] = WORKLOADS,
+    truth: Mapping[Cell, float] = TRUTH,
+    noise_sd: float = 0.2,
+    tails: Literal["normal", "heavy"] = "normal",
+    drift: float = 0.0,
+    steal: float = 0.002,
+    failures: Sequence[tuple[int, str, str]] = FAILURES,
+    allowed: Sequence[str] = (),
+    until: float | None = None,
+    pause: tuple[int, float] | None = None,
+    finished: bool = True,
+    raw: bool = True,
+    name: str = "vm-or-container",
+    margin: float = 0.02,
+    confidence: float = 0.95,
+) -> Path:
+    """Write the run folder `path` and return it.
+
+    truth: true ratios of (environment key, workload key); what is missing is 1.
+    noise_sd: standard deviation of the log-ratio of two neighbouring trials.
+    drift: log slowness that the whole machine gains per block.
+    failures: (block, environment key, workload key) of the trials that fail; blocks count from 1.
+    allowed: nuisances that the plan allows to be unequal.
+    until: relative half-width of a precision stop in the plan.
+    pause: (block, seconds): the controller was killed in that block and resumed so much later.
+    raw: write the raw outputs too (off for large runs).
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    maker = _Maker(
+        path=path,
+        rng=np.random.default_rng(seed),
+        workloads=tuple(workloads),
+        truth=truth,
+        noise_sd=noise_sd,
+        tails=tails,
+        drift=drift,
+        steal=steal,
+        raw=raw,
+    )
+    resolved = Resolved(
+        ullage="0.1.0",
+        run=path.name,
+        tag="ull-5f70bf18",
+        name=name,
+        seed=seed,
+        baseline=environments[0].key,
+        confidence=confidence,
+        margin=margin,
+        resources={"cpus": 1, "memory_bytes": 1073741824},
+        blocks={
+            "min": 6,
+            "max": max(blocks, 6),
+            "until": None if until is None else {"half_width": until},
+            "budget_s": 600.0,
+        },
+        environments=tuple(environments),
+        workloads=tuple(workloads),
+        parity=tuple(_parity(environments, allowed)),
+        image=ImageRecord(
+            kind="built",
+            digest="sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef",
+            packages={"sysbench": "1.0.20+ds-5", "iperf3": "3.12-1+deb12u1", "libc6": "2.36-9"},
+        ),
+        host={
+            "kernel": "6.18.5",
+            "os": "Debian GNU/Linux 12 (bookworm)",
+            "machine": "x86_64",
+            "cpu_model": "Example CPU @ 2.60GHz",
+            "cpus": 2,
+            "memory_bytes": 25_200_000_000,
+            "hypervisor": "kvm",
+        },
+    )
+    (path / "resolved.json").write_text(resolved.model_dump_json(indent=2) + "\n")
+    (path / "plan.yaml").write_text(f"name: {name}\nbaseline: {resolved.baseline}\n")
+    events = _events(maker, environments, blocks, set(failures), pause, finished)
+    with (path / "journal.jsonl").open("w") as journal:
+        for event in events:
+            journal.write(event.model_dump_json() + "\n")
+    return path
+
+
+def _events(
+    maker: _Maker,
+    environments: Sequence[EnvironmentRecord],
+    blocks: int,
+    failures: set[tuple[int, str, str]],
+    pause: tuple[int, float] | None,
+    finished: bool,
+) -> Iterable[Record]:
+    clock = maker.clock
+    begin = clock.epoch_ns
+    yield maker.started(resumed=False)
+    for env in environments:
+        seconds = 3.5 if env.emulated else 0.05
+        clock.forward(seconds)
+        yield Provisioned(
+            environment=env.key,
+            instance=f"{env.key}-0",
+            epoch_ns=clock.epoch_ns,
+            seconds=seconds,
+            facts=env.facts,
+        )
+    yield Warned(
+        epoch_ns=clock.epoch_ns,
+        code="emulated",
+        message="KVM does not work on this host: the VM is emulated",
+    )
+    keys = [env.key for env in environments]
+    for number in range(1, blocks + 1):
+        yield from maker.block(number, keys, failures, pause)
+    if finished:
+        yield Finished(
+            epoch_ns=clock.epoch_ns, seconds=(clock.epoch_ns - begin) / 1e9, reason="blocks"
+        )
+
+
+if __name__ == "__main__":
+    print(json.dumps({"run": str(make_run(Path(sys.argv[1])))}))

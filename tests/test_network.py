@@ -1,0 +1,241 @@
+"""The run's bridge: choosing a subnet (pure), and real devices (root)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import errors, places
+from ullage.network import CANDIDATES, NETNS_DIR, Network, choose_subnet, within
+
+TAGS = st.from_regex(places.TAG, fullmatch=True)
+ROUTES = st.lists(
+    st.tuples(
+        st.integers(0, 2**16 - 1).map(lambda n: CANDIDATES[0].network_address + n),
+        st.integers(17, 32),
+    ).map(lambda route: ipaddress.IPv4Network(route, strict=False)),
+    max_size=40,
+)
+
+
+def links(tag: str) -> dict[str, dict[str, object]]:
+    out = subprocess.run(
+        ["ip", "-json", "-detail", "link", "show"], capture_output=True, check=True
+    ).stdout
+    return {link["ifname"]: link for link in json.loads(out) if link["ifname"].startswith(tag)}
+
+
+def reaches(netns: Path, address: str) -> bool:
+    """True when the other kernel answers: it refuses a connection to a closed port at once."""
+
+    def refused() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+            tcp.settimeout(5)
+            try:
+                tcp.connect((address, 9))
+            except ConnectionRefusedError:
+                return True
+            return False
+
+    return within(netns, refused)
+
+
+@asynccontextmanager
+async def network() -> AsyncIterator[Network]:
+    made = await Network.create(places.new_tag())
+    try:
+        yield made
+    finally:
+        await made.destroy()
+
+
+@given(TAGS, ROUTES)
+def test_the_subnet_overlaps_no_route(tag: str, routes: list[ipaddress.IPv4Network]) -> None:
+    subnet = choose_subnet(tag, routes)
+    assert subnet.prefixlen == 24
+    assert not any(subnet.overlaps(route) for route in routes)
+    assert choose_subnet(tag, routes) == subnet
+
+
+def test_a_default_route_is_no_collision_but_a_wide_one_is() -> None:
+    default, wide = ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv4Network("10.0.0.0/8")
+    assert choose_subnet("u0000000", [default]).subnet_of(CANDIDATES[0])
+    assert choose_subnet("u0000000", [default, wide]).subnet_of(CANDIDATES[1])
+
+
+def test_no_subnet_left_is_told() -> None:
+    with pytest.raises(errors.UllageError) as caught:
+        choose_subnet("u0000000", CANDIDATES)
+    assert caught.value.kind is errors.NETWORK_FULL
+
+
+def test_places_are_distinct_and_the_last_one_is_told() -> None:
+    network = Network("u0000000", ipaddress.IPv4Network("10.213.7.0/24"))
+    reserved = [network.reserve(f"c-{n}") for n in range(253)]
+    assert len({endpoint.address for endpoint in reserved}) == 253
+    assert len({endpoint.mac for endpoint in reserved}) == 253
+    assert network.gateway not in {endpoint.address for endpoint in reserved}
+    assert all(len(endpoint.device) <= 15 for endpoint in reserved)
+    with pytest.raises(errors.UllageError) as caught:
+        network.reserve("one-more")
+    assert caught.value.kind is errors.NETWORK_FULL
+
+
+@pytest.mark.parametrize("name", ["", "../etc", "a b", "a\nlink delete eth0", "x" * 61])
+def test_a_name_is_never_more_than_a_name(name: str) -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        Network("u0000000", CANDIDATES[0]).reserve(name)
+
+
+def test_a_bridge_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(errors.UllageError) as caught:
+        asyncio.run(Network.create("u0000000"))
+    assert caught.value.kind is errors.HOST_NEEDS_ROOT
+
+
+@pytest.mark.root
+def test_namespaces_and_the_host_reach_each_other() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            one, two = await asyncio.gather(net.namespace("one"), net.namespace("two"))
+            assert reaches(one.netns_path, two.address)
+            assert reaches(two.netns_path, one.address)
+            assert reaches(one.netns_path, net.gateway)
+            assert reaches(Path("/proc/self/ns/net"), two.address)
+            await net.check_forwarding()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_a_tap_is_an_unowned_port_of_the_bridge() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            tap = await net.tap("vm-0")
+            link = links(net.tag)[tap.device]
+            assert link["master"] == net.bridge
+            info = link["linkinfo"]
+            assert isinstance(info, dict)
+            assert info["info_kind"] == "tun"
+            assert info["info_data"]["type"] == "tap"
+            assert "user" not in info["info_data"]
+            await net.release(tap)
+            assert tap.device not in links(net.tag)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_no_endpoint_speaks_ipv6() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            endpoint = await net.namespace("one")
+            for device in (net.bridge, endpoint.device):
+                text = Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").read_text()
+                assert text.strip() == "1"
+            inside = within(endpoint.netns_path, Path("/proc/thread-self/net/if_inet6").read_text)
+            assert inside == ""
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_move_into_gives_a_running_process_the_bridge() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            other = await net.namespace("one")
+            sleeper = await asyncio.create_subprocess_exec("unshare", "--net", "sleep", "60")
+            try:
+                inside = Path(f"/proc/{sleeper.pid}/ns/net")
+                home = Path("/proc/self/ns/net").readlink()
+                while inside.readlink() == home:
+                    await asyncio.sleep(0.005)
+                endpoint = await net.move_into(sleeper.pid, "moved")
+                assert reaches(inside, other.address)
+                assert reaches(other.netns_path, endpoint.address)
+            finally:
+                sleeper.kill()
+                await sleeper.wait()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_destroy_leaves_nothing_and_may_be_repeated() -> None:
+    async def scenario() -> None:
+        before = subprocess.run(["ip", "-o", "address"], capture_output=True, check=True).stdout
+        net = await Network.create(places.new_tag())
+        await net.namespace("one")
+        await net.tap("two")
+        assert len(links(net.tag)) == 3
+        await net.destroy()
+        await net.destroy()
+        assert not links(net.tag)
+        assert not list(NETNS_DIR.glob(f"{net.tag}*"))
+        after = subprocess.run(["ip", "-o", "address"], capture_output=True, check=True).stdout
+        assert before == after
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_a_half_made_endpoint_is_removed() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            with pytest.raises(errors.UllageError) as caught:
+                await net.move_into(2**22 + 1, "nobody")
+            assert caught.value.kind is errors.NETWORK_FAILED
+            assert set(links(net.tag)) == {net.bridge}
+            assert (await net.namespace("next")).address == str(net.subnet[2])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_a_packet_filter_on_the_bridge_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port without the bridge stands for a filter: nothing that this test does may drop others'
+    traffic."""
+
+    async def scenario() -> None:
+        async with network() as net:
+            made = Network.namespace
+
+            async def unplugged(self: Network, name: str) -> object:
+                endpoint = await made(self, name)
+                subprocess.run(
+                    ["ip", "link", "set", "dev", endpoint.device, "nomaster"], check=True
+                )
+                return endpoint
+
+            monkeypatch.setattr(Network, "namespace", unplugged)
+            with pytest.raises(errors.UllageError) as caught:
+                await net.check_forwarding()
+            assert caught.value.kind is errors.NETWORK_FILTERED
+            assert set(links(net.tag)) == {net.bridge}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_work_within_a_namespace_leaves_the_caller_where_it_was() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            endpoint = await net.namespace("one")
+            home = Path("/proc/thread-self/ns/net").readlink()
+            inside = within(endpoint.netns_path, Path("/proc/thread-self/ns/net").readlink)
+            assert inside != home
+            assert Path("/proc/thread-self/ns/net").readlink() == home
+
+    asyncio.run(scenario())

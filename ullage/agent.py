@@ -1,0 +1,381 @@
+"""The controller's side of the agent's protocol (docs/agent-protocol.md).
+
+An agent may run in a guest that nobody trusts. Whatever it sends is bounded and checked. A peer
+that breaks the protocol loses its channel, and who waits on it hears so at once (AGENT_LOST).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from ullage import errors
+from ullage.agentchannel import AgentError, Call, Channel, Exchange, printable, quiet_future
+from ullage.agentframes import MAX_BODY, VERSION, Data, FrameError, Kind, Message
+from ullage.agentprocess import KEEP_BYTES, ClockMap, Command, Finished, Output, Process
+from ullage.errors import UllageError
+
+__all__ = ["AgentClient", "AgentError", "ClockMap", "Command", "Finished", "Process", "binary"]
+
+Piece = bytes | memoryview
+
+_CHUNK: Final = 128 * 1024
+_STDERR_KEPT: Final = 4096
+_STDERR_STORED: Final = 1024 * 1024
+_GET_LIMIT: Final = 64 * 1024 * 1024
+_LEAVE_S: Final = 0.5
+"""How long a transport may take to end by itself once its channel is closed."""
+
+
+def binary() -> Path:
+    """The static agent binary on this host. AGENT_BINARY_MISSING when there is none."""
+    package = Path(__file__).resolve().parent
+    places = [
+        package / "bin" / "ullage-agent",
+        package.parent / "target/x86_64-unknown-linux-gnu/release/ullage-agent",
+    ]
+    if told := os.environ.get("ULLAGE_AGENT"):
+        places = [Path(told)]
+    for place in places:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.absolute()
+    raise UllageError(errors.AGENT_BINARY_MISSING, places=", ".join(map(str, places)))
+
+
+class AgentClient:
+    """One agent, ready: it has said hello and its clock is known. Made by `connect` or `launch`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.facts: dict[str, Any] = {}
+        self.clock = ClockMap(offset_ns=0, bound_ns=0, rtt_ns=0, exchanges=0)
+        self._channel = channel
+        self._transport: _Transport | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        deadline_s: float = 10,
+        name: str = "instance",
+    ) -> AgentClient:
+        """Skip banners, say hello, exchange clocks.
+
+        `name` is the instance's, for messages. AGENT_NOT_STARTED when that takes longer than
+        `deadline_s` or goes wrong; the streams are closed then.
+        """
+        client = cls(Channel(reader, writer, name))
+        reason = "cancelled"
+        try:
+            async with asyncio.timeout(deadline_s):
+                await client._greet()
+            return client
+        except TimeoutError:
+            reason = f"no hello within {deadline_s:g} s" + _said(client._channel.banner)
+        except UllageError as error:
+            reason = str(error.facts.get("reason", error.message)) + _said(client._channel.banner)
+        except BaseException:
+            await client.close()
+            raise
+        await client.close()
+        raise UllageError(errors.AGENT_NOT_STARTED, agent=name, reason=reason)
+
+    @classmethod
+    async def launch(
+        cls,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = 10,
+        stderr: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        name: str = "instance",
+    ) -> AgentClient:
+        """Start a transport program with pipes and connect to the agent at its other end.
+
+        `stderr` gets what the transport says there, up to 1 MiB. On failure the transport is killed
+        and the error (AGENT_NOT_STARTED) holds the end of what it said.
+        """
+        transport = await _Transport.start(argv, stderr, env, name)
+        try:
+            client = await cls.connect(
+                transport.reader, transport.writer, deadline_s=deadline_s, name=name
+            )
+        except BaseException as error:
+            await transport.end()
+            if isinstance(error, UllageError):
+                reason = f"{error.facts['reason']}{_said(transport.said)}"
+                raise UllageError(error.kind, agent=name, reason=reason) from error
+            raise
+        client._transport = transport
+        return client
+
+    @property
+    def closed(self) -> bool:
+        """True once the channel has ended, from whichever side."""
+        return self._channel.failure is not None
+
+    async def sync(self, exchanges: int = 8) -> ClockMap:
+        """Exchange clocks, and keep the exchange with the least round trip.
+
+        The agent read its clock somewhere inside the round trip, so the middle of it is wrong by
+        half the round trip at most (Cristian, 1989).
+        """
+        best: ClockMap | None = None
+        for _ in range(exchanges):
+            sent_ns = time.monotonic_ns()
+            mono_ns, arrived_ns = await self._channel.call(
+                "sync", "sync", lambda answer: answer.integer("mono_ns")
+            )
+            rtt_ns = arrived_ns - sent_ns
+            if best is None or rtt_ns < best.rtt_ns:
+                offset_ns = sent_ns + rtt_ns // 2 - mono_ns
+                best = ClockMap(offset_ns, (rtt_ns + 1) // 2, rtt_ns, exchanges)
+        if best is None:
+            raise ValueError("at least one exchange")
+        self.clock = best
+        return best
+
+    async def spawn(
+        self,
+        command: Command,
+        *,
+        at_ns: int | None = None,
+        stdout_path: Path | None = None,
+        stderr_path: Path | None = None,
+        keep_bytes: int = KEEP_BYTES,
+    ) -> Process:
+        """Ask for a program; at an instant of the controller's clock, or now.
+
+        Its output goes verbatim to the files as it comes, and is kept in memory up to `keep_bytes`
+        a stream. That it runs is known when `Process.started` returns.
+        """
+        stdout, stderr = Output(stdout_path, keep_bytes), Output(stderr_path, keep_bytes)
+        process = Process(self._channel, command, lambda: self.clock, stdout, stderr)
+        try:
+            process.send(at_ns)
+        except UllageError:
+            stdout.close()
+            stderr.close()
+            raise
+        return process
+
+    async def run(
+        self,
+        command: Command,
+        *,
+        at_ns: int | None = None,
+        stdout_path: Path | None = None,
+        stderr_path: Path | None = None,
+        keep_bytes: int = KEEP_BYTES,
+    ) -> tuple[Finished, bytes, bytes]:
+        """Run a program to its end: how it ended, standard output, standard error.
+
+        When the waiting is cancelled, the program is killed.
+        """
+        process = await self.spawn(
+            command,
+            at_ns=at_ns,
+            stdout_path=stdout_path,
+            stderr_path=stderr_path,
+            keep_bytes=keep_bytes,
+        )
+        try:
+            finished = await process.wait()
+        except BaseException:
+            process.kill_unheard()
+            raise
+        return finished, process.stdout, process.stderr
+
+    async def put(self, data: bytes | Path, path: str, mode: int = 0o644) -> None:
+        """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole."""
+        if isinstance(data, bytes):
+            await self._put(_slices(data), len(data), path, mode)
+            return
+        with await asyncio.to_thread(data.open, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            await self._put(_reads(file, size), size, path, mode)
+
+    async def get(self, path: str, limit: int = _GET_LIMIT) -> bytes:
+        """Read a file inside. AgentError when it is longer than `limit` or cannot be read."""
+        exchange = _Get(limit)
+        self._channel.request(exchange, path=path, limit=limit)
+        await self._channel.answer(exchange, exchange.future)
+        if not exchange.whole:
+            raise self._corrupt(path)
+        return bytes(exchange.data)
+
+    async def sample(self) -> dict[str, Any]:
+        """Counters of the machine inside, as the protocol lists them."""
+        answer, _ = await self._channel.call("sample", "sample", lambda answer: answer.fields)
+        return {name: value for name, value in answer.items() if name not in {"op", "id"}}
+
+    async def bye(self, timeout_s: float = 2) -> None:
+        """Ask the agent to kill its children and end, then close; never fails."""
+        if not self.closed:
+            with contextlib.suppress(UllageError, TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._channel.call("bye", "done", lambda _: None)
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the channel, and end the transport program with its process group."""
+        await self._channel.close()
+        if self._transport is not None:
+            await self._transport.end()
+
+    async def _greet(self) -> None:
+        await asyncio.wait((self._channel.greeted,))
+        self._channel.greeted.result()
+        self.facts, _ = await self._channel.call("hello", "hello", _facts, version=VERSION)
+        await self.sync()
+
+    async def _put(self, pieces: AsyncIterator[Piece], size: int, path: str, mode: int) -> None:
+        done = Call("put", "done", lambda answer: answer.text("sha256"))
+        number = self._channel.request(done, path=path, mode=mode, size=size)
+        digest = hashlib.sha256()
+        async for piece in pieces:
+            if done.future.done():  # refused: the rest is not wanted
+                break
+            digest.update(piece)
+            await self._channel.send_data(number, piece)
+        seen, _ = await self._channel.answer(done, done.future)
+        if seen != digest.hexdigest():
+            raise self._corrupt(path)
+
+    def _corrupt(self, path: str) -> UllageError:
+        reason = "its SHA-256 is not the sender's"
+        return UllageError(
+            errors.AGENT_CORRUPT, path=path, agent=self._channel.agent, reason=reason
+        )
+
+
+class _Get(Exchange):
+    """A file that comes from inside."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("get")
+        self.data = bytearray()
+        self.whole = False
+        self.future: asyncio.Future[None] = quiet_future()
+        self._limit = limit
+        self._digest = hashlib.sha256()
+
+    def on_message(self, message: Message, arrived_ns: int) -> bool:
+        """Take `done`."""
+        if message.op != "done":
+            raise FrameError(f"{message.op} in answer to get")
+        size, digest = message.integer("size"), message.text("sha256")
+        self.whole = size == len(self.data) and digest == self._digest.hexdigest()
+        self.future.set_result(None)
+        return True
+
+    def on_data(self, frame: Data) -> None:
+        """Take a piece of the file."""
+        if frame.kind is not Kind.FILE or len(self.data) + len(frame.data) > self._limit:
+            raise FrameError("more than was asked for in answer to get")
+        self.data += frame.data
+        self._digest.update(frame.data)
+
+    def on_fail(self, error: UllageError) -> None:
+        """It cannot be read, or the channel is gone."""
+        self.future.set_exception(error)
+
+
+class _Transport:
+    """The program at whose other end the agent is, with a bounded memory of what it said."""
+
+    def __init__(self, process: asyncio.subprocess.Process, stderr: Path | None) -> None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise ValueError("a transport needs three pipes")
+        self.writer = process.stdin
+        self.reader = process.stdout
+        self._process = process
+        self._tail = b""
+        self._listener = asyncio.create_task(self._listen(process.stderr, stderr))
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], stderr: Path | None, env: Mapping[str, str] | None, name: str
+    ) -> _Transport:
+        """Start it in a session of its own."""
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=env,
+                start_new_session=True,
+                limit=MAX_BODY,
+            )
+        except OSError as error:
+            reason = f"{argv[0]}: {error.strerror}"
+            raise UllageError(errors.AGENT_NOT_STARTED, agent=name, reason=reason) from error
+        return cls(process, stderr)
+
+    @property
+    def said(self) -> bytes:
+        """The end of what it printed on standard error."""
+        return self._tail
+
+    async def end(self) -> None:
+        """Wait for its end a moment, then kill it with its process group."""
+        try:
+            await asyncio.wait_for(self._process.wait(), _LEAVE_S)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._process.wait()
+        # Someone it left behind may still hold the pipe: take what is there, and go.
+        await asyncio.wait((self._listener,), timeout=_LEAVE_S)
+        self._listener.cancel()
+
+    async def _listen(self, stream: asyncio.StreamReader, path: Path | None) -> None:
+        stored = 0
+        with contextlib.ExitStack() as stack:
+            file = None if path is None else stack.enter_context(path.open("ab", buffering=0))
+            while data := await stream.read(_STDERR_KEPT):
+                self._tail = (self._tail + data)[-_STDERR_KEPT:]
+                if file is not None and stored < _STDERR_STORED:
+                    # A full disk must not stop the transport; the tail is still kept.
+                    with contextlib.suppress(OSError):
+                        stored += file.write(data[: _STDERR_STORED - stored])
+
+
+def _facts(hello: Message) -> dict[str, Any]:
+    version = hello.integer("version")
+    if version != VERSION:
+        raise FrameError(f"it speaks version {version}, not {VERSION}")
+    return hello.mapping("facts")
+
+
+async def _slices(data: bytes) -> AsyncIterator[Piece]:
+    view = memoryview(data)
+    for start in range(0, len(view), _CHUNK):
+        yield view[start : start + _CHUNK]
+
+
+async def _reads(file: BinaryIO, size: int) -> AsyncIterator[Piece]:
+    """Exactly `size` bytes, as they were promised; a file that shrinks meanwhile is an OSError."""
+    left = size
+    while left:
+        piece = await asyncio.to_thread(file.read, min(left, _CHUNK))
+        if not piece:
+            raise OSError(f"{file.name} shrank while it was read")
+        left -= len(piece)
+        yield piece
+
+
+def _said(output: bytes) -> str:
+    """The end of what a transport printed, for a message."""
+    text = printable(output.decode(errors="replace")[-400:], 400)
+    return f"; it said: {text}" if text else ""

@@ -1,0 +1,347 @@
+"""A program that an agent runs: what is asked, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+from ullage import errors
+from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, printable, quiet_future
+from ullage.agentframes import Data, FrameError, Kind, Message
+from ullage.errors import UllageError
+from ullage.runs import Usage
+
+KEEP_BYTES: Final = 8 * 1024 * 1024
+OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
+"""A program that prints more is killed: a guest must not fill the controller's disk."""
+_SIGKILL: Final = 9
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run inside, by its argument list."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the agent's minimal environment."""
+    cwd: str = "/"
+    timeout_s: float = 600.0
+    """Counted from the start; then the process group is killed."""
+
+
+@dataclass(frozen=True)
+class ClockMap:
+    """How the agent's CLOCK_MONOTONIC lies to the controller's."""
+
+    offset_ns: int
+    """Controller's time = agent's time + offset."""
+    bound_ns: int
+    """The offset may be wrong by this much, either way: half the least round trip."""
+    rtt_ns: int
+    exchanges: int
+
+    def to_controller(self, agent_ns: int) -> int:
+        """An instant of the agent on the controller's clock."""
+        return agent_ns + self.offset_ns
+
+    def to_agent(self, controller_ns: int) -> int:
+        """An instant of the controller on the agent's clock."""
+        return controller_ns - self.offset_ns
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended. Instants are on the controller's CLOCK_MONOTONIC."""
+
+    status: int | None
+    """Exit code; None when a signal ended it."""
+    signal: int | None
+    timed_out: bool
+    start_ns: int
+    """Read in the child just before `execve`."""
+    end_ns: int
+    """Read when `wait4` returned."""
+    late_ns: int
+    """How long after the agreed instant it started."""
+    clock_bound_ns: int
+    """start_ns and end_ns may be wrong by this much, either way."""
+    usage: Usage
+
+
+class Process(Exchange):
+    """A program that was asked for, with its output so far."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        command: Command,
+        clock: Callable[[], ClockMap],
+        stdout: Output,
+        stderr: Output,
+    ) -> None:
+        super().__init__("run " + printable(command.argv[0] if command.argv else "nothing", 80))
+        self.id = 0
+        self.command = command
+        self._channel = channel
+        self._clock = clock
+        self._outputs = {Kind.STDOUT: stdout, Kind.STDERR: stderr}
+        self._started: asyncio.Future[int] = quiet_future()
+        self._finished: asyncio.Future[Finished] = quiet_future()
+        self._trouble: Exception | None = None
+        self._deadline_ns = 0
+        self._late_ns = 0
+
+    def send(self, at_ns: int | None) -> None:
+        """Ask the agent to run it; at an instant of the controller's clock, or now."""
+        command = self.command
+        fields: dict[str, object] = {
+            "argv": command.argv,
+            "env": dict(command.env),
+            "cwd": command.cwd,
+            "timeout_ns": round(command.timeout_s * 1e9),
+            "stdin": "null",
+        }
+        if at_ns is not None:
+            fields["at_ns"] = self._clock().to_agent(at_ns)
+        now = time.monotonic_ns()
+        self._deadline_ns = max(now, at_ns or now) + round(command.timeout_s * 1e9)
+        self.id = self._channel.request(self, **fields)
+
+    @property
+    def stdout(self) -> bytes:
+        """Standard output so far, as much of it as is kept."""
+        return bytes(self._outputs[Kind.STDOUT].kept)
+
+    @property
+    def stderr(self) -> bytes:
+        """Standard error so far, as much of it as is kept."""
+        return bytes(self._outputs[Kind.STDERR].kept)
+
+    @property
+    def complete(self) -> bool:
+        """False when a program printed more than is kept in memory."""
+        return not any(output.cut for output in self._outputs.values())
+
+    @property
+    def running(self) -> bool:
+        """False once it has ended, or nothing can be known of it any more."""
+        return not self._finished.done()
+
+    async def started(self) -> int:
+        """The instant of the start, on the controller's clock. AgentError when it could not be."""
+        return await self._within(self._started)
+
+    async def wait(self) -> Finished:
+        """How it ended; all output has come by then."""
+        return await self._within(self._finished)
+
+    async def kill(self, signal: int = 15) -> None:
+        """Send a signal to its process group; nothing happens when it has ended."""
+        if not self.running:
+            return
+        try:
+            await self._channel.call("kill", "done", lambda _: None, target=self.id, signal=signal)
+        except AgentError as error:
+            if error.error != "no-such-id":
+                raise
+
+    def kill_unheard(self) -> None:
+        """SIGKILL to its process group, without waiting for an answer."""
+        if self.running and self._channel.failure is None:
+            self._channel.request(_Unheard("kill"), target=self.id, signal=_SIGKILL)
+
+    async def wait_for_output(self, text: bytes, timeout_s: float) -> None:
+        """Wait until standard output holds the text; AGENT_NOT_READY when it never does."""
+        watcher = self._outputs[Kind.STDOUT].watch(text)
+        try:
+            await asyncio.wait(
+                (watcher.seen, self._finished),
+                timeout=timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            self._outputs[Kind.STDOUT].forget(watcher)
+        if watcher.seen.done():
+            return
+        if self._finished.done():
+            ended = self._finished.result()
+            how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
+            reason = f"it ended with {how}"
+        else:
+            reason = f"{timeout_s:g} s have passed"
+        raise UllageError(
+            errors.AGENT_NOT_READY,
+            program=self.command.argv[0],
+            agent=self._channel.agent,
+            text=repr(text.decode(errors="replace")),
+            reason=reason,
+        )
+
+    def on_message(self, message: Message, arrived_ns: int) -> bool:
+        """Take `started` or `exit`."""
+        if message.op == "started" and not self._started.done():
+            self._started.set_result(self._clock().to_controller(message.integer("start_ns")))
+            self._late_ns = message.optional_integer("late_ns") or 0
+            return False
+        if message.op != "exit":
+            raise FrameError(f"{message.op} in answer to spawn")
+        finished = _finished(message, self._clock(), self._late_ns)
+        if not self._started.done():
+            self._started.set_result(finished.start_ns)
+        self._close_outputs()
+        if self._trouble is not None:
+            self._finished.set_exception(self._trouble)
+        else:
+            self._finished.set_result(finished)
+        return True
+
+    def on_data(self, frame: Data) -> None:
+        """Take a piece of output."""
+        if frame.kind is Kind.FILE:
+            raise FrameError("file data in answer to spawn")
+        output = self._outputs[frame.kind]
+        if self._trouble is not None:
+            return
+        try:
+            output.add(frame.data)
+        except OSError as error:
+            self._trouble = _disk_trouble(error, output.path)
+        if output.total > OUTPUT_LIMIT:
+            self._trouble = UllageError(
+                errors.AGENT_FLOOD,
+                program=self.command.argv[0],
+                agent=self._channel.agent,
+                limit=OUTPUT_LIMIT,
+            )
+        if self._trouble is not None:
+            self.kill_unheard()
+
+    def on_fail(self, error: UllageError) -> None:
+        """It could not be run, or the channel is gone."""
+        self._close_outputs()
+        for future in (self._started, self._finished):
+            if not future.done():
+                future.set_exception(error)
+
+    async def _within(self, future: asyncio.Future[T]) -> T:
+        left_s = max(0, self._deadline_ns - time.monotonic_ns()) / 1e9 + PATIENCE_S
+        if not (await asyncio.wait((future,), timeout=left_s))[0]:
+            raise self._channel.silent(self.op, left_s)
+        return future.result()
+
+    def _close_outputs(self) -> None:
+        for output in self._outputs.values():
+            try:
+                output.close()
+            except OSError as error:
+                self._trouble = self._trouble or _disk_trouble(error, output.path)
+
+
+class Output:
+    """One stream of a program's output: to a file verbatim, and in memory up to a limit."""
+
+    def __init__(self, path: Path | None, keep_bytes: int) -> None:
+        self.path = path
+        self.kept = bytearray()
+        self.total = 0
+        self._keep_bytes = keep_bytes
+        self._file: BinaryIO | None = None if path is None else path.open("wb")
+        self._watchers: list[Watcher] = []
+
+    @property
+    def cut(self) -> bool:
+        """True when there was more than is kept in memory."""
+        return self.total > len(self.kept)
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece. OSError when the file cannot be written."""
+        self.total += len(data)
+        self.kept += data[: self._keep_bytes - len(self.kept)]
+        for watcher in self._watchers:
+            watcher.look(data)
+        if self._file is not None:
+            self._file.write(data)
+            self._file.flush()
+
+    def watch(self, text: bytes) -> Watcher:
+        """Look for a text in what came so far and in what will come."""
+        watcher = Watcher(text)
+        watcher.look(bytes(self.kept))
+        self._watchers.append(watcher)
+        return watcher
+
+    def forget(self, watcher: Watcher) -> None:
+        """Stop looking."""
+        self._watchers.remove(watcher)
+
+    def close(self) -> None:
+        """Close the file. OSError when it cannot be written."""
+        if self._file is not None:
+            self._file.close()
+
+
+class Watcher:
+    """Looks for a text in a stream that comes in pieces."""
+
+    def __init__(self, text: bytes) -> None:
+        self.seen: asyncio.Future[None] = quiet_future()
+        self._text = text
+        self._end = b""
+
+    def look(self, data: bytes) -> None:
+        """Take the next piece."""
+        joined = self._end + data
+        if self._text in joined and not self.seen.done():
+            self.seen.set_result(None)
+        self._end = joined[max(0, len(joined) - len(self._text) + 1) :]
+
+
+class _Unheard(Exchange):
+    """A request whose answer does not matter."""
+
+    def on_message(self, message: Message, arrived_ns: int) -> bool:
+        return True
+
+    def on_fail(self, error: UllageError) -> None:
+        pass
+
+
+def _disk_trouble(error: OSError, path: Path | None) -> Exception:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return UllageError(errors.RUN_DISK_FULL, path=path)
+    return error
+
+
+def _finished(message: Message, clock: ClockMap, late_ns: int) -> Finished:
+    start_ns, end_ns = message.integer("start_ns"), message.integer("end_ns")
+    if end_ns < start_ns:
+        raise FrameError("exit: it ended before it started")
+    return Finished(
+        status=message.optional_integer("status", 0, 255),
+        signal=message.optional_integer("signal", 1, 64),
+        timed_out=message.fields.get("timed_out") is True,
+        start_ns=clock.to_controller(start_ns),
+        end_ns=clock.to_controller(end_ns),
+        late_ns=late_ns,
+        clock_bound_ns=clock.bound_ns,
+        usage=_usage(Message("rusage", message.mapping("rusage"))),
+    )
+
+
+def _usage(rusage: Message) -> Usage:
+    return Usage(
+        user_s=rusage.integer("user_ns") / 1e9,
+        system_s=rusage.integer("system_ns") / 1e9,
+        max_rss_bytes=rusage.integer("max_rss_bytes"),
+        minor_faults=rusage.integer("minor_faults"),
+        major_faults=rusage.integer("major_faults"),
+        voluntary_switches=rusage.integer("voluntary_switches"),
+        involuntary_switches=rusage.integer("involuntary_switches"),
+    )

@@ -1,0 +1,323 @@
+"""The command line: data on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ullage import (
+    __version__,
+    doctor,
+    image,
+    init,
+    journal,
+    leftovers,
+    matrix,
+    plan,
+    tables,
+)
+from ullage.analysis import overhead, sentences
+from ullage.console import RunProgress, stderr, stdout
+from ullage.dryrun import show as show_dry_run
+from ullage.engine import Engine, Outcome
+from ullage.errors import ExitCode, UllageError
+from ullage.folder import RunFolder, list_runs
+
+app = typer.Typer(
+    name="ullage",
+    help="Measures the part of a machine that you pay for and don't get.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+image_app = typer.Typer(help="The root filesystem that every environment runs from.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+
+RUNS = Path("runs")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunArgument = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+
+T = TypeVar("T")
+
+
+def main() -> None:
+    """Entry point: errors of the catalogue become one sentence, a hint and an exit code."""
+    try:
+        app()
+    except UllageError as error:
+        stderr.print(f"[red]error\\[{error.code}]:[/] {escape(error.message)}", soft_wrap=True)
+        stderr.print(f"[cyan]hint:[/] {escape(error.hint)}", soft_wrap=True)
+        sys.exit(error.kind.exit_code)
+    except BrokenPipeError:
+        sys.exit(ExitCode.GATE_FAILED)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ullage {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Measures the part of a machine that you pay for and don't get."""
+
+
+@app.command("doctor")
+def doctor_command(as_json: Json = False) -> None:
+    """Say what this host can do, what is missing, and the command that adds it."""
+    findings = asyncio.run(doctor.examine())
+    if as_json:
+        _print_json(doctor.as_json(findings))
+    else:
+        marks = {"ok": "[green]ok[/]", "limited": "[yellow]limited[/]", "missing": "[red]missing[/]"}
+        for finding in findings:
+            stdout.print(
+                f"{marks[finding.state]:<18} {finding.what:<16} {escape(finding.detail)}", soft_wrap=True
+            )
+            if finding.hint:
+                stdout.print(f"         [cyan]hint:[/] {escape(finding.hint)}", soft_wrap=True)
+    if any(finding.state == "missing" for finding in findings):
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+@app.command("init")
+def init_command(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("plan.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of plans instead.")
+    ] = False,
+) -> None:
+    """Write a commented plan that runs as it is."""
+    if schema:
+        print(init.schema())
+        return
+    init.write(file, force=force)
+    stderr.print(f"wrote {file}; next: ullage run {file}", soft_wrap=True)
+
+
+@image_app.command("build")
+def image_build(
+    file: Annotated[
+        Path | None, typer.Argument(help="A plan; without one, what all workloads need.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build the root filesystem for a plan (cached by what is in it)."""
+    packages = matrix.packages(matrix.resolve(*plan.load(file)) if file else None)
+    built = asyncio.run(image.build(packages))
+    if as_json:
+        _print_json(
+            {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
+        )
+    else:
+        stdout.print(f"{built.digest}\n{built.root}", soft_wrap=True)
+
+
+@app.command("run")
+def run_command(
+    file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="Take up an interrupted run.", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show cells, order and time; run nothing.")
+    ] = False,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: every environment and workload, in interleaved blocks."""
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a plan, or --resume RUN")
+    source = file if file is not None else Path(resume or "") / journal.PLAN
+    checked, document = plan.load(source)
+    cells = matrix.resolve(checked, document)
+    if dry_run:
+        show_dry_run(checked, cells, as_json=as_json)
+        return
+    if resume is not None:
+        folder = resume
+    else:
+        folder = journal.new_folder(runs, checked.name)
+        journal.put(folder / journal.PLAN, source.read_bytes())
+    with RunProgress(checked.blocks.max) as progress:
+        engine = Engine(checked, cells, folder, progress, resume=resume is not None)
+        try:
+            outcome = _interruptible(engine.run())
+        except asyncio.CancelledError:
+            stderr.print(f"interrupted; take it up with: ullage run --resume {folder}", soft_wrap=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _conclude(outcome, as_json=as_json)
+
+
+def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+    """Derived files, the report and the answer."""
+    folder = RunFolder.open(outcome.folder)
+    tables.write(folder)
+    analysis = overhead.analyse(folder)
+    page = _write_report(folder, analysis)
+    if as_json:
+        _print_json({"run": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")})
+    else:
+        for sentence in sentences.answer(analysis):
+            stdout.print(escape(sentence), soft_wrap=True)
+        stderr.print(
+            f"{outcome.blocks} blocks, {outcome.trials} trials, {outcome.failed} without figures; "
+            f"ended by {outcome.reason}\nreport: {page}",
+            soft_wrap=True,
+        )
+    if outcome.failed:
+        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
+
+
+def _interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """Run it so that Ctrl-C and SIGTERM cancel it once; it then tears down in order."""
+
+    async def guarded() -> T:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        told = False
+
+        def interrupt() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                stderr.print("stopping the trial and removing the environments …")
+                task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt)
+        return await task
+
+    return asyncio.run(guarded())
+
+
+@app.command("list")
+def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """List the runs here, newest first."""
+    found = list_runs(runs)
+    if as_json:
+        _print_json([run.model_dump(mode="json") for run in found])
+        return
+    table = Table("run", "started", "blocks", "trials", "without figures", "ended by", box=None)
+    for run in found:
+        table.add_row(
+            escape(run.run),
+            run.started,
+            str(run.blocks),
+            str(run.trials),
+            str(run.failed),
+            run.finished or "not finished",
+        )
+    stdout.print(table)
+
+
+@app.command("show")
+def show_command(run: RunArgument, as_json: Json = False) -> None:
+    """Print the answer of a run, and its table."""
+    analysis = overhead.analyse(RunFolder.open(run))
+    if as_json:
+        _print_json(analysis.model_dump(mode="json"))
+        return
+    for sentence in sentences.answer(analysis):
+        stdout.print(escape(sentence), soft_wrap=True)
+    stdout.print(tables.rich_table(analysis))
+
+
+@app.command("report")
+def report_command(
+    run: RunArgument,
+    out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
+    charts: Annotated[
+        Path | None, typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here.")
+    ] = None,
+) -> None:
+    """Write the HTML report of a run (again)."""
+    folder = RunFolder.open(run)
+    tables.write(folder)
+    analysis = overhead.analyse(folder)
+    stdout.print(str(_write_report(folder, analysis, out)), soft_wrap=True)
+    if charts:
+        from ullage.report.charts import export_charts  # noqa: PLC0415  slow to import
+
+        for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
+            stdout.print(str(file), soft_wrap=True)
+
+
+def _write_report(folder: RunFolder, analysis: Any, out: Path | None = None) -> Path:
+    from ullage import report  # noqa: PLC0415  Altair takes most of a second to import
+
+    return report.write(folder, analysis, out)
+
+
+@app.command("export")
+def export_command(
+    run: RunArgument,
+    form: Annotated[str, typer.Option("--format", help="csv, json, latex or parquet.")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
+) -> None:
+    """Write the results of a run as a table."""
+    analysis = overhead.analyse(RunFolder.open(run))
+    data = tables.export(analysis, form)
+    if out:
+        journal.put(out, data)
+    else:
+        sys.stdout.buffer.write(data)
+
+
+@app.command("query")
+def query_command(
+    sql: Annotated[str, typer.Argument(help="SQL over the views samples, events and meters.")],
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Ask all runs at once, in DuckDB's SQL."""
+    found = tables.query(sql, runs)
+    if as_json:
+        _print_json(found.to_pylist())
+        return
+    table = Table(*found.column_names, box=None)
+    for row in found.to_pylist():
+        table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
+    stdout.print(table)
+
+
+@app.command("clean")
+def clean_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove everything that killed runs left: processes, containers, taps, mounts, cgroups."""
+    found = leftovers.find()
+    if not dry_run:
+        leftovers.remove(found)
+    if as_json:
+        _print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
+        return
+    for each in found:
+        stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
+    stderr.print(f"{len(found)} leftovers {'found' if dry_run else 'removed'}")
+
+
+def _print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Short external programs: run one, take its output, give up after a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+
+
+class CommandError(Exception):
+    """A program that could not be started, failed, or took too long."""
+
+    def __init__(self, program: str, status: int | None, reason: str) -> None:
+        self.program = program
+        self.status = status
+        """Exit status; None when it did not start or was stopped at the deadline."""
+        self.reason = reason
+        super().__init__(f"{program}: {reason}")
+
+
+async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> str:
+    """Standard output of the program; CommandError with the end of its standard error otherwise."""
+    program = argv[0].rpartition("/")[2]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise CommandError(program, None, error.strerror or str(error)) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await process.communicate(stdin.encode())
+    except TimeoutError:
+        raise CommandError(program, None, f"no answer after {timeout_s:g} s") from None
+    finally:
+        # Also when we are cancelled: nobody else would ever wait for it.
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        reason = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
+        raise CommandError(program, process.returncode, reason)
+    return out.decode(errors="replace")
+
+
+async def attempt(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> bool:
+    """The same where failure is an answer, such as removing what may be gone already."""
+    try:
+        await run(argv, stdin=stdin, timeout_s=timeout_s)
+    except CommandError:
+        return False
+    return True
+
+
+def tail(text: str, lines: int = 3) -> str:
+    """The last lines that say something, on one line."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(said[-lines:])[-600:]

@@ -1,0 +1,85 @@
+"""Disk images for VMs: ext4 in a file, as raw or qcow2."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final, Literal
+
+from ullage.commands import CommandError, run
+from ullage.errors import DISK_NOT_MADE, UllageError
+from ullage.programs import needed
+
+DiskFormat = Literal["raw", "qcow2"]
+
+_PATIENCE_S: Final = 600.0
+
+
+async def ext4(
+    path: Path,
+    size_bytes: int,
+    *,
+    uuid: str,
+    root: Path | None = None,
+    instant: int | None = None,
+) -> None:
+    """An ext4 file system in a new sparse file, with the content of `root` when that is given.
+
+    The identifier is also the seed of its directory hashes. With `instant` (seconds since the
+    epoch) as the time of its making, equal content gives equal bytes. Raises DISK_NOT_MADE.
+    """
+    program = needed("mkfs.ext4", "e2fsprogs")
+    clock = [] if instant is None else ["env", f"E2FSPROGS_FAKE_TIME={instant}"]
+    content = [] if root is None else ["-d", str(root)]
+    # Nothing is left to be initialised later: that would be disk traffic in the middle of a trial.
+    extended = f"hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+    if root is None:
+        extended += ",root_owner=0:0"
+    with path.open("xb") as file:
+        file.truncate(size_bytes)
+    argv = [*clock, program, "-q", "-F", "-m", "0", "-U", uuid, "-E", extended, *content, str(path)]
+    try:
+        await _make(argv, path)
+    except BaseException:
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - at once
+        raise
+
+
+async def convert(raw: Path, path: Path) -> None:
+    """The same disk as qcow2, with its tables laid out beforehand but no space taken.
+
+    Raises DISK_NOT_MADE.
+    """
+    options = "preallocation=metadata,lazy_refcounts=off"
+    await _qemu_img("convert", "-f", "raw", "-O", "qcow2", "-o", options, str(raw), str(path))
+
+
+async def overlay(base: Path, base_format: DiskFormat, path: Path) -> None:
+    """A qcow2 file that holds what is written over an unchanged base. Raises DISK_NOT_MADE."""
+    await _qemu_img("create", "-q", "-f", "qcow2", "-F", base_format, "-b", str(base), str(path))
+
+
+async def _qemu_img(*argv: str) -> None:
+    await _make([needed("qemu-img", "qemu-utils"), *argv], Path(argv[-1]))
+
+
+async def _make(argv: list[str], path: Path) -> None:
+    try:
+        await run(argv, timeout_s=_PATIENCE_S)
+    except CommandError as error:
+        raise UllageError(DISK_NOT_MADE, path=path, reason=error.reason) from error
+
+
+def space_for(root: Path) -> int:
+    """Bytes that an ext4 file system needs for a tree, with a quarter and 256 MiB to spare."""
+    size = 0
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            status = (Path(folder) / name).lstat()
+            size += 4096 * (1 + -(-status.st_size // 4096)) if not _is_node(status.st_mode) else 0
+    mebibyte = 1 << 20
+    return -(-(size * 5 // 4 + 256 * mebibyte) // mebibyte) * mebibyte
+
+
+def _is_node(mode: int) -> bool:
+    return (mode & 0o170000) in {0o020000, 0o060000}

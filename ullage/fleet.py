@@ -1,0 +1,337 @@
+"""The instances of a run: made together, kept frozen while idle, made again when one has died."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ullage.agent import Command
+from ullage.environments import Instance, InstanceSpec, Options, Provider
+from ullage.environments.native import Native
+from ullage.errors import HOST_NEEDS_ROOT, HOST_TOO_SMALL, UllageError
+from ullage.image import Image
+from ullage.journal import now_ns
+from ullage.matrix import Environment, Load, Matrix, slug
+from ullage.network import Network
+from ullage.places import data_dir, state_dir
+from ullage.plan import Resources
+from ullage.quantities import format_bytes
+from ullage.runs import Provisioned, Reason
+from ullage.workloads.base import Context, Role, Task
+
+HOST = "host"
+"""Key of the native endpoints that stand for `the host` in network workloads."""
+
+
+@dataclass
+class Team:
+    """The instances that play the roles of one trial together."""
+
+    instance: Instance
+    second: Instance | None = None
+    host: Instance | None = None
+
+    def players(self, roles: Iterable[Role]) -> dict[str, Instance]:
+        """Role → the instance that plays it, for the roles that have one."""
+        places = {"instance": self.instance, "second": self.second, "host": self.host}
+        return {role.name: player for role in roles if (player := places[role.place])}
+
+    @property
+    def members(self) -> list[Instance]:
+        """Everybody there is."""
+        return [m for m in (self.instance, self.second, self.host) if m is not None]
+
+
+@dataclass
+class Fleet:
+    """All instances of a run."""
+
+    tag: str
+    matrix: Matrix
+    image: Image | None
+    agent: Path
+    seed: int
+    on_provisioned: Callable[[Provisioned], None]
+    network: Network | None = None
+    _instances: dict[str, list[Instance]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    _broken: dict[tuple[str, str], Reason] = field(default_factory=dict)
+
+    async def start(self) -> None:
+        """Make the network and every instance, in parallel, prepare them, and freeze them."""
+        self._check_size()
+        if self._places() - {"instance"}:
+            if os.geteuid() != 0:
+                raise UllageError(
+                    HOST_NEEDS_ROOT,
+                    what="a workload between two endpoints",
+                    otherwise="leave network workloads out",
+                )
+            self.network = await Network.create(self.tag)
+        async with asyncio.TaskGroup() as group:
+            for key in [*(e.key for e in self.matrix.environments), *self._host_keys()]:
+                group.create_task(self._provision(key))
+
+    async def stop(self) -> None:
+        """Remove everything that `start` made; goes on when one part fails, then raises it."""
+        errors = await asyncio.gather(
+            *(i.destroy() for instances in self._instances.values() for i in instances),
+            return_exceptions=True,
+        )
+        if self.network:
+            await self.network.destroy()
+        for error in errors:
+            if isinstance(error, Exception):
+                raise error
+
+    def up(self, environment: str) -> bool:
+        """True once its instances exist."""
+        return environment in self._instances
+
+    def first(self, environment: str) -> Instance:
+        """The first instance of an environment."""
+        return self._instances[environment][0]
+
+    def instances(self, environment: str) -> Sequence[Instance]:
+        """All instances of an environment."""
+        return self._instances[environment]
+
+    def broken(self, environment: str, load: str) -> Reason | None:
+        """Why the workload cannot run there: its preparation failed."""
+        return self._broken.get((environment, load))
+
+    async def teams(self, environment: str, load: Load) -> list[Team]:
+        """The teams of one trial, thawed and with their clocks read anew.
+
+        An instance that died in an earlier trial is made again here.
+        """
+        roles = load.workload.roles(load.parameters)
+        places = {role.place for role in roles}
+        keys = [environment, *(self._host_keys() if "host" in places else ())]
+        for key in keys:
+            if any(not instance.alive for instance in self._instances[key]):
+                await self._destroy(key)
+                await self._provision(key)
+        count = self._environment(environment).instances
+        mine, hosts = self._instances[environment], self._instances.get(HOST, [])
+        teams = [
+            Team(
+                mine[i],
+                mine[count + i] if "second" in places else None,
+                hosts[i] if "host" in places else None,
+            )
+            for i in range(count)
+        ]
+        await _each(m for team in teams for m in team.members, do=_wake)
+        return teams
+
+    async def rest(self, teams: Iterable[Team]) -> None:
+        """Freeze the members of the teams; the dead need none."""
+        await _each(m for team in teams for m in team.members if m.alive, do=_freeze)
+
+    async def cleanup(self) -> None:
+        """Run every workload's cleanup tasks."""
+        for environment in self.matrix.environments:
+            for load in self.matrix.loads:
+                for team in await self.teams(environment.key, load):
+                    await self._tasks(team, load, load.workload.cleanup)
+
+    def context(self, team: Team, load: Load, seed: int) -> Context:
+        """What the workload may know of where it runs."""
+        players = team.players(load.workload.roles(load.parameters))
+        spec = team.instance.spec
+        return Context(
+            addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
+            cpus=len(spec.cpus),
+            memory_bytes=spec.memory_bytes,
+            seed=seed,
+            data=team.instance.data,
+            workspace=workspace(team.instance, load),
+        )
+
+    async def _provision(self, key: str) -> None:
+        environment = self._environment(key)
+        started = time.monotonic()
+        count = environment.instances * (2 if key != HOST and "second" in self._places() else 1)
+        made = await _all_or_none(
+            [environment.provider.create(self._spec(environment, i)) for i in range(count)]
+        )
+        self._instances[key] = made
+        for instance in made:
+            self.on_provisioned(
+                Provisioned(
+                    environment=key,
+                    instance=instance.name,
+                    epoch_ns=now_ns(),
+                    seconds=time.monotonic() - started,
+                    facts=dict(instance.agent.facts),
+                )
+            )
+        await self._prepare(environment)
+        await _each(made, do=_freeze)
+
+    async def _prepare(self, environment: Environment) -> None:
+        """Workspaces and preparation of every workload, in each instance that takes part."""
+        mine = self._instances[environment.key]
+        for load in self.matrix.loads:
+            for instance in mine:
+                argv = ("mkdir", "-p", workspace(instance, load))
+                await instance.agent.run(Command(argv=argv))
+            if environment.key == HOST:
+                continue
+            for i in range(environment.instances):
+                second = mine[environment.instances + i] if len(mine) > environment.instances else None
+                reason = await self._tasks(Team(mine[i], second), load, load.workload.prepare)
+                if reason:
+                    self._broken[environment.key, load.key] = reason
+
+    async def _tasks(
+        self, team: Team, load: Load, make: Callable[..., Sequence[Task]]
+    ) -> Reason | None:
+        """Run untimed tasks one after another; the first that fails is the reason."""
+        players = team.players(load.workload.roles(load.parameters))
+        context = self.context(team, load, self.seed)
+        for task in make(load.parameters, context):
+            if task.role not in players:
+                continue
+            command = Command(
+                argv=task.argv, env=dict(task.env), cwd=context.workspace, timeout_s=task.timeout_s
+            )
+            done, stdout, stderr = await players[task.role].agent.run(command)
+            if done.status != 0:
+                said = (stderr or stdout).decode("utf-8", "replace").strip()[-500:]
+                return Reason(
+                    code="prepare-failed",
+                    message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
+                )
+        return None
+
+    async def _destroy(self, key: str) -> None:
+        await asyncio.gather(*(instance.destroy() for instance in self._instances[key]))
+
+    def _spec(self, environment: Environment, index: int) -> InstanceSpec:
+        name = self._name(environment.key, index)
+        cpus, quota = cpus_for(environment.resources, index, backwards=environment.key == HOST)
+        state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
+        for directory in (state, data):
+            directory.mkdir(parents=True, exist_ok=True)
+        return InstanceSpec(
+            tag=self.tag,
+            name=name,
+            cpus=cpus,
+            cpu_quota=quota,
+            memory_bytes=environment.resources.memory,
+            image=self.image,
+            agent=self.agent,
+            state_dir=state,
+            data_dir=data,
+            network=self.network,
+        )
+
+    def _name(self, key: str, index: int) -> str:
+        """A short name that no other environment of the run has."""
+        if key not in self._names:
+            base = slug(key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
+            name, suffix = base, 2
+            while name in self._names.values():
+                name, suffix = f"{base}-x{suffix}", suffix + 1
+            self._names[key] = name
+        return f"{self._names[key]}-{index}"
+
+    def _places(self) -> set[str]:
+        return {
+            role.place for load in self.matrix.loads for role in load.workload.roles(load.parameters)
+        }
+
+    def _host_keys(self) -> list[str]:
+        return [HOST] if "host" in self._places() else []
+
+    def _environment(self, key: str) -> Environment:
+        if key != HOST:
+            return self.matrix.environment(key)
+        baseline = self.matrix.environment(self.matrix.baseline)
+        most = max(environment.instances for environment in self.matrix.environments)
+        return Environment(HOST, Native(Options()), {}, baseline.resources, most)
+
+    def _check_size(self) -> None:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        for environment in self.matrix.environments:
+            cpus_for(environment.resources, 0)
+            asked = environment.resources.memory * environment.instances
+            if asked > total:
+                raise UllageError(
+                    HOST_TOO_SMALL,
+                    asked=f"{format_bytes(asked)} of memory for {environment.key}",
+                    has=format_bytes(total),
+                )
+
+
+def cpus_for(
+    resources: Resources, index: int, *, backwards: bool = False
+) -> tuple[tuple[int, ...], float | None]:
+    """Host CPUs of instance `index`, and the quota when the plan asks for a part of a CPU.
+
+    Instances take the host's CPUs in turn; host endpoints (`backwards`) from the other end.
+    """
+    allowed = sorted(os.sched_getaffinity(0), reverse=backwards)
+    whole = math.ceil(resources.cpus)
+    if whole > len(allowed):
+        raise UllageError(
+            HOST_TOO_SMALL, asked=f"{resources.cpus:g} CPUs", has=f"{len(allowed)} CPUs"
+        )
+    chosen = tuple(sorted(allowed[(index * whole + i) % len(allowed)] for i in range(whole)))
+    return chosen, (resources.cpus if resources.cpus != whole else None)
+
+
+def workspace(instance: Instance, load: Load) -> str:
+    """The directory of a workload in an instance, as seen inside."""
+    return f"{instance.data}/{slug(load.key)}"
+
+
+async def _wake(instance: Instance) -> None:
+    await instance.thaw()
+    await instance.agent.sync()
+
+
+async def _freeze(instance: Instance) -> None:
+    await instance.freeze()
+
+
+async def _each(
+    instances: Iterable[Instance], *, do: Callable[[Instance], Awaitable[None]]
+) -> None:
+    """Do it to all at once; an instance that is lost on the way shows in its trial, not here."""
+    todo = list(instances)
+    results = await asyncio.gather(*(do(instance) for instance in todo), return_exceptions=True)
+    for instance, result in zip(todo, results, strict=True):
+        if isinstance(result, BaseException) and instance.alive:
+            raise result
+
+
+async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instance]:
+    """Make several instances at once; when one fails, the others are removed again."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    made = [r for r in results if isinstance(r, Instance)]
+    for result in results:
+        if isinstance(result, BaseException):
+            await asyncio.gather(*(instance.destroy() for instance in made))
+            raise result
+    return made
+
+
+def nuisances(fleet: Fleet, environment: Environment) -> Mapping[str, str]:
+    """What must be equal over the environments, as verified inside the first instance."""
+    spec = fleet.first(environment.key).spec
+    quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
+    return {
+        "cpus": f"{len(spec.cpus)}{quota}",
+        "pinning": ",".join(map(str, spec.cpus)),
+        "memory": format_bytes(spec.memory_bytes),
+        "userland": fleet.image.digest[:19] if fleet.image else "host",
+        "instances": str(environment.instances),
+    }

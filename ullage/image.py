@@ -1,0 +1,245 @@
+"""One root filesystem that every environment of a run stands on.
+
+Built once, named by the digest of its bytes, kept in the cache, and never written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ullage import disks, mmdebstrap
+from ullage.commands import CommandError, run
+from ullage.disks import DiskFormat
+from ullage.errors import (
+    HOST_MISSING,
+    IMAGE_BUILD_FAILED,
+    IMAGE_CHANGED,
+    IMAGE_LACKS_PACKAGE,
+    UllageError,
+)
+from ullage.manifest import difference, manifest, sha256_of
+from ullage.places import cache_dir
+from ullage.programs import needed
+from ullage.runs import ImageRecord
+
+BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
+_FORMAT: Final = 1
+_FACTS: Final = "image.json"
+_DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
+_PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+_TAR_PATIENCE_S: Final = 600.0
+_LOCK_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built image. Everything that runs from it mounts it read-only."""
+
+    digest: str
+    """`sha256:…` of the tar: the same package versions give the same one."""
+    root: Path
+    """The unpacked filesystem."""
+    tar: Path
+    packages: Mapping[str, str]
+    """Every Debian package inside → its version."""
+    dir: Path
+    """Where it is kept, with its disks."""
+
+    async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
+        """The image as a disk with one ext4 file system, made once. Read-only for all."""
+        path = self.dir / f"disk.{format}"
+        if path.exists():
+            return path
+        async with _lock(self.dir.with_suffix(".lock")):
+            if not path.exists():
+                with tempfile.TemporaryDirectory(dir=self.dir, prefix=".new-") as name:
+                    made = Path(name) / path.name
+                    await self._make_disk(format, made)
+                    made.chmod(0o444)
+                    made.rename(path)
+        return path
+
+    async def _make_disk(self, kind: DiskFormat, made: Path) -> None:
+        if kind == "raw":
+            size = await asyncio.to_thread(disks.space_for, self.root)
+            await disks.ext4(
+                made, size, uuid=_DISK_UUID, root=self.root, instant=mmdebstrap.INSTANT
+            )
+            return
+        raw = self.dir / "disk.raw"
+        if not raw.exists():
+            raw = made.with_suffix(".raw")
+            await self._make_disk("raw", raw)
+        await disks.convert(raw, made)
+
+    def require(self, programs: Iterable[str]) -> None:
+        """IMAGE_LACKS_PACKAGE unless each program is on the PATH inside."""
+        lacking = [name for name in programs if not self._has(name)]
+        if lacking:
+            raise UllageError(IMAGE_LACKS_PACKAGE, programs=", ".join(lacking))
+
+    def _has(self, program: str) -> bool:
+        # A link counts by its name: an absolute one would be followed on the host.
+        places = (program.lstrip("/"),) if "/" in program else [f"{d}/{program}" for d in _PATH]
+        return any(os.path.lexists(self.root / place) for place in places)
+
+    async def verify(self) -> None:
+        """IMAGE_CHANGED when the tar or the unpacked filesystem is not what was built."""
+        digest = await asyncio.to_thread(sha256_of, self.tar)
+        what = None if f"sha256:{digest}" == self.digest else "its tar"
+        if what is None:
+            facts = await asyncio.to_thread(_read_facts, self.dir)
+            now = await asyncio.to_thread(manifest, self.root)
+            what = difference(facts["manifest"], now)
+        if what is not None:
+            raise UllageError(IMAGE_CHANGED, digest=self.digest, what=what, dir=self.dir)
+
+    def record(self) -> ImageRecord:
+        """As it goes into the run folder."""
+        return ImageRecord(kind="built", digest=self.digest, packages=dict(self.packages))
+
+
+async def build(
+    packages: Sequence[str], *, on_progress: Callable[[str], None] | None = None
+) -> Image:
+    """The image with these packages and the base ones, from the cache when it was built before.
+
+    `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
+    """
+    progress = on_progress or (lambda _: None)
+    wanted = sorted({*BASE_PACKAGES, *packages})
+    asked = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *wanted))
+    place = cache_dir() / "images" / hashlib.sha256(asked.encode()).hexdigest()[:24]
+    if (place / _FACTS).exists():
+        return _load(place)
+    await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+    async with _lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
+        if not (place / _FACTS).exists():
+            await asyncio.to_thread(_remove_unfinished, place)
+            await _build_new(wanted, place, progress)
+    return _load(place)
+
+
+async def host_image(programs: Iterable[str]) -> ImageRecord:
+    """The host's own userland, for `image: host`: the packages that hold these programs.
+
+    Raises HOST_MISSING for a program that is not on the PATH.
+    """
+    packages: dict[str, str] = {}
+    for program in programs:
+        path = shutil.which(program)
+        if path is None:
+            raise UllageError(
+                HOST_MISSING, what=program, command="the Debian package that holds it, or `image:`"
+            )
+        for candidate in dict.fromkeys((path, os.path.realpath(path), path.removeprefix("/usr"))):
+            with contextlib.suppress(CommandError):
+                owner = (await run(["dpkg-query", "-S", candidate])).partition(":")[0]
+                version = await run(["dpkg-query", "-W", "-f", "${Version}", owner])
+                packages[owner] = version.strip()
+                break
+    return ImageRecord(kind="host", digest="host", packages=packages)
+
+
+def _load(place: Path) -> Image:
+    facts = _read_facts(place)
+    return Image(facts["digest"], place / "root", place / "rootfs.tar", facts["packages"], place)
+
+
+def _read_facts(place: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((place / _FACTS).read_text(encoding="utf-8"))
+        if facts["format"] == _FORMAT and all(
+            k in facts for k in ("digest", "packages", "manifest")
+        ):
+            return dict(facts)
+        what = f"{_FACTS} is of another format"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{_FACTS} cannot be read: {error}"
+    raise UllageError(IMAGE_CHANGED, digest=place.name, what=what, dir=place)
+
+
+async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str], None]) -> None:
+    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".new-{place.name}-"))
+    try:
+        made = work / "image"
+        (made / "root").mkdir(parents=True)
+        tar = made / "rootfs.tar"
+        await mmdebstrap.bootstrap(wanted, tar, work, progress)
+        progress("unpacking")
+        await _unpack(tar, made / "root")
+        progress("computing digests")
+        facts = {
+            "format": _FORMAT,
+            "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
+            "suite": mmdebstrap.SUITE,
+            "asked": list(wanted),
+            "packages": await asyncio.to_thread(_versions, made / "root"),
+            "manifest": await asyncio.to_thread(manifest, made / "root"),
+        }
+        (made / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        made.rename(place)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+
+
+async def _unpack(tar: Path, root: Path) -> None:
+    owner = ["--same-owner"] if os.geteuid() == 0 else ["--no-same-owner", "--exclude=./dev/*"]
+    argv = [needed("tar", "tar"), "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*"]
+    try:
+        await run(
+            [*argv, *owner, "--file", str(tar), "--directory", str(root)],
+            timeout_s=_TAR_PATIENCE_S,
+        )
+    except CommandError as error:
+        raise UllageError(
+            IMAGE_BUILD_FAILED, reason=error.reason, suggestion="is there space left in the cache?"
+        ) from error
+
+
+def _versions(root: Path) -> dict[str, str]:
+    """What dpkg installed inside, from its own database."""
+    text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8", errors="replace")
+    found: dict[str, str] = {}
+    for stanza in text.split("\n\n"):
+        lines = (line.partition(": ") for line in stanza.splitlines() if line[:1] not in {"", " "})
+        fields = {key: value for key, _, value in lines}
+        if fields.get("Status", "").endswith(" installed"):
+            found[fields["Package"]] = fields["Version"]
+    return dict(sorted(found.items()))
+
+
+def _remove_unfinished(place: Path) -> None:
+    """What a builder that died has left: we hold the lock, so it is nobody's."""
+    for left in place.parent.glob(f".new-{place.name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    if place.exists():
+        shutil.rmtree(place)
+
+
+@contextlib.asynccontextmanager
+async def _lock(path: Path, waiting: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+    """Only one process at a time; the lock goes with the process, however that ends."""
+    with path.open("wb") as file:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    waiting()
+                told = True
+                await asyncio.sleep(_LOCK_POLL_S)
+        yield

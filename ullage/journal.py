@@ -1,0 +1,142 @@
+"""The writer of a run folder: an append-only journal, fsynced, and files put in place by rename."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from ullage.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
+from ullage.runs import Event, Resolved
+
+JOURNAL = "journal.jsonl"
+RESOLVED = "resolved.json"
+PLAN = "plan.yaml"
+TRIALS = "trials"
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """Make `root/20261121T021033-name`; a second one in the same second gets a suffix."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    for suffix in ("", *(f"-{i}" for i in range(2, 100))):
+        folder = root / f"{stamp}-{name}{suffix}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(root / f"{stamp}-{name}")
+
+
+@contextmanager
+def disk_full_as_error(folder: Path) -> Iterator[None]:
+    """Turn `No space left on device` into RUN_DISK_FULL."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UllageError(RUN_DISK_FULL, path=folder) from error
+        raise
+
+
+def put(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+class Journal:
+    """Appends events to `journal.jsonl`; each is on the disk when `append` returns.
+
+    Only one controller may write: the journal is locked. An append that fails half-way (a
+    full disk) is undone, so the journal stays whole.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UllageError(RUN_NOT_FOUND, path=folder)
+        self.folder = folder
+        self._fd = os.open(folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._lock()
+            self._cut_partial_line()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def append(self, event: Event) -> None:
+        """Write one event and wait until it is on the disk."""
+        line = event.model_dump_json().encode() + b"\n"
+        end = os.fstat(self._fd).st_size
+        try:
+            with disk_full_as_error(self.folder):
+                written = os.write(self._fd, line)
+                if written != len(line):
+                    raise OSError(errno.ENOSPC, "short write")
+                os.fsync(self._fd)
+        except BaseException:
+            os.ftruncate(self._fd, end)
+            raise
+
+    def resolve(self, resolved: Resolved) -> None:
+        """Write `resolved.json` anew."""
+        with disk_full_as_error(self.folder):
+            put(self.folder / RESOLVED, resolved.model_dump_json(indent=1).encode())
+
+    def trial_folder(self, trial: str) -> Path:
+        """An empty folder for the raw outputs of a trial; leftovers of a killed attempt are removed."""
+        folder = self.folder / TRIALS / trial
+        with disk_full_as_error(self.folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for old in folder.iterdir():
+                old.unlink()
+        return folder
+
+    def close(self) -> None:
+        """Give the folder free."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        """Take the folder; the kernel gives it free when the process ends, however it ends."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UllageError(RUN_IN_USE, path=self.folder) from None
+
+    def _cut_partial_line(self) -> None:
+        """A process killed in the middle of a line leaves a tail: cut it, it was never acknowledged."""
+        data = (self.folder / JOURNAL).read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            os.ftruncate(self._fd, whole)
+            os.fsync(self._fd)
+
+
+def now_ns() -> int:
+    """Wall clock, nanoseconds since 1970."""
+    return time.time_ns()

@@ -1,0 +1,360 @@
+"""The run's own network: one bridge, a private /24, and the endpoints that stand on it.
+
+Native endpoints, containers and VMs are all ports of the same bridge, so that a ratio between them
+tells of what stands inside them and not of the path. Everything is named by the run's tag. The
+host's other interfaces, its forwarding and its packet filter are left alone; traffic stays on the
+bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import fcntl
+import hashlib
+import ipaddress
+import json
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ullage import places
+from ullage.commands import CommandError, attempt, run
+from ullage.errors import (
+    HOST_MISSING,
+    HOST_NEEDS_ROOT,
+    NETWORK_FAILED,
+    NETWORK_FILTERED,
+    NETWORK_FULL,
+    UllageError,
+)
+
+NETNS_DIR: Final = Path("/run/netns")
+"""Where iproute2 keeps named network namespaces."""
+
+INSIDE: Final = "eth0"
+"""What an endpoint's own end is called."""
+
+CANDIDATES: Final = tuple(
+    ipaddress.IPv4Network(block) for block in ("10.213.0.0/16", "172.29.0.0/16", "198.18.0.0/16")
+)
+"""Where a /24 is looked for: RFC 1918, and in the last place RFC 2544 (benchmarking)."""
+
+_CLONE_NEWNET: Final = 0x40000000
+_FIRST_HOST: Final = 2
+_LAST_HOST: Final = 254
+_PROBE_TIMEOUT_S: Final = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One place on the bridge."""
+
+    name: str
+    device: str
+    """The host's end: a veth or a tap, a port of the bridge."""
+    mac: str
+    """Of the end that has the address."""
+    address: str
+    prefix: int
+    link: str
+    """The bridge."""
+
+
+@dataclass(frozen=True)
+class NamespaceEndpoint(Endpoint):
+    """A network namespace with `lo` and `eth0` up."""
+
+    netns_path: Path
+
+
+@dataclass(frozen=True)
+class TapEndpoint(Endpoint):
+    """A tap for a VM; the guest sets MAC and address itself."""
+
+
+def choose_subnet(tag: str, taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
+    """A /24 that overlaps no route. It starts at a place that follows from the tag."""
+    routes = [network for network in taken if network.prefixlen > 0]
+    first = _digest(tag)[0]
+    for block in CANDIDATES:
+        if any(block.subnet_of(route) for route in routes):
+            continue
+        base = int(block.network_address)
+        for step in range(256):
+            subnet = ipaddress.IPv4Network((base + ((first + step) % 256 << 8), 24))
+            if not any(subnet.overlaps(route) for route in routes):
+                return subnet
+    raise UllageError(NETWORK_FULL, what="every private /24 that ullage may use", where="this host")
+
+
+class Network:
+    """The bridge of one run. Make it with `create`, and always end with `destroy`."""
+
+    def __init__(self, tag: str, subnet: ipaddress.IPv4Network) -> None:
+        self.tag = places.check_tag(tag)
+        self.bridge = f"{tag}-br"
+        self.subnet = subnet
+        self._hosts: set[int] = set()
+
+    @classmethod
+    async def create(cls, tag: str) -> Network:
+        """Make the bridge, up, with the gateway's address on it.
+
+        Raises HOST_NEEDS_ROOT, HOST_MISSING (no iproute2), NETWORK_FULL.
+        """
+        if os.geteuid() != 0:
+            raise UllageError(
+                HOST_NEEDS_ROOT, what="a bridge", otherwise="leave out workloads that use a network"
+            )
+        if shutil.which("ip") is None:
+            raise UllageError(HOST_MISSING, what="ip", command="apt-get install iproute2")
+        lock = await asyncio.to_thread(_lock)
+        try:
+            network = cls(tag, choose_subnet(tag, await _routes()))
+            try:
+                await network._make_bridge()
+            except BaseException:
+                await network.destroy()
+                raise
+        finally:
+            os.close(lock)
+        return network
+
+    @property
+    def prefix(self) -> int:
+        """Bits of the subnet's mask."""
+        return self.subnet.prefixlen
+
+    @property
+    def gateway(self) -> str:
+        """The host's own address on the bridge. Nothing is forwarded beyond it."""
+        return str(self.subnet[1])
+
+    def reserve(self, name: str) -> Endpoint:
+        """Address, MAC and device name for one who makes the veth himself (LXC)."""
+        return Endpoint(*self._place(name, "v"))
+
+    async def namespace(self, name: str) -> NamespaceEndpoint:
+        """A new network namespace on the bridge."""
+        netns = f"{self.tag}-{name}"
+        endpoint = NamespaceEndpoint(*self._place(name, "v"), netns_path=NETNS_DIR / netns)
+        try:
+            await _batch(f"netns add {netns}")
+            await self._join(endpoint, endpoint.netns_path)
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    async def move_into(self, pid: int, name: str) -> Endpoint:
+        """Put an `eth0` on the bridge into the network namespace of a running process."""
+        endpoint = Endpoint(*self._place(name, "v"))
+        try:
+            await self._join(endpoint, Path(f"/proc/{pid}/ns/net"))
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    async def tap(self, name: str) -> TapEndpoint:
+        """A tap on the bridge, up, that any root process may open."""
+        endpoint = TapEndpoint(*self._place(name, "t"))
+        device = endpoint.device
+        try:
+            await _batch(
+                f"tuntap add dev {device} mode tap vnet_hdr",
+                f"link set dev {device} addrgenmode none",
+                f"link set dev {device} master {self.bridge} up",
+            )
+            self.silence(device)
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    def silence(self, device: str) -> None:
+        """No IPv6 on one of the host's ends, so that no neighbour discovery disturbs a trial."""
+        _disable_ipv6(device)
+
+    async def release(self, endpoint: Endpoint) -> None:
+        """Remove an endpoint; does nothing when it is gone."""
+        await attempt(["ip", "link", "delete", "dev", endpoint.device])
+        if isinstance(endpoint, NamespaceEndpoint):
+            await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
+        self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
+
+    async def destroy(self) -> None:
+        """Remove all that carries the tag; does nothing when it is gone."""
+        self._hosts.clear()
+        await remove(self.tag)
+
+    async def check_forwarding(self) -> None:
+        """Send one datagram from a port of the bridge to another; NETWORK_FILTERED when it is lost.
+
+        The host's packet filter may see bridged frames (br_netfilter), and Docker sets its FORWARD
+        policy to DROP. A datagram that arrives says more than any reading of the rules.
+        """
+        one, two = await self.namespace("probe-1"), await self.namespace("probe-2")
+        try:
+            arrived = await asyncio.to_thread(_datagram_arrives, one, two)
+        finally:
+            await self.release(one)
+            await self.release(two)
+        if not arrived:
+            raise UllageError(NETWORK_FILTERED, bridge=self.bridge, blocks=CANDIDATES[0])
+
+    async def _make_bridge(self) -> None:
+        bridge = self.bridge
+        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        await _batch(
+            f"link add name {bridge} address {self._mac(1)} {kind}",
+            f"link set dev {bridge} addrgenmode none",
+            f"address add {self.gateway}/{self.prefix} dev {bridge}",
+            f"link set dev {bridge} up",
+        )
+        _disable_ipv6(bridge)
+
+    async def _join(self, endpoint: Endpoint, netns: Path) -> None:
+        """A veth from the bridge into the namespace, the inner end configured and up."""
+        device = endpoint.device
+        # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
+        target = netns.name if netns.parent == NETNS_DIR else netns.parts[2]
+        await _batch(
+            f"link add name {device} type veth peer name {INSIDE} address {endpoint.mac}"
+            f" netns {target}",
+            f"link set dev {device} addrgenmode none",
+            f"link set dev {device} master {self.bridge} up",
+        )
+        self.silence(device)
+        await asyncio.to_thread(within, netns, lambda: _disable_ipv6("all"))
+        await _batch(
+            "link set dev lo up",
+            f"address add {endpoint.address}/{endpoint.prefix} dev {INSIDE}",
+            f"link set dev {INSIDE} up",
+            netns=netns,
+        )
+
+    def _place(self, name: str, kind: str) -> tuple[str, str, str, str, int, str]:
+        """The fields of an `Endpoint`, at the lowest free address."""
+        if not _is_name(name):
+            raise ValueError(f"not a name: {name!r}")
+        free = (n for n in range(_FIRST_HOST, _LAST_HOST + 1) if n not in self._hosts)
+        host = next(free, None)
+        if host is None:
+            raise UllageError(
+                NETWORK_FULL, what=f"every address of {self.subnet}", where="this run"
+            )
+        self._hosts.add(host)
+        device = f"{self.tag}-{kind}{host}"
+        return name, device, self._mac(host), str(self.subnet[host]), self.prefix, self.bridge
+
+    def _mac(self, host: int) -> str:
+        """Locally administered, unicast, and the same for the same tag and place."""
+        return ":".join(f"{byte:02x}" for byte in (0x02, *_digest(self.tag)[:4], host))
+
+
+async def remove(tag: str) -> None:
+    """Remove every device and network namespace of a run, also of one that died."""
+    prefix = f"{places.check_tag(tag)}-"
+    for name in _listed(NETNS_DIR, prefix):
+        await attempt(["ip", "netns", "delete", name])
+    for name in _listed(Path("/sys/class/net"), prefix):
+        await attempt(["ip", "link", "delete", "dev", name])
+
+
+def within(netns: Path, work: Callable[[], T]) -> T:
+    """Call `work` in a thread that has joined the network namespace, and wait for it."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def joined() -> None:
+        try:
+            with netns.open("rb") as file:
+                if _libc.setns(file.fileno(), _CLONE_NEWNET) != 0:
+                    number = ctypes.get_errno()
+                    raise OSError(number, os.strerror(number), str(netns))
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    # A thread of its own: it dies with the namespace, and no pool hands it to another caller.
+    thread = threading.Thread(target=joined, name="ullage-netns")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _listed(directory: Path, prefix: str) -> list[str]:
+    return sorted(path.name for path in directory.glob(f"{prefix}*"))
+
+
+async def _batch(*lines: str, netns: Path | None = None) -> None:
+    """Run iproute2 commands, all or up to the first that fails."""
+    enter = [] if netns is None else ["nsenter", f"--net={netns}"]
+    try:
+        await run([*enter, "ip", "-batch", "-"], stdin="\n".join(lines) + "\n")
+    except CommandError as error:
+        raise UllageError(NETWORK_FAILED, reason=error.reason) from error
+
+
+async def _routes() -> list[ipaddress.IPv4Network]:
+    """Every destination that some routing table of the host knows."""
+    found = json.loads(await run(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
+    names = {str(route["dst"]) for route in found if route.get("dst") not in (None, "default")}
+    return [ipaddress.IPv4Network(name, strict=False) for name in names]
+
+
+def _disable_ipv6(device: str) -> None:
+    path = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
+    if path.exists():  # a kernel may have no IPv6
+        path.write_text("1", encoding="ascii")
+
+
+def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) -> bool:
+    def udp(address: str) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((address, 0))
+        return made
+
+    with (
+        within(receiver.netns_path, lambda: udp(receiver.address)) as there,
+        within(sender.netns_path, lambda: udp(sender.address)) as here,
+    ):
+        there.settimeout(_PROBE_TIMEOUT_S)
+        here.sendto(b"ullage", there.getsockname())
+        try:
+            return there.recv(16) == b"ullage"
+        except TimeoutError:
+            return False
+
+
+def _lock() -> int:
+    """A descriptor that only one run on this host holds while it chooses its subnet."""
+    root = places.state_root()
+    root.mkdir(parents=True, exist_ok=True)
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    return directory
+
+
+def _is_name(name: str) -> bool:
+    """Safe as a part of a file name and on a line of `ip -batch`."""
+    plain = name.replace("-", "").replace("_", "").replace(".", "")
+    return plain.isascii() and plain.isalnum() and len(name) <= 60
+
+
+def _digest(tag: str) -> bytes:
+    return hashlib.sha256(tag.encode()).digest()

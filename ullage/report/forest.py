@@ -1,0 +1,259 @@
+"""The forest plot: every ratio with its interval on a logarithmic axis, beside the noise floor.
+
+In the page each row is a small SVG whose places are percentages, so that rows stretch with the
+table and the text beside them stays text. `draw` makes one standalone SVG of the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final, Literal
+
+Verdict = Literal["worse", "better", "equivalent", "inconclusive", "none"]
+
+ROW: Final = 26
+NEAR: Final = 1.6
+"""A group whose ratios and bounds all lie within this factor of 1 gets the fine scale."""
+
+_WIDE, _PLOT, _SPAN = 960, 250, 400
+"""Layout of the standalone picture: its width, where the plot begins, how wide the plot is."""
+
+FLUID: Final = 'width="100%"'
+
+Words = Callable[["Row"], tuple[str, str, str]]
+"""Value, interval and verdict of a row, in words."""
+
+_STEPS: Final[tuple[tuple[float, tuple[float, ...]], ...]] = (
+    (1.25, (0.8, 0.85, 0.9, 0.95, 0.98, 1, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)),
+    (2.2, (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 1.75, 2)),
+    (25, (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20)),
+    (400, (0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)),
+)
+
+CSS: Final = """
+.fr{display:block;overflow:visible}
+.fr .floor{fill:var(--band)}
+.fr .tick{stroke:var(--grid)}
+.fr .one{stroke:var(--ink);stroke-width:1.3}
+.fr .ci{stroke-width:2.6;stroke-linecap:butt}
+.fr .end{stroke-width:1.6}
+.fr .arrow{stroke:none}
+.fr text{font-size:12px;fill:var(--soft);text-anchor:middle}
+.v-worse{--v:var(--worse)}.v-better{--v:var(--better)}.v-equivalent{--v:var(--equivalent)}
+.v-inconclusive{--v:var(--inconclusive)}.v-none{--v:var(--none)}
+.fr .mark{fill:var(--v);stroke:var(--v);stroke-width:1.8}
+.fr .ci,.fr .end{stroke:var(--v)}
+.fr .arrow{fill:var(--v)}
+.v-inconclusive .mark{fill:var(--bg)}
+.v-none .mark{fill:none}
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio. `low` and `high` may be None when there is no interval."""
+
+    label: str
+    verdict: Verdict
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    detail: str = ""
+    """Smaller, after the label: the metric, or the parameters."""
+    note: str = ""
+    """Instead of figures: why there are none."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one environment."""
+
+    label: str
+    rows: tuple[Row, ...]
+
+    @property
+    def reach(self) -> float:
+        """The largest factor away from 1 that any point or bound lies."""
+        values = _values(self.rows)
+        return max((max(v, 1 / v) for v in values), default=1.0)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic axis of ratios."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def place(self, ratio: float) -> float:
+        """Where a ratio stands, 0 to 1; clamped."""
+        span = math.log(self.high / self.low)
+        return min(max(math.log(ratio / self.low) / span, 0.0), 1.0)
+
+    def sparse(self, most: int) -> tuple[float, ...]:
+        """At most so many ticks, evenly dropped, always with 1."""
+        ticks = self.ticks
+        while len(ticks) > most:
+            at = ticks.index(1)
+            ticks = tuple(t for i, t in enumerate(ticks) if (i - at) % 2 == 0)
+        return ticks
+
+
+def _usable(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def _values(rows: Iterable[Row]) -> list[float]:
+    every = (v for r in rows for v in (r.ratio, r.low, r.high))
+    return [v for v in every if v is not None and _usable(v)]
+
+
+def axis(groups: Sequence[Group], floor: float | None) -> Axis:
+    """An axis that holds every ratio and bound, the floor, and 1."""
+    values = [1.0, *_values(row for group in groups for row in group.rows)]
+    if floor is not None and _usable(floor):
+        values += [floor, 1 / floor]
+    low, high = min(values), max(values)
+    pad = max((high / low) ** 0.04, 1.01)
+    low, high = low / pad, high * pad
+    widest = max(high, 1 / low)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    powers = tuple(10.0**decade for decade in decades)
+    steps = next((steps for limit, steps in _STEPS if widest <= limit), powers)
+    return Axis(low, high, tuple(t for t in steps if low <= t <= high))
+
+
+def panels(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups that share an axis.
+
+    When some environments stay near 1 and others are far away, one axis would press the near ones
+    into a line; then each kind gets an axis of its own.
+    """
+    near = [g for g in groups if g.reach <= NEAR]
+    far = [g for g in groups if g.reach > NEAR]
+    if near and far and max(g.reach for g in far) > NEAR**2:
+        return [near, far]
+    return [list(groups)]
+
+
+def cell(row: Row, scale: Axis, floor: float | None, place: str = FLUID) -> str:
+    """One row of the plot, an SVG that is as wide as its place."""
+    return (
+        f'<svg class="fr v-{row.verdict}" {place} height="{ROW}" '
+        f'aria-hidden="true">{_ground(scale, floor)}{_mark(row, scale)}</svg>'
+    )
+
+
+def ruler(scale: Axis, place: str = FLUID) -> str:
+    """The tick labels, over the rows; those that a narrow screen has no room for say so."""
+    few = scale.sparse(5)
+    marks = "".join(
+        f'<text x="{_percent(scale.place(t))}" y="14" class="{"few" if t in few else "wide"}">'
+        f"{t:g}×</text>"
+        for t in scale.ticks
+    )
+    return f'<svg class="fr" {place} height="20" aria-hidden="true">{marks}</svg>'
+
+
+def draw(groups: Sequence[Group], floor: float | None, style: str, words: Words) -> str:
+    """The whole plot as one standalone SVG, `style` being its style sheet."""
+    parts: list[str] = []
+    y = 6
+    for panel in panels(groups):
+        scale = axis(panel, floor)
+        parts.append(ruler(scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"'))
+        y += 22
+        for group in panel:
+            parts.append(f'<text x="0" y="{y + 17}" class="env">{escape(group.label)}</text>')
+            y += ROW
+            for row in group.rows:
+                parts.append(_line(row, scale, floor, y, words))
+                y += ROW
+        y += 14
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE}" height="{y}" '
+        f'viewBox="0 0 {_WIDE} {y}"><style>{style}</style>{"".join(parts)}</svg>'
+    )
+
+
+def _line(row: Row, scale: Axis, floor: float | None, y: int, words: Words) -> str:
+    """Label, plot and figures of one row of the standalone picture."""
+    value, interval, verdict = words(row)
+    base, right = y + 17, _PLOT + _SPAN
+    detail = f' <tspan class="soft">{escape(row.detail)}</tspan>' if row.detail else ""
+    return (
+        f'<text x="14" y="{base}" class="lab">{escape(row.label)}{detail}</text>'
+        + cell(row, scale, floor, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
+        + f'<text x="{right + 66}" y="{base}" class="val">{escape(value)}</text>'
+        f'<text x="{right + 78}" y="{base}" class="soft">{escape(interval)}</text>'
+        f'<text x="{right + 200}" y="{base}" class="word v-{row.verdict}">{escape(verdict)}</text>'
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.2f}%"
+
+
+def _ground(scale: Axis, floor: float | None) -> str:
+    """Noise floor, ticks and the line of no difference."""
+    parts = []
+    if floor is not None and _usable(floor):
+        left, right = scale.place(1 / floor), scale.place(floor)
+        parts.append(
+            f'<rect x="{_percent(left)}" width="{_percent(right - left)}" y="0" height="{ROW}" '
+            'class="floor"/>'
+        )
+    for tick in scale.ticks:
+        x = _percent(scale.place(tick))
+        kind = "one" if tick == 1 else "tick"
+        parts.append(f'<line x1="{x}" x2="{x}" y1="0" y2="{ROW}" class="{kind}"/>')
+    return "".join(parts)
+
+
+def _mark(row: Row, scale: Axis) -> str:
+    """The interval and the point; an arrow where the interval has no end."""
+    if row.ratio is None or not _usable(row.ratio):
+        return ""
+    y = ROW / 2
+    left = scale.place(row.low) if row.low is not None and _usable(row.low) else 0.0
+    right = scale.place(row.high) if row.high is not None and _usable(row.high) else 1.0
+    parts = []
+    if row.low is not None or row.high is not None:
+        parts.append(
+            f'<line x1="{_percent(left)}" x2="{_percent(right)}" y1="{y}" y2="{y}" class="ci"/>'
+        )
+        parts.append(_end(left, _usable(row.low), -1))
+        parts.append(_end(right, _usable(row.high), 1))
+    parts.append(_at(scale.place(row.ratio), _SHAPES[row.verdict]))
+    return "".join(parts)
+
+
+def _end(share: float, closed: bool, way: int) -> str:
+    if closed:
+        return _at(share, '<path d="M0,-4V4" class="end"/>')
+    return _at(share, f'<path d="M{8 * way},0L0,-5V5Z" class="arrow"/>')
+
+
+def _at(share: float, shape: str) -> str:
+    return f'<svg x="{_percent(share)}" y="{ROW / 2}" overflow="visible">{shape}</svg>'
+
+
+_SHAPES: Final[dict[Verdict, str]] = {
+    "worse": '<circle r="4.8" class="mark"/>',
+    "better": '<path d="M0,-6L6,0L0,6L-6,0Z" class="mark"/>',
+    "equivalent": '<path d="M-4.4,-4.4H4.4V4.4H-4.4Z" class="mark"/>',
+    "inconclusive": '<circle r="4.8" class="mark"/>',
+    "none": '<path d="M-4,-4L4,4M4,-4L-4,4" class="mark"/>',
+}
+
+
+def glyph(verdict: Verdict) -> str:
+    """The verdict's mark, to stand beside its word."""
+    return (
+        f'<svg class="fr glyph v-{verdict}" viewBox="-8 -8 16 16" width="14" height="14" '
+        f'aria-hidden="true">{_SHAPES[verdict]}</svg>'
+    )

@@ -1,0 +1,201 @@
+"""Every trial's figure of one metric, by environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import altair as alt
+
+from ullage.report.lanes import Layer, Row, finish, lane_axis, lane_names, thin
+from ullage.report.text import clean, quantity, unit_scale
+from ullage.runs import EnvironmentRecord, Metric, Trial, WorkloadRecord
+from ullage.stats.means import Quantile
+
+MOST_POINTS: Final = 400
+"""Points of one lane that are drawn; the page says when there are more."""
+MOST_LINES: Final = 80
+LANE: Final = 58
+GOLDEN: Final = 0.6180339887498949
+
+_POINT_TIPS: Final = (
+    ("e", "environment"),
+    ("t", "value"),
+    ("b", "block"),
+    ("i", "trial"),
+    ("o", "place in its group"),
+)
+
+
+def strip(
+    workload: WorkloadRecord,
+    metric: Metric,
+    environments: Sequence[EnvironmentRecord],
+    trials: Sequence[Trial],
+    medians: Mapping[str, tuple[float, float, float]],
+    baseline: str,
+    *,
+    paired: bool = False,
+) -> alt.LayerChart:
+    """Every trial's figure of one metric, by environment, with median and interval.
+
+    medians: environment key → (median, low, high).
+    paired: join the trials of one block by a line, instead of spreading the points.
+    """
+    values = [v for t in trials if (v := scalar(t, metric)) is not None]
+    factor, unit = unit_scale(_typical(values), metric.unit)
+    points: list[Row] = []
+    for lane, environment in enumerate(environments):
+        mine = [t for t in trials if t.environment == environment.key]
+        good = [t for t in mine if scalar(t, metric) is not None]
+        for index, trial in enumerate(thin(good, MOST_POINTS)):
+            spread = 0.0 if paired else (index * GOLDEN) % 1 - 0.5
+            points.append(_point(trial, metric, factor, lane + 0.66 + 0.34 * spread, environment))
+    names = [
+        _name(lane, environment, trials, medians.get(environment.key), metric)
+        for lane, environment in enumerate(environments)
+    ]
+    x = _value_axis([v / factor for v in values], _title(metric, unit))
+    layers = [lane_names(names, len(environments))]
+    if baseline in medians:
+        layers.append(_reference(medians[baseline][0] / factor, x, len(environments)))
+    if paired:
+        layers.append(_pair_lines(points, x, len(environments)))
+    layers.append(_points(points, x, len(environments), paired=paired))
+    if not paired:
+        layers += _medians(medians, environments, factor, x)
+    return finish(layers, LANE * len(environments) + 4)
+
+
+def scalar(trial: Trial, metric: Metric) -> float | None:
+    """The trial's figure of a metric without a coordinate, if it has a usable one."""
+    value = trial.metrics.get(metric.name) if trial.status == "ok" else None
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return None
+
+
+def _point(
+    trial: Trial, metric: Metric, factor: float, y: float, environment: EnvironmentRecord
+) -> Row:
+    value = scalar(trial, metric) or 0.0
+    return {
+        "x": value / factor,
+        "y": round(y, 4),
+        "b": trial.block,
+        "e": clean(environment.label, 60),
+        "t": quantity(value, metric.unit),
+        "i": clean(trial.trial, 40),
+        "o": trial.position + 1,
+    }
+
+
+def _name(
+    lane: int,
+    environment: EnvironmentRecord,
+    trials: Sequence[Trial],
+    median: tuple[float, float, float] | None,
+    metric: Metric,
+) -> Row:
+    bad = sum(t.environment == environment.key and t.status != "ok" for t in trials)
+    return {
+        "y": lane + 0.2,
+        "n": clean(environment.label, 60),
+        "f": f"✕ {bad} failed" if bad else "",
+        "m": f"median {quantity(median[0], metric.unit)}" if median else "",
+    }
+
+
+def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> alt.Chart:
+    return (
+        alt.Chart(alt.InlineData(list(points)))
+        .mark_point(
+            filled=True,
+            size=26 if paired else 30,
+            opacity=0.62,
+            color="var(--c2)",
+        )
+        .encode(
+            x=x,
+            y=lane_axis(count),
+            tooltip=[alt.Tooltip(f"{k}:N", title=t) for k, t in _POINT_TIPS],
+        )
+    )
+
+
+def _pair_lines(points: Sequence[Row], x: alt.X, count: int) -> alt.Chart:
+    blocks = set(thin(sorted({row["b"] for row in points}), MOST_LINES))
+    rows = [{k: row[k] for k in ("x", "y", "b")} for row in points if row["b"] in blocks]
+    return (
+        alt.Chart(alt.InlineData(rows))
+        .mark_line(strokeWidth=1, opacity=0.4, color="var(--c0)")
+        .encode(x=x, y=lane_axis(count), detail="b:N", order=alt.Order("y:Q"))
+    )
+
+
+def _medians(
+    medians: Mapping[str, tuple[float, float, float]],
+    environments: Sequence[EnvironmentRecord],
+    factor: float,
+    x: alt.X,
+) -> list[alt.Chart]:
+    count = len(environments)
+    rows = [
+        {
+            "x": medians[e.key][0] / factor,
+            "lo": medians[e.key][1] / factor,
+            "hi": medians[e.key][2] / factor,
+            "y": i + 0.66,
+            "a": i + 0.46,
+            "z": i + 0.86,
+        }
+        for i, e in enumerate(environments)
+        if e.key in medians
+    ]
+    base = alt.Chart(alt.InlineData(rows))
+    scale = x.to_dict().get("scale")
+    return [
+        base.mark_rule(strokeWidth=2.4, color="var(--liquid)").encode(
+            x=alt.X("lo:Q", scale=alt.Scale.from_dict(scale)), x2="hi:Q", y=lane_axis(count)
+        ),
+        base.mark_rule(strokeWidth=3.2, color="var(--liquid)").encode(
+            x=x, y=lane_axis(count, field="a"), y2="z:Q"
+        ),
+    ]
+
+
+def _reference(value: float, x: alt.X, count: int) -> alt.Chart:
+    """The baseline's median, through all lanes."""
+    rows = [{"x": value, "y": 0, "z": count}]
+    return (
+        alt.Chart(alt.InlineData(rows))
+        .mark_rule(strokeDash=[3, 3], color="var(--soft)", opacity=0.8)
+        .encode(x=x, y=lane_axis(count), y2="z:Q")
+    )
+
+
+def _value_axis(values: Sequence[float], title: str) -> alt.X:
+    """Logarithmic when the figures span more than a factor of five."""
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if low > 0 and high / low > 5:
+        pad = (high / low) ** 0.03
+        scale = alt.Scale(type="log", domain=[low / pad, high * pad], nice=False)
+    else:
+        pad = (high - low) * 0.04 or abs(high) * 0.05 or 1.0
+        floor = 0.0 if low >= 0 and low < pad else low - pad
+        scale = alt.Scale(domain=[floor, high + pad], nice=False, zero=False)
+    return alt.X("x:Q", title=title, scale=scale)
+
+
+def _title(metric: Metric, unit: str) -> str:
+    name = clean(metric.description or metric.name, 90)
+    better = "more is better →" if metric.better == "higher" else "← less is better"
+    return f"{name}{f', {unit}' if unit else ''}   ({better})"
+
+
+def _typical(values: Sequence[float]) -> float:
+    ordered = sorted(abs(v) for v in values)
+    return ordered[len(ordered) // 2] if ordered else 0.0
+
+

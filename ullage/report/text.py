@@ -1,0 +1,128 @@
+"""Text at the edge: untrusted words made harmless, and SI figures made readable."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from typing import Final
+
+from ullage.quantities import format_seconds
+
+LIMIT: Final = 4000
+"""Longest text from a run that the page shows."""
+
+_KEPT: Final = "\n\t"
+_HIDDEN: Final = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
+"""Unicode categories that draw nothing, or reorder what is drawn."""
+
+_PREFIXES: Final = (
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "µ"),
+    (1e-9, "n"),
+)
+_PREFIXED: Final = {"s", "B", "B/s", "bit", "bit/s", "J", "W", "Hz", "V", "A"}
+"""Units that take a prefix; a count or a rate of events is written out."""
+
+
+def clean(text: str, limit: int = LIMIT) -> str:
+    """Text from a run, safe to look at.
+
+    Control characters, bidirectional overrides and other invisible characters are shown by name,
+    so that what is read is what is there. What is over `limit` characters is cut, and says so.
+    """
+    rest = len(text) - limit
+    shown = "".join(_visible(character) for character in text[:limit])
+    return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
+
+
+def _visible(character: str) -> str:
+    if character in _KEPT or unicodedata.category(character) not in _HIDDEN:
+        return character
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+
+
+def as_json(value: object) -> str:
+    """JSON that can stand inside an HTML script element: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def unit_scale(largest: float, unit: str) -> tuple[float, str]:
+    """What to divide by, and the unit then: (1e6, "MB/s") for a largest value of 2.5e8 B/s."""
+    if unit not in _PREFIXED or not math.isfinite(largest) or largest == 0:
+        return 1.0, unit_name(unit)
+    if unit == "s" and largest >= 1:
+        return 1.0, "s"
+    factor, prefix = next((p for p in _PREFIXES if abs(largest) >= p[0]), _PREFIXES[-1])
+    return factor, prefix + unit
+
+
+def unit_name(unit: str) -> str:
+    """The unit as people write it: nothing for a pure number, `/s` for `1/s`."""
+    return {"1": "", "1/s": "/s"}.get(unit, unit)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A figure with its unit, three or four significant digits: `1,432 /s`, `2.41 GB/s`."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    factor, name = unit_scale(value, unit)
+    number = digits(value / factor)
+    return f"{number}\N{NO-BREAK SPACE}{name}" if name else number
+
+
+def digits(value: float) -> str:
+    """A number with four significant digits at least, thousands apart."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(value)))
+    if -4 <= magnitude < 12:
+        text = f"{value:,.{max(0, 2 - magnitude if magnitude < 3 else 0)}f}"
+        return text
+    return f"{value:.3g}"
+
+
+def places(low: float | None, high: float | None) -> int:
+    """Decimals that an interval's width supports: the first digit of its half-width counts."""
+    if low is None or high is None or not math.isfinite(high - low) or high <= low:
+        return 2
+    return min(max(-math.floor(math.log10((high - low) / 2)), 0), 3)
+
+
+def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A ratio, rounded as its interval allows: `1.12×`."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.{places(low, high)}f}×"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """The interval of a ratio: `1.08 to 1.17`."""
+    if low is None or high is None:
+        return "no interval"
+    decimals = places(low, high)
+    ends = (f"{v:,.{decimals}f}" if math.isfinite(v) else "∞" for v in (low, high))
+    return " to ".join(ends)
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage with at most one decimal: `2 %`, `0.5 %`."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value * 100:.1f}".removesuffix(".0") + "\N{NO-BREAK SPACE}%"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time, from nanoseconds to hours."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    return format_seconds(seconds) if abs(seconds) >= 60 else quantity(seconds, "s")

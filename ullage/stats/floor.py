@@ -1,0 +1,43 @@
+"""The noise floor: what the apparatus makes of two equal environments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ullage.stats.interval import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The noise floor of one metric of one workload."""
+
+    ratio: float
+    """At least 1: an estimated ratio between 1/ratio and ratio is not called a difference."""
+    biased: bool
+    """An A/A interval excludes 1: the apparatus itself may prefer one side."""
+
+
+def noise_floor(again: Iterable[Interval]) -> Floor | None:
+    """Floor from the intervals of the A/A comparisons; None without any.
+
+    Definition: the larger of |log low| and |log high| of the A/A interval, which is the upper limit
+    (at the interval's confidence) of the |log ratio| that two equal environments show in this run;
+    of several A/A comparisons the largest. It holds the A/A's own bias (|mean|) as well as its
+    uncertainty, and shrinks with the blocks. Alternatives not taken: the 95 % quantile of single
+    A/A pairs (does not shrink, so it would hide real effects that averaging has resolved), and
+    |mean| alone (calls a lucky A/A a perfect apparatus).
+    """
+    intervals = list(again)
+    if not intervals:
+        return None
+    limit = max(max(abs(_log(i.low)), abs(_log(i.high))) for i in intervals)
+    return Floor(
+        ratio=math.inf if limit > 700 else math.exp(limit),
+        biased=any(interval.excludes(1.0) for interval in intervals),
+    )
+
+
+def _log(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf

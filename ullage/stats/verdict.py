@@ -1,0 +1,211 @@
+"""Worse, better, equivalent or inconclusive, and what would settle it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy import special
+
+from ullage.stats.floor import Floor
+from ullage.stats.interval import Moments, t_quantile, t_tail
+from ullage.stats.multiple import holm
+
+Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
+Why = Literal[
+    "difference",
+    "within-margin",
+    "too-few-blocks",
+    "below-floor",
+    "floor-biased",
+    "interval-too-wide",
+]
+LEAST_PAIRS = 6
+POWER = 0.8
+MOST_BLOCKS = 10_000
+"""Beyond so many blocks we say that more will not settle it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """The two p-values of one comparison."""
+
+    difference: float
+    """Two-sided t test of ratio = 1."""
+    equivalence: float
+    """Two one-sided tests (TOST) of the ratio outside the margin: the larger of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with its grounds."""
+
+    verdict: Verdict
+    why: Why
+    difference_holm: float
+    equivalence_holm: float
+    blocks_to_settle: int | None
+    """More blocks after which a verdict is likely; None: decided, or no number of them would."""
+
+
+def difference_p(m: Moments) -> float:
+    """Two-sided p-value of no effect, by t on the mean log-ratio."""
+    if m.error == 0:
+        return 1.0 if m.mean == 0 else 0.0
+    return min(1.0, 2 * t_tail(abs(m.mean) / m.error, m.df))
+
+
+def equivalence_p(m: Moments, margin: float) -> float:
+    """TOST p-value (Schuirmann 1987) for 1/(1+margin) < ratio < 1+margin, symmetric on the log scale."""
+    delta = math.log1p(margin)
+    if m.error == 0:
+        return 0.0 if abs(m.mean) < delta else 1.0
+    return t_tail((delta - abs(m.mean)) / m.error, m.df)
+
+
+def tests(m: Moments, margin: float) -> Tests:
+    """Both p-values of one comparison."""
+    return Tests(difference_p(m), equivalence_p(m, margin))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One comparison of the family, ready to be judged."""
+
+    moments: Moments | None
+    """None: no usable pairs; it still counts in the family, with p-values of 1."""
+    tests: Tests | None
+    floor: Floor | None
+    floor_moments: Moments | None = None
+    """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
+
+
+def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judgement]:
+    """Verdicts for a whole family of comparisons, in order.
+
+    * *equivalent*: the TOST rejects after Holm, and the interval itself lies inside the margin (the
+      reader sees that interval; a verdict never says more). It comes before the next one: a
+      difference that is proven to be smaller than the margin is not worth a warning.
+    * *worse*, *better*: the t test rejects after Holm, and the estimate is above the floor.
+    * *inconclusive*: everything else, and anything from fewer than six pairs.
+
+    Claims of difference are one Holm family and claims of equivalence another: the chance of any
+    false difference in a report is at most 1 − confidence, and so is that of any false equivalence.
+    Where the A/A shows a bias larger than the margin, nothing is called equivalent.
+    """
+    alpha = 1 - confidence
+    difference = holm([c.tests.difference if c.tests else 1.0 for c in cases])
+    equivalence = holm([c.tests.equivalence if c.tests else 1.0 for c in cases])
+    level = alpha / max(1, len(cases))
+    return [
+        _judge_one(case, p_d, p_e, margin, alpha, level)
+        for case, p_d, p_e in zip(cases, difference, equivalence, strict=True)
+    ]
+
+
+def _judge_one(
+    case: Case, p_difference: float, p_equivalence: float, margin: float, alpha: float, level: float
+) -> Judgement:
+    m = case.moments
+    if m is None or m.n < LEAST_PAIRS:
+        few = LEAST_PAIRS - (m.n if m else 0)
+        return Judgement("inconclusive", "too-few-blocks", p_difference, p_equivalence, few)
+
+    def found(verdict: Verdict, why: Why) -> Judgement:
+        more = None
+        if verdict == "inconclusive":
+            more = blocks_to_settle(m, margin, level, case.floor, case.floor_moments)
+        return Judgement(verdict, why, p_difference, p_equivalence, more)
+
+    floor = math.log(case.floor.ratio) if case.floor else 0.0
+    delta = math.log1p(margin)
+    half = t_quantile(1 - alpha / 2, m.df) * m.error
+    equivalent = p_equivalence <= alpha and abs(m.mean) + half <= delta
+    if equivalent and case.floor and case.floor.biased and floor > delta:
+        return found("inconclusive", "floor-biased")
+    if equivalent:
+        return found("equivalent", "within-margin")
+    if p_difference > alpha:
+        return found("inconclusive", "interval-too-wide")
+    if abs(m.mean) <= floor:
+        return found("inconclusive", "below-floor")
+    return found("worse" if m.mean > 0 else "better", "difference")
+
+
+def blocks_to_settle(
+    m: Moments,
+    margin: float,
+    level: float,
+    floor: Floor | None = None,
+    floor_moments: Moments | None = None,
+) -> int | None:
+    """About how many more blocks give a verdict with power 0.8, if the effect is as estimated.
+
+    The smaller of what a difference and what equivalence would need, at the significance `level`
+    that Holm may ask for. None when neither can be reached in 10,000 blocks: an effect at the edge
+    of the margin, or under a floor whose bias is as large as the effect. A number for planning; it
+    is as uncertain as the spread and the effect that it is made of.
+    """
+    effect, delta = abs(m.mean), math.log1p(margin)
+    spread = m.error * math.sqrt(m.n)
+    biased = floor is not None and floor.biased and math.log(floor.ratio) > delta
+    needed = []
+    if effect > 0:
+        under = _blocks_to_lower_floor(effect, level, floor, floor_moments)
+        if under is not None:
+            test = _least(lambda n: _power_difference(effect, spread, n, level))
+            needed += [max(under, test)] if test is not None else []
+    if effect < delta and not biased:
+        same = _least(lambda n: _power_equivalence(effect, spread, delta, n, level))
+        needed += [same] if same is not None else []
+    return max(1, min(needed) - m.n) if needed else None
+
+
+def _blocks_to_lower_floor(
+    effect: float, level: float, floor: Floor | None, moments: Moments | None
+) -> int | None:
+    """Blocks after which the floor lies under the effect; None when its bias alone does not."""
+    if floor is None or math.log(floor.ratio) < effect:
+        return LEAST_PAIRS
+    if moments is None or abs(moments.mean) >= effect:
+        return None
+    spread = moments.error * math.sqrt(moments.n)
+    z = float(special.ndtri(1 - max(level, 0.05) / 2))
+    blocks = math.ceil((z * spread / (effect - abs(moments.mean))) ** 2)
+    return blocks if blocks <= MOST_BLOCKS else None
+
+
+def _power_difference(effect: float, spread: float, n: int, level: float) -> float:
+    """Power of the two-sided t test by the noncentral t (the far tail is nothing)."""
+    if spread == 0:
+        return 1.0
+    critical = t_quantile(1 - level / 2, n - 1)
+    shift = effect * math.sqrt(n) / spread
+    if shift > 30:
+        return 1.0
+    return 1 - float(special.nctdtr(n - 1, shift, critical))
+
+
+def _power_equivalence(effect: float, spread: float, delta: float, n: int, level: float) -> float:
+    """Power of the TOST, normal approximation (Phillips 1990), t quantile with n − 1 degrees."""
+    if spread == 0:
+        return 1.0
+    error, critical = spread / math.sqrt(n), t_quantile(1 - level, n - 1)
+    upper = float(special.ndtr((delta - effect) / error - critical))
+    lower = float(special.ndtr((delta + effect) / error - critical))
+    return max(0.0, upper + lower - 1)
+
+
+def _least(power: Callable[[int], float]) -> int | None:
+    """Smallest number of blocks with the wanted power, by doubling and bisection."""
+    low, high = LEAST_PAIRS - 1, LEAST_PAIRS
+    while power(high) < POWER:
+        if high >= MOST_BLOCKS:
+            return None
+        low, high = high, min(2 * high, MOST_BLOCKS)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high

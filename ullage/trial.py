@@ -1,0 +1,312 @@
+"""One trial: services up, everybody else at one agreed instant, checked, parsed.
+
+Nothing here decides whether a figure is good: `check` of the workload does, and a trial that fails it
+has a reason and no figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.agent import Command, Finished, Process
+from ullage.environments import Instance
+from ullage.errors import UllageError
+from ullage.fleet import Fleet, Team, workspace
+from ullage.journal import now_ns
+from ullage.matrix import Load
+from ullage.meters.host import HostReading
+from ullage.runs import Curve, Reason, RoleRecord, Scalar, Trial
+from ullage.schedule import Slot
+from ullage.workloads.base import InvalidTrialError, Output, Task
+
+LEAD_NS = 2_000_000
+"""The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
+
+SERVICE_READY_S = 20.0
+SERVICE_END_S = 5.0
+
+CPU_TOLERANCE = 1.10
+"""A program that used more CPU time than this times its limit ran without the limit."""
+
+
+class TrialFailedError(Exception):
+    """The work could not be done; carries the reason that the journal gets."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = Reason(code=code, message=message)
+
+
+@dataclass
+class Part:
+    """One program of the trial: where it runs, and what became of it."""
+
+    name: str
+    """Role, with the number of its team when there are several."""
+    task: Task
+    instance: Instance
+    cwd: str
+    process: Process | None = None
+    finished: Finished | None = None
+
+
+async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> Trial:
+    """Run the trial of one slot. Whatever goes wrong inside it becomes its reason."""
+    began = time.monotonic_ns()
+    epoch_ns = now_ns()
+    parts: list[Part] = []
+    figures: list[dict[str, Scalar | Curve]] = []
+    host: dict[str, float] = {}
+    status, reason = "ok", fleet.broken(slot.environment, slot.workload)
+    teams: list[Team] = []
+    try:
+        if reason:
+            raise TrialFailedError(reason.code, reason.message)
+        teams = await fleet.teams(slot.environment, load)
+        parts = _parts(fleet, load, teams, seed)
+        host = await _work(parts, folder)
+        figures = _figures(load, parts, len(teams))
+    except TrialFailedError as error:
+        status, reason = "failed", error.reason
+    except InvalidTrialError as error:
+        status, reason = "invalid", Reason(code="not-valid", message=str(error)[:2000])
+    except UllageError as error:
+        status, reason = "failed", Reason(code=error.code, message=error.message[:2000])
+    finally:
+        await _stop(parts)
+        await fleet.rest(teams)
+    records = tuple(_record(part, folder) for part in parts if part.finished)
+    workers = [p.finished for p in parts if p.finished and not p.task.service]
+    starts, ends = [w.start_ns for w in workers], [w.end_ns for w in workers]
+    ended = time.monotonic_ns()
+    return Trial.model_validate(
+        {
+            "trial": slot.trial,
+            "block": slot.block,
+            "order": slot.order,
+            "position": slot.position,
+            "environment": slot.environment,
+            "workload": slot.workload,
+            "status": status,
+            "reason": reason,
+            "epoch_ns": epoch_ns,
+            "start_ns": min(starts, default=began),
+            "end_ns": max(ends, default=ended),
+            "spread_ns": max(starts) - min(starts) if len(starts) > 1 else None,
+            "overhead_s": (ended - began - (max(ends) - min(starts) if ends else 0)) / 1e9,
+            "metrics": _mean(figures) if status == "ok" else {},
+            "instances": _by_instance(teams, figures) if status == "ok" else {},
+            "roles": records,
+            "host": host,
+        }
+    )
+
+
+def _parts(fleet: Fleet, load: Load, teams: Sequence[Team], seed: int) -> list[Part]:
+    roles = load.workload.roles(load.parameters)
+    parts = []
+    for number, team in enumerate(teams):
+        context = fleet.context(team, load, seed)
+        players = team.players(roles)
+        for task in load.workload.tasks(load.parameters, context):
+            name = task.role if len(teams) == 1 else f"{task.role}-{number}"
+            player = players[task.role]
+            parts.append(Part(name, task, player, task.cwd or workspace(player, load)))
+    return parts
+
+
+async def _work(parts: Sequence[Part], folder: Path) -> dict[str, float]:
+    """Start and wait for everything; returns the host's shares during it."""
+    services = [part for part in parts if part.task.service]
+    workers = [part for part in parts if not part.task.service]
+    await asyncio.gather(*(_start_service(part, folder) for part in services))
+    instant = time.monotonic_ns() + LEAD_NS
+    instant += 10 * max(part.instance.agent.clock.rtt_ns for part in workers)
+    before = HostReading.now()
+    await asyncio.gather(*(_spawn(part, folder, at_ns=instant) for part in workers))
+    await asyncio.gather(*(_wait(part) for part in workers))
+    host = before.until(HostReading.now())
+    await asyncio.gather(*(_end_service(part) for part in services))
+    for part in workers:
+        _check_end(part)
+    return host
+
+
+async def _spawn(part: Part, folder: Path, *, at_ns: int | None = None) -> Process:
+    task = part.task
+    command = Command(
+        argv=task.argv, env=dict(task.env), cwd=part.cwd, timeout_s=task.timeout_s
+    )
+    part.process = await part.instance.agent.spawn(
+        command,
+        at_ns=at_ns,
+        stdout_path=folder / f"{part.name}.stdout",
+        stderr_path=folder / f"{part.name}.stderr",
+    )
+    return part.process
+
+
+async def _start_service(part: Part, folder: Path) -> None:
+    process = await _spawn(part, folder)
+    await process.started()
+    if part.task.ready is None:
+        return
+    try:
+        await process.wait_for_output(part.task.ready.encode(), SERVICE_READY_S)
+    except TimeoutError:
+        raise TrialFailedError(
+            "service-not-ready",
+            f"{part.name} did not print {part.task.ready!r} within {SERVICE_READY_S:.0f} s: "
+            + _tail(process),
+        ) from None
+
+
+async def _wait(part: Part) -> None:
+    assert part.process is not None
+    await part.process.started()
+    part.finished = await part.process.wait()
+
+
+async def _end_service(part: Part) -> None:
+    """A service may end by itself (`iperf3 -1`); else it is told to, then made to."""
+    assert part.process is not None
+    for wait_s, signal in ((0.3, 15), (SERVICE_END_S, 9)):
+        try:
+            part.finished = await asyncio.wait_for(asyncio.shield(part.process.wait()), wait_s)
+        except TimeoutError:
+            await part.process.kill(signal)
+        else:
+            return
+    part.finished = await part.process.wait()
+
+
+def _check_end(part: Part) -> None:
+    done = part.finished
+    assert done is not None and part.process is not None
+    if done.timed_out:
+        raise TrialFailedError(
+            "timeout", f"{part.name} did not end within {part.task.timeout_s:g} s and was killed"
+        )
+    if done.signal is not None:
+        raise TrialFailedError(
+            "killed", f"{part.name} was killed by signal {done.signal}: {_tail(part.process)}"
+        )
+    elapsed = (done.end_ns - done.start_ns) / 1e9
+    spec = part.instance.spec
+    limit = spec.cpu_quota or len(spec.cpus)
+    used = done.usage.user_s + done.usage.system_s
+    if elapsed > 0.5 and used > CPU_TOLERANCE * limit * elapsed:
+        raise TrialFailedError(
+            "limit-not-held",
+            f"{part.name} used {used / elapsed:.2f} CPUs where the limit is {limit:g}",
+        )
+
+
+def _tail(process: Process) -> str:
+    text = bytes(process.stderr or process.stdout).decode("utf-8", "replace").strip()
+    return text[-500:] or "it printed nothing"
+
+
+def _figures(load: Load, parts: Sequence[Part], teams: int) -> list[dict[str, Scalar | Curve]]:
+    """Check and parse the outputs of each team."""
+    per_team = len(parts) // teams
+    found = []
+    for number in range(teams):
+        outputs = {
+            part.task.role: _output(part)
+            for part in parts[number * per_team : (number + 1) * per_team]
+        }
+        load.workload.check(load.parameters, outputs)
+        found.append(_checked(load, load.workload.parse(load.parameters, outputs)))
+    return found
+
+
+def _output(part: Part) -> Output:
+    done = part.finished
+    assert done is not None and part.process is not None
+    return Output(
+        status=done.status,
+        signal=done.signal,
+        stdout=bytes(part.process.stdout).decode("utf-8", "replace"),
+        stderr=bytes(part.process.stderr).decode("utf-8", "replace"),
+        seconds=(done.end_ns - done.start_ns) / 1e9,
+    )
+
+
+def _checked(load: Load, figures: dict[str, Scalar | Curve]) -> dict[str, Scalar | Curve]:
+    """Figures are finite, declared, and the primary ones are positive: a ratio can be taken."""
+    declared = {metric.name: metric for metric in load.workload.metrics}
+    for name, value in figures.items():
+        values = [y for _, y in value] if isinstance(value, list) else [value]
+        if name not in declared:
+            raise InvalidTrialError(f"{load.key} gave the undeclared metric {name}")
+        if not all(math.isfinite(y) for y in values):
+            raise InvalidTrialError(f"{name} is not a finite number")
+        if declared[name].primary and not all(y > 0 for y in values):
+            raise InvalidTrialError(f"{name} is not positive, so no ratio can be taken")
+    missing = [m.name for m in load.workload.metrics if m.primary and m.name not in figures]
+    if missing:
+        raise InvalidTrialError(f"the output lacks {', '.join(missing)}")
+    return figures
+
+
+def _mean(figures: Sequence[Mapping[str, Scalar | Curve]]) -> dict[str, Scalar | Curve]:
+    """The mean over the instances, for each metric that all of them gave."""
+    if len(figures) == 1:
+        return dict(figures[0])
+    common = set.intersection(*(set(each) for each in figures))
+    return {name: _mean_value([each[name] for each in figures]) for name in sorted(common)}
+
+
+def _mean_value(values: Sequence[Scalar | Curve]) -> Scalar | Curve:
+    scalars = [value for value in values if not isinstance(value, list)]
+    if len(scalars) == len(values):
+        return math.fsum(scalars) / len(scalars)
+    curves = [dict(value) for value in values if isinstance(value, list)]
+    shared = set.intersection(*(set(curve) for curve in curves))
+    return [(x, math.fsum(curve[x] for curve in curves) / len(curves)) for x in sorted(shared)]
+
+
+def _by_instance(
+    teams: Sequence[Team], figures: Sequence[dict[str, Scalar | Curve]]
+) -> dict[str, dict[str, Scalar | Curve]]:
+    if len(teams) < 2:
+        return {}
+    return {team.instance.name: each for team, each in zip(teams, figures, strict=True)}
+
+
+async def _stop(parts: Sequence[Part]) -> None:
+    """Kill what still runs after a failure or an interruption."""
+    for part in parts:
+        if part.process and not part.finished and part.instance.alive:
+            try:
+                await part.process.kill(9)
+                part.finished = await asyncio.wait_for(part.process.wait(), SERVICE_END_S)
+            except (UllageError, TimeoutError):
+                continue
+
+
+def _record(part: Part, folder: Path) -> RoleRecord:
+    done = part.finished
+    assert done is not None
+    raw = f"trials/{folder.name}/{part.name}"
+    return RoleRecord(
+        role=part.name,
+        instance=part.instance.name,
+        argv=part.task.argv,
+        status=done.status,
+        signal=done.signal,
+        start_ns=done.start_ns,
+        end_ns=done.end_ns,
+        late_ns=done.late_ns,
+        clock_bound_ns=done.clock_bound_ns,
+        usage=done.usage,
+        stdout=f"{raw}.stdout",
+        stderr=f"{raw}.stderr",
+    )
+
