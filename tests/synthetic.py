@@ -259,7 +259,7 @@ def make_run(
     truth: true ratios of (environment key, workload key); what is missing is 1.
     noise_sd: standard deviation of the log-ratio of two neighbouring trials.
     drift: log slowness that the whole machine gains per block.
-    failures: (block, environment key, workload key) of the trials that fail; blocks count from 1.
+    failures: (block, environment key, workload key) of the trials that fail; blocks count from 0.
     allowed: nuisances that the plan allows to be unequal.
     until: relative half-width of a precision stop in the plan.
     pause: (block, seconds): the controller was killed in that block and resumed so much later.
@@ -291,7 +291,7 @@ def make_run(
             "min": 6,
             "max": max(blocks, 6),
             "until": None if until is None else {"half_width": until},
-            "budget_s": 600.0,
+            "budget": 600.0,
         },
         environments=tuple(environments),
         workloads=tuple(workloads),
@@ -347,7 +347,7 @@ def _events(
         message="KVM does not work on this host: the VM is emulated",
     )
     keys = [env.key for env in environments]
-    for number in range(1, blocks + 1):
+    for number in range(blocks):
         yield from maker.block(number, keys, failures, pause)
     if finished:
         yield Finished(

@@ -20,7 +20,7 @@ def _environment(key: str, label: str, provider: str, **more: Any) -> Environmen
     }
     nuisances = {
         "cpus": "1",
-        "cpu pinning": "0",
+        "pinning": "0",
         "memory": "1073741824",
         "userland": "sha256:5f70bf18",
     }
@@ -48,7 +48,7 @@ def _environment(key: str, label: str, provider: str, **more: Any) -> Environmen
 
 ENVIRONMENTS: tuple[EnvironmentRecord, ...] = (
     _environment("native", "native", "native"),
-    _environment("native~again", "native (again)", "native", again_of="native"),
+    _environment("native~again", "native, again", "native", again_of="native"),
     _environment("container", "container (crun)", "oci", options={"runtime": "crun"}),
     _environment("lxc", "LXC", "lxc"),
     _environment("vm", "qemu-tcg (emulated)", "qemu", options={"disk": {"format": "qcow2"}}),

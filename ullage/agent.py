@@ -22,7 +22,16 @@ from ullage.agentframes import MAX_BODY, VERSION, Data, FrameError, Kind, Messag
 from ullage.agentprocess import KEEP_BYTES, ClockMap, Command, Finished, Output, Process
 from ullage.errors import UllageError
 
-__all__ = ["AgentClient", "AgentError", "ClockMap", "Command", "Finished", "Process", "binary"]
+__all__ = [
+    "AgentClient",
+    "AgentError",
+    "ClockMap",
+    "Command",
+    "Finished",
+    "Process",
+    "binary",
+    "printable",
+]
 
 Piece = bytes | memoryview
 
@@ -122,6 +131,11 @@ class AgentClient:
         """True once the channel has ended, from whichever side."""
         return self._channel.failure is not None
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the transport program; None when `connect` made the client."""
+        return None if self._transport is None else self._transport.pid
+
     async def sync(self, exchanges: int = 8) -> ClockMap:
         """Exchange clocks, and keep the exchange with the least round trip.
 
@@ -204,12 +218,15 @@ class AgentClient:
             await self._put(_reads(file, size), size, path, mode)
 
     async def get(self, path: str, limit: int = _GET_LIMIT) -> bytes:
-        """Read a file inside. AgentError when it is longer than `limit` or cannot be read."""
-        exchange = _Get(limit)
-        self._channel.request(exchange, path=path, limit=limit)
+        """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes."""
+        exchange = _Get(limit + 1)  # the agent stops there without a word
+        self._channel.request(exchange, path=path, limit=limit + 1)
         await self._channel.answer(exchange, exchange.future)
         if not exchange.whole:
             raise self._corrupt(path)
+        if len(exchange.data) > limit:
+            reason = f"{path} is longer than {limit} bytes"
+            raise AgentError(self._channel.agent, "get", "too-long", reason)
         return bytes(exchange.data)
 
     async def sample(self) -> dict[str, Any]:
@@ -321,6 +338,11 @@ class _Transport:
             reason = f"{argv[0]}: {error.strerror}"
             raise UllageError(errors.AGENT_NOT_STARTED, agent=name, reason=reason) from error
         return cls(process, stderr)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     @property
     def said(self) -> bytes:

@@ -46,8 +46,10 @@ class AgentError(UllageError):
 class Exchange(ABC):
     """One request and what comes back for it. The channel calls the methods."""
 
-    def __init__(self, op: str) -> None:
+    def __init__(self, op: str, purpose: str | None = None) -> None:
         self.op = op
+        self.purpose = purpose or op
+        """What it is for, in messages."""
         self.activity = 0
         """Counts frames, so that a wait can tell slow from silent."""
 
@@ -118,7 +120,7 @@ class Channel:
         try:
             frame = encode_message(exchange.op, id=number, **fields)
         except ValueError as error:
-            raise AgentError(self.agent, exchange.op, "too-long", str(error)) from error
+            raise AgentError(self.agent, exchange.purpose, "too-long", str(error)) from error
         self._next_id = number % (_MAX_ID - 1) + 1
         self._exchanges[number] = exchange
         self._write(frame)
@@ -141,7 +143,7 @@ class Channel:
             if (await asyncio.wait((future,), timeout=patience_s))[0]:
                 return future.result()
             if exchange.activity == before:
-                raise self.silent(exchange.op, patience_s)
+                raise self.silent(exchange.purpose, patience_s)
 
     async def send_data(self, number: int, data: bytes | memoryview) -> None:
         """Send file data for a request, when there is credit for it."""
@@ -252,7 +254,8 @@ class Channel:
         exchange = self._exchanges.pop(number, None)
         # Data that was under way when its request failed is answered with an error too: no news.
         if exchange is not None:
-            exchange.on_fail(AgentError(self.agent, exchange.op, code, reason))
+            reason = reason.removeprefix(f"{exchange.op}: ")
+            exchange.on_fail(AgentError(self.agent, exchange.purpose, code, reason))
 
 
 def printable(text: str, limit: int) -> str:

@@ -86,7 +86,8 @@ class Process(Exchange):
         stdout: Output,
         stderr: Output,
     ) -> None:
-        super().__init__("run " + printable(command.argv[0] if command.argv else "nothing", 80))
+        program = command.argv[0] if command.argv else "nothing"
+        super().__init__("spawn", purpose=f"run {printable(program, 80)}")
         self.id = 0
         self.command = command
         self._channel = channel
@@ -233,7 +234,7 @@ class Process(Exchange):
     async def _within(self, future: asyncio.Future[T]) -> T:
         left_s = max(0, self._deadline_ns - time.monotonic_ns()) / 1e9 + PATIENCE_S
         if not (await asyncio.wait((future,), timeout=left_s))[0]:
-            raise self._channel.silent(self.op, left_s)
+            raise self._channel.silent(self.purpose, left_s)
         return future.result()
 
     def _close_outputs(self) -> None:

@@ -70,7 +70,7 @@ def hierarchies() -> list[Hierarchy]:
     for line in _MOUNTINFO.read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
-        device, path = fields[2], Path(_unescape(fields[4]))
+        device, path = fields[2], Path(unescape(fields[4]))
         kind, options = after.split()[0], after.split()[-1]
         if kind == "cgroup2":
             found.setdefault(device, Hierarchy(path, 2, _v2_controllers(path)))
@@ -133,7 +133,7 @@ class Group:
                 raise UllageError(errors.CGROUP_MISSING, controller=", ".join(sorted(needed)))
             group._limit(limits)
         except UllageError:
-            group._remove_once()
+            group.remove_once()
             raise
         return group
 
@@ -171,14 +171,14 @@ class Group:
 
     async def kill_all(self) -> None:
         """Kill every process in it, frozen or not; CGROUP_STUCK when one does not die."""
-        await _until(self._kill_once, self.path, "empty of processes")
+        await _until(self.kill_once, self.path, "empty of processes")
 
     async def remove(self) -> None:
         """Remove it, the groups below it, and the parents that are empty then.
 
         Its processes must be gone. CGROUP_STUCK when the kernel does not let it go.
         """
-        await _until(self._remove_once, self.path, "removable")
+        await _until(self.remove_once, self.path, "removable")
 
     def _limit(self, limits: Limits) -> None:
         for hierarchy, place in self._places:
@@ -219,7 +219,8 @@ class Group:
 
         await _until(reached, self.path, wanted)
 
-    def _kill_once(self) -> bool:
+    def kill_once(self) -> bool:
+        """Kill who is in it now; True when nobody was. `kill_all` does it until then."""
         freezers = [place / "freezer.state" for place in self._every_directory()]
         if os.getpid() not in self.pids():
             _try_each(freezers, "FROZEN")  # so that nobody forks faster than we kill
@@ -232,7 +233,8 @@ class Group:
         _try_each(freezers, "THAWED")  # in version 1 the frozen die only then
         return not pids
 
-    def _remove_once(self) -> bool:
+    def remove_once(self) -> bool:
+        """Remove what can be removed now; True when nothing is left. See `remove`."""
         gone = True
         for directory in self._every_directory():
             try:
@@ -343,6 +345,6 @@ def _denied(what: str, path: Path, error: OSError) -> UllageError:
     return UllageError(errors.CGROUP_DENIED, what=what, path=path, reason=reason)
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     """Undo mountinfo's octal escapes of blanks."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -39,7 +39,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-image_app = typer.Typer(help="The root filesystem that every environment runs from.", no_args_is_help=True)
+image_app = typer.Typer(
+    help="The root filesystem that every environment runs from.", no_args_is_help=True
+)
 app.add_typer(image_app, name="image")
 
 RUNS = Path("runs")
@@ -84,10 +86,15 @@ def doctor_command(as_json: Json = False) -> None:
     if as_json:
         _print_json(doctor.as_json(findings))
     else:
-        marks = {"ok": "[green]ok[/]", "limited": "[yellow]limited[/]", "missing": "[red]missing[/]"}
+        marks = {
+            "ok": "[green]ok[/]",
+            "limited": "[yellow]limited[/]",
+            "missing": "[red]missing[/]",
+        }
         for finding in findings:
             stdout.print(
-                f"{marks[finding.state]:<18} {finding.what:<16} {escape(finding.detail)}", soft_wrap=True
+                f"{marks[finding.state]:<18} {finding.what:<16} {escape(finding.detail)}",
+                soft_wrap=True,
             )
             if finding.hint:
                 stdout.print(f"         [cyan]hint:[/] {escape(finding.hint)}", soft_wrap=True)
@@ -133,7 +140,8 @@ def image_build(
 def run_command(
     file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Take up an interrupted run.", show_default=False)
+        Path | None,
+        typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show cells, order and time; run nothing.")
@@ -160,7 +168,9 @@ def run_command(
         try:
             outcome = _interruptible(engine.run())
         except asyncio.CancelledError:
-            stderr.print(f"interrupted; take it up with: ullage run --resume {folder}", soft_wrap=True)
+            stderr.print(
+                f"interrupted; take it up with: ullage run --resume {folder}", soft_wrap=True
+            )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
     _conclude(outcome, as_json=as_json)
 
@@ -172,7 +182,9 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
     analysis = overhead.analyse(folder)
     page = _write_report(folder, analysis)
     if as_json:
-        _print_json({"run": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")})
+        _print_json(
+            {"run": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
+        )
     else:
         for sentence in sentences.answer(analysis):
             stdout.print(escape(sentence), soft_wrap=True)
@@ -244,7 +256,8 @@ def report_command(
     run: RunArgument,
     out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
     charts: Annotated[
-        Path | None, typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here.")
+        Path | None,
+        typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
     ] = None,
 ) -> None:
     """Write the HTML report of a run (again)."""

@@ -21,23 +21,20 @@ async def ext4(
     *,
     uuid: str,
     root: Path | None = None,
-    instant: int | None = None,
 ) -> None:
     """An ext4 file system in a new sparse file, with the content of `root` when that is given.
 
-    The identifier is also the seed of its directory hashes. With `instant` (seconds since the
-    epoch) as the time of its making, equal content gives equal bytes. Raises DISK_NOT_MADE.
+    The identifier is also the seed of its directory hashes. Raises DISK_NOT_MADE.
     """
     program = needed("mkfs.ext4", "e2fsprogs")
-    clock = [] if instant is None else ["env", f"E2FSPROGS_FAKE_TIME={instant}"]
     content = [] if root is None else ["-d", str(root)]
     # Nothing is left to be initialised later: that would be disk traffic in the middle of a trial.
-    extended = f"hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0,nodiscard"
+    extended = f"hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0"
     if root is None:
         extended += ",root_owner=0:0"
     with path.open("xb") as file:
         file.truncate(size_bytes)
-    argv = [*clock, program, "-q", "-F", "-m", "0", "-U", uuid, "-E", extended, *content, str(path)]
+    argv = [program, "-q", "-F", "-m", "0", "-U", uuid, "-E", extended, *content, str(path)]
     try:
         await _make(argv, path)
     except BaseException:

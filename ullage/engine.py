@@ -1,4 +1,4 @@
-"""Runs a plan: provision, prepare, blocks of trials, tear down; all that matters goes to the journal."""
+"""Runs a plan: provision, prepare, blocks of trials, tear down; the journal hears it all."""
 
 from __future__ import annotations
 
@@ -84,6 +84,8 @@ class Engine:
         self.spent_s = sum(b.seconds for b in self.earlier.blocks) if self.earlier else 0.0
         self.seed = self._seed()
         self.history = History()
+        self.parity: tuple[Parity, ...] = ()
+        self.image: ImageRecord | None = None
         self.journal: Journal
         self.fleet: Fleet
 
@@ -133,16 +135,13 @@ class Engine:
         for environment in self.matrix.environments:
             await environment.provider.check()
         built = await self._image()
-        self._write_resolved((), built)
-        self.fleet = Fleet(
-            self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned
-        )
+        self._write_resolved()
+        self.fleet = Fleet(self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned)
         self.progress.step(f"starting {len(self.matrix.environments)} environments")
         await self.fleet.start()
-        self._require_programs(built)
         found = {e.key: nuisances(self.fleet, e) for e in self.matrix.environments}
-        rows = parity.compare(found, self.plan.allow)
-        self._write_resolved(rows, built)
+        self.parity = parity.compare(found, self.plan.allow)
+        self._write_resolved()
         yield
         await self.fleet.cleanup()
 
@@ -153,22 +152,19 @@ class Engine:
             self.history.learn(provision_key(provider.name), event.seconds)
 
     async def _image(self) -> image.Image | None:
+        """Find or build what everything runs from, with every program that the workloads need."""
+        programs = sorted({p for load in self.matrix.loads for p in load.workload.programs})
         if self.plan.image == "host":
+            self.image = await image.host_image(programs)
             return None
         self.progress.step("building the image (once; cached afterwards)")
         built = await image.build(packages(self.matrix))
-        if self.earlier and self.earlier.resolved.image:
-            old = self.earlier.resolved.image.digest
-            if old != built.digest:
-                self._warn(DIVERGED, f"the image was {old}, is now {built.digest}")
+        built.require(programs)
+        self.image = built.record()
+        old = self.earlier.resolved.image if self.earlier else None
+        if old and old.digest != built.digest:
+            self._warn(DIVERGED, f"the image was {old.digest}, is now {built.digest}")
         return built
-
-    def _require_programs(self, built: image.Image | None) -> None:
-        for load in self.matrix.loads:
-            if built:
-                built.require(load.workload.programs)
-            else:
-                image.require_on_host(load.workload.programs)
 
     async def _blocks(self) -> str:
         """Run blocks until a rule says stop; returns which one."""
@@ -282,7 +278,7 @@ class Engine:
         self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
         self.progress.warning(text)
 
-    def _write_resolved(self, rows: tuple[Parity, ...], built: image.Image | None) -> None:
+    def _write_resolved(self) -> None:
         self.journal.resolve(
             Resolved(
                 ullage=__version__,
@@ -297,16 +293,11 @@ class Engine:
                 blocks=self.plan.blocks.model_dump(),
                 environments=tuple(self._environment_record(e) for e in self.matrix.environments),
                 workloads=tuple(workload_record(load) for load in self.matrix.loads),
-                parity=rows,
-                image=ImageRecord(kind="built", digest=built.digest, packages=dict(built.packages))
-                if built
-                else ImageRecord.model_validate(image.host_image(self._programs())),
+                parity=self.parity,
+                image=self.image,
                 host=host.facts(),
             )
         )
-
-    def _programs(self) -> list[str]:
-        return sorted({p for load in self.matrix.loads for p in load.workload.programs})
 
     def _environment_record(self, environment: Environment) -> EnvironmentRecord:
         provider = environment.provider
@@ -354,5 +345,3 @@ def log_ratio(metric: Metric, environment: Trial, baseline: Trial) -> float:
     else:
         raise TypeError(f"{metric.name} is a curve in one trial and a number in the other")
     return -raw if metric.better == "higher" else raw
-
-

@@ -60,22 +60,32 @@ class UllageError(Exception):
 
 # --- plan -----------------------------------------------------------------------------------------
 PLAN_NOT_READABLE: Final = ErrorKind(
-    "plan-not-readable", "cannot read the plan {file}: {reason}", "check the path, or write one with `ullage init`"
+    "plan-not-readable",
+    "cannot read the plan {file}: {reason}",
+    "check the path, or write one with `ullage init`",
 )
 PLAN_BAD_YAML: Final = ErrorKind(
-    "plan-bad-yaml", "{file}:{line}: not valid YAML: {reason}", "mend the line; `ullage init` writes a commented example"
+    "plan-bad-yaml",
+    "{file}:{line}: not valid YAML: {reason}",
+    "mend the line; `ullage init` writes a commented example",
 )
 PLAN_BAD_FIELD: Final = ErrorKind(
     "plan-bad-field", "{file}:{line}: {field}: found {found}; {allowed}", "{suggestion}"
 )
 PLAN_UNKNOWN_FIELD: Final = ErrorKind(
-    "plan-unknown-field", "{file}:{line}: unknown field {field}; allowed are {allowed}", "{suggestion}"
+    "plan-unknown-field",
+    "{file}:{line}: unknown field {field}; allowed are {allowed}",
+    "{suggestion}",
 )
 PLAN_UNKNOWN_WORKLOAD: Final = ErrorKind(
-    "plan-unknown-workload", "{file}:{line}: unknown workload {found}; known are {allowed}", "{suggestion}"
+    "plan-unknown-workload",
+    "{file}:{line}: unknown workload {found}; known are {allowed}",
+    "{suggestion}",
 )
 PLAN_UNKNOWN_PROVIDER: Final = ErrorKind(
-    "plan-unknown-provider", "{file}:{line}: unknown provider {found}; known are {allowed}", "{suggestion}"
+    "plan-unknown-provider",
+    "{file}:{line}: unknown provider {found}; known are {allowed}",
+    "{suggestion}",
 )
 PLAN_NO_BASELINE: Final = ErrorKind(
     "plan-no-baseline",
@@ -84,7 +94,7 @@ PLAN_NO_BASELINE: Final = ErrorKind(
 )
 PLAN_BAD_NAME: Final = ErrorKind(
     "plan-bad-name",
-    "{file}:{line}: {found} cannot be a name: letters, digits, dot, dash and underscore only, at most 40",
+    "{file}:{line}: {found} cannot be a name: at most 40 letters, digits, dots, dashes, underscores",
     "names become folders and devices; choose a plain one",
 )
 PLAN_IMPOSSIBLE_MATRIX: Final = ErrorKind(
@@ -102,12 +112,14 @@ HOST_NEEDS_ROOT: Final = ErrorKind(
     "host-needs-root", "{what} needs root", "run as root, or {otherwise}"
 )
 HOST_TOO_SMALL: Final = ErrorKind(
-    "host-too-small", "the plan asks for {asked}, this host has {has}", "lower `resources:` or use a larger host"
+    "host-too-small",
+    "the plan asks for {asked}, this host has {has}",
+    "lower `resources:` or use a larger host",
 )
 PARITY_UNEQUAL: Final = ErrorKind(
     "parity-unequal",
     "the environments are not equal in {nuisance}: {values}",
-    "make them equal, or write `allow: [{nuisance}]` in the plan; every sentence of the report will then say so",
+    "make them equal, or write `allow: [{nuisance}]` in the plan; the report will then say so",
 )
 
 # --- run ------------------------------------------------------------------------------------------
@@ -115,7 +127,9 @@ RUN_NOT_FOUND: Final = ErrorKind(
     "run-not-found", "no run at {path}", "`ullage list` shows the runs here"
 )
 RUN_BAD_FORMAT: Final = ErrorKind(
-    "run-bad-format", "{path} is not a run folder of format {format}: {reason}", "use the version of ullage that wrote it"
+    "run-bad-format",
+    "{path} is not a run folder of format {format}: {reason}",
+    "use the version of ullage that wrote it",
 )
 RUN_DISK_FULL: Final = ErrorKind(
     "run-disk-full",
@@ -153,8 +167,11 @@ VM_NEVER_BOOTED: Final = ErrorKind(
     "{instance} said nothing within {deadline_s:g} s ({accelerator}): {tail}",
     "the whole console is in {console}; a slow host needs a longer `boot_deadline_s`",
 )
-VM_FAILED: Final = ErrorKind(
-    "vm-failed", "{instance}: {what}: {reason}", "look at {console}"
+VM_FAILED: Final = ErrorKind("vm-failed", "{instance}: {what}: {reason}", "look at {console}")
+VM_NEEDS_IMAGE: Final = ErrorKind(
+    "vm-needs-image",
+    "{instance} is a VM and cannot run from the host's own userland",
+    "leave `image: host` out of the plan, or the VM",
 )
 VM_NO_KVM: Final = ErrorKind(
     "vm-no-kvm",
@@ -258,4 +275,21 @@ NETWORK_FILTERED: Final = ErrorKind(
     "network-filtered",
     "the host's packet filter drops frames between two ports of {bridge}",
     "accept them: `iptables -I FORWARD -s {blocks} -d {blocks} -j ACCEPT`",
+)
+
+# --- workloads ------------------------------------------------------------------------------------
+WORKLOAD_DUPLICATE: Final = ErrorKind(
+    "workload-duplicate",
+    "two workloads are called {name}: {first} and {second}",
+    "give one of them another `name`",
+)
+WORKLOAD_BAD_INTERFACE: Final = ErrorKind(
+    "workload-bad-interface",
+    "the workload {workload} does not keep the interface: {fault}",
+    "`Add a workload` in CONTRIBUTING.md shows a complete one",
+)
+WORKLOAD_FILES_TOO_SMALL: Final = ErrorKind(
+    "workload-files-too-small",
+    "{size} of files beside {memory} of memory would measure the page cache",
+    "set `total_size` to {least} or more, or `direct: true`",
 )

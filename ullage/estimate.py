@@ -102,9 +102,7 @@ def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
     )
 
 
-def learn_from(
-    history: History, providers: dict[str, str], trials: Iterable[Trial]
-) -> None:
+def learn_from(history: History, providers: dict[str, str], trials: Iterable[Trial]) -> None:
     """Learn from the trials that worked; `providers` maps environment → provider."""
     for trial in trials:
         if trial.status == "ok":

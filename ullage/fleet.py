@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ullage.agent import Command
-from ullage.environments import Instance, InstanceSpec, Options, Provider
+from ullage.environments import Instance, InstanceSpec, Options
 from ullage.environments.native import Native
 from ullage.errors import HOST_NEEDS_ROOT, HOST_TOO_SMALL, UllageError
 from ullage.image import Image
@@ -73,9 +73,13 @@ class Fleet:
                     otherwise="leave network workloads out",
                 )
             self.network = await Network.create(self.tag)
-        async with asyncio.TaskGroup() as group:
-            for key in [*(e.key for e in self.matrix.environments), *self._host_keys()]:
-                group.create_task(self._provision(key))
+        keys = [*(e.key for e in self.matrix.environments), *self._host_keys()]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for key in keys:
+                    group.create_task(self._provision(key))
+        except* UllageError as errors:
+            raise errors.exceptions[0] from errors
 
     async def stop(self) -> None:
         """Remove everything that `start` made; goes on when one part fails, then raises it."""
@@ -127,12 +131,12 @@ class Fleet:
             )
             for i in range(count)
         ]
-        await _each(m for team in teams for m in team.members, do=_wake)
+        await _each([m for team in teams for m in team.members], do=_wake)
         return teams
 
     async def rest(self, teams: Iterable[Team]) -> None:
         """Freeze the members of the teams; the dead need none."""
-        await _each(m for team in teams for m in team.members if m.alive, do=_freeze)
+        await _each([m for team in teams for m in team.members if m.alive], do=_freeze)
 
     async def cleanup(self) -> None:
         """Run every workload's cleanup tasks."""
@@ -185,7 +189,9 @@ class Fleet:
             if environment.key == HOST:
                 continue
             for i in range(environment.instances):
-                second = mine[environment.instances + i] if len(mine) > environment.instances else None
+                second = (
+                    mine[environment.instances + i] if len(mine) > environment.instances else None
+                )
                 reason = await self._tasks(Team(mine[i], second), load, load.workload.prepare)
                 if reason:
                     self._broken[environment.key, load.key] = reason
@@ -245,7 +251,9 @@ class Fleet:
 
     def _places(self) -> set[str]:
         return {
-            role.place for load in self.matrix.loads for role in load.workload.roles(load.parameters)
+            role.place
+            for load in self.matrix.loads
+            for role in load.workload.roles(load.parameters)
         }
 
     def _host_keys(self) -> list[str]:

@@ -6,14 +6,12 @@ Built once, named by the digest of its bytes, kept in the cache, and never writt
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +26,7 @@ from ullage.errors import (
     IMAGE_LACKS_PACKAGE,
     UllageError,
 )
+from ullage.locks import file_lock
 from ullage.manifest import difference, manifest, sha256_of
 from ullage.places import cache_dir
 from ullage.programs import needed
@@ -39,7 +38,6 @@ _FACTS: Final = "image.json"
 _DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _TAR_PATIENCE_S: Final = 600.0
-_LOCK_POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Image:
         path = self.dir / f"disk.{format}"
         if path.exists():
             return path
-        async with _lock(self.dir.with_suffix(".lock")):
+        async with file_lock(self.dir.with_suffix(".lock")):
             if not path.exists():
                 with tempfile.TemporaryDirectory(dir=self.dir, prefix=".new-") as name:
                     made = Path(name) / path.name
@@ -73,9 +71,7 @@ class Image:
     async def _make_disk(self, kind: DiskFormat, made: Path) -> None:
         if kind == "raw":
             size = await asyncio.to_thread(disks.space_for, self.root)
-            await disks.ext4(
-                made, size, uuid=_DISK_UUID, root=self.root, instant=mmdebstrap.INSTANT
-            )
+            await disks.ext4(made, size, uuid=_DISK_UUID, root=self.root)
             return
         raw = self.dir / "disk.raw"
         if not raw.exists():
@@ -124,32 +120,46 @@ async def build(
     if (place / _FACTS).exists():
         return _load(place)
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
-    async with _lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
+    async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
             await _build_new(wanted, place, progress)
     return _load(place)
 
 
-async def host_image(programs: Iterable[str]) -> ImageRecord:
+def require_on_host(programs: Iterable[str]) -> None:
+    """HOST_MISSING for the first program that is not on the host's PATH."""
+    for program in programs:
+        if shutil.which(program) is None:
+            raise UllageError(
+                HOST_MISSING, what=program, command="the Debian package that holds it"
+            )
+
+
+def host_image(programs: Iterable[str]) -> ImageRecord:
     """The host's own userland, for `image: host`: the packages that hold these programs.
 
-    Raises HOST_MISSING for a program that is not on the PATH.
+    A host without dpkg's database gives no packages.
     """
-    packages: dict[str, str] = {}
-    for program in programs:
-        path = shutil.which(program)
-        if path is None:
-            raise UllageError(
-                HOST_MISSING, what=program, command="the Debian package that holds it, or `image:`"
-            )
-        for candidate in dict.fromkeys((path, os.path.realpath(path), path.removeprefix("/usr"))):
-            with contextlib.suppress(CommandError):
-                owner = (await run(["dpkg-query", "-S", candidate])).partition(":")[0]
-                version = await run(["dpkg-query", "-W", "-f", "${Version}", owner])
-                packages[owner] = version.strip()
-                break
+    found = [Path(path) for program in programs if (path := shutil.which(program))]
+    owners = _owners({str(name) for path in found for name in (path, path.resolve())})
+    try:
+        versions = _versions(Path("/"))
+    except OSError:
+        versions = {}
+    packages = {owner: versions[owner] for owner in sorted(owners) if owner in versions}
     return ImageRecord(kind="host", digest="host", packages=packages)
+
+
+def _owners(paths: set[str]) -> set[str]:
+    """The packages that installed these files, from dpkg's lists."""
+    # A merged /usr: packages may still list /bin/x for what is found as /usr/bin/x.
+    wanted = {name.encode() for path in paths for name in (path, path.removeprefix("/usr"))}
+    return {
+        file.name.removesuffix(".list").partition(":")[0]
+        for file in Path("/var/lib/dpkg/info").glob("*.list")
+        if not wanted.isdisjoint(file.read_bytes().splitlines())
+    }
 
 
 def _load(place: Path) -> Image:
@@ -226,20 +236,3 @@ def _remove_unfinished(place: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
     if place.exists():
         shutil.rmtree(place)
-
-
-@contextlib.asynccontextmanager
-async def _lock(path: Path, waiting: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
-    """Only one process at a time; the lock goes with the process, however that ends."""
-    with path.open("wb") as file:
-        told = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    waiting()
-                told = True
-                await asyncio.sleep(_LOCK_POLL_S)
-        yield

@@ -98,7 +98,7 @@ class Journal:
             put(self.folder / RESOLVED, resolved.model_dump_json(indent=1).encode())
 
     def trial_folder(self, trial: str) -> Path:
-        """An empty folder for the raw outputs of a trial; leftovers of a killed attempt are removed."""
+        """An empty folder for the raw outputs of a trial; a killed attempt's are removed."""
         folder = self.folder / TRIALS / trial
         with disk_full_as_error(self.folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ class Journal:
             raise UllageError(RUN_IN_USE, path=self.folder) from None
 
     def _cut_partial_line(self) -> None:
-        """A process killed in the middle of a line leaves a tail: cut it, it was never acknowledged."""
+        """A process killed in the middle of a line leaves a tail that was never acknowledged."""
         data = (self.folder / JOURNAL).read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole != len(data):

@@ -261,7 +261,7 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 
 
 def _initramfs(agent: bytes, modules: Path) -> bytes:
-    directories = ("dev", "modules", "proc", "root", "sys")
+    directories = ("dev", "modules", "newroot", "proc", "sys")
     files: dict[str, tuple[int, bytes]] = dict.fromkeys(directories, (stat.S_IFDIR | 0o755, b""))
     listed = []
     for path in load_order(MODULES, module_files(modules)):

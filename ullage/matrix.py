@@ -1,4 +1,4 @@
-"""From a plan to the environments and workloads of a run: factors multiplied out, options checked."""
+"""From a plan to the environments and workloads of a run: factors multiplied out and checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from ullage import environments, workloads
 from ullage.environments import Provider
 from ullage.errors import (
-    PLAN_BAD_FIELD,
     PLAN_IMPOSSIBLE_MATRIX,
     PLAN_NO_BASELINE,
     PLAN_UNKNOWN_PROVIDER,
@@ -34,7 +33,7 @@ from ullage.workloads.base import Parameters, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
 AGAIN = "~again"
-"""Suffix of the second copy of an environment: the A/A pair. Cannot stand in a name of the user's."""
+"""Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
 
 MAX_CELLS = 10_000
 
@@ -95,15 +94,14 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     again = [baseline] + [
         _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
-    copies = tuple(
-        _copy(environment) for environment in made if environment.key in again
-    )
+    copies = tuple(_copy(environment) for environment in made if environment.key in again)
     matrix = Matrix(baseline, (*made, *copies), loads)
     if matrix.cells > MAX_CELLS:
         raise _impossible(
             document,
             ("environments",),
-            f"{len(matrix.environments)} environments × {len(loads)} workloads are {matrix.cells} cells a block",
+            f"{len(matrix.environments)} environments × {len(loads)} workloads are "
+            f"{matrix.cells} cells a block",
             f"at most {MAX_CELLS} are allowed: vary fewer factors",
         )
     return matrix
@@ -217,12 +215,13 @@ def _combinations(
         document.lines.setdefault((*path[:-1], *factor.split(".")), line)
     if count > MAX_CELLS:
         raise _impossible(
-            document, path, f"the factors multiply to {count} cells", f"at most {MAX_CELLS} are allowed"
+            document,
+            path,
+            f"the factors multiply to {count} cells",
+            f"at most {MAX_CELLS} are allowed",
         )
     names = list(vary)
-    return [
-        dict(zip(names, values, strict=True)) for values in itertools.product(*vary.values())
-    ]
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
 def _with(fields: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,9 +267,7 @@ def _refuse_twins(keys: list[str], document: YamlFile, path: FieldPath) -> None:
             )
 
 
-def _impossible(
-    document: YamlFile, path: FieldPath, reason: str, suggestion: str
-) -> UllageError:
+def _impossible(document: YamlFile, path: FieldPath, reason: str, suggestion: str) -> UllageError:
     return UllageError(
         PLAN_IMPOSSIBLE_MATRIX,
         file=document.name,
@@ -281,7 +278,7 @@ def _impossible(
 
 
 def packages(matrix: Matrix | None) -> list[str]:
-    """Debian packages that the image of a run needs; without a matrix, of every workload there is."""
+    """Debian packages that a run's image needs; without a matrix, those of every workload."""
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
     found = {name for load in matrix.loads for name in load.workload.packages}

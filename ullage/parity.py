@@ -9,10 +9,8 @@ from ullage.plan import NUISANCES
 from ullage.runs import Parity
 
 
-def compare(
-    nuisances: Mapping[str, Mapping[str, str]], allow: Sequence[str]
-) -> tuple[Parity, ...]:
-    """Compare environment → nuisance → value; raises PARITY_UNEQUAL for the first not allowed one."""
+def compare(nuisances: Mapping[str, Mapping[str, str]], allow: Sequence[str]) -> tuple[Parity, ...]:
+    """Compare environment → nuisance → value; PARITY_UNEQUAL for the first not allowed one."""
     rows = []
     for name in NUISANCES:
         values = {environment: found[name] for environment, found in nuisances.items()}

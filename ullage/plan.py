@@ -40,7 +40,9 @@ class Fields(BaseModel):
 class Resources(Fields):
     """What every environment gets, the native one too."""
 
-    cpus: float = Field(1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota")
+    cpus: float = Field(
+        1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota"
+    )
     memory: Bytes = Field(Bytes(1 << 30), ge=64 << 20, description="memory limit, `1GiB`")
 
 
@@ -56,7 +58,9 @@ class Blocks(Fields):
     min: int = Field(6, ge=1, le=100_000, description="never stop before so many blocks")
     max: int = Field(40, ge=1, le=100_000, description="never run more blocks")
     until: Until | None = Field(None, description="stop when every primary interval is this narrow")
-    budget: Seconds | None = Field(None, description="start no block that would end after this long")
+    budget: Seconds | None = Field(
+        None, description="start no block that would end after this long"
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Blocks:
@@ -86,7 +90,9 @@ class WorkloadPlan(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
 
-    name: str = Field(description="`sysbench-cpu`, `iperf3` …: `ullage doctor --workloads` lists them")
+    name: str = Field(
+        description="`sysbench-cpu`, `iperf3` …: `ullage doctor --workloads` lists them"
+    )
     alias: str | None = Field(None, alias="as", description="what to call it, when it stands twice")
     vary: dict[str, list[Any]] = Field({}, description="factors: parameter → its values")
 
@@ -108,7 +114,9 @@ class Plan(Fields):
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)
     workloads: list[WorkloadPlan] = Field(min_length=1)
     blocks: Blocks = Field(Blocks(), description="how many repetitions")
-    again: list[str] = Field([], description="environments run twice in each block, beside the baseline")
+    again: list[str] = Field(
+        [], description="environments run twice in each block, beside the baseline"
+    )
     margin: Fraction = Field(0.02, description="a cost within this is called equivalent")
     confidence: Fraction = Field(0.95, description="of every interval")
     allow: list[Literal["cpus", "pinning", "memory", "userland", "instances"]] = Field(

@@ -1,6 +1,6 @@
 """The run folder: what a run leaves behind, typed, written and read.
 
-`journal.jsonl`, `resolved.json` and the raw outputs under `trials/` are the truth; everything else is
+`journal.jsonl`, `resolved.json` and the raw outputs under `trials/` are the truth; all else is
 derived from them. `docs/run-folder.md` describes the same for readers of other languages.
 All times are seconds or nanoseconds as the name says; instants `*_ns` are the controller's
 CLOCK_MONOTONIC unless the name says `epoch`.
@@ -188,7 +188,7 @@ class Trial(Record):
     """Instance → its own figures, when there are several."""
     roles: tuple[RoleRecord, ...] = ()
     host: dict[str, float] = {}
-    """Of the host during the trial: `steal`, `busy` (shares of all CPUs), `psi_cpu`, `psi_io`, `psi_memory`."""
+    """Shares of the host during the trial: `busy`, `steal`, `psi_cpu`, `psi_io`, `psi_memory`."""
 
 
 class Started(Record):

@@ -1,10 +1,10 @@
 """The order of trials: seeded, balanced, the same again for the same seed.
 
 A block runs every cell once. Within a block the workloads (groups) come in random order; within a
-group all environments run back to back, so that a pair is seconds apart. Over `2n` consecutive blocks
-of `n` environments the order follows Williams' design (E. J. Williams, 1949, "Experimental designs
-balanced for the estimation of residual effects of treatments"): every environment stands equally often
-at every place and equally often right after every other one.
+group all environments run back to back, so that a pair is seconds apart. Over `2n` consecutive
+blocks of `n` environments the order follows Williams' design (E. J. Williams, 1949, "Experimental
+designs balanced for the estimation of residual effects of treatments"): every environment stands
+equally often at every place and equally often right after every other one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _group(seed: int, number: int, environments: Sequence[str], workload: str) -
 
 
 def williams(count: int) -> list[list[int]]:
-    """Rows of a Williams design of `count` treatments: `count` rows when even, `2·count` when odd."""
+    """Rows of a Williams design: `count` of them when that is even, else twice as many."""
     first = [0]
     low, high = 1, count - 1
     while len(first) < count:

@@ -16,6 +16,10 @@ MAX_BYTES = 1 << 20
 MAX_NODES = 100_000
 """Aliases are expanded; more nodes than this is a mistake or an attack."""
 
+MAX_DEPTH = 40
+STANDARD_TAG = "tag:yaml.org,2002:"
+OBJECT_TAG = STANDARD_TAG + "python/"
+
 
 @dataclass(frozen=True)
 class YamlFile:
@@ -50,7 +54,7 @@ def parse(text: str, name: str = "plan.yaml") -> YamlFile:
     """Parse one document of safe YAML; duplicate keys are refused."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
         reason = getattr(error, "problem", None) or " ".join(str(error).split())
@@ -74,7 +78,11 @@ class _Reader:
         line = node.start_mark.line + 1
         if self.nodes > MAX_NODES:
             self.refuse(line, f"it expands to more than {MAX_NODES} values")
+        if len(path) > MAX_DEPTH:
+            self.refuse(line, f"it is nested more than {MAX_DEPTH} deep")
         self.lines.setdefault(path, line)
+        if not node.tag.startswith(STANDARD_TAG) or node.tag.startswith(OBJECT_TAG):
+            self.refuse(line, f"the tag {node.tag[:60]} is not allowed")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):

@@ -87,7 +87,7 @@ class Provider(ABC):
     """Can it run from the host's own userland (`image: host`)?"""
 
     provision_s: ClassVar[float] = 1.0
-    """What making one takes, in seconds: a first guess for the estimate, replaced by what is seen."""
+    """Seconds to make one: a first guess for the estimate, replaced by what is seen."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -101,7 +101,7 @@ class Provider(ABC):
         """Make one instance and say hello to its agent. On failure nothing is left behind."""
 
     def packages(self) -> tuple[str, ...]:
-        """Debian packages that the image needs for this provider's sake, such as an init system."""
+        """Debian packages that the image needs for this provider, such as an init system."""
         return ()
 
     @abstractmethod

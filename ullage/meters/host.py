@@ -40,7 +40,7 @@ class HostReading:
         )
 
     def until(self, later: HostReading) -> dict[str, float]:
-        """Shares between two readings, 0 to 1: `busy` and `steal` of all CPUs' time, `psi_*` of time.
+        """Shares, 0 to 1, between two readings: `busy` and `steal` of the CPUs, `psi_*` of time.
 
         Empty when less than a clock tick went by: no share can be told.
         """
@@ -49,7 +49,7 @@ class HostReading:
         elapsed = later.instant_s - self.instant_s
         if total <= 0 or elapsed <= 0:
             return {}
-        shares = {"busy": busy / total, "steal": steal / total}
+        shares = {"busy": min(busy / total, 1.0), "steal": min(steal / total, 1.0)}
         for name, before in self.stalled_s.items():
             if name in later.stalled_s:
                 shares[f"psi_{name}"] = min((later.stalled_s[name] - before) / elapsed, 1.0)

@@ -49,7 +49,8 @@ CSS: Final = """
 .barrel text{text-anchor:middle;fill:var(--ink)}
 .barrel .pct{font-size:17px;font-weight:650;paint-order:stroke;stroke:var(--empty);stroke-width:3px}
 .barrel .pct.wet{fill:var(--on-liquid);stroke:var(--liquid)}
-.barrel .word{font-size:11.5px;font-style:italic;fill:var(--soft);paint-order:stroke;stroke:var(--empty);stroke-width:3px}
+.barrel .word{font-size:11.5px;font-style:italic;fill:var(--soft)}
+.barrel .word{paint-order:stroke;stroke:var(--empty);stroke-width:3px}
 .barrel.undecided .stave{stroke-dasharray:5 3}
 .barrel.failed .stave,.barrel.missing .stave{stroke:var(--soft);stroke-width:1.6}
 .barrel.failed .hoop,.barrel.missing .hoop{stroke:var(--soft);stroke-width:1.4;opacity:.6}
@@ -158,7 +159,7 @@ def _no_figure(barrel: Barrel) -> str:
         return f'<text x="{CENTRE}" y="{middle + 5:.1f}" class="word">not run</text>'
     x, y = CENTRE, middle - 5
     return (
-        f'<path d="M{x - 9},{y - 9}L{x + 9},{y + 9}M{x + 9},{y - 9}L{x - 9},{y + 9}" class="cross"/>'
+        f'<path d="M{x - 9},{y - 9}l18,18m0,-18l-18,18" class="cross"/>'
         f'<text x="{x}" y="{middle + 21:.1f}" class="word">no figure</text>'
     )
 

@@ -61,6 +61,8 @@ class Row:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    floor: float | None = None
+    """Noise floor of this ratio."""
     detail: str = ""
     """Smaller, after the label: the metric, or the parameters."""
     note: str = ""
@@ -112,11 +114,13 @@ def _values(rows: Iterable[Row]) -> list[float]:
     return [v for v in every if v is not None and _usable(v)]
 
 
-def axis(groups: Sequence[Group], floor: float | None) -> Axis:
-    """An axis that holds every ratio and bound, the floor, and 1."""
-    values = [1.0, *_values(row for group in groups for row in group.rows)]
-    if floor is not None and _usable(floor):
-        values += [floor, 1 / floor]
+def axis(groups: Sequence[Group]) -> Axis:
+    """An axis that holds every ratio, bound and floor, and 1."""
+    rows = [row for group in groups for row in group.rows]
+    values = [1.0, *_values(rows)]
+    for floor in (row.floor for row in rows):
+        if floor is not None and _usable(floor):
+            values += [floor, 1 / floor]
     low, high = min(values), max(values)
     pad = max((high / low) ** 0.04, 1.01)
     low, high = low / pad, high * pad
@@ -140,11 +144,11 @@ def panels(groups: Sequence[Group]) -> list[list[Group]]:
     return [list(groups)]
 
 
-def cell(row: Row, scale: Axis, floor: float | None, place: str = FLUID) -> str:
+def cell(row: Row, scale: Axis, place: str = FLUID) -> str:
     """One row of the plot, an SVG that is as wide as its place."""
     return (
         f'<svg class="fr v-{row.verdict}" {place} height="{ROW}" '
-        f'aria-hidden="true">{_ground(scale, floor)}{_mark(row, scale)}</svg>'
+        f'aria-hidden="true">{_ground(scale, row.floor)}{_mark(row, scale)}</svg>'
     )
 
 
@@ -159,19 +163,19 @@ def ruler(scale: Axis, place: str = FLUID) -> str:
     return f'<svg class="fr" {place} height="20" aria-hidden="true">{marks}</svg>'
 
 
-def draw(groups: Sequence[Group], floor: float | None, style: str, words: Words) -> str:
+def draw(groups: Sequence[Group], style: str, words: Words) -> str:
     """The whole plot as one standalone SVG, `style` being its style sheet."""
     parts: list[str] = []
     y = 6
     for panel in panels(groups):
-        scale = axis(panel, floor)
+        scale = axis(panel)
         parts.append(ruler(scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"'))
         y += 22
         for group in panel:
             parts.append(f'<text x="0" y="{y + 17}" class="env">{escape(group.label)}</text>')
             y += ROW
             for row in group.rows:
-                parts.append(_line(row, scale, floor, y, words))
+                parts.append(_line(row, scale, y, words))
                 y += ROW
         y += 14
     return (
@@ -180,14 +184,14 @@ def draw(groups: Sequence[Group], floor: float | None, style: str, words: Words)
     )
 
 
-def _line(row: Row, scale: Axis, floor: float | None, y: int, words: Words) -> str:
+def _line(row: Row, scale: Axis, y: int, words: Words) -> str:
     """Label, plot and figures of one row of the standalone picture."""
     value, interval, verdict = words(row)
     base, right = y + 17, _PLOT + _SPAN
     detail = f' <tspan class="soft">{escape(row.detail)}</tspan>' if row.detail else ""
     return (
         f'<text x="14" y="{base}" class="lab">{escape(row.label)}{detail}</text>'
-        + cell(row, scale, floor, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
+        + cell(row, scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
         + f'<text x="{right + 66}" y="{base}" class="val">{escape(value)}</text>'
         f'<text x="{right + 78}" y="{base}" class="soft">{escape(interval)}</text>'
         f'<text x="{right + 200}" y="{base}" class="word v-{row.verdict}">{escape(verdict)}</text>'
@@ -211,6 +215,8 @@ def _ground(scale: Axis, floor: float | None) -> str:
         x = _percent(scale.place(tick))
         kind = "one" if tick == 1 else "tick"
         parts.append(f'<line x1="{x}" x2="{x}" y1="0" y2="{ROW}" class="{kind}"/>')
+        # Where rows stand under each other with a heading between, the lines go on through it.
+        parts.append(f'<line x1="{x}" x2="{x}" y1="-{ROW}" y2="{ROW + 8}" class="{kind} bridge"/>')
     return "".join(parts)
 
 

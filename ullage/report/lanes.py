@@ -19,7 +19,7 @@ Layer = Any
 Item = TypeVar("Item")
 
 CONFIG: Final[dict[str, Any]] = {
-    "background": None,
+    "background": "transparent",
     "font": FONT,
     "view": {"stroke": None},
     "padding": {"left": 2, "right": 8, "top": 4, "bottom": 2},
@@ -53,19 +53,24 @@ def thin(items: Sequence[Item], most: int) -> list[Item]:
     return [items[int(i * len(items) / most)] for i in range(most)]
 
 
-def lane_names(rows: Sequence[Row], count: int) -> alt.LayerChart:
-    """Lane names at the left, medians at the right, a hairline above each lane."""
+def lane_names(rows: Sequence[Row], count: int) -> Layer:
+    """Lane names at the left (`n`), under them failures (`f`), medians at the right (`m`)."""
     data = alt.InlineData(list(rows))
     base = alt.Chart(data).encode(y=lane_axis(count))
     left = base.mark_text(
-        align="left", baseline="middle", fontSize=12.5, fontWeight=600, color="var(--ink)", limit=210
+        align="left",
+        baseline="middle",
+        fontSize=12.5,
+        fontWeight=600,
+        color="var(--ink)",
+        limit=210,
     ).encode(x=alt.value(0), text="n:N")
     layers = [left]
     if any(row.get("m") for row in rows):
         layers.append(
-            base.mark_text(align="right", baseline="middle", fontSize=12, color="var(--soft)").encode(
-                x=alt.value("width"), text="m:N"
-            )
+            base.mark_text(
+                align="right", baseline="middle", fontSize=12, color="var(--soft)"
+            ).encode(x=alt.value("width"), text="m:N")
         )
     if any(row.get("f") for row in rows):
         layers.append(
@@ -77,6 +82,7 @@ def lane_names(rows: Sequence[Row], count: int) -> alt.LayerChart:
 
 
 def lane_axis(count: int, field: str = "y") -> alt.Y:
+    """Lane 0 on top; a lane is one unit high."""
     return alt.Y(
         f"{field}:Q",
         axis=None,
@@ -84,10 +90,10 @@ def lane_axis(count: int, field: str = "y") -> alt.Y:
     )
 
 
-def finish(layers: Sequence[alt.Chart | alt.LayerChart], height: float) -> alt.LayerChart:
-    chart: alt.LayerChart = (
+def finish(layers: Sequence[Layer], height: float) -> Layer:
+    """The layers as one chart, as wide as its place, in the report's style."""
+    return (
         alt.layer(*layers)
         .properties(width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x"))
         .configure(**CONFIG)
     )
-    return chart

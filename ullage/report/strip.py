@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ import altair as alt
 
 from ullage.report.lanes import Layer, Row, finish, lane_axis, lane_names, thin
 from ullage.report.text import clean, quantity, unit_scale
-from ullage.runs import EnvironmentRecord, Metric, Trial, WorkloadRecord
+from ullage.runs import EnvironmentRecord, Metric, Trial
 from ullage.stats.means import Quantile
 
 MOST_POINTS: Final = 400
@@ -29,18 +30,18 @@ _POINT_TIPS: Final = (
 
 
 def strip(
-    workload: WorkloadRecord,
     metric: Metric,
     environments: Sequence[EnvironmentRecord],
     trials: Sequence[Trial],
-    medians: Mapping[str, tuple[float, float, float]],
+    medians: Mapping[str, Quantile],
     baseline: str,
     *,
     paired: bool = False,
-) -> alt.LayerChart:
+) -> Layer:
     """Every trial's figure of one metric, by environment, with median and interval.
 
-    medians: environment key → (median, low, high).
+    trials: those of one workload.
+    medians: environment key → median with its interval.
     paired: join the trials of one block by a line, instead of spreading the points.
     """
     values = [v for t in trials if (v := scalar(t, metric)) is not None]
@@ -53,19 +54,33 @@ def strip(
             spread = 0.0 if paired else (index * GOLDEN) % 1 - 0.5
             points.append(_point(trial, metric, factor, lane + 0.66 + 0.34 * spread, environment))
     names = [
-        _name(lane, environment, trials, medians.get(environment.key), metric)
+        _name(lane, environment, trials, medians.get(environment.key), metric, paired)
         for lane, environment in enumerate(environments)
     ]
-    x = _value_axis([v / factor for v in values], _title(metric, unit))
-    layers = [lane_names(names, len(environments))]
+    x, scale = _value_axis([v / factor for v in values], _title(metric, unit))
+    layers: list[Layer] = [lane_names(names, len(environments))]
     if baseline in medians:
-        layers.append(_reference(medians[baseline][0] / factor, x, len(environments)))
+        layers.append(_reference(medians[baseline].estimate / factor, x, len(environments)))
     if paired:
         layers.append(_pair_lines(points, x, len(environments)))
     layers.append(_points(points, x, len(environments), paired=paired))
     if not paired:
-        layers += _medians(medians, environments, factor, x)
+        layers += _medians(medians, environments, factor, x, scale)
     return finish(layers, LANE * len(environments) + 4)
+
+
+def thinned(trials: Sequence[Trial], *, paired: bool) -> str:
+    """A note when not every trial is drawn."""
+    most = max(Counter(t.environment for t in trials if t.status == "ok").values(), default=0)
+    if most > MOST_POINTS:
+        return (
+            f"Drawn are {MOST_POINTS} of {most:,} points of an environment, evenly spread; "
+            "the figures are those of all."
+        )
+    blocks = len({t.block for t in trials})
+    if paired and blocks > MOST_LINES:
+        return f"Drawn are the lines of {MOST_LINES} of {blocks:,} blocks, evenly spread."
+    return ""
 
 
 def scalar(trial: Trial, metric: Metric) -> float | None:
@@ -95,19 +110,20 @@ def _name(
     lane: int,
     environment: EnvironmentRecord,
     trials: Sequence[Trial],
-    median: tuple[float, float, float] | None,
+    median: Quantile | None,
     metric: Metric,
+    paired: bool,
 ) -> Row:
     bad = sum(t.environment == environment.key and t.status != "ok" for t in trials)
     return {
         "y": lane + 0.2,
         "n": clean(environment.label, 60),
         "f": f"✕ {bad} failed" if bad else "",
-        "m": f"median {quantity(median[0], metric.unit)}" if median else "",
+        "m": f"median {quantity(median.estimate, metric.unit)}" if median and not paired else "",
     }
 
 
-def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> alt.Chart:
+def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> Layer:
     return (
         alt.Chart(alt.InlineData(list(points)))
         .mark_point(
@@ -124,7 +140,7 @@ def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> alt
     )
 
 
-def _pair_lines(points: Sequence[Row], x: alt.X, count: int) -> alt.Chart:
+def _pair_lines(points: Sequence[Row], x: alt.X, count: int) -> Layer:
     blocks = set(thin(sorted({row["b"] for row in points}), MOST_LINES))
     rows = [{k: row[k] for k in ("x", "y", "b")} for row in points if row["b"] in blocks]
     return (
@@ -135,17 +151,18 @@ def _pair_lines(points: Sequence[Row], x: alt.X, count: int) -> alt.Chart:
 
 
 def _medians(
-    medians: Mapping[str, tuple[float, float, float]],
+    medians: Mapping[str, Quantile],
     environments: Sequence[EnvironmentRecord],
     factor: float,
     x: alt.X,
-) -> list[alt.Chart]:
+    scale: alt.Scale,
+) -> list[Layer]:
     count = len(environments)
     rows = [
         {
-            "x": medians[e.key][0] / factor,
-            "lo": medians[e.key][1] / factor,
-            "hi": medians[e.key][2] / factor,
+            "x": medians[e.key].estimate / factor,
+            "lo": _bound(medians[e.key].low, factor),
+            "hi": _bound(medians[e.key].high, factor),
             "y": i + 0.66,
             "a": i + 0.46,
             "z": i + 0.86,
@@ -154,10 +171,9 @@ def _medians(
         if e.key in medians
     ]
     base = alt.Chart(alt.InlineData(rows))
-    scale = x.to_dict().get("scale")
     return [
         base.mark_rule(strokeWidth=2.4, color="var(--liquid)").encode(
-            x=alt.X("lo:Q", scale=alt.Scale.from_dict(scale)), x2="hi:Q", y=lane_axis(count)
+            x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=lane_axis(count)
         ),
         base.mark_rule(strokeWidth=3.2, color="var(--liquid)").encode(
             x=x, y=lane_axis(count, field="a"), y2="z:Q"
@@ -165,7 +181,7 @@ def _medians(
     ]
 
 
-def _reference(value: float, x: alt.X, count: int) -> alt.Chart:
+def _reference(value: float, x: alt.X, count: int) -> Layer:
     """The baseline's median, through all lanes."""
     rows = [{"x": value, "y": 0, "z": count}]
     return (
@@ -175,7 +191,11 @@ def _reference(value: float, x: alt.X, count: int) -> alt.Chart:
     )
 
 
-def _value_axis(values: Sequence[float], title: str) -> alt.X:
+def _bound(value: float | None, factor: float) -> float | None:
+    return None if value is None else value / factor
+
+
+def _value_axis(values: Sequence[float], title: str) -> tuple[alt.X, alt.Scale]:
     """Logarithmic when the figures span more than a factor of five."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if low > 0 and high / low > 5:
@@ -185,17 +205,15 @@ def _value_axis(values: Sequence[float], title: str) -> alt.X:
         pad = (high - low) * 0.04 or abs(high) * 0.05 or 1.0
         floor = 0.0 if low >= 0 and low < pad else low - pad
         scale = alt.Scale(domain=[floor, high + pad], nice=False, zero=False)
-    return alt.X("x:Q", title=title, scale=scale)
+    return alt.X("x:Q", title=title, scale=scale), scale
 
 
 def _title(metric: Metric, unit: str) -> str:
     name = clean(metric.description or metric.name, 90)
     better = "more is better →" if metric.better == "higher" else "← less is better"
-    return f"{name}{f', {unit}' if unit else ''}   ({better})"
+    return f"{name}{f', {unit}' if unit not in ('', '/s') else ''}   ({better})"
 
 
 def _typical(values: Sequence[float]) -> float:
     ordered = sorted(abs(v) for v in values)
     return ordered[len(ordered) // 2] if ordered else 0.0
-
-

@@ -32,7 +32,7 @@ def timeline(
     environments: Sequence[EnvironmentRecord],
     workloads: Sequence[WorkloadRecord],
     trials: Sequence[Trial],
-) -> alt.LayerChart:
+) -> Layer:
     """Every trial on the run's clock, one lane an environment, one line a workload.
 
     Times when nothing ran for long (the run was taken up again later) are cut out and marked.
@@ -54,7 +54,7 @@ def timeline(
     height = (30 + max(6 * lines, 12)) * count
     x = alt.X("x:Q", title="time in the run, s", scale=alt.Scale(zero=True, nice=False))
     names = [{"y": i + 0.17, "n": clean(e.label, 60)} for i, e in enumerate(environments)]
-    layers = [lane_names(names, count), *_cut_marks(cuts, x)]
+    layers: list[Layer] = [lane_names(names, count), *_cut_marks(cuts, x)]
     base = alt.Chart(alt.InlineData(bars)).encode(
         y=lane_axis(count),
         color=alt.Color(
@@ -144,7 +144,7 @@ def _without_pauses(trials: Sequence[Trial]) -> tuple[dict[str, float], list[tup
     return at, cuts
 
 
-def _cut_marks(cuts: Sequence[tuple[float, float]], x: alt.X) -> list[alt.Chart]:
+def _cut_marks(cuts: Sequence[tuple[float, float]], x: alt.X) -> list[Layer]:
     if not cuts:
         return []
     rows = [{"x": at, "t": f"pause of {duration(lost)} cut out"} for at, lost in cuts]
@@ -154,5 +154,3 @@ def _cut_marks(cuts: Sequence[tuple[float, float]], x: alt.X) -> list[alt.Chart]
             tooltip=[alt.Tooltip("t:N", title="pause")]
         ),
     ]
-
-

@@ -18,6 +18,11 @@ class Floor:
     biased: bool
     """An A/A interval excludes 1: the apparatus itself may prefer one side."""
 
+    @property
+    def log(self) -> float:
+        """The floor on the log scale."""
+        return math.log(self.ratio)
+
 
 def noise_floor(again: Iterable[Interval]) -> Floor | None:
     """Floor from the intervals of the A/A comparisons; None without any.

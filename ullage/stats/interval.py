@@ -121,7 +121,7 @@ def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> 
     check_confidence(confidence)
     m = moments(log_ratios, widen)
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
-    return _exp(m.mean, m.mean - half, m.mean + half, confidence, m.n, "paired t on log-ratios")
+    return _exp((m.mean, m.mean - half, m.mean + half), confidence, m.n, "paired t on log-ratios")
 
 
 def bootstrap_interval(
@@ -138,7 +138,7 @@ def bootstrap_interval(
     m = moments(log_ratios)
     name = "BCa bootstrap over blocks"
     if m.deviation == 0:
-        return _exp(m.mean, m.mean, m.mean, confidence, m.n, name)
+        return _exp((m.mean, m.mean, m.mean), confidence, m.n, name)
     # Sorted, so that the order in which blocks were run cannot change the answer.
     x = np.sort(sample(log_ratios))
     means = _resampled_means(x, np.random.default_rng(seed), resamples)
@@ -151,7 +151,7 @@ def bootstrap_interval(
     for point in (bias - z, bias + z):
         levels.append(float(special.ndtr(bias + point / (1 - acceleration * point))))
     low, high = (float(v) for v in np.quantile(means, sorted(levels)))
-    return _exp(m.mean, min(low, m.mean), max(high, m.mean), confidence, m.n, name)
+    return _exp((m.mean, min(low, m.mean), max(high, m.mean)), confidence, m.n, name)
 
 
 def _resampled_means(x: Floats, rng: np.random.Generator, resamples: int) -> Floats:
@@ -159,7 +159,7 @@ def _resampled_means(x: Floats, rng: np.random.Generator, resamples: int) -> Flo
 
     Never holds more than 64 MB.
     """
-    resamples = min(resamples, max(200, 20_000_000 // x.size))
+    resamples = min(resamples, max(200, 4_000_000 // x.size))
     rows = max(1, min(resamples, 4_000_000 // x.size))
     parts = [
         x[rng.integers(0, x.size, (min(rows, resamples - done), x.size))].mean(axis=1)
@@ -183,7 +183,7 @@ def hodges_lehmann(log_ratios: ArrayLike, confidence: float) -> Interval:
     total = n * (n + 1) // 2
     middle = ((total + 1) // 2, total // 2 + 1)
     low, high, left, right = _walsh(x, (k, total + 1 - k, *middle))
-    return _exp((left + right) / 2, low, high, confidence, n, "Hodges–Lehmann, signed rank")
+    return _exp(((left + right) / 2, low, high), confidence, n, "Hodges–Lehmann, signed rank")
 
 
 def _signed_rank_depth(n: int, tail: float) -> int:
@@ -228,8 +228,8 @@ def _walsh_by_bisection(x: Floats, rank: int) -> float:
     return high
 
 
-def _exp(mean: float, low: float, high: float, confidence: float, n: int, method: str) -> Interval:
-    """Back to the ratio scale; a bound too large for a float is infinite."""
+def _exp(logs: tuple[float, float, float], confidence: float, n: int, method: str) -> Interval:
+    """Mean, low and high back to the ratio scale; a bound too large for a float is infinite."""
     with np.errstate(over="ignore"):
-        ratio, bottom, top = (float(v) for v in np.exp([mean, low, high]))
-    return Interval(ratio, bottom, top, confidence, n, method)
+        ratio, low, high = (float(v) for v in np.exp(logs))
+    return Interval(ratio, low, high, confidence, n, method)

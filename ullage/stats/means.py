@@ -17,8 +17,8 @@ MeanKind = Literal["arithmetic", "harmonic"]
 def mean(values: ArrayLike, kind: MeanKind) -> float:
     """Arithmetic for costs (times, bytes), harmonic for rates (Hoefler & Belli 2015, rule 3).
 
-    Ratios are summarised by the geometric mean, which `interval.t_interval` gives. The harmonic mean
-    with a zero among the values is 0; of negative values it has no meaning: ValueError.
+    Ratios are summarised by the geometric mean, which `interval.t_interval` gives. The harmonic
+    mean with a zero among the values is 0; of negative values it has no meaning: ValueError.
     """
     x = sample(values)
     if kind == "arithmetic":

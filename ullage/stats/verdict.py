@@ -44,8 +44,8 @@ class Judgement:
 
     verdict: Verdict
     why: Why
-    difference_holm: float
-    equivalence_holm: float
+    adjusted: Tests
+    """The p-values after Holm."""
     blocks_to_settle: int | None
     """More blocks after which a verdict is likely; None: decided, or no number of them would."""
 
@@ -58,7 +58,10 @@ def difference_p(m: Moments) -> float:
 
 
 def equivalence_p(m: Moments, margin: float) -> float:
-    """TOST p-value (Schuirmann 1987) for 1/(1+margin) < ratio < 1+margin, symmetric on the log scale."""
+    """TOST p-value (Schuirmann 1987) for 1/(1+margin) < ratio < 1+margin.
+
+    The margin is symmetric on the log scale.
+    """
     delta = math.log1p(margin)
     if m.error == 0:
         return 0.0 if abs(m.mean) < delta else 1.0
@@ -82,6 +85,26 @@ class Case:
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What all comparisons of a family are judged by."""
+
+    margin: float
+    confidence: float
+    family: int
+    """Comparisons in the family."""
+
+    @property
+    def alpha(self) -> float:
+        """Chance of a false claim that the family may have."""
+        return 1 - self.confidence
+
+    @property
+    def delta(self) -> float:
+        """The margin on the log scale."""
+        return math.log1p(self.margin)
+
+
 def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judgement]:
     """Verdicts for a whole family of comparisons, in order.
 
@@ -95,85 +118,80 @@ def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judge
     false difference in a report is at most 1 − confidence, and so is that of any false equivalence.
     Where the A/A shows a bias larger than the margin, nothing is called equivalent.
     """
-    alpha = 1 - confidence
+    rules = Rules(margin, confidence, max(1, len(cases)))
     difference = holm([c.tests.difference if c.tests else 1.0 for c in cases])
     equivalence = holm([c.tests.equivalence if c.tests else 1.0 for c in cases])
-    level = alpha / max(1, len(cases))
     return [
-        _judge_one(case, p_d, p_e, margin, alpha, level)
-        for case, p_d, p_e in zip(cases, difference, equivalence, strict=True)
+        _judge_one(case, Tests(p_difference, p_equivalence), rules)
+        for case, p_difference, p_equivalence in zip(cases, difference, equivalence, strict=True)
     ]
 
 
-def _judge_one(
-    case: Case, p_difference: float, p_equivalence: float, margin: float, alpha: float, level: float
-) -> Judgement:
+def _judge_one(case: Case, adjusted: Tests, rules: Rules) -> Judgement:
     m = case.moments
     if m is None or m.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (m.n if m else 0)
-        return Judgement("inconclusive", "too-few-blocks", p_difference, p_equivalence, few)
+        return Judgement("inconclusive", "too-few-blocks", adjusted, few)
 
     def found(verdict: Verdict, why: Why) -> Judgement:
-        more = None
-        if verdict == "inconclusive":
-            more = blocks_to_settle(m, margin, level, case.floor, case.floor_moments)
-        return Judgement(verdict, why, p_difference, p_equivalence, more)
+        more = blocks_to_settle(case, rules) if verdict == "inconclusive" else None
+        return Judgement(verdict, why, adjusted, more)
 
-    floor = math.log(case.floor.ratio) if case.floor else 0.0
-    delta = math.log1p(margin)
-    half = t_quantile(1 - alpha / 2, m.df) * m.error
-    equivalent = p_equivalence <= alpha and abs(m.mean) + half <= delta
-    if equivalent and case.floor and case.floor.biased and floor > delta:
-        return found("inconclusive", "floor-biased")
-    if equivalent:
+    floor = case.floor.log if case.floor else 0.0
+    half = t_quantile(1 - rules.alpha / 2, m.df) * m.error
+    if adjusted.equivalence <= rules.alpha and abs(m.mean) + half <= rules.delta:
+        if _floor_forbids_equivalence(case.floor, rules):
+            return found("inconclusive", "floor-biased")
         return found("equivalent", "within-margin")
-    if p_difference > alpha:
+    if adjusted.difference > rules.alpha:
         return found("inconclusive", "interval-too-wide")
     if abs(m.mean) <= floor:
         return found("inconclusive", "below-floor")
     return found("worse" if m.mean > 0 else "better", "difference")
 
 
-def blocks_to_settle(
-    m: Moments,
-    margin: float,
-    level: float,
-    floor: Floor | None = None,
-    floor_moments: Moments | None = None,
-) -> int | None:
+def _floor_forbids_equivalence(floor: Floor | None, rules: Rules) -> bool:
+    return floor is not None and floor.biased and floor.log > rules.delta
+
+
+def blocks_to_settle(case: Case, rules: Rules) -> int | None:
     """About how many more blocks give a verdict with power 0.8, if the effect is as estimated.
 
-    The smaller of what a difference and what equivalence would need, at the significance `level`
-    that Holm may ask for. None when neither can be reached in 10,000 blocks: an effect at the edge
-    of the margin, or under a floor whose bias is as large as the effect. A number for planning; it
-    is as uncertain as the spread and the effect that it is made of.
+    The smaller of what a difference and what equivalence would need, at the level that Holm asks of
+    its first step. None when neither can be reached in 10,000 blocks: an effect at the edge of the
+    margin, or under a floor whose bias is as large as the effect. A number for planning; it is as
+    uncertain as the spread and the effect that it is made of.
     """
-    effect, delta = abs(m.mean), math.log1p(margin)
-    spread = m.error * math.sqrt(m.n)
-    biased = floor is not None and floor.biased and math.log(floor.ratio) > delta
+    m = case.moments
+    if m is None:
+        return LEAST_PAIRS
+    effect, spread = abs(m.mean), m.error * math.sqrt(m.n)
+    level = rules.alpha / rules.family
     needed = []
     if effect > 0:
-        under = _blocks_to_lower_floor(effect, level, floor, floor_moments)
-        if under is not None:
-            test = _least(lambda n: _power_difference(effect, spread, n, level))
-            needed += [max(under, test)] if test is not None else []
-    if effect < delta and not biased:
-        same = _least(lambda n: _power_equivalence(effect, spread, delta, n, level))
-        needed += [same] if same is not None else []
+        under = _blocks_to_lower_floor(case, effect, rules)
+        test = _least(lambda n: _power_difference(effect, spread, n, level))
+        if under is not None and test is not None:
+            needed.append(max(under, test))
+    if effect < rules.delta and not _floor_forbids_equivalence(case.floor, rules):
+        # The interval itself must lie inside the margin too, which is the level alpha/2.
+        strict = min(level, rules.alpha / 2)
+        same = _least(lambda n: _power_equivalence(effect, spread, rules.delta, n, strict))
+        if same is not None:
+            needed.append(same)
     return max(1, min(needed) - m.n) if needed else None
 
 
-def _blocks_to_lower_floor(
-    effect: float, level: float, floor: Floor | None, moments: Moments | None
-) -> int | None:
+def _blocks_to_lower_floor(case: Case, effect: float, rules: Rules) -> int | None:
     """Blocks after which the floor lies under the effect; None when its bias alone does not."""
-    if floor is None or math.log(floor.ratio) < effect:
+    if case.floor is None or case.floor.log < effect:
         return LEAST_PAIRS
-    if moments is None or abs(moments.mean) >= effect:
+    m = case.floor_moments
+    if m is None or abs(m.mean) >= effect:
         return None
-    spread = moments.error * math.sqrt(moments.n)
-    z = float(special.ndtri(1 - max(level, 0.05) / 2))
-    blocks = math.ceil((z * spread / (effect - abs(moments.mean))) ** 2)
+    spread = m.error * math.sqrt(m.n)
+    z = float(special.ndtri(1 - rules.alpha / 2))
+    blocks = math.ceil((z * spread / (effect - abs(m.mean))) ** 2)
     return blocks if blocks <= MOST_BLOCKS else None
 
 

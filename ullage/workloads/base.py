@@ -84,8 +84,8 @@ class InvalidTrialError(Exception):
 class Workload(ABC, Generic[P]):
     """One thing to run and measure.
 
-    A subclass is one file, and one line in `ullage/workloads/__init__.py`. Its docstring becomes its
-    page in the docs. Commands are argv lists; nothing goes through a shell.
+    A subclass is one file, and one line in `ullage/workloads/__init__.py`. Its docstring becomes
+    its page in the docs. Commands are argv lists; nothing goes through a shell.
     """
 
     name: ClassVar[str]
@@ -123,12 +123,12 @@ class Workload(ABC, Generic[P]):
 
     @abstractmethod
     def check(self, parameters: P, outputs: Mapping[str, Output]) -> None:
-        """Raise InvalidTrialError unless the outputs (by role) prove that the work was done as asked."""
+        """Raise InvalidTrialError unless the outputs, by role, prove the work was done as asked."""
 
     @abstractmethod
     def parse(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
         """The figures, in the units of `metrics`. Called only after `check` has passed."""
 
     def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What the tools told that is worth keeping but is no figure: versions, settings in force."""
+        """What the tools told that is no figure but worth keeping: versions, settings in force."""
         return {}

@@ -1,7 +1,7 @@
-"""Reading what tools print, exactly: what is not as expected makes the trial invalid, with the line.
+"""Reading what tools print, exactly: what is not as expected makes the trial invalid.
 
-What comes out of an instance is untrusted, so nothing is guessed or skipped here, and every quotation
-is short and printable.
+What comes out of an instance is untrusted, so nothing is guessed or skipped here, and every
+quotation is short and printable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def line(*parts: str | tuple[str, int]) -> Line:
 
 
 def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
-    """The figures of a report that has exactly the expected lines, in order; empty lines do not count.
+    """The figures of a report with exactly the expected lines, in order, empty ones aside.
 
     Raises InvalidTrialError with the first line that differs.
     """
@@ -84,7 +84,7 @@ def ended(outputs: Mapping[str, Output], role: str, status: int = 0) -> Output:
 
 def quoted(text: str, limit: int = 100) -> str:
     """Untrusted text as it may stand in a message: one line, printable, short."""
-    return ascii(text) if len(text) <= limit else f"{ascii(text[:limit])}…"
+    return ascii(text) if len(text) <= limit else f"{text[:limit]!a}…"
 
 
 def _said(output: Output) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
@@ -38,8 +39,8 @@ class SysbenchCpuParameters(LimitedParameters):
 class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
     """Integer arithmetic: primes by trial division, in threads that share nothing (`sysbench cpu`).
 
-    With `time_s` (the default) it runs for that long and yields a rate; with `events` it does that much
-    and yields a total time as well. The series of the overhead studies is `threads: x`,
+    With `time_s` (the default) it runs for that long and yields a rate; with `events` it does that
+    much and yields a total time as well. The series of the overhead studies is `threads: x`,
     `prime: 50000 + 30000·x`, `events: 10000`.
     """
 
@@ -67,7 +68,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
         """An event takes about 0.5 ms at a limit of 10 000, and grows with its power of 1.5."""
         if parameters.time_s is not None:
             return float(parameters.time_s)
-        return (parameters.events or 0) * 5e-4 * float(parameters.prime / 10_000) ** 1.5
+        return (parameters.events or 0) * 5e-4 * math.pow(parameters.prime / 10_000, 1.5)
 
     def options(self, parameters: SysbenchCpuParameters) -> Sequence[str]:
         """The limit of the primes, and of the run."""

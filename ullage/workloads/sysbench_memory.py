@@ -80,10 +80,10 @@ class SysbenchMemoryParameters(SysbenchParameters):
 class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
     """Memory throughput: threads go over a block of memory again and again (`sysbench memory`).
 
-    The block stays where the processor keeps it: 1 KiB, which is sysbench's own default, measures the
-    first-level cache, and even 1 MiB, which is ours, fits in the larger caches of most processors. Vary
-    `block_size` past the last cache to see memory itself. sysbench does not echo `access`, so that one
-    is asked for and not verified.
+    The block stays where the processor keeps it: 1 KiB, which is sysbench's own default, measures
+    the first-level cache, and even 1 MiB, which is ours, fits in the larger caches of most
+    processors. Vary `block_size` past the last cache to see memory itself. sysbench does not echo
+    `access`, so that one is asked for and not verified.
     """
 
     name = "sysbench-memory"

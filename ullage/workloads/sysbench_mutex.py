@@ -23,7 +23,9 @@ from ullage.workloads.sysbench import (
 class SysbenchMutexParameters(SysbenchParameters):
     """Threads, and the work of each."""
 
-    mutexes: int = Field(4096, ge=1, le=1_000_000, strict=True, description="mutexes to choose from")
+    mutexes: int = Field(
+        4096, ge=1, le=1_000_000, strict=True, description="mutexes to choose from"
+    )
     locks: int = Field(
         50_000, ge=1, le=100_000_000, strict=True, description="locks that each thread takes"
     )
@@ -35,7 +37,7 @@ class SysbenchMutexParameters(SysbenchParameters):
 class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
     """Locks: every thread takes a number of mutexes, chosen at random (`sysbench mutex`).
 
-    The work is fixed, so its figure is the time it takes. One event is the whole work of one thread.
+    The work is fixed, so its figure is the time it takes. One event is all the work of one thread.
     `mutexes`, `locks` and `loops` are not echoed by sysbench, and so not verified.
     """
 

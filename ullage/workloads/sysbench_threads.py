@@ -34,8 +34,9 @@ class SysbenchThreadsParameters(LimitedParameters):
 class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
     """The scheduler: threads lock a mutex, yield the CPU and unlock it (`sysbench threads`).
 
-    sysbench prints no rate for it; ours is its number of events divided by its total time, so it means
-    the same with `time_s` and with `events`. `yields` and `locks` are not echoed, and so not verified.
+    sysbench prints no rate for it; ours is its number of events divided by its total time, so it
+    means the same with `time_s` and with `events`. `yields` and `locks` are not echoed, and so not
+    verified.
     """
 
     name = "sysbench-threads"

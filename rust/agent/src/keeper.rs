@@ -72,7 +72,9 @@ fn keep(worker: pid_t, line: OwnedFd, watched: &libc::sigset_t) -> ! {
             break exit_code(status);
         }
     };
-    descendants::kill_all(None, || drop(reap_until(0)));
+    descendants::kill_all(None, || {
+        reap_until(0);
+    });
     drop(line);
     std::process::exit(code);
 }

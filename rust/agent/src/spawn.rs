@@ -20,8 +20,12 @@ use crate::protocol::{Code, Failure, Spawn};
 use crate::sys;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The child stops sleeping so long before its instant and spins.
-const SPIN_NS: u64 = 50_000;
+/// A first sleep ends so long before the instant, and shows how late this machine wakes up.
+const REHEARSAL_NS: u64 = 10_000_000;
+/// The child spins for a few times what the rehearsal was late, within these bounds: tens of microseconds on
+/// hardware, a millisecond or two where the processor is emulated.
+const LEAST_SPIN_NS: u64 = 50_000;
+const MOST_SPIN_NS: u64 = 4_000_000;
 /// Where the start pipe lives in the child; everything above is closed.
 const START_FD: c_int = 3;
 
@@ -273,7 +277,10 @@ impl Child<'_> {
         };
         unsafe {
             libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-            sleep_until(at_ns.saturating_sub(SPIN_NS));
+            let rehearsal_ns = at_ns.saturating_sub(REHEARSAL_NS);
+            sleep_until(rehearsal_ns);
+            let late_ns = sys::mono_ns().saturating_sub(rehearsal_ns);
+            sleep_until(at_ns.saturating_sub(spin_ns(late_ns)));
             // Back to the default, for the slack is inherited over exec.
             libc::prctl(libc::PR_SET_TIMERSLACK, 0, 0, 0, 0);
         }
@@ -290,6 +297,11 @@ impl Child<'_> {
             libc::_exit(127)
         }
     }
+}
+
+/// How long to spin where a sleep of our own was `late_ns` late.
+fn spin_ns(late_ns: u64) -> u64 {
+    late_ns.saturating_mul(3).clamp(LEAST_SPIN_NS, MOST_SPIN_NS)
 }
 
 /// Async-signal-safe; signals are no reason to wake up.

@@ -1,0 +1,87 @@
+"""One row per figure: what was measured, beside a peer, and whether the aim holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ullage.stats.interval import t_interval
+
+FloatList = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value, its peer's in the same run, and the aim."""
+
+    name: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    peer: str = ""
+    peer_value: float | None = None
+    reach: str = ""
+    """The aim, in words: `at most 0.02 s`."""
+    holds: bool | None = None
+    note: str = ""
+
+
+def median_interval(values: FloatList, confidence: float = 0.95) -> tuple[float, float, float]:
+    """Median with its order-statistic interval (binomial, distribution-free)."""
+    data = np.sort(np.asarray(values, dtype=float))
+    rng = np.random.default_rng(1)
+    medians = np.median(rng.choice(data, size=(2000, data.size)), axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail])
+    return float(np.median(data)), float(low), float(high)
+
+
+def ratio_interval(log_ratios: FloatList, confidence: float) -> tuple[float, float, float]:
+    """Geometric mean ratio of pairs and its t interval."""
+    found = t_interval(log_ratios, confidence)
+    return found.estimate, found.low, found.high
+
+
+def main(measure: Callable[[bool], list[Figure]], description: str) -> None:
+    """The command line that all benchmarks share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    figures = measure(arguments.quick)
+    if arguments.json:
+        json.dump([asdict(figure) for figure in figures], sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    show(figures)
+
+
+def show(figures: Sequence[Figure]) -> None:
+    """Print the rows as a table."""
+    table = Table("figure", "value", "interval", "peer", "its value", "reach", "holds", box=None)
+    for figure in figures:
+        interval = (
+            ""
+            if figure.low is None or figure.high is None
+            else f"{figure.low:.4g} to {figure.high:.4g}"
+        )
+        table.add_row(
+            figure.name,
+            f"{figure.value:.4g} {figure.unit}",
+            interval,
+            figure.peer,
+            "" if figure.peer_value is None else f"{figure.peer_value:.4g} {figure.unit}",
+            figure.reach,
+            {True: "yes", False: "no", None: ""}[figure.holds],
+        )
+        if figure.note:
+            table.add_row(f"  {figure.note}")
+    Console(width=160).print(table)

@@ -1,0 +1,48 @@
+//! Finds the virtio-serial port that leads to the controller. In a small guest there is no udev that would
+//! make `/dev/virtio-ports/NAME`, so the name is looked up in /sys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const NAME: &str = "ullage.agent";
+const PORTS: &str = "/sys/class/virtio-ports";
+
+/// The port's device, waiting for it to appear.
+pub fn wait_for(patience: Duration) -> Result<PathBuf, String> {
+    let began = Instant::now();
+    loop {
+        if let Some(device) = find(Path::new(PORTS)) {
+            return Ok(device);
+        }
+        if began.elapsed() > patience {
+            return Err(format!("no virtio-serial port is named {NAME} (looked in {PORTS})"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn find(ports: &Path) -> Option<PathBuf> {
+    let named = |port: &fs::DirEntry| {
+        fs::read_to_string(port.path().join("name")).is_ok_and(|name| name.trim() == NAME)
+    };
+    let port = fs::read_dir(ports).ok()?.flatten().find(named)?;
+    let device = Path::new("/dev").join(port.file_name());
+    device.exists().then_some(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_port_counts() {
+        let ports = std::env::temp_dir().join(format!("ullage-ports-{}", std::process::id()));
+        for (port, name) in [("vport0p1", "org.qemu.guest_agent.0"), ("null", NAME)] {
+            fs::create_dir_all(ports.join(port)).expect("directory");
+            fs::write(ports.join(port).join("name"), format!("{name}\n")).expect("name");
+        }
+        assert_eq!(find(&ports), Some(PathBuf::from("/dev/null")));
+        assert_eq!(find(Path::new("/no/such/directory")), None);
+    }
+}

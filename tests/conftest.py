@@ -1,0 +1,51 @@
+"""What several test files need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ullage import agent, errors, places
+from ullage.errors import UllageError
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need root are skipped for others, and say so."""
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+@pytest.fixture(scope="session")
+def agent_binary() -> Path:
+    """The real agent, built when it is missing."""
+    try:
+        return agent.binary()
+    except UllageError as error:
+        if error.kind is not errors.AGENT_BINARY_MISSING or shutil.which("cargo") is None:
+            raise
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "--package", "ullage-agent"]
+        + ["--target", "x86_64-unknown-linux-gnu"],
+        cwd=CHECKOUT,
+        env={**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"},
+        check=True,
+        timeout=900,
+    )
+    return agent.binary()
+
+
+@pytest.fixture
+def tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A new tag; its state and data are below the test's own directory."""
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+    yield places.new_tag()

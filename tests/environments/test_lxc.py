@@ -1,0 +1,102 @@
+"""The LXC provider, on the real thing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import containerkit as kit
+import pytest
+
+from ullage import errors
+from ullage.cgroups import Group
+from ullage.environments.lxc import Lxc, LxcOptions
+
+pytestmark = pytest.mark.root
+
+
+def lxc() -> Lxc:
+    return Lxc(LxcOptions())
+
+
+def test_it_sees_what_it_was_given() -> None:
+    asyncio.run(kit.sees_what_it_was_given(lxc()))
+
+
+def test_it_stands_still_when_frozen() -> None:
+    asyncio.run(kit.stands_still_when_frozen(lxc()))
+
+
+def test_the_memory_limit_bites() -> None:
+    asyncio.run(kit.memory_limit_bites(lxc()))
+
+
+def test_the_cpu_limits_bite() -> None:
+    asyncio.run(kit.cpu_limits_bite(lxc()))
+
+
+def test_two_stand_side_by_side() -> None:
+    asyncio.run(kit.two_stand_side_by_side(lxc()))
+
+
+def test_it_dies_and_is_destroyed_twice() -> None:
+    asyncio.run(kit.dies_and_is_destroyed_twice(lxc()))
+
+
+def test_the_attached_agent_is_in_the_cgroup_of_the_container() -> None:
+    async def scenario() -> None:
+        async with kit.running(lxc()) as run:
+            instance = await run.create()
+            assert instance.agent.facts["init"] is False
+            pids = Group.find(run.tag, "c-0").pids()
+            names = {Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1] for pid in pids}
+            assert {"pause", "serve"} <= names
+
+    asyncio.run(scenario())
+
+
+def test_what_does_not_start_is_told_and_leaves_nothing() -> None:
+    async def scenario() -> None:
+        async with kit.running(lxc()) as run:
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(replace(run.spec(), agent=Path("/no/such/agent")))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+            assert "/no/such/agent" in caught.value.message
+            assert kit.leftovers(run.tag) == []
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_says_nothing_sensible_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "agent"
+    script.write_text("#!/bin/sh\n[ $1 = pause ] && exec sleep 100\necho this is no agent >&2\n")
+    script.chmod(0o755)
+
+    async def scenario() -> None:
+        async with kit.running(lxc()) as run:
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(replace(run.spec(), agent=script))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+            assert "this is no agent" in caught.value.message
+            assert kit.leftovers(run.tag) == []
+
+    asyncio.run(scenario())
+
+
+def test_the_hosts_userland_is_refused() -> None:
+    async def scenario() -> None:
+        async with kit.running(lxc()) as run:
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(run.spec(host=True))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+
+    asyncio.run(scenario())
+
+
+def test_it_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(errors.UllageError) as caught:
+        asyncio.run(lxc().check())
+    assert caught.value.kind is errors.HOST_NEEDS_ROOT

@@ -1,0 +1,380 @@
+"""The client against peers that break the protocol, fall silent or die."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from peer import MAGIC, RUSAGE, Peer, play
+
+from ullage import agentchannel, agentprocess, errors
+from ullage.agent import AgentClient, AgentError, Command
+from ullage.agentframes import CREDIT, Kind
+from ullage.errors import ErrorKind, UllageError
+
+TRUE = Command(("true",))
+
+
+async def nothing(_: AgentClient) -> None:
+    raise AssertionError("must not connect")
+
+
+def refused(script: Callable[[Peer], Awaitable[None]], *, deadline_s: float = 5) -> str:
+    with pytest.raises(UllageError) as caught:
+        play(script, nothing, deadline_s=deadline_s)
+    assert caught.value.kind is errors.AGENT_NOT_STARTED
+    return str(caught.value)
+
+
+def lost(error: UllageError, reason: str) -> None:
+    assert error.kind is errors.AGENT_LOST
+    assert reason in error.message
+    assert "vm-0" in error.message
+
+
+def test_a_banner_is_skipped() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(b"Last login: yesterday\r\n\xff\xfe")
+        await peer.greet()
+
+    async def use(client: AgentClient) -> None:
+        assert client.facts == {"uid": 0}
+        assert not client.closed
+
+    play(script, use)
+
+
+def test_no_magic_line() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(b"sh: ullage-agent:\x1b[31m not found\n")
+        await asyncio.sleep(60)
+
+    message = refused(script, deadline_s=0.2)
+    assert "no hello within 0.2 s; it said: sh: ullage-agent:?[31m not found" in message
+
+
+def test_end_of_file_before_the_magic_line() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(b"No such container\n")
+        peer.writer.close()
+
+    assert "it closed its channel; it said: No such container" in refused(script)
+
+
+def test_an_endless_banner() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(b"y\n" * 40_000)
+
+    assert "no magic line" in refused(script)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"version": 2, "facts": {}}, "version 2"),
+        ({"version": 1}, "facts is not an object"),
+        ({"version": True, "facts": {}}, "version is not an integer"),
+        ({"version": 1, "facts": {"x": "\ud800"}}, "bad JSON"),
+    ],
+)
+def test_a_bad_hello(fields: dict[str, object], reason: str) -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(MAGIC)
+        peer.send("hello", id=await peer.request("hello"), **fields)
+
+    assert reason in refused(script)
+
+
+def test_a_bad_clock() -> None:
+    async def script(peer: Peer) -> None:
+        peer.writer.write(MAGIC)
+        peer.send("hello", id=await peer.request("hello"), version=1, facts={})
+        peer.send("sync", id=await peer.request("sync"), mono_ns=-1)
+
+    assert "mono_ns is not an integer" in refused(script)
+
+
+def bad_frame(peer: Peer, number: int) -> None:
+    peer.writer.write(b"\xa1\x55\x09\x00\x00\x00\x00\x00")
+
+
+def too_long_frame(peer: Peer, number: int) -> None:
+    peer.writer.write(b"\xa1\x55\x00\x00\xff\xff\xff\xff")
+
+
+def other_answer(peer: Peer, number: int) -> None:
+    peer.send("sample", id=number)
+
+
+def second_start(peer: Peer, number: int) -> None:
+    peer.send("started", id=number, pid=1, start_ns=10)
+
+
+def answer_to_nothing(peer: Peer, number: int) -> None:
+    peer.send("done", id=number + 1000)
+
+
+def data_to_nothing(peer: Peer, number: int) -> None:
+    peer.data(Kind.STDOUT, number + 1000, b"x")
+
+
+def file_data(peer: Peer, number: int) -> None:
+    peer.data(Kind.FILE, number, b"x")
+
+
+def no_id(peer: Peer, number: int) -> None:
+    peer.send("exit")
+
+
+def end_before_start(peer: Peer, number: int) -> None:
+    peer.exit(number, end_ns=9)
+
+
+def status_of_text(peer: Peer, number: int) -> None:
+    peer.exit(number, status="0")
+
+
+def no_usage(peer: Peer, number: int) -> None:
+    peer.exit(number, rusage=None)
+
+
+def huge_usage(peer: Peer, number: int) -> None:
+    peer.exit(number, rusage={**RUSAGE, "max_rss_bytes": 2**64 - 1})
+
+
+def too_much_credit(peer: Peer, number: int) -> None:
+    peer.send("credit", bytes=1)
+
+
+def negative_credit(peer: Peer, number: int) -> None:
+    peer.send("credit", bytes=-1)
+
+
+def blame(peer: Peer, number: int) -> None:
+    peer.send("error", code="bad-json", message="what?")
+
+
+def more_than_credit(peer: Peer, number: int) -> None:
+    # One frame larger than the rest of the credit, so that none can be given back before it.
+    peer.data(Kind.STDOUT, number, b"x" * 200_000)
+    peer.data(Kind.STDOUT, number, b"x" * (CREDIT - 200_000))
+
+
+def end_of_file(peer: Peer, number: int) -> None:
+    peer.writer.close()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "reason"),
+    [
+        (bad_frame, "unknown kind 9"),
+        (too_long_frame, "a frame of 4294967295 bytes"),
+        (other_answer, "sample in answer to spawn"),
+        (second_start, "started in answer to spawn"),
+        (answer_to_nothing, "done in answer to nothing"),
+        (data_to_nothing, "data in answer to nothing"),
+        (file_data, "file data in answer to spawn"),
+        (no_id, "id is not an integer"),
+        (end_before_start, "ended before it started"),
+        (status_of_text, "status is not an integer"),
+        (no_usage, "rusage is not an object"),
+        (huge_usage, "max_rss_bytes is not an integer"),
+        (too_much_credit, "more credit than it may give"),
+        (negative_credit, "bytes is not an integer"),
+        (blame, "it calls our frame malformed: bad-json: what?"),
+        (more_than_credit, "more data than it had credit for"),
+        (end_of_file, "it closed its channel"),
+    ],
+)
+def test_whoever_waits_hears_at_once(break_it: Callable[[Peer, int], None], reason: str) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.spawned()
+        await peer.request("sample")
+        break_it(peer, number)
+
+    async def use(client: AgentClient) -> None:
+        process = await client.spawn(TRUE)
+        await process.started()
+        waiting = [process.wait(), client.sample(), process.wait_for_output(b"ready", 60)]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        for result in results:
+            assert isinstance(result, UllageError)
+            lost(result, reason)
+        assert client.closed
+        with pytest.raises(UllageError) as caught:
+            await client.sync()
+        lost(caught.value, reason)
+
+    play(script, use)
+
+
+def test_an_answer_of_another_kind() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        peer.send("sync", id=await peer.request("sample"), mono_ns=1)
+
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(UllageError) as caught:
+            await client.sample()
+        lost(caught.value, "sync in answer to sample")
+
+    play(script, use)
+
+
+def test_an_error_is_told_in_one_clean_line() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.request("spawn")
+        peer.send("error", id=number, code="exec-failed", message="no\x1b[2J\nsuch " + "x" * 5000)
+
+    async def use(client: AgentClient) -> None:
+        process = await client.spawn(TRUE)
+        for waiting in (process.started(), process.wait()):
+            with pytest.raises(AgentError) as caught:
+                await waiting
+            assert caught.value.kind is errors.AGENT_REFUSED
+            assert caught.value.error == "exec-failed"
+            assert "could not run true: no?[2J such xxx" in caught.value.message
+            assert len(caught.value.message) < 500
+        assert not client.closed
+
+    play(script, use)
+
+
+def test_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (agentchannel, agentprocess):
+        monkeypatch.setattr(module, "PATIENCE_S", 0.1)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        while True:
+            await peer.take()
+
+    async def use(client: AgentClient) -> None:
+        process = await client.spawn(Command(("true",), timeout_s=0.01))
+        for waiting in (process.started(), process.wait(), client.put(b"x" * CREDIT * 2, "/x")):
+            with pytest.raises(UllageError) as caught:
+                await waiting
+            assert caught.value.kind is errors.AGENT_SILENT
+
+    with pytest.raises(asyncio.IncompleteReadError):
+        play(script, use)
+
+
+def test_a_file_that_changes_on_the_way_in() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.request("put")
+        assert (await peer.take())[1][4:] == b"data"
+        peer.send("done", id=number, sha256=hashlib.sha256(b"date").hexdigest())
+
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(UllageError) as caught:
+            await client.put(b"data", "/data/x")
+        assert caught.value.kind is errors.AGENT_CORRUPT
+
+    play(script, use)
+
+
+@pytest.mark.parametrize(("size", "data"), [(5, b"data"), (4, b"date")])
+def test_a_file_that_changes_on_the_way_out(size: int, data: bytes) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.request("get")
+        peer.data(Kind.FILE, number, data)
+        peer.send("done", id=number, size=size, sha256=hashlib.sha256(b"data").hexdigest())
+
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(UllageError) as caught:
+            await client.get("/data/x")
+        assert caught.value.kind is errors.AGENT_CORRUPT
+
+    play(script, use)
+
+
+def test_more_than_was_asked_for() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        peer.data(Kind.FILE, await peer.request("get"), b"12345")
+
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(UllageError) as caught:
+            await client.get("/data/x", limit=3)
+        lost(caught.value, "more than was asked for")
+
+    play(script, use)
+
+
+def test_a_flood_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(agentprocess, "OUTPUT_LIMIT", 100_000)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.spawned()
+        peer.data(Kind.STDOUT, number, b"x" * 100_001)
+        kill = await peer.request("kill")
+        peer.data(Kind.STDOUT, number, b"x" * 50_000)
+        peer.exit(number, status=None, signal=9)
+        peer.send("done", id=kill)
+
+    async def use(client: AgentClient) -> None:
+        process = await client.spawn(TRUE, stdout_path=tmp_path / "out")
+        with pytest.raises(UllageError) as caught:
+            await process.wait()
+        assert caught.value.kind is errors.AGENT_FLOOD
+        assert (tmp_path / "out").stat().st_size == 100_001
+
+    play(script, use)
+
+
+def test_a_full_disk_fails_the_program_not_the_channel() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.spawned()
+        peer.data(Kind.STDOUT, number, b"x")
+        peer.send("done", id=await peer.request("kill"))
+        peer.exit(number)
+
+    async def use(client: AgentClient) -> None:
+        process = await client.spawn(TRUE, stdout_path=Path("/dev/full"))
+        with pytest.raises(UllageError) as caught:
+            await process.wait()
+        assert caught.value.kind is errors.RUN_DISK_FULL
+        assert not client.closed
+
+    play(script, use)
+
+
+def test_a_request_that_is_too_long() -> None:
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(AgentError, match="at most 65536"):
+            await client.run(Command(("echo", "x" * 70_000)))
+        assert not client.closed
+
+    play(Peer.greet, use)
+
+
+def test_errors_of_late_data_are_no_news() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.request("put")
+        for _ in range(3):
+            peer.send("error", id=number, code="no-such-id", message="which?")
+        await peer.take()
+        peer.send("sample", id=await peer.request("sample"))
+
+    async def use(client: AgentClient) -> None:
+        with pytest.raises(AgentError):
+            await client.put(b"data", "/data/x")
+        assert await client.sample() == {}
+
+    play(script, use)
+
+
+@pytest.mark.parametrize("kind", [errors.AGENT_LOST, errors.AGENT_SILENT, errors.AGENT_REFUSED])
+def test_a_lost_trial_is_not_bad_input(kind: ErrorKind) -> None:
+    assert kind.exit_code == errors.ExitCode.SOME_CELLS_FAILED

@@ -1,0 +1,121 @@
+"""Plans: every fault names the line, the field, what was found and what is allowed."""
+
+import pytest
+
+from ullage import errors, matrix, plan
+from ullage.errors import ErrorKind, UllageError
+from ullage.init import TEMPLATE
+
+GOOD = """\
+name: demo
+baseline: native
+environments:
+  native: {provider: native}
+  vm:
+    provider: qemu
+    vary: {nic: [virtio, e1000], disk.format: [raw, qcow2]}
+workloads:
+  - {name: sysbench-cpu, vary: {threads: [1, 2]}}
+  - name: iperf3
+    streams: 10
+blocks: {min: 2, max: 9, until: {half_width: 2%}, budget: 10m}
+"""
+
+
+def resolved(text: str) -> matrix.Matrix:
+    return matrix.resolve(*plan.loads(text, "p.yaml"))
+
+
+def test_a_good_plan_is_multiplied_out() -> None:
+    made = resolved(GOOD)
+    assert [e.key for e in made.environments] == [
+        "native",
+        "vm[nic=virtio,disk.format=raw]",
+        "vm[nic=virtio,disk.format=qcow2]",
+        "vm[nic=e1000,disk.format=raw]",
+        "vm[nic=e1000,disk.format=qcow2]",
+        "native~again",
+    ]
+    assert [load.key for load in made.loads] == [
+        "sysbench-cpu[threads=1]",
+        "sysbench-cpu[threads=2]",
+        "iperf3",
+    ]
+    assert made.environments[-1].again_of == "native"
+    assert made.cells == 18
+
+
+def test_units_are_si_inside() -> None:
+    checked, _ = plan.loads(GOOD)
+    assert checked.blocks.budget == 600
+    assert checked.blocks.until is not None
+    assert checked.blocks.until.half_width == pytest.approx(0.02)
+    assert checked.resources.memory == 1 << 30
+
+
+def test_a_second_environment_can_run_twice() -> None:
+    made = resolved(GOOD + "again: ['vm[nic=e1000,disk.format=raw]']\n")
+    assert made.environments[-1].key == "vm[nic=e1000,disk.format=raw]~again"
+
+
+def test_the_template_is_a_good_plan() -> None:
+    made = resolved(TEMPLATE.read_text())
+    assert {e.provider.name for e in made.environments} == {"native", "oci", "lxc", "qemu"}
+
+
+CASES: list[tuple[str, str, ErrorKind, str, str]] = [
+    ("name: demo", "nam: demo", errors.PLAN_UNKNOWN_FIELD, ":1: unknown field nam", "name?"),
+    ("min: 2", "min: two", errors.PLAN_BAD_FIELD, ":12: blocks.min: found 'two'", ""),
+    ("min: 2", "min: 20", errors.PLAN_BAD_FIELD, ":12: blocks", "min (20) is larger than max (9)"),
+    ("streams: 10", "streems: 10", errors.PLAN_UNKNOWN_FIELD, ":11: unknown field", "streams?"),
+    ("streams: 10", "streams: many", errors.PLAN_BAD_FIELD, ":11: workloads.1.streams", "'many'"),
+    ("name: iperf3", "name: iperf4", errors.PLAN_UNKNOWN_WORKLOAD, ":10:", "iperf3?"),
+    ("provider: qemu", "provider: qmu", errors.PLAN_UNKNOWN_PROVIDER, ":6:", "qemu?"),
+    ("baseline: native", "baseline: bare", errors.PLAN_NO_BASELINE, ":2: baseline 'bare'", "vm"),
+    ("baseline: native", "baseline: vm", errors.PLAN_NO_BASELINE, ":2:", "vm[nic=e1000"),
+    ("nic: [virtio, e1000]", "nik: [a]", errors.PLAN_IMPOSSIBLE_MATRIX, ":7: cannot vary", "nic"),
+    ("nic: [virtio, e1000]", "nic: []", errors.PLAN_IMPOSSIBLE_MATRIX, ":7: nic: no values", ""),
+    ("nic: [virtio, e1000]", "nic: [rtl]", errors.PLAN_BAD_FIELD, ":7: environments.vm.nic", ""),
+    ("nic: [virtio, e1000]", "nic: [e1000, e1000]", errors.PLAN_IMPOSSIBLE_MATRIX, ":3:", "twice"),
+    ("name: demo", "name: ../../etc", errors.PLAN_BAD_NAME, ":1: '../../etc'", "plain one"),
+    ("  vm:", "  ../vm:", errors.PLAN_BAD_NAME, ":5: '../vm'", ""),
+    ("  vm:", "  a..b:", errors.PLAN_BAD_NAME, ":5: 'a..b'", ""),
+    ("  vm:", "  vm~again:", errors.PLAN_BAD_NAME, ":5: 'vm~again'", ""),
+    ("name: iperf3", "name: sysbench-cpu\n    as: ../x", errors.PLAN_BAD_NAME, ":11:", ""),
+    ("    streams: 10", "    mode: 1", errors.PLAN_UNKNOWN_FIELD, ":11:", ""),
+    ("provider: native", "x: 1", errors.PLAN_BAD_FIELD, ":4: environments.native.provider", ""),
+    ("budget: 10m", "budget: soon", errors.PLAN_BAD_FIELD, ":12: blocks.budget", "10m"),
+    ("name: demo", "name: demo\nimage: host", errors.PLAN_IMPOSSIBLE_MATRIX, "userland", ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "kind", "message", "more"), CASES)
+def test_faults(old: str, new: str, kind: ErrorKind, message: str, more: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UllageError) as caught:
+        resolved(GOOD.replace(old, new, 1))
+    assert caught.value.kind is kind
+    assert message in f"{caught.value.message}", caught.value.message
+    assert more in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.kind.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "plan", "3"])
+def test_no_plan_at_all(text: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        plan.loads(text)
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+
+
+def test_a_matrix_that_explodes_is_refused_before_it_is_built() -> None:
+    values = ", ".join(str(i) for i in range(1, 2001))
+    text = GOOD.replace("threads: [1, 2]", f"threads: [{values}], time_s: [{values}]")
+    with pytest.raises(UllageError) as caught:
+        resolved(text)
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    assert "4000000" in caught.value.message
+
+
+def test_slugs_are_file_names() -> None:
+    assert matrix.slug("vm[nic=e1000,disk.format=raw]") == "vm-nic-e1000-disk.format-raw"
+    assert matrix.slug("../../x") == "x"

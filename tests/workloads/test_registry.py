@@ -1,0 +1,161 @@
+"""The list of workloads, and what it refuses."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from ullage import errors, workloads
+from ullage.errors import UllageError
+from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.workloads.base import Context, Output, Parameters, Task, Workload
+from ullage.workloads.registry import UNITS, load, refuse_faults
+
+SPEED = Metric(name="speed", unit="1/s", better="higher", description="How fast.", primary=True)
+
+
+class NapParameters(Parameters):
+    length_s: float = Field(1, description="how long")
+
+
+class Nap(Workload[NapParameters]):
+    """Does nothing for a while."""
+
+    name = "nap"
+    resource = "cpu"
+    packages = ()
+    programs = ("sleep",)
+    parameters_model = NapParameters
+    metrics = (SPEED,)
+
+    def duration_s(self, parameters: NapParameters) -> float:
+        return parameters.length_s
+
+    def tasks(self, parameters: NapParameters, context: Context) -> Sequence[Task]:
+        return (Task("main", ("sleep", str(parameters.length_s))),)
+
+    def check(self, parameters: NapParameters, outputs: Mapping[str, Output]) -> None:
+        return None
+
+    def parse(
+        self, parameters: NapParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | Curve]:
+        return {"speed": 1.0}
+
+
+class BadField(Parameters):
+    length_s: float = 1
+
+
+class TakenField(Parameters):
+    vary: int = Field(1, description="a name of the plan's")
+
+
+def test_the_list() -> None:
+    assert workloads.names() == (
+        "command",
+        "iperf3",
+        "sysbench-cpu",
+        "sysbench-fileio",
+        "sysbench-memory",
+        "sysbench-mutex",
+        "sysbench-threads",
+    )
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_every_workload_is_complete(name: str) -> None:
+    workload = workloads.get(name)
+    assert workload.name == name
+    assert len([metric for metric in workload.metrics if metric.primary]) == 1
+    assert all(metric.unit in UNITS and metric.description for metric in workload.metrics)
+
+
+@pytest.mark.parametrize("name", [name for name in workloads.names() if name != "command"])
+def test_defaults_are_a_whole_parameter_set(name: str) -> None:
+    workload = workloads.get(name)
+    parameters = workload.parameters_model()
+    assert workload.duration_s(parameters) > 0
+    assert len(workload.title(parameters)) <= 45
+    again = workload.parameters_model.model_validate(parameters.model_dump(mode="json"))
+    assert again == parameters
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(KeyError):
+        workloads.get("sysbench-cpus")
+
+
+def test_a_good_class_is_taken() -> None:
+    refuse_faults((Nap,))
+
+
+def test_a_name_taken_twice_is_refused() -> None:
+    other = type("Doze", (Nap,), {"__doc__": "Another nap."})
+    for twice in ((Nap, other), (Nap, Nap)):
+        with pytest.raises(UllageError) as caught:
+            refuse_faults(twice)
+        assert caught.value.kind is errors.WORKLOAD_DUPLICATE
+        assert "Nap" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": "Nap Time"}, "lower-case words"),
+        ({"name": "../nap"}, "lower-case words"),
+        ({"name": 7}, "lower-case words"),
+        ({"resource": "gpu"}, "resource 'gpu'"),
+        ({"packages": "coreutils"}, "packages is not a tuple"),
+        ({"programs": ["sleep"]}, "programs is not a tuple"),
+        ({"parameters_model": dict}, "subclass of Parameters"),
+        ({"parameters_model": BadField}, "length_s lacks a description"),
+        ({"parameters_model": TakenField}, "vary has a name"),
+        ({"metrics": [SPEED]}, "not a tuple of Metric"),
+        ({"metrics": ()}, "no metric is primary"),
+        ({"metrics": (SPEED.model_copy(update={"primary": False}),)}, "no metric is primary"),
+        ({"metrics": (SPEED, SPEED)}, "speed stands twice"),
+        ({"metrics": (SPEED.model_copy(update={"unit": "MB/s"}),)}, "unit 'MB/s'"),
+        ({"metrics": (SPEED.model_copy(update={"name": "Speed!"}),)}, "'Speed!'"),
+        (
+            {
+                "metrics": (
+                    SPEED.model_copy(update={"coordinate": Coordinate(name="size", unit="kB")}),
+                )
+            },
+            "unit 'kB'",
+        ),
+        ({"__doc__": None}, "lacks a docstring"),
+    ],
+)
+def test_a_wrong_interface_is_refused(change: dict[str, Any], says: str) -> None:
+    wrong = type("Wrong", (Nap,), {"__doc__": "Wrong in one thing.", **change})
+    with pytest.raises(UllageError) as caught:
+        refuse_faults((wrong,))
+    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE
+    assert says in caught.value.message
+    assert "Wrong" in caught.value.message
+
+
+def test_what_is_missing_is_named() -> None:
+    class Half(Workload[NapParameters]):
+        """Half a workload."""
+
+        name = "half"
+
+        def duration_s(self, parameters: NapParameters) -> float:
+            return 1.0
+
+    with pytest.raises(UllageError) as caught:
+        refuse_faults((Half,))
+    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE
+    for missing in ("check", "parse", "tasks", "resource", "packages", "metrics"):
+        assert missing in caught.value.message
+
+
+@pytest.mark.parametrize("line", ["nowhere.Nap", "command.Nowhere", "command.Argument", "command"])
+def test_a_line_that_names_no_workload_is_refused(line: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        load(line)
+    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE

@@ -1,0 +1,281 @@
+"""One comparison: the figures of one metric in one environment against its baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.analysis.model import Absolute, Cell, CurvePoint, Interval, Point
+from ullage.pairs import Cells, Pair, Paired, Series, pair, values
+from ullage.runs import EnvironmentRecord, Metric, Parity, WorkloadRecord
+from ullage.stats import interval as intervals
+from ullage.stats.interval import TooFewError, moments
+from ullage.stats.means import MeanKind, mean, quantile
+from ullage.stats.outliers import outliers
+from ullage.stats.verdict import Tests, tests
+
+BOOTSTRAP_LEAST = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for all comparisons of a run."""
+
+    confidence: float
+    margin: float
+    seed: int
+    widening: float
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A comparison before its verdict, which depends on all others and on the noise floor."""
+
+    environment: EnvironmentRecord
+    baseline: EnvironmentRecord
+    workload: WorkloadRecord
+    metric: Metric
+    environment_cell: Cell
+    baseline_cell: Cell
+    environment_series: Series
+    baseline_series: Series
+    paired: Paired
+    unequal: tuple[str, ...]
+    settings: Settings
+
+    @property
+    def log_ratios(self) -> list[float]:
+        """Of the pairs."""
+        return self.paired.log_ratios
+
+    @property
+    def moments(self) -> intervals.Moments | None:
+        """None under two pairs."""
+        if len(self.paired.pairs) < 2:
+            return None
+        return moments(self.log_ratios, self.settings.widening)
+
+    @property
+    def tests(self) -> Tests | None:
+        """P-values of a difference and of equivalence; of a curve see `_curve_tests`."""
+        m = self.moments
+        if m is None:
+            return None
+        found = tests(m, self.settings.margin)
+        return self._curve_tests(found) if self.paired.coordinates else found
+
+    def _curve_tests(self, along_all: Tests) -> Tests:
+        """A curve counts once, by its geometric mean; equivalence must hold all along it.
+
+        A mean of 1 can hide a loss at one end and a gain at the other, so the equivalence p-value
+        is the largest of all coordinates': an intersection–union test, which needs no correction
+        (Berger 1982). A curve that differs both ways is `curve-mixed`.
+        """
+        each = [
+            tests(moments(column, self.settings.widening), self.settings.margin).equivalence
+            for column in self.columns
+        ]
+        return Tests(along_all.difference, max(along_all.equivalence, *each))
+
+    @property
+    def columns(self) -> list[list[float]]:
+        """Of a curve: the log-ratios at each coordinate."""
+        return [list(column) for column in zip(*(p.along for p in self.paired.pairs), strict=True)]
+
+
+def draft(
+    cells: Cells,
+    environment: EnvironmentRecord,
+    baseline: EnvironmentRecord,
+    workload: WorkloadRecord,
+    metric: Metric,
+    parity: Sequence[Parity],
+    settings: Settings,
+) -> Draft:
+    """Pair the trials of one metric."""
+    mine = cells.series(environment.key, workload.key)
+    theirs = cells.series(baseline.key, workload.key)
+    return Draft(
+        environment=environment,
+        baseline=baseline,
+        workload=workload,
+        metric=metric,
+        environment_cell=cell(environment.key, workload.key, mine),
+        baseline_cell=cell(baseline.key, workload.key, theirs),
+        environment_series=mine,
+        baseline_series=theirs,
+        paired=pair(mine, theirs, metric),
+        unequal=tuple(
+            row.nuisance
+            for row in parity
+            if row.values.get(environment.key) != row.values.get(baseline.key)
+        ),
+        settings=settings,
+    )
+
+
+def cell(environment: str, workload: str, series: Series) -> Cell:
+    """Count how the trials of a cell ended."""
+    status = [trial.status for trial in series.values()]
+    codes = {trial.reason.code for trial in series.values() if trial.reason is not None}
+    return Cell(
+        environment=environment,
+        workload=workload,
+        trials=len(status),
+        ok=status.count("ok"),
+        failed=status.count("failed"),
+        invalid=status.count("invalid"),
+        reasons=tuple(sorted(codes)),
+    )
+
+
+def t_interval(d: Draft, log_ratios: Sequence[float] | None = None) -> Interval | None:
+    """The interval that verdicts rest on; None under two pairs."""
+    x = d.log_ratios if log_ratios is None else log_ratios
+    s = d.settings
+    try:
+        return stored(intervals.t_interval(x, s.confidence, s.widening))
+    except TooFewError:
+        return None
+
+
+def bootstrap(d: Draft) -> Interval | None:
+    """The bootstrap's interval, a check; None where it could not say anything."""
+    if len(d.log_ratios) < BOOTSTRAP_LEAST:
+        return None
+    s = d.settings
+    return stored(intervals.bootstrap_interval(d.log_ratios, s.confidence, s.seed))
+
+
+def robust(d: Draft) -> Interval | None:
+    """The Hodges–Lehmann interval; None when there are too few pairs for the confidence."""
+    try:
+        return stored(intervals.hodges_lehmann(d.log_ratios, d.settings.confidence))
+    except TooFewError:
+        return None
+
+
+def stored(found: intervals.Interval) -> Interval | None:
+    """As the model holds it; None when a bound is no number that JSON has."""
+    if not (0 < found.low and math.isfinite(found.high) and math.isfinite(found.estimate)):
+        return None
+    return Interval(
+        estimate=found.estimate,
+        low=found.low,
+        high=found.high,
+        confidence=found.confidence,
+        n=found.n,
+        method=found.method,
+    )
+
+
+def disagree(one: Interval | None, other: Interval | None) -> bool:
+    """True when two intervals of the same data would be read differently."""
+    if one is None or other is None:
+        return False
+    apart = not one.low <= other.estimate <= one.high or not (
+        other.low <= one.estimate <= other.high
+    )
+    return apart or excludes_one(one) != excludes_one(other)
+
+
+def excludes_one(interval: Interval) -> bool:
+    """True when the interval says that there is a difference."""
+    return not interval.low <= 1 <= interval.high
+
+
+def flagged(d: Draft) -> list[bool]:
+    """Which pairs are outliers."""
+    return [bool(x) for x in outliers(d.log_ratios)] if d.log_ratios else []
+
+
+def points(d: Draft) -> tuple[Point, ...]:
+    """Every pair."""
+    return tuple(
+        Point(
+            block=p.block,
+            trial=p.environment.trial,
+            baseline_trial=p.baseline.trial,
+            ratio=math.exp(p.log_ratio),
+            epoch_ns=p.environment.epoch_ns,
+            gap_s=gap_s(p),
+            outlier=outlier,
+        )
+        for p, outlier in zip(d.paired.pairs, flagged(d), strict=True)
+    )
+
+
+def gap_s(p: Pair) -> float:
+    """Time between the starts of the two trials: by the wall clock, which a reboot does not reset."""
+    return abs(p.environment.epoch_ns - p.baseline.epoch_ns) / 1e9
+
+
+def median_gap_s(pairs: Iterable[Pair]) -> float | None:
+    """Median time between the trials of a pair."""
+    gaps = [gap_s(p) for p in pairs]
+    return float(np.median(gaps)) if gaps else None
+
+
+def curve(d: Draft) -> tuple[CurvePoint, ...]:
+    """Ratios along the coordinate, each interval at confidence 1 − α/k, so that all k hold together.
+
+    (Bonferroni's band; the coordinates of one trial are anything but independent.)
+    """
+    coordinates = d.paired.coordinates
+    if not d.paired.pairs or not coordinates:
+        return ()
+    s = d.settings
+    confidence = 1 - (1 - s.confidence) / len(coordinates)
+    found = []
+    for index, coordinate in enumerate(coordinates):
+        column = d.columns[index]
+        band = None
+        if len(column) >= 2:
+            band = stored(intervals.t_interval(column, confidence, s.widening))
+        found.append(
+            CurvePoint(
+                coordinate=coordinate,
+                ratio=math.exp(sum(column) / len(column)),
+                low=band.low if band else None,
+                high=band.high if band else None,
+                baseline_median=_median_at(d.baseline_series, d.metric.name, coordinate),
+                environment_median=_median_at(d.environment_series, d.metric.name, coordinate),
+            )
+        )
+    return tuple(found)
+
+
+def _median_at(series: Series, name: str, coordinate: float) -> float:
+    curves = (values(trial, name) for trial in series.values())
+    at = [dict(c)[coordinate] for c in curves if isinstance(c, list) and coordinate in dict(c)]
+    return float(np.median(at))
+
+
+def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
+    """Absolute values of one cell, failed trials left out; None for a curve, or without values.
+
+    Rates (a unit per second) have a harmonic mean, all else an arithmetic one.
+    """
+    found = [values(series[block], metric.name) for block in sorted(series)]
+    x = np.array([v for v in found if isinstance(v, float)], dtype=np.float64)
+    if x.size == 0 or metric.coordinate is not None:
+        return None
+    kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
+    median = quantile(x, 0.5, confidence)
+    q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
+    return Absolute(
+        n=x.size,
+        mean=mean(x, kind),
+        mean_kind=kind,
+        least=float(x.min()),
+        q1=q1,
+        median=median.estimate,
+        median_low=median.low,
+        median_high=median.high,
+        q3=q3,
+        most=float(x.max()),
+        p95=float(np.quantile(x, 0.95)) if x.size >= 20 else None,
+    )

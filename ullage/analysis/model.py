@@ -1,0 +1,242 @@
+"""The results of a run, typed: what tables, sentences and the report are made from.
+
+Ratios are oriented so that above 1 is worse than the baseline. Everything dumps to JSON
+(`model_dump(mode="json")`): there is no infinity and no NaN; what cannot be said is None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ullage.runs import Better, Coordinate, Record, Resource
+from ullage.stats.verdict import Verdict, Why
+
+DoubtCode = Literal[
+    "too-few-blocks",
+    "too-many-failures",
+    "some-failures",
+    "metric-missing",
+    "no-ratio",
+    "no-spread",
+    "drift",
+    "outliers",
+    "robust-disagrees",
+    "bootstrap-disagrees",
+    "no-again",
+    "again-differs",
+    "steal",
+    "pair-split",
+    "emulated",
+    "nuisance-unequal",
+    "curve-mixed",
+    "curve-ragged",
+    "not-finished",
+]
+
+
+class Doubt(Record):
+    """A reason to trust a figure less, and what to do about it."""
+
+    code: DoubtCode
+    message: str
+    advice: str
+
+
+class Interval(Record):
+    """An estimate with its interval, on the ratio scale."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+    method: str
+
+
+class Absolute(Record):
+    """The values of one metric in one environment, in the metric's own unit."""
+
+    n: int
+    mean: float
+    mean_kind: Literal["arithmetic", "harmonic"]
+    least: float
+    q1: float
+    median: float
+    median_low: float | None
+    """Order-statistic interval of the median; None: too few values for the confidence."""
+    median_high: float | None
+    q3: float
+    most: float
+    p95: float | None
+    """None under 20 values: the tail was not seen."""
+
+
+class Cell(Record):
+    """How often one environment × workload gave figures."""
+
+    environment: str
+    workload: str
+    trials: int
+    ok: int
+    failed: int
+    invalid: int
+    reasons: tuple[str, ...] = ()
+    """Codes of the reasons, each once. Untrusted text stays in the trials."""
+
+    @property
+    def without_figures(self) -> int:
+        """Trials that count as failures: failed or invalid."""
+        return self.failed + self.invalid
+
+
+class Point(Record):
+    """The ratio of one pair."""
+
+    block: int
+    trial: str
+    baseline_trial: str
+    ratio: float
+    epoch_ns: int
+    """When the environment's trial started."""
+    gap_s: float
+    """From the start of the earlier of the two trials to the start of the later."""
+    outlier: bool
+
+
+class CurvePoint(Record):
+    """A curve's ratio at one coordinate, with a band that holds for all coordinates together."""
+
+    coordinate: float
+    ratio: float
+    low: float | None
+    high: float | None
+    baseline_median: float
+    environment_median: float
+
+
+class Comparison(Record):
+    """One metric of one workload in one environment, against its baseline."""
+
+    environment: str
+    environment_label: str
+    baseline: str
+    """The plan's baseline; for an A/A comparison the environment that this is a second copy of."""
+    baseline_label: str
+    workload: str
+    workload_title: str
+    resource: Resource
+    metric: str
+    description: str
+    unit: str
+    better: Better
+    primary: bool
+    again: bool
+    """An A/A comparison: two equal environments. It has no verdict; it makes the noise floor."""
+    emulated: bool
+    unequal: tuple[str, ...]
+    """Nuisances that differ between the two, allowed by the plan: every sentence names them."""
+    ratio: float | None
+    """Geometric mean of the pairs' ratios; of a curve: over the coordinates too."""
+    interval: Interval | None
+    bootstrap: Interval | None
+    robust: Interval | None
+    robust_disagrees: bool
+    without_outliers: Interval | None
+    """Set only where a pair was flagged; the flagged pairs are kept everywhere else."""
+    pairs: int
+    dropped: int
+    """Blocks of which no pair could be made."""
+    points: tuple[Point, ...]
+    coordinate: Coordinate | None
+    curve: tuple[CurvePoint, ...]
+    baseline_values: Absolute | None
+    environment_values: Absolute | None
+    baseline_cell: Cell
+    environment_cell: Cell
+    pair_gap_s: float | None
+    """Median time between the starts of a pair's trials."""
+    floor: float | None
+    """Noise floor as a ratio above 1; nothing under it is called a difference."""
+    floor_biased: bool
+    p_difference: float | None
+    p_equivalence: float | None
+    p_difference_holm: float | None
+    p_equivalence_holm: float | None
+    verdict: Verdict | None
+    """None: not a primary metric, an A/A comparison, or `no_verdict` says why."""
+    why: Why | None
+    no_verdict: str | None
+    blocks_to_settle: int | None
+    doubts: tuple[Doubt, ...]
+
+
+class ResourceSummary(Record):
+    """One barrel: what one environment leaves of one resource."""
+
+    environment: str
+    environment_label: str
+    resource: Resource
+    ratio: float | None
+    interval: Interval | None
+    members: tuple[tuple[str, str], ...]
+    """(workload, metric) of the comparisons in it."""
+    verdict: Verdict | Literal["mixed"] | None
+    """That of its members when all have the same; None: one has none."""
+    emulated: bool
+    unequal: tuple[str, ...]
+    floor: float | None
+
+
+class Stop(Record):
+    """Why the run ended, and the precision that it reached."""
+
+    reason: str | None
+    """None: it has not ended in order."""
+    target_half_width: float | None
+    widest_half_width: float | None
+    widest: str | None
+    """`environment/workload/metric` of the widest primary interval."""
+    widening: float
+    """Factor on every standard error that pays for having looked after each block."""
+
+
+class Analysis(Record):
+    """The answer of a run."""
+
+    format: Literal[1] = 1
+    run: str
+    name: str
+    baseline: str
+    baseline_label: str
+    confidence: float
+    margin: float
+    started_epoch_ns: int | None
+    seconds: float
+    """Of all sessions, first event to last, without the pauses between them."""
+    blocks: int
+    trials: int
+    failed: int
+    """Trials without figures."""
+    stop: Stop
+    floor: float | None
+    """The largest noise floor of a primary metric."""
+    again_total: int
+    """A/A comparisons of primary metrics …"""
+    again_differing: int
+    """… and how many of them exclude 1: about 1 − confidence of them do so by chance."""
+    family: int
+    """Comparisons that Holm's procedure covers."""
+    comparisons: tuple[Comparison, ...]
+    again: tuple[Comparison, ...]
+    resources: tuple[ResourceSummary, ...]
+    cells: tuple[Cell, ...]
+    doubts: tuple[Doubt, ...]
+    """About the run as a whole."""
+
+    def primary(self) -> tuple[Comparison, ...]:
+        """The comparisons that have, or should have, a verdict."""
+        return tuple(c for c in self.comparisons if c.primary)
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,140 @@
+"""Containers by Docker, or by Podman, which takes the same arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final, Literal
+
+from ullage.agent import AgentClient
+from ullage.cgroups import ROOT, Group
+from ullage.commands import CommandError, attempt, run
+from ullage.environments import ocispec
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.containers import (
+    START_DEADLINE_S,
+    Container,
+    container_id,
+    environment,
+    remove_group,
+    starting,
+)
+from ullage.environments.limits import verify_limits
+from ullage.errors import HOST_MISSING, INSTANCE_NOT_STARTED, UllageError
+from ullage.image import Image
+from ullage.programs import needed
+
+_PACKAGES: Final = {"docker": "docker.io", "podman": "podman"}
+_START: Final = {"docker": "systemctl start docker", "podman": "podman info"}
+_IMPORT_TIMEOUT_S: Final = 600.0
+
+
+class Docker:
+    """`docker run` of the image, imported once for each digest."""
+
+    def __init__(self, program: Literal["docker", "podman"]) -> None:
+        self.label = program
+        self._program: str = program
+        self._info: dict[str, Any] = {}
+        self._importing = asyncio.Lock()
+
+    async def check(self) -> None:
+        """HOST_MISSING when the program is not there or its daemon does not answer."""
+        self._program = needed(self.label, _PACKAGES[self.label])
+        try:
+            self._info = json.loads(await self._run("info", "--format", "{{json .}}"))
+            self._info["version"] = (await self._run("--version")).strip()
+        except CommandError as error:
+            raise UllageError(
+                HOST_MISSING, what=f"a working {error}", command=_START[self.label]
+            ) from error
+
+    def treatments(self) -> dict[str, str]:
+        """What differs from native on purpose."""
+        return {
+            "runtime": str(self._info.get("version", self.label)),
+            "storage driver": str(self._info.get("Driver", "unknown")),
+            "seccomp": _seccomp(self._info),
+            "network": "veth on the run's bridge",
+            "root": "imported image, read-only",
+            "user namespace": "none",
+            "capabilities": f"{self.label}'s default",
+        }
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Run a container without a network, give it its veth, and check what the agent sees."""
+        name = container_id(spec)
+        async with starting(self.label, spec) as undo:
+            if spec.image is None:
+                raise UllageError(
+                    INSTANCE_NOT_STARTED,
+                    provider=self.label,
+                    name=spec.name,
+                    reason="it cannot run from the host's userland; `runtime: crun` can",
+                )
+            image = await self._imported(spec.image)
+            undo.push_async_callback(attempt, [self._program, "rm", "--force", name])
+            agent = await AgentClient.launch(
+                self._run_command(spec, image),
+                deadline_s=START_DEADLINE_S,
+                stderr=spec.state_dir / f"{self.label}.log",
+                env=environment(spec),
+                name=spec.name,
+            )
+            undo.push_async_callback(agent.bye)
+            found = json.loads(await self._run("container", "inspect", name))[0]
+            # The daemon names the cgroup by the container's id; the parent is ours.
+            group = Group.find(spec.tag, found["Id"])
+            undo.push_async_callback(remove_group, spec.tag, found["Id"])
+            undo.push_async_callback(group.thaw)
+            endpoint = None
+            if spec.network is not None:
+                endpoint = await spec.network.move_into(found["State"]["Pid"], spec.name)
+                undo.push_async_callback(spec.network.release, endpoint)
+            verify_limits(spec, agent.facts)
+            return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
+
+    def _run_command(self, spec: InstanceSpec, image: str) -> list[str]:
+        memory = str(spec.memory_bytes)
+        quota = [] if spec.cpu_quota is None else [f"--cpus={spec.cpu_quota:g}"]
+        return [
+            self._program,
+            "run",
+            "--rm",
+            "--interactive",
+            "--pull=never",
+            f"--name={container_id(spec)}",
+            f"--hostname={spec.name}",
+            "--network=none",
+            "--read-only",
+            f"--cgroup-parent=/{ROOT}/{spec.tag}",
+            f"--cpuset-cpus={ocispec.cpu_list(spec.cpus)}",
+            *quota,
+            f"--memory={memory}",
+            f"--memory-swap={memory}",
+            f"--shm-size={memory}",
+            f"--tmpfs=/tmp:rw,exec,nosuid,nodev,mode=1777,size={memory}",
+            f"--tmpfs=/run:rw,exec,nosuid,nodev,mode=755,size={memory}",
+            f"--mount=type=bind,source={spec.data_dir},target=/data",
+            f"--mount=type=bind,source={spec.agent},target={ocispec.AGENT},readonly",
+            f"--entrypoint={ocispec.AGENT}",
+            image,
+            "serve",
+        ]
+
+    async def _imported(self, image: Image) -> str:
+        """The image's name in the daemon's store."""
+        name = f"ullage:{image.digest.removeprefix('sha256:')[:12]}"
+        async with self._importing:
+            if not await attempt([self._program, "image", "inspect", name]):
+                await self._run("import", str(image.tar), name, timeout_s=_IMPORT_TIMEOUT_S)
+        return name
+
+    async def _run(self, *arguments: str, timeout_s: float = 30.0) -> str:
+        return await run([self._program, *arguments], timeout_s=timeout_s)
+
+
+def _seccomp(info: dict[str, Any]) -> str:
+    options = [str(option) for option in info.get("SecurityOptions") or ()]
+    found = [option for option in options if "seccomp" in option]
+    return f"the daemon's ({found[0]})" if found else "none"

@@ -1,0 +1,250 @@
+"""The LXC provider: system containers."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Final
+
+from ullage.agent import AgentClient
+from ullage.cgroups import Group, cgroup_path, hierarchies
+from ullage.commands import CommandError, attempt, run
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider
+from ullage.environments.containers import (
+    START_DEADLINE_S,
+    Container,
+    container_id,
+    environment,
+    remove_group,
+    starting,
+)
+from ullage.environments.limits import verify_limits
+from ullage.environments.ocispec import AGENT, PATH, PERIOD_US, cpu_list
+from ullage.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, UllageError
+from ullage.network import INSIDE, Endpoint
+from ullage.programs import needed
+
+COMMON: Final = Path("/usr/share/lxc/config/common.conf")
+_APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
+_MONITOR: Final = "monitor"
+
+
+class LxcOptions(Options):
+    """Fields of an `lxc` environment in the plan: none."""
+
+
+class Lxc(Provider):
+    """A system container by LXC, from the unpacked image, read-only.
+
+    Debian's `common.conf` is included as it is, so devices, dropped capabilities and the seccomp
+    profile are LXC's own. The container has a cgroup of its own with the limits of the plan, and a
+    veth on the run's bridge that LXC makes. Its first process only waits; the agent comes in by
+    `lxc-attach`, into the same cgroup and namespaces. `/data` is a bind mount of a directory on the
+    host's disk; `/tmp` and `/run` are in memory and count against the memory limit.
+
+    Needs root. AppArmor confines the container where the host has it, and the report says when not.
+    """
+
+    name: ClassVar[str] = "lxc"
+    options_model: ClassVar[type[Options]] = LxcOptions
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._version = "unknown"
+
+    async def check(self) -> None:
+        """HOST_NEEDS_ROOT, HOST_MISSING."""
+        if os.geteuid() != 0:
+            raise UllageError(HOST_NEEDS_ROOT, what="lxc", otherwise="use `provider: oci`")
+        self._version = (await run([needed("lxc-start", "lxc"), "--version"])).strip()
+        if not COMMON.is_file():
+            raise UllageError(HOST_MISSING, what=str(COMMON), command="apt-get install lxc")
+
+    def label(self) -> str:
+        """`container (lxc)`."""
+        return "container (lxc)"
+
+    def treatments(self) -> dict[str, str]:
+        """What differs from native on purpose."""
+        return {
+            "runtime": f"lxc {self._version}",
+            "seccomp": "LXC's default profile",
+            "apparmor": apparmor_profile(),
+            "network": "veth on the run's bridge",
+            "root": "bind mount, read-only",
+            "user namespace": "none",
+            "capabilities": "LXC's default",
+        }
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Start one container and attach its agent. INSTANCE_NOT_STARTED, LIMIT_NOT_APPLIED."""
+        async with starting(self.name, spec) as undo:
+            if spec.image is None:
+                raise UllageError(
+                    INSTANCE_NOT_STARTED,
+                    provider=self.name,
+                    name=spec.name,
+                    reason="it cannot run from the host's userland",
+                )
+            endpoint = None
+            if spec.network is not None:
+                endpoint = spec.network.reserve(spec.name)
+                undo.push_async_callback(spec.network.release, endpoint)
+            undo.push_async_callback(_stop, spec)
+            await _start(spec, spec.image.root, endpoint)
+            if spec.network is not None and endpoint is not None:
+                spec.network.silence(endpoint.device)
+            agent = await AgentClient.launch(
+                _attach(spec),
+                deadline_s=START_DEADLINE_S,
+                stderr=spec.state_dir / "attach.log",
+                env=environment(spec),
+                name=spec.name,
+            )
+            undo.push_async_callback(agent.bye)
+            group = Group.find(spec.tag, spec.name)
+            undo.push_async_callback(group.thaw)  # the frozen cannot say goodbye
+            verify_limits(spec, agent.facts)
+            return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
+
+
+def apparmor_profile() -> str:
+    """Debian's default where AppArmor is on, else none."""
+    try:
+        enabled = _APPARMOR.read_text(encoding="ascii").strip() == "Y"
+    except OSError:
+        enabled = False
+    return "generated" if enabled else "unconfined"
+
+
+def configuration(spec: InstanceSpec, root: Path, endpoint: Endpoint | None) -> str:
+    """The container's configuration file (lxc.container.conf(5))."""
+    lines = [
+        *_root(spec, root),
+        *_cgroup(spec),
+        *_limits(spec),
+        *_network(endpoint),
+    ]
+    return "".join(f"{key} = {value}\n" for key, value in lines)
+
+
+def _root(spec: InstanceSpec, root: Path) -> Iterator[tuple[str, str]]:
+    yield "lxc.include", str(COMMON)
+    yield "lxc.uts.name", spec.name
+    yield "lxc.rootfs.path", f"dir:{root}"
+    yield "lxc.rootfs.options", "ro"
+    yield "lxc.init.cmd", f"{AGENT} pause"
+    yield "lxc.apparmor.profile", apparmor_profile()
+    memory = f"size={spec.memory_bytes}"
+    # An empty value clears what common.conf said: its `cgroup:mixed` mounts nothing where the
+    # kernel has cgroup namespaces, and the agent wants to read its limits.
+    yield "lxc.mount.auto", ""
+    yield "lxc.mount.auto", "cgroup:ro:force proc:mixed sys:mixed"
+    yield "lxc.mount.entry", f"{spec.agent} {AGENT[1:]} none bind,ro,nosuid,nodev 0 0"
+    yield "lxc.mount.entry", f"{spec.data_dir} data none bind,rw 0 0"
+    yield "lxc.mount.entry", f"tmpfs tmp tmpfs nosuid,nodev,mode=1777,{memory} 0 0"
+    yield "lxc.mount.entry", f"tmpfs run tmpfs nosuid,nodev,mode=755,{memory} 0 0"
+    shm = f"tmpfs dev/shm tmpfs nosuid,nodev,noexec,mode=1777,{memory},create=dir 0 0"
+    yield "lxc.mount.entry", shm
+
+
+def _cgroup(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
+    """Container and monitor each in a group of ours, so that they are found by the tag."""
+    yield "lxc.cgroup.relative", "0"
+    for key, name in (("container", spec.name), ("monitor", _monitor(spec))):
+        yield f"lxc.cgroup.dir.{key}", cgroup_path(spec.tag, name).lstrip("/")
+
+
+def _limits(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
+    """In the words of the cgroup version that this host uses for each controller."""
+    versions = {name: tree.version for tree in hierarchies() for name in tree.controllers}
+    memory, quota = str(spec.memory_bytes), spec.cpu_quota
+    if versions.get("cpuset") == 1:
+        yield "lxc.cgroup.cpuset.cpus", cpu_list(spec.cpus)
+    else:
+        yield "lxc.cgroup2.cpuset.cpus", cpu_list(spec.cpus)
+    if versions.get("memory") == 1:
+        yield "lxc.cgroup.memory.limit_in_bytes", memory
+        if _counts_swap():
+            yield "lxc.cgroup.memory.memsw.limit_in_bytes", memory
+    else:
+        yield "lxc.cgroup2.memory.max", memory
+        yield "lxc.cgroup2.memory.swap.max", "0"
+    if quota is not None and versions.get("cpu") == 1:
+        yield "lxc.cgroup.cpu.cfs_period_us", str(PERIOD_US)
+        yield "lxc.cgroup.cpu.cfs_quota_us", str(round(quota * PERIOD_US))
+    elif quota is not None:
+        yield "lxc.cgroup2.cpu.max", f"{round(quota * PERIOD_US)} {PERIOD_US}"
+
+
+def _network(endpoint: Endpoint | None) -> Iterator[tuple[str, str]]:
+    if endpoint is None:
+        yield "lxc.net.0.type", "empty"
+        return
+    inside = ipaddress.IPv4Interface(f"{endpoint.address}/{endpoint.prefix}")
+    for key, value in {
+        "type": "veth",
+        "veth.pair": endpoint.device,
+        "link": endpoint.link,
+        "flags": "up",
+        "name": INSIDE,
+        "hwaddr": endpoint.mac,
+        # LXC would take 0.0.0.255 for the broadcast address.
+        "ipv4.address": f"{inside} {inside.network.broadcast_address}",
+    }.items():
+        yield f"lxc.net.0.{key}", value
+    yield "lxc.sysctl.net.ipv6.conf.all.disable_ipv6", "1"
+
+
+def _counts_swap() -> bool:
+    """Version 1 limits swap only where the kernel accounts for it."""
+    name = "memory.memsw.limit_in_bytes"
+    return any((tree.path / name).exists() for tree in hierarchies() if tree.version == 1)
+
+
+def _monitor(spec: InstanceSpec) -> str:
+    return f"{spec.name}.{_MONITOR}"
+
+
+def _lxc(spec: InstanceSpec, program: str, *arguments: str) -> list[str]:
+    path = str(spec.state_dir / "lxc")
+    return [needed(program, "lxc"), "-P", path, "-n", container_id(spec), *arguments]
+
+
+async def _start(spec: InstanceSpec, root: Path, endpoint: Endpoint | None) -> None:
+    file, log = spec.state_dir / "lxc.conf", spec.state_dir / "lxc.log"
+    (spec.state_dir / "lxc").mkdir(exist_ok=True)
+    file.write_text(configuration(spec, root, endpoint), encoding="utf-8")
+    command = _lxc(spec, "lxc-start", "-d", "-f", str(file), "-o", str(log), "-l", "WARN")
+    try:
+        await run(command, timeout_s=START_DEADLINE_S)
+    except CommandError as error:
+        # What lxc-start itself says is only that one should look at the log.
+        said = await asyncio.to_thread(_cause, log)
+        raise CommandError(error.program, error.status, said or error.reason) from error
+
+
+def _cause(log: Path) -> str:
+    """The first errors in LXC's log; the later ones only follow from them."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    # `lxc-start NAME DATE ERROR  FUNCTION - FILE:FUNCTION:LINE - MESSAGE`
+    said = [line.split(" - ", 2)[-1].strip() for line in lines if " ERROR " in line]
+    return "; ".join(said[:2])
+
+
+def _attach(spec: InstanceSpec) -> list[str]:
+    return _lxc(
+        spec, "lxc-attach", "--clear-env", "--set-var", f"PATH={PATH}", "--", AGENT, "serve"
+    )
+
+
+async def _stop(spec: InstanceSpec) -> None:
+    await attempt(_lxc(spec, "lxc-stop", "-k"))
+    for name in (spec.name, _monitor(spec)):
+        await remove_group(spec.tag, name)

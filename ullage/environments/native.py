@@ -1,0 +1,172 @@
+"""The native environment: the machine itself, within the plan's limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from asyncio import to_thread
+from pathlib import Path
+from typing import ClassVar, Final
+
+from ullage.agent import AgentClient
+from ullage.cgroups import Group, Limits
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider
+from ullage.environments.limits import host_memory_bytes, verify_limits
+from ullage.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
+
+_DEADLINE_S: Final = 10.0
+
+
+class NativeOptions(Options):
+    """Native has none: it is what the others are compared with."""
+
+
+class Native(Provider):
+    """The machine itself: no container and no VM, only the plan's limits.
+
+    The workload runs in the image's root directory (`chroot`), with `/data` on the host's disk, in
+    a cgroup that holds the CPUs, the CPU quota and the memory limit, and, where the plan needs a
+    network, in a network namespace on the run's bridge. With `image: host` it runs in the host's
+    own root instead, and data are where the host keeps them.
+
+    Without root there is no chroot, no network namespace and mostly no cgroup: `image: host` then
+    runs on the plan's CPUs by affinity, and a memory limit or CPU quota is refused.
+    """
+
+    name: ClassVar[str] = "native"
+    options_model: ClassVar[type[Options]] = NativeOptions
+    host_image: ClassVar[bool] = True
+
+    async def check(self) -> None:
+        """Every Linux host can do it; what one instance needs is seen when it is made."""
+
+    def label(self) -> str:
+        """What tables call it."""
+        return "native"
+
+    def treatments(self) -> dict[str, str]:
+        """Nothing: the others differ from this."""
+        return {}
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Start an agent within the limits, and see that they hold."""
+        if spec.image is not None and os.geteuid() != 0:
+            raise UllageError(
+                HOST_NEEDS_ROOT, what="native from an image", otherwise="say `image: host`"
+            )
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(to_thread, shutil.rmtree, spec.data_dir, ignore_errors=True)
+            group = _make_group(spec)
+            if group is not None:
+                undo.push_async_callback(group.remove)
+            netns, address = None, None
+            if spec.network is not None:
+                endpoint = await spec.network.namespace(spec.name)
+                undo.push_async_callback(spec.network.release, endpoint)
+                netns, address = endpoint.netns_path, endpoint.address
+            agent = await AgentClient.launch(
+                _argv(spec, group, netns),
+                deadline_s=_DEADLINE_S,
+                stderr=spec.state_dir / "agent.log",
+                env={**os.environ, "ULLAGE_TAG": spec.tag},
+                name=spec.name,
+            )
+            undo.push_async_callback(agent.bye)
+            if group is not None:
+                undo.push_async_callback(group.kill_all)
+            verify_limits(spec, agent.facts)
+            return NativeInstance(spec, agent, address, group, undo.pop_all())
+        raise AssertionError  # the stack hides no exception
+
+
+class NativeInstance(Instance):
+    """An agent on the host. What `undo` holds is all that it will leave."""
+
+    def __init__(
+        self,
+        spec: InstanceSpec,
+        agent: AgentClient,
+        address: str | None,
+        group: Group | None,
+        undo: contextlib.AsyncExitStack,
+    ) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.agent = agent
+        self.address = address
+        self.data = "/data" if spec.image is not None else str(spec.data_dir)
+        self._group = group
+        self._undo = undo
+
+    async def freeze(self) -> None:
+        """Stop it by the cgroup freezer; without one, by SIGSTOP to the agent's process tree."""
+        if self._group is not None:
+            await self._group.freeze()
+        elif self.agent.pid is not None:
+            _signal_tree(self.agent.pid, signal.SIGSTOP)
+
+    async def thaw(self) -> None:
+        """Let it run on."""
+        if self._group is not None:
+            await self._group.thaw()
+        elif self.agent.pid is not None:
+            _signal_tree(self.agent.pid, signal.SIGCONT)
+
+    async def destroy(self) -> None:
+        """Kill it and remove its cgroup, its network namespace and its data."""
+        if self._group is None:
+            await self.thaw()  # the stopped cannot say goodbye
+        await self._undo.aclose()
+
+
+def _make_group(spec: InstanceSpec) -> Group | None:
+    """The cgroup; None for a plain user who asks for nothing that only a cgroup can do."""
+    memory = spec.memory_bytes if spec.memory_bytes < host_memory_bytes() else None
+    limits = Limits(cpus=spec.cpus, cpu_quota=spec.cpu_quota, memory_bytes=memory)
+    try:
+        return Group.create(spec.tag, spec.name, limits)
+    except UllageError as error:
+        by_affinity = limits.controllers == {"cpuset"} and os.geteuid() != 0
+        if by_affinity and error.kind in {CGROUP_DENIED, CGROUP_MISSING}:
+            return None
+        raise
+
+
+def _argv(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[str]:
+    argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpus))]
+    for directory in group.directories if group is not None else ():
+        argv += ["--cgroup", str(directory)]
+    if netns is not None:
+        argv += ["--netns", str(netns)]
+    if spec.image is not None:
+        argv += ["--root", str(spec.image.root), "--bind", f"{spec.data_dir}:/data"]
+        argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
+    return argv
+
+
+def _signal_tree(root: int, number: signal.Signals) -> None:
+    """Signal a process and its descendants, until no new ones are seen."""
+    told: set[int] = set()
+    while new := _descendants(root) - told:
+        for pid in new:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        told |= new
+
+
+def _descendants(root: int) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError):
+                stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
+                parent = int(stat.rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(path.name))
+    found, todo = set(), [root]
+    while todo:
+        pid = todo.pop()
+        found.add(pid)
+        todo += children.get(pid, [])
+    return found

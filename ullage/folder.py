@@ -1,0 +1,262 @@
+"""Reads a run folder: all that analysis, tables and report know of a run."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
+from ullage.runs import (
+    FORMAT,
+    BlockDone,
+    Event,
+    Finished,
+    Provisioned,
+    Record,
+    Resolved,
+    Started,
+    Trial,
+    Warned,
+)
+
+JOURNAL = "journal.jsonl"
+RESOLVED = "resolved.json"
+T = TypeVar("T")
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run, read from its `resolved.json` and `journal.jsonl`."""
+
+    path: Path
+    resolved: Resolved
+    events: tuple[Event, ...]
+    truncated: bool
+    """The last line is not whole: the controller was killed while it wrote."""
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Read the run in `path`.
+
+        A last line without its newline was never acknowledged and is left out; anything else that
+        is malformed, a trial that stands twice, or a cell twice in a block is RUN_BAD_FORMAT.
+        RUN_NOT_FOUND when there is no `resolved.json`.
+        """
+        resolved = read_resolved(path)
+        *lines, tail = _read(path, path / JOURNAL).split(b"\n")
+        with _no_garbage_collection():
+            events = tuple(_parse(path, lines))
+            folder = cls(path, resolved, events, truncated=tail != b"")
+            folder.check_cells()
+        return folder
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """Every trial, in the order in which they ended."""
+        return self._of(Trial)
+
+    @cached_property
+    def blocks(self) -> tuple[BlockDone, ...]:
+        """The blocks that the engine has closed."""
+        return self._of(BlockDone)
+
+    @cached_property
+    def complete_blocks(self) -> tuple[int, ...]:
+        """Numbers of the blocks of which every cell has its trial, in order.
+
+        After a kill between a block's last trial and its end there is one more than in `blocks`.
+        """
+        cells = len(self.resolved.environments) * len(self.resolved.workloads)
+        count = Counter(trial.block for trial in self.trials)
+        return tuple(sorted(block for block, trials in count.items() if trials == cells))
+
+    @cached_property
+    def warnings(self) -> tuple[Warned, ...]:
+        """What the engine warned of."""
+        return self._of(Warned)
+
+    @cached_property
+    def provisioned(self) -> tuple[Provisioned, ...]:
+        """The instances that came up."""
+        return self._of(Provisioned)
+
+    @cached_property
+    def sessions(self) -> tuple[Started, ...]:
+        """The starts of the controller: more than one when the run was resumed."""
+        return self._of(Started)
+
+    @property
+    def finished(self) -> Finished | None:
+        """How the last session ended; None when it did not, or not in order."""
+        for event in reversed(self.events):
+            if isinstance(event, Finished):
+                return event
+            if isinstance(event, Started):
+                return None
+        return None
+
+    def raw(self, relative: str) -> Path:
+        """Path of a raw output that a trial names; RUN_BAD_FORMAT if it leads out of the folder."""
+        root = self.path.resolve()
+        file = (root / relative).resolve()
+        if not file.is_relative_to(root):
+            raise _bad(self.path, f"the output {relative!r} lies outside of it")
+        return file
+
+    def check_cells(self) -> None:
+        """Raise RUN_BAD_FORMAT when a trial stands twice or names what the plan does not have."""
+        environments = {e.key for e in self.resolved.environments}
+        workloads = {w.key for w in self.resolved.workloads}
+        named = {self.resolved.baseline}
+        named |= {e.again_of for e in self.resolved.environments if e.again_of is not None}
+        if not named <= environments:
+            raise _bad(self.path, f"no environment {', '.join(sorted(named - environments))}")
+        names: set[str] = set()
+        cells: set[tuple[int, str, str]] = set()
+        for trial in self.trials:
+            cell = (trial.block, trial.environment, trial.workload)
+            if trial.trial in names:
+                raise _bad(self.path, f"trial {trial.trial} stands in the journal twice")
+            if cell in cells:
+                raise _bad(self.path, f"block {trial.block} has {cell[1]} × {cell[2]} twice")
+            if trial.environment not in environments or trial.workload not in workloads:
+                raise _bad(self.path, f"trial {trial.trial} is of an unknown cell {cell[1:]}")
+            names.add(trial.trial)
+            cells.add(cell)
+
+    def _of(self, kind: type[T]) -> tuple[T, ...]:
+        return tuple(event for event in self.events if isinstance(event, kind))
+
+
+def read_resolved(path: Path) -> Resolved:
+    """`resolved.json` of a run folder; RUN_NOT_FOUND, or RUN_BAD_FORMAT for another format."""
+    file = path / RESOLVED
+    if not file.is_file():
+        raise UllageError(RUN_NOT_FOUND, path=path)
+    try:
+        return Resolved.model_validate_json(_read(path, file))
+    except ValidationError as error:
+        raise _bad(path, f"{RESOLVED}: {_first(error)}") from error
+
+
+def _read(path: Path, file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _bad(path, f"cannot read {file.name}: {error.strerror}") from error
+
+
+def _parse(path: Path, lines: Iterable[bytes]) -> Iterable[Event]:
+    validate = _EVENT.validate_json
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield validate(line)
+        except ValidationError as error:
+            raise _bad(path, f"{JOURNAL}, line {number}: {_first(error)}") from error
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A long journal makes millions of objects that all live on: looking through them takes 2/3."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _first(error: ValidationError) -> str:
+    """The first complaint, without the input: that may be long, and a guest's."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}" if where else fault["msg"]
+
+
+def _bad(path: Path, reason: str) -> UllageError:
+    return UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason)
+
+
+class RunSummary(Record):
+    """A run in a list of runs."""
+
+    run: str
+    path: str
+    name: str
+    started: str
+    """Of the first session, UTC, ISO 8601; empty when it never started."""
+    blocks: int
+    trials: int
+    ok: int
+    failed: int
+    """Trials without figures: failed or invalid."""
+    finished: str | None
+    """The reason of the end; None: interrupted without an end, or still running."""
+    problem: str | None = None
+    """Why the folder cannot be read."""
+
+
+def find_runs(root: Path) -> list[Path]:
+    """The run folders under `root` (or `root` itself), newest name first."""
+    if (root / RESOLVED).is_file():
+        return [root]
+    if not root.is_dir():
+        return []
+    return sorted(
+        (path for path in root.iterdir() if (path / RESOLVED).is_file()),
+        key=lambda path: path.name,
+        reverse=True,
+    )
+
+
+def list_runs(root: Path) -> list[RunSummary]:
+    """A line for each run under `root`, newest first; one that cannot be read says why."""
+    return [_summary(path) for path in find_runs(root)]
+
+
+def _summary(path: Path) -> RunSummary:
+    try:
+        folder = RunFolder.open(path)
+    except UllageError as error:
+        return RunSummary(
+            run=path.name,
+            path=str(path),
+            name="",
+            started="",
+            blocks=0,
+            trials=0,
+            ok=0,
+            failed=0,
+            finished=None,
+            problem=error.message,
+        )
+    ok = sum(trial.status == "ok" for trial in folder.trials)
+    return RunSummary(
+        run=path.name,
+        path=str(path),
+        name=folder.resolved.name,
+        started=_iso(folder.sessions[0].epoch_ns) if folder.sessions else "",
+        blocks=len(folder.complete_blocks),
+        trials=len(folder.trials),
+        ok=ok,
+        failed=len(folder.trials) - ok,
+        finished=folder.finished.reason if folder.finished else None,
+    )
+
+
+def _iso(epoch_ns: int) -> str:
+    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

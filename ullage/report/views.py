@@ -1,0 +1,225 @@
+"""What the templates get: plain values, ready to show. Strings are text and are escaped there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from markupsafe import Markup
+
+from ullage.report import forest
+
+_KINDS: Final[dict[str, forest.Verdict]] = {
+    "worse": "worse",
+    "better": "better",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A verdict: a shape and a word."""
+
+    kind: forest.Verdict
+    word: str
+
+    @property
+    def glyph(self) -> Markup:
+        """The shape."""
+        return Markup(forest.glyph(self.kind))  # noqa: S704  made of constants
+
+
+def mark(verdict: str | None) -> Mark:
+    """The mark of a verdict from the analysis."""
+    kind = _KINDS.get(verdict or "")
+    if kind is not None:
+        return Mark(kind, kind)
+    return Mark("none", "mixed" if verdict == "mixed" else "no verdict")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A few words in the first line."""
+
+    text: str
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a sentence."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of the answer."""
+
+    parts: tuple[Part, ...]
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class BarrelCell:
+    """One barrel with the words around it."""
+
+    what: str
+    detail: str
+    svg: Markup
+    gap: str
+    mark: Mark | None
+
+
+@dataclass(frozen=True)
+class BarrelRow:
+    """The barrels of one environment."""
+
+    label: str
+    detail: str
+    cells: tuple[BarrelCell, ...]
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """One ratio in the page's forest plot."""
+
+    label: str
+    detail: str
+    svg: Markup
+    ratio: str
+    interval: str
+    mark: Mark
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ForestGroup:
+    """The ratios of one environment."""
+
+    label: str
+    rows: tuple[ForestRow, ...]
+
+
+@dataclass(frozen=True)
+class ForestPanel:
+    """Groups on one axis."""
+
+    ruler: Markup
+    groups: tuple[ForestGroup, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart's place in the page."""
+
+    id: str
+    caption: str
+    label: str
+    """What a reader hears who does not see it."""
+    height: int
+    note: str = ""
+    summary: str = ""
+    """Of the fold that it stands in."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column of a table."""
+
+    text: str
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell of a table."""
+
+    text: str = ""
+    kind: str = ""
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption. The first cell of a row is its header."""
+
+    caption: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class WorkloadView:
+    """All about one workload."""
+
+    id: str
+    title: str
+    key: str
+    parameters: str
+    charts: tuple[Figure, ...]
+    folded: tuple[Figure, ...]
+    table: Table
+
+
+@dataclass(frozen=True)
+class TimelineView:
+    """The run in time."""
+
+    lead: str
+    chart: Figure
+    lines: tuple[str, ...]
+    spreads: Table | None
+
+
+@dataclass(frozen=True)
+class DoubtView:
+    """A reason to trust the figures less."""
+
+    code: str
+    texts: tuple[str, ...]
+    advice: str
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Something long that opens on demand."""
+
+    title: str
+    text: str | None = None
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A chart's data."""
+
+    id: str
+    json: Markup
+
+
+@dataclass
+class Specs:
+    """Collects the charts of a page."""
+
+    items: list[Spec] = field(default_factory=list)
+
+    def add(self, json: Markup) -> str:
+        """Keep a chart; its id."""
+        name = f"chart-{len(self.items) + 1}"
+        self.items.append(Spec(name, json))
+        return name
+
+
+def heads(*names: str, numbers: tuple[str, ...] = ()) -> tuple[Head, ...]:
+    """Column heads; those in `numbers` stand at the right."""
+    return tuple(Head(name, name in numbers) for name in names)
+
+
+def cells(*texts: str, numbers: tuple[int, ...] = ()) -> tuple[TableCell, ...]:
+    """A row of plain cells; those at the places `numbers` stand at the right."""
+    return tuple(TableCell(text, "n" if i in numbers else "") for i, text in enumerate(texts))

@@ -1,0 +1,262 @@
+"""Workload by workload: every trial's figure, curves, and a table of all metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from ullage.analysis.model import Absolute, Analysis, Comparison
+from ullage.folder import RunFolder
+from ullage.report import curve, strip
+from ullage.report.lanes import Layer
+from ullage.report.text import as_json, clean, quantity, ratio, share, span
+from ullage.report.views import (
+    Figure,
+    Specs,
+    Table,
+    TableCell,
+    WorkloadView,
+    cells,
+    heads,
+    mark,
+)
+from ullage.runs import Metric, Trial, WorkloadRecord
+from ullage.stats.means import Quantile
+
+Values = Mapping[str, Absolute]
+"""Environment key → the values of one metric."""
+
+
+def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[WorkloadView]:
+    """Every workload of the run, in the order of the plan."""
+    trials: dict[str, list[Trial]] = {}
+    for trial in folder.trials:
+        trials.setdefault(trial.workload, []).append(trial)
+    return [
+        _view(folder, analysis, specs, number, workload, trials.get(workload.key, []))
+        for number, workload in enumerate(folder.resolved.workloads, start=1)
+    ]
+
+
+def _view(
+    folder: RunFolder,
+    analysis: Analysis,
+    specs: Specs,
+    number: int,
+    workload: WorkloadRecord,
+    trials: Sequence[Trial],
+) -> WorkloadView:
+    charts, folded = [], []
+    for metric, name, chart in drawn(folder, analysis, workload, trials):
+        figure = _figure(specs, workload, metric, name, chart, trials)
+        (folded if name == "pairs" or not metric.primary else charts).append(figure)
+    return WorkloadView(
+        id=f"workload-{number}",
+        title=clean(workload.title, 120),
+        key=clean(workload.key, 120),
+        parameters=_parameters(workload),
+        charts=tuple(charts),
+        folded=tuple(folded),
+        table=table(folder, analysis, workload),
+    )
+
+
+def drawn(
+    folder: RunFolder, analysis: Analysis, workload: WorkloadRecord, trials: Sequence[Trial]
+) -> list[tuple[Metric, str, Layer]]:
+    """The charts of one workload: (metric, kind, chart), primary metrics first.
+
+    Kinds: `trials`, `pairs`, `curve`, `ratios`. Of secondary metrics the first chart alone.
+    """
+    environments, confidence = folder.resolved.environments, analysis.confidence
+    found: list[tuple[Metric, str, Layer]] = []
+    for metric in sorted(workload.metrics, key=lambda m: not m.primary):
+        if metric.coordinate is not None:
+            lines = curve.medians(metric, environments, trials, confidence)
+            if not lines:
+                continue
+            title = metric.description or metric.name
+            found.append(
+                (metric, "curve", curve.draw(lines, metric.coordinate, title, metric.unit))
+            )
+            ratios = _ratio_lines(analysis, workload, metric)
+            if ratios:
+                title = f"times worse than {clean(analysis.baseline_label, 60)}"
+                chart = curve.draw(ratios, metric.coordinate, title, "1", ratio=True)
+                found.append((metric, "ratios", chart))
+        elif any(strip.scalar(trial, metric) is not None for trial in trials):
+            medians = _medians(values(analysis, workload, metric))
+            for name in ("trials", "pairs") if metric.primary else ("trials",):
+                chart = strip.strip(
+                    metric, environments, trials, medians, analysis.baseline, paired=name == "pairs"
+                )
+                found.append((metric, name, chart))
+    return found
+
+
+def values(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> dict[str, Absolute]:
+    """The values of one metric in every environment that has some."""
+    found: dict[str, Absolute] = {}
+    for comparison in (*analysis.comparisons, *analysis.again):
+        if (comparison.workload, comparison.metric) == (workload.key, metric.name):
+            if comparison.baseline_values is not None:
+                found[comparison.baseline] = comparison.baseline_values
+            if comparison.environment_values is not None:
+                found[comparison.environment] = comparison.environment_values
+    return found
+
+
+def _medians(found: Values) -> dict[str, Quantile]:
+    return {
+        key: Quantile(value.median, value.median_low, value.median_high)
+        for key, value in found.items()
+    }
+
+
+def _ratio_lines(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> list[curve.Line]:
+    return [
+        curve.Line(
+            clean(c.environment_label, 60),
+            tuple(
+                curve.Point(
+                    at=p.coordinate,
+                    middle=p.ratio,
+                    low=p.ratio if p.low is None else p.low,
+                    high=p.ratio if p.high is None else p.high,
+                )
+                for p in c.curve
+            ),
+        )
+        for c in analysis.comparisons
+        if (c.workload, c.metric) == (workload.key, metric.name) and c.curve
+    ]
+
+
+_CAPTIONS = {
+    "trials": "every trial",
+    "pairs": "trials of one block joined by a line",
+    "curve": "median along {along}, with its interval",
+    "ratios": "ratio along {along}, with a band that holds for all places together",
+}
+
+
+def _figure(
+    specs: Specs,
+    workload: WorkloadRecord,
+    metric: Metric,
+    name: str,
+    chart: Layer,
+    trials: Sequence[Trial],
+) -> Figure:
+    along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
+    what = clean(metric.description or metric.name, 90)
+    caption = f"{what}: {_CAPTIONS[name].format(along=along)}"
+    summary = f"{what}, block by block" if name == "pairs" else f"{what}, every trial"
+    return Figure(
+        id=add(specs, chart),
+        caption=caption[:1].upper() + caption[1:],
+        label=f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
+        height=int(chart.height),
+        note=strip.thinned(trials, paired=name == "pairs") if name in ("trials", "pairs") else "",
+        summary=summary[:1].upper() + summary[1:],
+    )
+
+
+def add(specs: Specs, chart: Layer) -> str:
+    """Keep a chart for the page, as JSON that cannot leave its element; its id."""
+    return specs.add(Markup(as_json(chart.to_dict())))  # noqa: S704  see as_json
+
+
+def _parameters(workload: WorkloadRecord) -> str:
+    parts = (f"{name} {shown(value)}" for name, value in workload.parameters.items())
+    return clean(", ".join(parts), 400)
+
+
+def shown(value: Any) -> str:
+    """A value from a plan or of a fact, on one line."""
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Table:
+    """All metrics of a workload in all environments."""
+    rows = []
+    for metric in sorted(workload.metrics, key=lambda m: not m.primary):
+        found = values(analysis, workload, metric)
+        for environment in folder.resolved.environments:
+            label = clean(environment.label, 60)
+            value = found.get(environment.key)
+            comparison = _comparison(analysis, workload, metric, environment.key)
+            rows.append(
+                (
+                    *cells(label, clean(metric.name, 40)),
+                    TableCell(quantity(value.median, metric.unit) if value else "–", "n"),
+                    TableCell(_median_span(value, metric.unit), "n"),
+                    TableCell(_counted(analysis, workload, environment.key), "n"),
+                    *_compared(comparison, environment.key == analysis.baseline),
+                )
+            )
+    names = (
+        "environment",
+        "metric",
+        "median",
+        f"its {share(analysis.confidence)} interval",
+        "trials",
+        "times worse",
+        "interval",
+        "verdict",
+    )
+    return Table(
+        caption=f"All metrics of {clean(workload.title, 90)}",
+        heads=heads(*names, numbers=(*names[2:5], "times worse")),
+        rows=tuple(rows),
+        note=_definitions(workload),
+    )
+
+
+def _definitions(workload: WorkloadRecord) -> str:
+    parts = (
+        f"{m.name}: {m.description or m.name}, {'more' if m.better == 'higher' else 'less'} is better"
+        for m in workload.metrics
+    )
+    return clean("; ".join(parts), 1200) + "."
+
+
+def _comparison(
+    analysis: Analysis, workload: WorkloadRecord, metric: Metric, environment: str
+) -> Comparison | None:
+    for c in (*analysis.comparisons, *analysis.again):
+        if (c.workload, c.metric, c.environment) == (workload.key, metric.name, environment):
+            return c
+    return None
+
+
+def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
+    if baseline:
+        return cells("baseline", "", "", numbers=(0,))
+    if c is None or c.ratio is None:
+        return cells("–", "", "no pairs", numbers=(0,))
+    low, high = (c.interval.low, c.interval.high) if c.interval else (None, None)
+    if c.again:
+        verdict = TableCell("second copy of the same")
+    elif c.primary:
+        verdict = TableCell(mark=mark(c.verdict))
+    else:
+        verdict = TableCell("not judged", "soft")
+    return (*cells(ratio(c.ratio, low, high), span(low, high), numbers=(0,)), verdict)
+
+
+def _median_span(value: Absolute | None, unit: str) -> str:
+    if value is None or value.median_low is None or value.median_high is None:
+        return "–"
+    return f"{quantity(value.median_low, unit)} to {quantity(value.median_high, unit)}"
+
+
+def _counted(analysis: Analysis, workload: WorkloadRecord, environment: str) -> str:
+    for cell in analysis.cells:
+        if (cell.environment, cell.workload) == (environment, workload.key):
+            bad = cell.without_figures
+            return f"{cell.trials}, {bad} failed" if bad else str(cell.trials)
+    return "0"
