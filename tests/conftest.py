@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ullage import agent, errors, places
 from ullage.errors import UllageError
+
+# The machine is shared: how long an example takes says nothing.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -32,9 +37,18 @@ def agent_binary() -> Path:
     except UllageError as error:
         if error.kind is not errors.AGENT_BINARY_MISSING or shutil.which("cargo") is None:
             raise
+    target = "x86_64-unknown-linux-gnu"
     subprocess.run(
-        ["cargo", "build", "--release", "--locked", "--package", "ullage-agent"]
-        + ["--target", "x86_64-unknown-linux-gnu"],
+        [
+            "cargo",
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "ullage-agent",
+            "--target",
+            target,
+        ],
         cwd=CHECKOUT,
         env={**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"},
         check=True,
@@ -49,3 +63,20 @@ def tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
     yield places.new_tag()
+
+
+@pytest.fixture(scope="session")
+def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root directory with a shell and a few programs of this host, and their libraries."""
+    root = tmp_path_factory.mktemp("root")
+    for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "data"):
+        (root / name).mkdir()
+    for program in ("sh", "cat", "ls", "mkdir", "nproc", "sleep"):
+        source = Path(str(shutil.which(program))).resolve()
+        shutil.copy(source, root / "bin" / program)
+        listed = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout
+        for library in (word for word in listed.split() if word.startswith("/")):
+            target = root / library.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, target)
+    return root

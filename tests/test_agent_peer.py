@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from peer import MAGIC, RUSAGE, Peer, play
 
+from tests.peer import MAGIC, RUSAGE, Peer, play
 from ullage import agentchannel, agentprocess, errors
 from ullage.agent import AgentClient, AgentError, Command
 from ullage.agentframes import CREDIT, Kind

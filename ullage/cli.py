@@ -1,4 +1,7 @@
-"""The command line: data on standard output, everything else on standard error."""
+"""The command line: data on standard output, everything else on standard error.
+
+What takes long to import (SciPy, PyArrow, DuckDB, Altair) is imported by the command that needs it.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,20 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ullage import (
-    __version__,
-    doctor,
-    image,
-    init,
-    journal,
-    leftovers,
-    matrix,
-    plan,
-    tables,
-)
-from ullage.analysis import overhead, sentences
+from ullage import __version__, journal, matrix, plan
 from ullage.console import RunProgress, stderr, stdout
-from ullage.dryrun import show as show_dry_run
-from ullage.engine import Engine, Outcome
 from ullage.errors import ExitCode, UllageError
-from ullage.folder import RunFolder, list_runs
+
+if TYPE_CHECKING:
+    from ullage.analysis.model import Analysis
+    from ullage.engine import Outcome
+    from ullage.folder import RunFolder
 
 app = typer.Typer(
     name="ullage",
@@ -82,6 +76,8 @@ def _root(
 @app.command("doctor")
 def doctor_command(as_json: Json = False) -> None:
     """Say what this host can do, what is missing, and the command that adds it."""
+    from ullage import doctor
+
     findings = asyncio.run(doctor.examine())
     if as_json:
         _print_json(doctor.as_json(findings))
@@ -111,6 +107,8 @@ def init_command(
     ] = False,
 ) -> None:
     """Write a commented plan that runs as it is."""
+    from ullage import init
+
     if schema:
         print(init.schema())
         return
@@ -126,6 +124,8 @@ def image_build(
     as_json: Json = False,
 ) -> None:
     """Build the root filesystem for a plan (cached by what is in it)."""
+    from ullage import image
+
     packages = matrix.packages(matrix.resolve(*plan.load(file)) if file else None)
     built = asyncio.run(image.build(packages))
     if as_json:
@@ -156,8 +156,12 @@ def run_command(
     checked, document = plan.load(source)
     cells = matrix.resolve(checked, document)
     if dry_run:
-        show_dry_run(checked, cells, as_json=as_json)
+        from ullage import dryrun
+
+        dryrun.show(checked, cells, as_json=as_json)
         return
+    from ullage.engine import Engine
+
     if resume is not None:
         folder = resume
     else:
@@ -177,9 +181,9 @@ def run_command(
 
 def _conclude(outcome: Outcome, *, as_json: bool) -> None:
     """Derived files, the report and the answer."""
-    folder = RunFolder.open(outcome.folder)
-    tables.write(folder)
-    analysis = overhead.analyse(folder)
+    from ullage.analysis import sentences
+
+    folder, analysis = _analysed(outcome.folder)
     page = _write_report(folder, analysis)
     if as_json:
         _print_json(
@@ -222,33 +226,33 @@ def _interruptible(work: Coroutine[Any, Any, T]) -> T:
 @app.command("list")
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     """List the runs here, newest first."""
+    from ullage.folder import list_runs
+
     found = list_runs(runs)
     if as_json:
         _print_json([run.model_dump(mode="json") for run in found])
         return
     table = Table("run", "started", "blocks", "trials", "without figures", "ended by", box=None)
     for run in found:
-        table.add_row(
-            escape(run.run),
-            run.started,
-            str(run.blocks),
-            str(run.trials),
-            str(run.failed),
-            run.finished or "not finished",
-        )
+        counts = (str(run.blocks), str(run.trials), str(run.failed))
+        ended = escape(run.problem) if run.problem else run.finished or "not finished"
+        table.add_row(escape(run.run), run.started, *counts, ended)
     stdout.print(table)
 
 
 @app.command("show")
 def show_command(run: RunArgument, as_json: Json = False) -> None:
     """Print the answer of a run, and its table."""
-    analysis = overhead.analyse(RunFolder.open(run))
+    from ullage import export
+    from ullage.analysis import sentences
+
+    _, analysis = _analysed(run)
     if as_json:
         _print_json(analysis.model_dump(mode="json"))
         return
     for sentence in sentences.answer(analysis):
         stdout.print(escape(sentence), soft_wrap=True)
-    stdout.print(tables.rich_table(analysis))
+    stdout.print(export.rich_table(analysis))
 
 
 @app.command("report")
@@ -261,19 +265,28 @@ def report_command(
     ] = None,
 ) -> None:
     """Write the HTML report of a run (again)."""
-    folder = RunFolder.open(run)
-    tables.write(folder)
-    analysis = overhead.analyse(folder)
+    folder, analysis = _analysed(run)
     stdout.print(str(_write_report(folder, analysis, out)), soft_wrap=True)
     if charts:
-        from ullage.report.charts import export_charts  # noqa: PLC0415  slow to import
+        from ullage.report.charts import export_charts
 
         for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
             stdout.print(str(file), soft_wrap=True)
 
 
-def _write_report(folder: RunFolder, analysis: Any, out: Path | None = None) -> Path:
-    from ullage import report  # noqa: PLC0415  Altair takes most of a second to import
+def _analysed(run: Path) -> tuple[RunFolder, Analysis]:
+    """The run with its derived tables written, and its analysis."""
+    from ullage import tables
+    from ullage.analysis import overhead
+    from ullage.folder import RunFolder
+
+    folder = RunFolder.open(run)
+    tables.write(folder)
+    return folder, overhead.analyse(folder)
+
+
+def _write_report(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Path:
+    from ullage import report
 
     return report.write(folder, analysis, out)
 
@@ -285,8 +298,9 @@ def export_command(
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
 ) -> None:
     """Write the results of a run as a table."""
-    analysis = overhead.analyse(RunFolder.open(run))
-    data = tables.export(analysis, form)
+    from ullage.export import export
+
+    data = export(_analysed(run)[1], form)
     if out:
         journal.put(out, data)
     else:
@@ -300,6 +314,8 @@ def query_command(
     as_json: Json = False,
 ) -> None:
     """Ask all runs at once, in DuckDB's SQL."""
+    from ullage import tables
+
     found = tables.query(sql, runs)
     if as_json:
         _print_json(found.to_pylist())
@@ -316,15 +332,21 @@ def clean_command(
     as_json: Json = False,
 ) -> None:
     """Remove everything that killed runs left: processes, containers, taps, mounts, cgroups."""
+    from ullage import leftovers
+
     found = leftovers.find()
-    if not dry_run:
-        leftovers.remove(found)
+    failures = [] if dry_run else leftovers.remove(found)
     if as_json:
         _print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
         return
     for each in found:
         stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
-    stderr.print(f"{len(found)} leftovers {'found' if dry_run else 'removed'}")
+    gone = len(found) - len(failures)
+    stderr.print(f"{len(found)} leftovers found" if dry_run else f"{gone} leftovers removed")
+    for left, why in failures:
+        stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
+    if failures:
+        raise typer.Exit(ExitCode.GATE_FAILED)
 
 
 def _print_json(value: Any) -> None:

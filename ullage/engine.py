@@ -19,7 +19,7 @@ from ullage.agent import binary
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import HOST, Fleet, nuisances
 from ullage.folder import RunFolder
-from ullage.journal import Journal, now_ns
+from ullage.journal import RESOLVED, Journal, now_ns
 from ullage.matrix import Environment, Load, Matrix, packages
 from ullage.plan import Plan
 from ullage.runs import (
@@ -75,7 +75,7 @@ class Engine:
         self, plan: Plan, matrix: Matrix, folder: Path, progress: Progress, *, resume: bool = False
     ) -> None:
         self.plan, self.matrix, self.folder, self.progress = plan, matrix, folder, progress
-        self.earlier = RunFolder.open(folder) if resume else None
+        self.earlier = _earlier(folder) if resume else None
         self.tag = places.new_tag()
         self.began = time.monotonic()
         self.trials: dict[str, Trial] = (
@@ -94,8 +94,8 @@ class Engine:
         reason, message = "failed", ""
         with Journal(self.folder) as self.journal:
             places.claim(self.tag, str(self.folder))
-            self._started()
             try:
+                await self._started()
                 async with self._provisioned():
                     reason = await self._blocks()
             except asyncio.CancelledError:
@@ -106,8 +106,7 @@ class Engine:
                 raise
             finally:
                 await asyncio.shield(self._tear_down())
-                with contextlib.suppress(OSError):
-                    self._finished(reason, message)
+                self._finished(reason, message)
         return self._outcome(reason)
 
     def _seed(self) -> int:
@@ -115,7 +114,7 @@ class Engine:
             return self.earlier.resolved.seed
         return random.SystemRandom().getrandbits(48) if self.plan.seed is None else self.plan.seed
 
-    def _started(self) -> None:
+    async def _started(self) -> None:
         self.journal.append(
             Started(
                 epoch_ns=now_ns(),
@@ -126,7 +125,7 @@ class Engine:
             )
         )
         if self.earlier:
-            leftovers.remove(leftovers.find(self.earlier.resolved.tag))
+            await self._remove(self.earlier.resolved.tag)
 
     @contextlib.asynccontextmanager
     async def _provisioned(self) -> AsyncIterator[None]:
@@ -155,7 +154,7 @@ class Engine:
         """Find or build what everything runs from, with every program that the workloads need."""
         programs = sorted({p for load in self.matrix.loads for p in load.workload.programs})
         if self.plan.image == "host":
-            self.image = await image.host_image(programs)
+            self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("building the image (once; cached afterwards)")
         built = await image.build(packages(self.matrix))
@@ -247,7 +246,13 @@ class Engine:
         if hasattr(self, "fleet"):
             self.progress.step("removing the environments")
             await self.fleet.stop()
-        leftovers.remove(leftovers.find(self.tag, own=True))
+        await self._remove(self.tag)
+
+    async def _remove(self, tag: str) -> None:
+        """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
+        found = await asyncio.to_thread(leftovers.find, tag, own=True)
+        for left, why in await asyncio.to_thread(leftovers.remove, found):
+            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
 
     def _finished(self, reason: str, message: str) -> None:
         self.journal.append(
@@ -317,6 +322,13 @@ class Engine:
             nuisances=dict(nuisances(self.fleet, environment)) if up else {},
             facts=dict(self.fleet.first(environment.key).agent.facts) if up else {},
         )
+
+
+def _earlier(folder: Path) -> RunFolder | None:
+    """The run to take up; None when it was killed before it had anything to keep."""
+    if folder.is_dir() and not (folder / RESOLVED).exists():
+        return None
+    return RunFolder.open(folder)
 
 
 def workload_record(load: Load) -> WorkloadRecord:

@@ -293,3 +293,18 @@ WORKLOAD_FILES_TOO_SMALL: Final = ErrorKind(
     "{size} of files beside {memory} of memory would measure the page cache",
     "set `total_size` to {least} or more, or `direct: true`",
 )
+
+# --- tables, query and export ---------------------------------------------------------------------
+QUERY_FAILED: Final = ErrorKind(
+    "query-failed",
+    "DuckDB refuses the query: {reason}",
+    "the views are samples, events and meters; `ullage query 'describe samples'` shows columns",
+)
+TABLES_NOT_WRITTEN: Final = ErrorKind(
+    "tables-not-written",
+    "cannot write the tables of {path}: {reason}",
+    "copy the run folder to where you may write",
+)
+EXPORT_UNKNOWN_FORMAT: Final = ErrorKind(
+    "export-unknown-format", "unknown format {found}; known are {allowed}", "{suggestion}"
+)

@@ -41,8 +41,6 @@ MODULES: Final = (
 )
 _FORMAT: Final = "2"
 _PATIENCE_S: Final = 300.0
-_PACKAGE: Final = re.compile(r"linux-image-[0-9][a-z0-9.+-]*-amd64")
-_VERSION: Final = re.compile(r"[0-9a-zA-Z.+~-]+")
 
 
 @dataclass(frozen=True)
@@ -100,19 +98,14 @@ async def _kernel() -> _Unpacked:
 
 async def _candidate() -> tuple[str, str]:
     """The package that the meta-package stands for, and its version."""
-    depends = await _output("apt-cache", "depends", "--important", META_PACKAGE)
-    names = [word for word in depends.split() if _PACKAGE.fullmatch(word)]
-    if not names:
+    shown = await _output("apt-cache", "show", "--no-all-versions", META_PACKAGE)
+    depends = re.search(r"^Depends:.*?\b(linux-image-[0-9][a-z0-9.+-]*)", shown, re.MULTILINE)
+    version = re.search(r"^Version: ([0-9][0-9a-zA-Z.+~-]*)$", shown, re.MULTILINE)
+    if depends is None or version is None:
         raise UllageError(
-            GUEST_KERNEL_UNUSABLE, package=META_PACKAGE, reason="apt knows no such package"
+            GUEST_KERNEL_UNUSABLE, package=META_PACKAGE, reason="apt does not know it"
         )
-    shown = await _output("apt-cache", "show", "--no-all-versions", names[0])
-    found = re.search(r"^Version: (\S+)$", shown, re.MULTILINE)
-    if found is None or not _VERSION.fullmatch(found[1]):
-        raise UllageError(
-            GUEST_KERNEL_UNUSABLE, package=names[0], reason="apt shows no plain version of it"
-        )
-    return names[0], found[1]
+    return depends[1], version[1]
 
 
 async def _fetch(wanted: str, place: Path) -> None:

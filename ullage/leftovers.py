@@ -67,7 +67,11 @@ def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> l
     found = [one for finder in _FINDERS for one in finder() if tag in {None, one.tag}]
     if force:
         return found
-    living = {each for each in {one.tag for one in found} if _lives(each, own)}
+    living = {
+        each
+        for each in {one.tag for one in found}
+        if places.lives(each) and not (own and places.claimed_here(each))
+    }
     return [one for one in found if one.tag not in living]
 
 
@@ -90,13 +94,6 @@ def remove(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str]]:
     return failures
 
 
-def _lives(tag: str, own: bool) -> bool:
-    controller = places.controller(tag)
-    if controller is None or (own and controller.pid == os.getpid()):
-        return False
-    return controller.alive
-
-
 # --- containers -----------------------------------------------------------------------------------
 def _find_crun() -> Iterator[Leftover]:
     yield from _containers("crun", Path("/run/crun"))
@@ -104,7 +101,12 @@ def _find_crun() -> Iterator[Leftover]:
 
 def _remove_crun(one: Leftover) -> None:
     root, _, name = one.name.rpartition("/")
-    _run("crun", "--root", root, "delete", "--force", name)
+    try:
+        _run("crun", "--root", root, "delete", "--force", name)
+    except subprocess.SubprocessError:
+        # A `crun run` that still waited for it has removed it in the same moment.
+        if Path(one.name).exists():
+            raise
 
 
 def _find_lxc() -> Iterator[Leftover]:

@@ -264,10 +264,11 @@ class Network:
 async def remove(tag: str) -> None:
     """Remove every device and network namespace of a run, also of one that died."""
     prefix = f"{places.check_tag(tag)}-"
-    for name in _listed(NETNS_DIR, prefix):
+    for name in await asyncio.to_thread(_namespaces, prefix):
         await attempt(["ip", "netns", "delete", name])
-    for name in _listed(Path("/sys/class/net"), prefix):
-        await attempt(["ip", "link", "delete", "dev", name])
+    for _, name in socket.if_nameindex():
+        if name.startswith(prefix):
+            await attempt(["ip", "link", "delete", "dev", name])
 
 
 def within(netns: Path, work: Callable[[], T]) -> T:
@@ -297,8 +298,8 @@ def within(netns: Path, work: Callable[[], T]) -> T:
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def _listed(directory: Path, prefix: str) -> list[str]:
-    return sorted(path.name for path in directory.glob(f"{prefix}*"))
+def _namespaces(prefix: str) -> list[str]:
+    return sorted(path.name for path in NETNS_DIR.glob(f"{prefix}*"))
 
 
 async def _batch(*lines: str, netns: Path | None = None) -> None:

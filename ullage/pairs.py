@@ -43,12 +43,16 @@ class Paired:
     missing: int = 0
     """Blocks in which a trial did not yield this metric."""
     no_ratio: int = 0
-    """Blocks in which a figure was zero or negative."""
+    """Blocks in which a figure was zero or negative: then there are no pairs at all, for the ratio
+    of the others would be that of a selection."""
+
+    blocks: int = 0
+    """Blocks that have both trials, whatever became of them."""
 
     @property
     def dropped(self) -> int:
         """Blocks with both trials and no pair."""
-        return self.failed + self.missing + self.no_ratio
+        return self.blocks - len(self.pairs)
 
     @property
     def log_ratios(self) -> list[float]:
@@ -88,13 +92,15 @@ def pair(environment: Series, baseline: Series, metric: Metric) -> Paired:
         coordinates, ragged = _shared(having, metric.name)
         found = [_curve_pair(e, b, metric, coordinates) for e, b in having]
     pairs = tuple(each for each in found if each is not None)
+    no_ratio = len(found) - len(pairs)
     return Paired(
-        pairs=pairs,
+        pairs=pairs if no_ratio == 0 else (),
         coordinates=coordinates,
         ragged=ragged,
         failed=failed,
         missing=missing,
-        no_ratio=len(found) - len(pairs),
+        no_ratio=no_ratio,
+        blocks=len(both),
     )
 
 

@@ -10,9 +10,12 @@ import json
 import os
 import re
 import secrets
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+from ullage.errors import RUN_IN_USE, UllageError
 
 TAG: Final = re.compile(r"u[0-9a-f]{7}")
 """A run's tag. Use `fullmatch`."""
@@ -21,6 +24,9 @@ _CONTROLLER: Final = "controller.json"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _START_TIME_FIELD: Final = 22
 _MAX_CONTROLLER_BYTES: Final = 64 * 1024
+_UNIX_SOCKETS: Final = Path("/proc/net/unix")
+
+_claimed: Final[dict[str, socket.socket]] = {}
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,12 @@ def new_tag() -> str:
 
 
 def claim(tag: str, run: str | Path) -> Controller:
-    """Make this process the controller of the tag: private directories, with its name in them."""
+    """Make this process the controller of the tag: private directories, with its name in them.
+
+    The claim ends with the process. RUN_IN_USE when another process holds it.
+    """
+    if tag not in _claimed:
+        _claimed[tag] = _hold(tag, run)
     controller = Controller(
         pid=os.getpid(),
         start_time=process_start_time(os.getpid()) or 0,
@@ -112,6 +123,21 @@ def claim(tag: str, run: str | Path) -> Controller:
     return controller
 
 
+def claimed_here(tag: str) -> bool:
+    """Is this very process the controller of the tag?"""
+    return tag in _claimed
+
+
+def lives(tag: str) -> bool:
+    """Does a controller of the tag live, whoever's it is and wherever it keeps its state?"""
+    found = controller(tag)
+    if found is not None and found.alive:
+        return True
+    held = f"@{_socket_name(tag)}"
+    lines = _UNIX_SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(line.endswith(f" {held}") for line in lines)
+
+
 def controller(tag: str) -> Controller | None:
     """Who claimed the tag; None when nobody did or the file cannot be understood."""
     try:
@@ -125,6 +151,23 @@ def controller(tag: str) -> Controller | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _hold(tag: str, run: str | Path) -> socket.socket:
+    """A socket in the abstract namespace: seen by all users, and gone with its process."""
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        held.bind(f"\0{_socket_name(tag)}")
+    except OSError as error:
+        held.close()
+        found = controller(tag)
+        pid = found.pid if found is not None else "unknown"
+        raise UllageError(RUN_IN_USE, pid=pid, path=run) from error
+    return held
+
+
+def _socket_name(tag: str) -> str:
+    return f"ullage/{check_tag(tag)}"
 
 
 def boot_id() -> str:

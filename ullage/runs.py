@@ -186,6 +186,8 @@ class Trial(Record):
     """With several instances in the environment: the mean over them."""
     instances: dict[str, dict[str, Scalar | Curve]] = {}
     """Instance → its own figures, when there are several."""
+    facts: dict[str, str] = {}
+    """What the tools told that is no figure: versions, the congestion control in force."""
     roles: tuple[RoleRecord, ...] = ()
     host: dict[str, float] = {}
     """Shares of the host during the trial: `busy`, `steal`, `psi_cpu`, `psi_io`, `psi_memory`."""

@@ -62,6 +62,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
     parts: list[Part] = []
     figures: list[dict[str, Scalar | Curve]] = []
     host: dict[str, float] = {}
+    facts: dict[str, str] = {}
     status, reason = "ok", fleet.broken(slot.environment, slot.workload)
     teams: list[Team] = []
     try:
@@ -70,7 +71,9 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
         teams = await fleet.teams(slot.environment, load)
         parts = _parts(fleet, load, teams, seed)
         host = await _work(parts, folder)
-        figures = _figures(load, parts, len(teams))
+        outputs = _outputs(parts, len(teams))
+        figures = [_figures(load, each) for each in outputs]
+        facts = load.workload.facts(load.parameters, outputs[0])
     except TrialFailedError as error:
         status, reason = "failed", error.reason
     except InvalidTrialError as error:
@@ -103,6 +106,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
             "overhead_s": (ended - began - (max(ends) - min(starts) if ends else 0)) / 1e9,
             "metrics": _mean(figures) if status == "ok" else {},
             "instances": _by_instance(teams, figures) if status == "ok" else {},
+            "facts": facts,
             "roles": records,
             "host": host,
         }
@@ -205,18 +209,19 @@ def _tail(process: Process) -> str:
     return text[-500:] or "it printed nothing"
 
 
-def _figures(load: Load, parts: Sequence[Part], teams: int) -> list[dict[str, Scalar | Curve]]:
-    """Check and parse the outputs of each team."""
-    per_team = len(parts) // teams
-    found = []
-    for number in range(teams):
-        outputs = {
-            part.task.role: _output(part)
-            for part in parts[number * per_team : (number + 1) * per_team]
-        }
-        load.workload.check(load.parameters, outputs)
-        found.append(_checked(load, load.workload.parse(load.parameters, outputs)))
-    return found
+def _outputs(parts: Sequence[Part], teams: int) -> list[dict[str, Output]]:
+    """Role → output, for each team."""
+    each = len(parts) // teams
+    return [
+        {part.task.role: _output(part) for part in parts[number * each : (number + 1) * each]}
+        for number in range(teams)
+    ]
+
+
+def _figures(load: Load, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    """Check, then parse: no figure comes from an invalid trial."""
+    load.workload.check(load.parameters, outputs)
+    return _checked(load, load.workload.parse(load.parameters, outputs))
 
 
 def _output(part: Part) -> Output:
@@ -228,6 +233,7 @@ def _output(part: Part) -> Output:
         stdout=part.process.stdout.decode("utf-8", "replace"),
         stderr=part.process.stderr.decode("utf-8", "replace"),
         seconds=(done.end_ns - done.start_ns) / 1e9,
+        usage=done.usage,
     )
 
 

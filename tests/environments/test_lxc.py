@@ -7,14 +7,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import containerkit as kit
 import pytest
 
+from tests.environments import containerkit as kit
 from ullage import errors
-from ullage.cgroups import Group
+from ullage.cgroups import Group, hierarchies
 from ullage.environments.lxc import Lxc, LxcOptions
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
 
 def lxc() -> Lxc:
@@ -53,6 +53,20 @@ def test_the_attached_agent_is_in_the_cgroup_of_the_container() -> None:
             pids = Group.find(run.tag, "c-0").pids()
             names = {Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1] for pid in pids}
             assert {"pause", "serve"} <= names
+
+    asyncio.run(scenario())
+
+
+def test_lxc_leaves_no_cgroup_of_its_own_beside_ours() -> None:
+    def others() -> list[str]:
+        places = (tree.path for tree in hierarchies())
+        return [str(found) for place in places for found in place.glob("*lxc*")]
+
+    async def scenario() -> None:
+        before = others()
+        async with kit.running(lxc()) as run:
+            await run.create()
+        assert others() == before
 
     asyncio.run(scenario())
 

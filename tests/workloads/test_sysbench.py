@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from workload_runs import SEED, checked, context_in, printing, run, without_a_line
 
+from tests.workloads.workload_runs import SEED, checked, context_in, printing, run, without_a_line
 from ullage import workloads
 from ullage.workloads.base import InvalidTrialError, Output, Workload
 from ullage.workloads.sysbench import SysbenchParameters, size
@@ -136,7 +136,7 @@ def test_work_that_took_no_time_or_did_nothing(name: str) -> None:
     text = outputs["main"].stdout
     for pattern, zero in ((r"(time: +)[0-9.]+s", r"\g<1>0.0000s"), (r"(events: +)\d+", r"\g<1>0")):
         bent = printing(outputs, "main", re.sub(pattern, zero, text))
-        with pytest.raises(InvalidTrialError, match="no event|no time"):
+        with pytest.raises(InvalidTrialError, match=r"no event|no time"):
             workload.check(parameters, bent)
 
 

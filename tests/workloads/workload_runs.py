@@ -1,5 +1,6 @@
 """Runs a workload's tasks as plain processes on this host, and bends their outputs for tests."""
 
+import math
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ullage.runs import Curve, Scalar, Usage
+from ullage.runs import Usage
 from ullage.workloads.base import Context, Output, Parameters, Task, Workload
 
 SEED = 42
@@ -56,18 +57,16 @@ def run_trial(
 
 def checked(
     workload: Workload[Any], parameters: Parameters, outputs: Mapping[str, Output]
-) -> dict[str, Scalar | Curve]:
-    """Check, parse, and compare with what the workload declares."""
+) -> dict[str, float]:
+    """Check, parse, and compare with what the workload declares; all figures are numbers."""
     workload.check(parameters, outputs)
     figures = workload.parse(parameters, outputs)
-    declared = {metric.name for metric in workload.metrics}
-    assert set(figures) <= declared
-    for metric in workload.metrics:
-        value = figures.get(metric.name)
-        if metric.primary:
-            assert isinstance(value, float)
-            assert value > 0
-    return figures
+    found = {name: value for name, value in figures.items() if isinstance(value, float)}
+    assert found == figures
+    assert all(math.isfinite(value) and value >= 0 for value in found.values())
+    assert set(found) <= {metric.name for metric in workload.metrics}
+    assert all(found[metric.name] > 0 for metric in workload.metrics if metric.primary)
+    return found
 
 
 def start(task: Task, directory: Path) -> "subprocess.Popen[bytes]":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +32,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where comparisons are made from."""
+
+    cells: Cells
+    parity: Sequence[Parity]
+    settings: Settings
+
+
+@dataclass(frozen=True)
 class Draft:
     """A comparison before its verdict, which depends on all others and on the noise floor."""
 
@@ -46,19 +56,19 @@ class Draft:
     unequal: tuple[str, ...]
     settings: Settings
 
-    @property
+    @cached_property
     def log_ratios(self) -> list[float]:
         """Of the pairs."""
         return self.paired.log_ratios
 
-    @property
+    @cached_property
     def moments(self) -> intervals.Moments | None:
         """None under two pairs."""
         if len(self.paired.pairs) < 2:
             return None
         return moments(self.log_ratios, self.settings.widening)
 
-    @property
+    @cached_property
     def tests(self) -> Tests | None:
         """P-values of a difference and of equivalence; of a curve see `_curve_tests`."""
         m = self.moments
@@ -80,24 +90,22 @@ class Draft:
         ]
         return Tests(along_all.difference, max(along_all.equivalence, *each))
 
-    @property
+    @cached_property
     def columns(self) -> list[list[float]]:
         """Of a curve: the log-ratios at each coordinate."""
         return [list(column) for column in zip(*(p.along for p in self.paired.pairs), strict=True)]
 
 
 def draft(
-    cells: Cells,
+    source: Source,
     environment: EnvironmentRecord,
     baseline: EnvironmentRecord,
     workload: WorkloadRecord,
     metric: Metric,
-    parity: Sequence[Parity],
-    settings: Settings,
 ) -> Draft:
     """Pair the trials of one metric."""
-    mine = cells.series(environment.key, workload.key)
-    theirs = cells.series(baseline.key, workload.key)
+    mine = source.cells.series(environment.key, workload.key)
+    theirs = source.cells.series(baseline.key, workload.key)
     return Draft(
         environment=environment,
         baseline=baseline,
@@ -110,10 +118,10 @@ def draft(
         paired=pair(mine, theirs, metric),
         unequal=tuple(
             row.nuisance
-            for row in parity
+            for row in source.parity
             if row.values.get(environment.key) != row.values.get(baseline.key)
         ),
-        settings=settings,
+        settings=source.settings,
     )
 
 
@@ -160,7 +168,7 @@ def robust(d: Draft) -> Interval | None:
 
 def stored(found: intervals.Interval) -> Interval | None:
     """As the model holds it; None when a bound is no number that JSON has."""
-    if not (0 < found.low and math.isfinite(found.high) and math.isfinite(found.estimate)):
+    if not (found.low > 0 and math.isfinite(found.high) and math.isfinite(found.estimate)):
         return None
     return Interval(
         estimate=found.estimate,
@@ -209,7 +217,7 @@ def points(d: Draft) -> tuple[Point, ...]:
 
 
 def gap_s(p: Pair) -> float:
-    """Time between the starts of the two trials: by the wall clock, which a reboot does not reset."""
+    """Time between the starts of the two trials, by the wall clock: a reboot does not reset it."""
     return abs(p.environment.epoch_ns - p.baseline.epoch_ns) / 1e9
 
 
@@ -220,18 +228,19 @@ def median_gap_s(pairs: Iterable[Pair]) -> float | None:
 
 
 def curve(d: Draft) -> tuple[CurvePoint, ...]:
-    """Ratios along the coordinate, each interval at confidence 1 − α/k, so that all k hold together.
+    """Ratios along the coordinate, each interval at confidence 1 − α/k, so that all hold together.
 
-    (Bonferroni's band; the coordinates of one trial are anything but independent.)
+    (Bonferroni's band: it asks nothing of how the coordinates of one trial depend on each other.)
     """
     coordinates = d.paired.coordinates
     if not d.paired.pairs or not coordinates:
         return ()
     s = d.settings
     confidence = 1 - (1 - s.confidence) / len(coordinates)
+    mine = _medians(d.environment_series, d.metric.name)
+    theirs = _medians(d.baseline_series, d.metric.name)
     found = []
-    for index, coordinate in enumerate(coordinates):
-        column = d.columns[index]
+    for coordinate, column in zip(coordinates, d.columns, strict=True):
         band = None
         if len(column) >= 2:
             band = stored(intervals.t_interval(column, confidence, s.widening))
@@ -241,17 +250,22 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
                 ratio=math.exp(sum(column) / len(column)),
                 low=band.low if band else None,
                 high=band.high if band else None,
-                baseline_median=_median_at(d.baseline_series, d.metric.name, coordinate),
-                environment_median=_median_at(d.environment_series, d.metric.name, coordinate),
+                baseline_median=theirs[coordinate],
+                environment_median=mine[coordinate],
             )
         )
     return tuple(found)
 
 
-def _median_at(series: Series, name: str, coordinate: float) -> float:
-    curves = (values(trial, name) for trial in series.values())
-    at = [dict(c)[coordinate] for c in curves if isinstance(c, list) and coordinate in dict(c)]
-    return float(np.median(at))
+def _medians(series: Series, name: str) -> dict[float, float]:
+    """Coordinate → median of the curves of one cell."""
+    at: dict[float, list[float]] = {}
+    for trial in series.values():
+        found = values(trial, name)
+        if isinstance(found, list):
+            for coordinate, value in found:
+                at.setdefault(coordinate, []).append(value)
+    return {coordinate: float(np.median(x)) for coordinate, x in at.items()}
 
 
 def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
@@ -279,3 +293,8 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
         most=float(x.max()),
         p95=float(np.quantile(x, 0.95)) if x.size >= 20 else None,
     )
+
+
+def geometric_mean(d: Draft) -> float | None:
+    """Geometric mean of the pairs' ratios; None without a pair."""
+    return math.exp(math.fsum(d.log_ratios) / len(d.log_ratios)) if d.log_ratios else None

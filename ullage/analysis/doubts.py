@@ -9,7 +9,7 @@ import numpy as np
 
 from ullage.analysis import compare
 from ullage.analysis.compare import Draft
-from ullage.analysis.model import Comparison, CurvePoint, Doubt, Interval
+from ullage.analysis.model import Cell, Comparison, CurvePoint, Doubt, Interval
 from ullage.analysis.rounding import ratio, share
 from ullage.folder import RunFolder
 from ullage.pairs import Series
@@ -61,15 +61,24 @@ def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in found if doubt is not None)
 
 
-def too_many_failures(d: Draft) -> str | None:
-    """Why there is no verdict: `too many failures: 3 of 14 in container (crun)`."""
+def no_verdict(d: Draft) -> str | None:
+    """Why there can be no verdict, `too many failures: 3 of 14 in container (crun)`, or None."""
     for label, cell in (
         (d.environment.label, d.environment_cell),
         (d.baseline.label, d.baseline_cell),
     ):
-        if cell.trials and cell.without_figures / cell.trials > MOST_FAILURES:
+        if _failure_rate(cell) > MOST_FAILURES:
             return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
+    paired = d.paired
+    if paired.no_ratio:
+        return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+    if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
+        return f"{d.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
     return None
+
+
+def _failure_rate(cell: Cell) -> float:
+    return cell.without_figures / cell.trials if cell.trials else 0.0
 
 
 def _emulated(d: Draft) -> Doubt | None:
@@ -99,11 +108,11 @@ def _failures(d: Draft) -> Doubt | None:
     lost = d.environment_cell.without_figures + d.baseline_cell.without_figures
     if not lost:
         return None
-    many = too_many_failures(d)
-    if many:
+    why = no_verdict(d)
+    if why and max(map(_failure_rate, (d.environment_cell, d.baseline_cell))) > MOST_FAILURES:
         return Doubt(
             code="too-many-failures",
-            message=f"No verdict, {many}: what is left may not be typical.",
+            message=f"No verdict, {why}: what is left may not be typical.",
             advice="Read the reasons of the failed trials, mend the cause, and run again.",
         )
     trials = d.environment_cell.trials + d.baseline_cell.trials
@@ -129,15 +138,15 @@ def _no_ratio(d: Draft) -> Doubt | None:
         return None
     return Doubt(
         code="no-ratio",
-        message=f"{d.paired.no_ratio} pairs hold a zero or a negative figure, "
-        "which has no ratio; they are left out.",
+        message=f"{d.paired.no_ratio} of {d.paired.blocks} pairs hold a zero or a negative "
+        "figure, which has no ratio; a ratio of the others would be that of a selection.",
         advice="Compare the absolute values; a longer trial may count more than nothing.",
     )
 
 
 def _too_few(d: Draft) -> Doubt | None:
     n = len(d.paired.pairs)
-    if n >= LEAST_PAIRS:
+    if n >= LEAST_PAIRS or d.paired.no_ratio:
         return None
     return Doubt(
         code="too-few-blocks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -107,6 +108,12 @@ async def remove_group(tag: str, name: str) -> None:
     group = whole_group(tag, name)
     await group.kill_all()
     await group.remove()
+
+
+async def thaw_if_there(group: Group) -> None:
+    """Before a goodbye, which the frozen cannot say; a group that is gone needs none."""
+    with contextlib.suppress(UllageError):
+        await group.thaw()
 
 
 async def _remove_files(spec: InstanceSpec) -> None:

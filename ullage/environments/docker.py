@@ -18,6 +18,7 @@ from ullage.environments.containers import (
     environment,
     remove_group,
     starting,
+    thaw_if_there,
 )
 from ullage.environments.limits import verify_limits
 from ullage.errors import HOST_MISSING, INSTANCE_NOT_STARTED, UllageError
@@ -73,6 +74,8 @@ class Docker:
                     reason="it cannot run from the host's userland; `runtime: crun` can",
                 )
             image = await self._imported(spec.image)
+            # The container's cgroup goes with it; this is for the parent that it leaves empty.
+            undo.push_async_callback(remove_group, spec.tag, name)
             undo.push_async_callback(attempt, [self._program, "rm", "--force", name])
             agent = await AgentClient.launch(
                 self._run_command(spec, image),
@@ -85,8 +88,7 @@ class Docker:
             found = json.loads(await self._run("container", "inspect", name))[0]
             # The daemon names the cgroup by the container's id; the parent is ours.
             group = Group.find(spec.tag, found["Id"])
-            undo.push_async_callback(remove_group, spec.tag, found["Id"])
-            undo.push_async_callback(group.thaw)
+            undo.push_async_callback(thaw_if_there, group)
             endpoint = None
             if spec.network is not None:
                 endpoint = await spec.network.move_into(found["State"]["Pid"], spec.name)

@@ -20,6 +20,7 @@ from ullage.environments.containers import (
     environment,
     remove_group,
     starting,
+    thaw_if_there,
 )
 from ullage.environments.limits import verify_limits
 from ullage.environments.ocispec import AGENT, PATH, PERIOD_US, cpu_list
@@ -29,7 +30,6 @@ from ullage.programs import needed
 
 COMMON: Final = Path("/usr/share/lxc/config/common.conf")
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
-_MONITOR: Final = "monitor"
 
 
 class LxcOptions(Options):
@@ -106,7 +106,7 @@ class Lxc(Provider):
             )
             undo.push_async_callback(agent.bye)
             group = Group.find(spec.tag, spec.name)
-            undo.push_async_callback(group.thaw)  # the frozen cannot say goodbye
+            undo.push_async_callback(thaw_if_there, group)
             verify_limits(spec, agent.facts)
             return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
 
@@ -152,9 +152,9 @@ def _root(spec: InstanceSpec, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _cgroup(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
-    """Container and monitor each in a group of ours, so that they are found by the tag."""
+    """Everything of LXC's in groups of ours, so that it is found by the tag."""
     yield "lxc.cgroup.relative", "0"
-    for key, name in (("container", spec.name), ("monitor", _monitor(spec))):
+    for key, name in _groups(spec).items():
         yield f"lxc.cgroup.dir.{key}", cgroup_path(spec.tag, name).lstrip("/")
 
 
@@ -205,8 +205,10 @@ def _counts_swap() -> bool:
     return any((tree.path / name).exists() for tree in hierarchies() if tree.version == 1)
 
 
-def _monitor(spec: InstanceSpec) -> str:
-    return f"{spec.name}.{_MONITOR}"
+def _groups(spec: InstanceSpec) -> dict[str, str]:
+    """What LXC puts where. The monitor goes to the pivot when it removes the other two."""
+    monitor = f"{spec.name}.monitor"
+    return {"container": spec.name, "monitor": monitor, "monitor.pivot": f"{spec.name}.pivot"}
 
 
 def _lxc(spec: InstanceSpec, program: str, *arguments: str) -> list[str]:
@@ -246,5 +248,5 @@ def _attach(spec: InstanceSpec) -> list[str]:
 
 async def _stop(spec: InstanceSpec) -> None:
     await attempt(_lxc(spec, "lxc-stop", "-k"))
-    for name in (spec.name, _monitor(spec)):
+    for name in _groups(spec).values():
         await remove_group(spec.tag, name)

@@ -23,6 +23,7 @@ from ullage.environments.containers import (
     environment,
     remove_group,
     starting,
+    thaw_if_there,
 )
 from ullage.environments.docker import Docker
 from ullage.environments.limits import host_memory_bytes, verify_limits
@@ -144,7 +145,7 @@ class Crun:
             group = None
             if not _rootless():
                 group = Group.find(spec.tag, spec.name)
-                undo.push_async_callback(group.thaw)  # the frozen cannot say goodbye
+                undo.push_async_callback(thaw_if_there, group)
             verify_limits(spec, agent.facts)
             address = endpoint.address if endpoint else None
             return Container(spec, agent, group, address, undo)

@@ -151,9 +151,10 @@ class QemuProcess:
         return not self.running
 
     async def _failure(self, what: str, error: BaseException) -> UllageError:
+        reason = str(error) or type(error).__name__
         if await self._ended_soon():
             await asyncio.wait(self._listeners, timeout=1)
-        reason = self._stderr.text or self._console.text or str(error) or type(error).__name__
+            reason = self._stderr.text or f"QEMU ended with status {self._process.returncode}"
         return UllageError(
             VM_FAILED,
             instance=self.machine.name,

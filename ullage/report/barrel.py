@@ -23,6 +23,9 @@ FLAT: Final = 4.0
 HOOP: Final = 15.0
 """How far the hoops are from the ends."""
 
+ROOM: Final = 42.0
+"""What a figure and a word under it need."""
+
 State = Literal["decided", "undecided", "failed", "missing"]
 
 DEFS: Final = (
@@ -79,10 +82,11 @@ class Barrel:
 
 def percent(share: float) -> str:
     """A share as a whole percentage; more digits only under 1 %."""
-    value = share * 100
-    if 0 < value < 0.05:
+    value = abs(share * 100)
+    sign = "−" if share < 0 and value >= 0.5 else ""
+    if 0 < share < 0.0005:
         return "< 0.1 %"
-    return f"{value:.1f} %" if 0 < value < 0.95 else f"{value:.0f} %"
+    return f"{value:.1f} %" if 0 < share < 0.0095 else f"{sign}{value:.0f} %"
 
 
 def label(barrel: Barrel) -> str:
@@ -147,6 +151,8 @@ def _percentage(barrel: Barrel, level: float) -> str:
             f'<text x="{CENTRE}" y="{(level + BOTTOM) / 2 + 8:.1f}" class="pct wet">{text}</text>'
         )
     middle = (TOP + HOOP + level) / 2 + 3
+    if level - TOP - HOOP < ROOM:
+        return f'<text x="{CENTRE}" y="{middle + 5:.1f}" class="pct">{text}</text>'
     return (
         f'<text x="{CENTRE}" y="{middle:.1f}" class="pct">{text}</text>'
         f'<text x="{CENTRE}" y="{middle + 13:.1f}" class="word">left</text>'

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from ullage.report.lanes import Layer, Row, finish
+from ullage.report.lanes import Drawing, Row, finish, over
 from ullage.report.text import clean, quantity, unit_scale
 from ullage.report.theme import SERIES
 from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial
@@ -86,7 +86,7 @@ def _point(at: float, values: list[float], confidence: float) -> Point:
 
 def draw(
     lines: Sequence[Line], coordinate: Coordinate, title: str, unit: str, *, ratio: bool = False
-) -> Layer:
+) -> Drawing:
     """Lines with bands, told apart by colour, dash and shape.
 
     ratio: the figures are ratios to the baseline, whose line of no difference is drawn.
@@ -103,15 +103,12 @@ def draw(
     y_scale = _scale([*bounds, 1.0] if ratio else bounds)
     y_title = _titled(title, name)
     domain = list(dict.fromkeys(line.name for line in lines))
-    legend = alt.Legend(title=None, orient="top", columns=2, symbolSize=90)
+    legend = alt.Legend(title=None, orient="top", columns=2, symbolSize=90, symbolOpacity=1)
     rows = [_row(line.name, p, factor, unit, coordinate) for line in lines for p in line.points]
-    base = alt.Chart(alt.InlineData(rows)).encode(x=x)
+    base = over("points").encode(x=x)
     colour, y = _colours(domain, legend), alt.Y("y:Q", title=y_title, scale=y_scale)
     band = base.mark_area(opacity=0.16).encode(
-        y=alt.Y("lo:Q", scale=y_scale, title=y_title),
-        y2="hi:Q",
-        color=_colours(domain, None),
-        detail="e:N",
+        y=alt.Y("lo:Q", scale=y_scale, title=y_title), y2="hi:Q", color=colour, detail="e:N"
     )
     dash = alt.StrokeDash("e:N", scale=_cycle(domain, DASHES), legend=legend)
     line = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)
@@ -121,14 +118,8 @@ def draw(
         shape=alt.Shape("e:N", scale=_cycle(domain, SHAPES), legend=legend),
         tooltip=[alt.Tooltip(f"{k}:N", title=t) for k, t in _TIPS],
     )
-    return finish([*_one(y, ratio=ratio), band, line, dots], HEIGHT)
-
-
-def _one(y: alt.Y, *, ratio: bool) -> list[Layer]:
-    if not ratio:
-        return []
-    data = alt.Chart(alt.InlineData([{"y": 1}]))
-    return [data.mark_rule(color="var(--ink)", strokeWidth=1.2).encode(y=y)]
+    one = over("one").mark_rule(color="var(--ink)", strokeWidth=1.2).encode(y=y)
+    return finish([one, band, line, dots], HEIGHT, {"points": rows, "one": [{"y": 1}] * ratio})
 
 
 def _titled(title: str, unit: str) -> str:
@@ -150,7 +141,7 @@ def _row(name: str, p: Point, factor: float, unit: str, coordinate: Coordinate) 
     }
 
 
-def _colours(domain: Sequence[str], legend: alt.Legend | None) -> alt.Color:
+def _colours(domain: Sequence[str], legend: alt.Legend) -> alt.Color:
     return alt.Color(
         "e:N", scale=_cycle(domain, [f"var(--{name})" for name in SERIES]), legend=legend
     )

@@ -8,11 +8,12 @@ from typing import Final
 
 from markupsafe import Markup
 
+from ullage.analysis import rounding, sentences
 from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.folder import RunFolder
 from ullage.quantities import format_bytes, format_seconds
 from ullage.report import barrel, forest
-from ullage.report.text import clean, ratio, share, span
+from ullage.report.text import clean
 from ullage.report.views import (
     BarrelCell,
     BarrelRow,
@@ -45,7 +46,7 @@ def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
     found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
     if analysis.floor is not None:
-        found.append(Fact(f"noise floor {ratio(analysis.floor)}"))
+        found.append(Fact(f"noise floor {sentences.floor_words(analysis.floor)}"))
     if analysis.failed:
         found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
     machine = machine_name(folder)
@@ -67,31 +68,61 @@ def machine_name(folder: RunFolder) -> str:
     return clean(", ".join(part for part in parts if part), 120)
 
 
-def answer(sentences: Iterable[str]) -> list[Sentence]:
-    """The sentences, with what stands between `**` made strong."""
-    return [Sentence(tuple(_parts(clean(sentence)))) for sentence in sentences]
+def answer(analysis: Analysis) -> list[Sentence]:
+    """The answer in sentences, with what stands between `**` made strong."""
+    aside = sentences.floor_sentence(analysis)
+    return [
+        Sentence(tuple(_parts(clean(text))), aside=text == aside)
+        for text in sentences.answer(analysis, strong=True)
+    ]
 
 
 def _parts(sentence: str) -> Iterable[Part]:
     for index, text in enumerate(re.split(r"\*\*(.+?)\*\*", sentence)):
-        if text:
-            yield Part(text, strong=index % 2 == 1)
+        # The figure is what matters; its interval in brackets stays light.
+        strong, bracket, rest = text.partition(" (") if index % 2 else ("", "", text)
+        if strong:
+            yield Part(strong, strong=True)
+        if rest:
+            yield Part(bracket + rest)
 
 
 def cellar(analysis: Analysis) -> list[BarrelRow]:
     """The barrels, one row an environment, one column a resource that the run measured."""
+    return [
+        BarrelRow(
+            label=label,
+            detail=unequal(summary for _, summary in row if summary),
+            cells=tuple(_cell(analysis, summary, column) for column, summary in row),
+        )
+        for label, row in _grid(analysis)
+    ]
+
+
+def _grid(analysis: Analysis) -> list[tuple[str, list[tuple[str, ResourceSummary | None]]]]:
+    """Environment label → (resource, what is known of it), every resource in every row."""
     present = {summary.resource for summary in analysis.resources}
     columns = [resource for resource in RESOURCES if resource in present]
     rows: dict[str, dict[str, ResourceSummary]] = {}
     for summary in analysis.resources:
         rows.setdefault(summary.environment, {})[summary.resource] = summary
     return [
-        BarrelRow(
-            label=clean(next(iter(found.values())).environment_label, 60),
-            detail=unequal(found.values()),
-            cells=tuple(_cell(analysis, found.get(column), column) for column in columns),
+        (
+            clean(next(iter(found.values())).environment_label, 60),
+            [(column, found.get(column)) for column in columns],
         )
         for found in rows.values()
+    ]
+
+
+def cellar_pictures(analysis: Analysis) -> list[tuple[str, list[tuple[str, barrel.Barrel]]]]:
+    """The same barrels for a standalone picture: environment → (resource, barrel)."""
+    return [
+        (
+            label,
+            [(RESOURCES[column], picture(analysis, summary, column)) for column, summary in row],
+        )
+        for label, row in _grid(analysis)
     ]
 
 
@@ -140,15 +171,14 @@ def _gap(shown: barrel.Barrel) -> str:
         return "no figure" if shown.state == "failed" else "not measured"
     if shown.state == "undecided":
         least, most = 1 - 1 / shown.low, 1 - 1 / shown.high
-        return f"ullage {_whole(least)} to {barrel.percent(most)}".replace("-", "−")
+        return f"ullage {_whole(least)} to {_whole(most)} %"
     if round(shown.left, 2) > 1:
         return f"{barrel.percent(shown.left - 1)} over"
-    empty = barrel.percent(1 - shown.left)
-    return "no ullage" if empty == "0 %" else f"ullage {empty}"
+    return f"ullage {barrel.percent(max(1 - shown.left, 0.0))}"
 
 
 def _whole(value: float) -> str:
-    return f"{value * 100:.0f}"
+    return f"{round(value * 100)}".replace("-", "−")
 
 
 def groups(comparisons: Sequence[Comparison]) -> list[forest.Group]:
@@ -176,6 +206,7 @@ def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
     c = comparison
     several = sum(other.workload == c.workload for other in siblings) > 1
     shown = mark(c.verdict)
+    value, interval = words(c)
     return forest.Row(
         label=clean(c.workload_title, 60),
         detail=clean(c.metric, 40) if several else "",
@@ -183,6 +214,8 @@ def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
         ratio=c.ratio,
         low=c.interval.low if c.interval else None,
         high=c.interval.high if c.interval else None,
+        value=value,
+        interval=interval,
         floor=c.floor,
         note=_note(c),
     )
@@ -199,14 +232,14 @@ def _note(c: Comparison) -> str:
     return ""
 
 
-def words(shown: forest.Row) -> tuple[str, str, str]:
-    """Ratio, interval and verdict of a row in words."""
-    word = "no verdict" if shown.verdict == "none" else shown.verdict
-    return (
-        ratio(shown.ratio, shown.low, shown.high),
-        span(shown.low, shown.high) if shown.ratio is not None else "",
-        word,
-    )
+def words(c: Comparison) -> tuple[str, str]:
+    """Ratio and interval in words: `1.12×`, `1.08 to 1.17`."""
+    if c.ratio is None:
+        return "–", ""
+    if c.interval is None:
+        return f"{c.ratio:.3g}×", "no interval"
+    middle, low, high = rounding.ratio(c.interval)
+    return f"{middle}×", f"{low} to {high}"
 
 
 def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
@@ -227,14 +260,13 @@ def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
 
 
 def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
-    value, interval, word = words(shown)
     return ForestRow(
         label=shown.label,
         detail=shown.detail,
         svg=Markup(forest.cell(shown, scale)),  # noqa: S704  numbers only
-        ratio=value,
-        interval=interval,
-        mark=mark(None if word == "no verdict" else word),
+        ratio=shown.value,
+        interval=shown.interval,
+        mark=mark(shown.verdict),
         note=shown.note,
     )
 
@@ -242,4 +274,4 @@ def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
 def forest_title(analysis: Analysis) -> str:
     """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
-    return f"Times worse than {baseline}, with {share(analysis.confidence)} intervals"
+    return f"Times worse than {baseline}, with {rounding.share(analysis.confidence)} intervals"

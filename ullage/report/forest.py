@@ -7,12 +7,12 @@ table and the text beside them stays text. `draw` makes one standalone SVG of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
-Verdict = Literal["worse", "better", "equivalent", "inconclusive", "none"]
+Verdict = Literal["worse", "better", "equivalent", "inconclusive", "mixed", "none"]
 
 ROW: Final = 26
 NEAR: Final = 1.6
@@ -23,9 +23,6 @@ _WIDE, _PLOT, _SPAN = 960, 250, 400
 
 FLUID: Final = 'width="100%"'
 
-Words = Callable[["Row"], tuple[str, str, str]]
-"""Value, interval and verdict of a row, in words."""
-
 _STEPS: Final[tuple[tuple[float, tuple[float, ...]], ...]] = (
     (1.25, (0.8, 0.85, 0.9, 0.95, 0.98, 1, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)),
     (2.2, (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 1.75, 2)),
@@ -33,7 +30,7 @@ _STEPS: Final[tuple[tuple[float, tuple[float, ...]], ...]] = (
     (400, (0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)),
 )
 
-CSS: Final = """
+_CSS: Final = """
 .fr{display:block;overflow:visible}
 .fr .floor{fill:var(--band)}
 .fr .tick{stroke:var(--grid)}
@@ -42,14 +39,22 @@ CSS: Final = """
 .fr .end{stroke-width:1.6}
 .fr .arrow{stroke:none}
 .fr text{font-size:12px;fill:var(--soft);text-anchor:middle}
-.v-worse{--v:var(--worse)}.v-better{--v:var(--better)}.v-equivalent{--v:var(--equivalent)}
-.v-inconclusive{--v:var(--inconclusive)}.v-none{--v:var(--none)}
-.fr .mark{fill:var(--v);stroke:var(--v);stroke-width:1.8}
-.fr .ci,.fr .end{stroke:var(--v)}
-.fr .arrow{fill:var(--v)}
-.v-inconclusive .mark{fill:var(--bg)}
-.v-none .mark{fill:none}
+.fr .mark{stroke-width:1.8}
 """
+
+
+def _verdict_css(verdict: Verdict) -> str:
+    """Colour of one verdict; a hollow mark is one that is not decided."""
+    colour = "var(--none)" if verdict == "mixed" else f"var(--{verdict})"
+    fill = {"inconclusive": "var(--bg)", "mixed": "var(--bg)", "none": "none"}.get(verdict, colour)
+    of = f".v-{verdict}"
+    return (
+        f"{of} .mark{{fill:{fill};stroke:{colour}}}{of} .ci,{of} .end{{stroke:{colour}}}"
+        f"{of} .arrow,{of} .half{{fill:{colour}}}.word{of}{{fill:{colour};color:{colour}}}\n"
+    )
+
+
+CSS: Final = _CSS + "".join(_verdict_css(verdict) for verdict in get_args(Verdict))
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,9 @@ class Row:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    value: str = ""
+    """The ratio in words: `1.12×`."""
+    interval: str = ""
     floor: float | None = None
     """Noise floor of this ratio."""
     detail: str = ""
@@ -163,7 +171,7 @@ def ruler(scale: Axis, place: str = FLUID) -> str:
     return f'<svg class="fr" {place} height="20" aria-hidden="true">{marks}</svg>'
 
 
-def draw(groups: Sequence[Group], style: str, words: Words) -> str:
+def draw(groups: Sequence[Group], style: str) -> str:
     """The whole plot as one standalone SVG, `style` being its style sheet."""
     parts: list[str] = []
     y = 6
@@ -175,7 +183,7 @@ def draw(groups: Sequence[Group], style: str, words: Words) -> str:
             parts.append(f'<text x="0" y="{y + 17}" class="env">{escape(group.label)}</text>')
             y += ROW
             for row in group.rows:
-                parts.append(_line(row, scale, y, words))
+                parts.append(_line(row, scale, y))
                 y += ROW
         y += 14
     return (
@@ -184,16 +192,16 @@ def draw(groups: Sequence[Group], style: str, words: Words) -> str:
     )
 
 
-def _line(row: Row, scale: Axis, y: int, words: Words) -> str:
+def _line(row: Row, scale: Axis, y: int) -> str:
     """Label, plot and figures of one row of the standalone picture."""
-    value, interval, verdict = words(row)
+    verdict = "no verdict" if row.verdict == "none" else row.verdict
     base, right = y + 17, _PLOT + _SPAN
     detail = f' <tspan class="soft">{escape(row.detail)}</tspan>' if row.detail else ""
     return (
         f'<text x="14" y="{base}" class="lab">{escape(row.label)}{detail}</text>'
         + cell(row, scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
-        + f'<text x="{right + 66}" y="{base}" class="val">{escape(value)}</text>'
-        f'<text x="{right + 78}" y="{base}" class="soft">{escape(interval)}</text>'
+        + f'<text x="{right + 66}" y="{base}" class="val">{escape(row.value)}</text>'
+        f'<text x="{right + 78}" y="{base}" class="soft">{escape(row.interval or row.note)}</text>'
         f'<text x="{right + 200}" y="{base}" class="word v-{row.verdict}">{escape(verdict)}</text>'
     )
 
@@ -253,6 +261,7 @@ _SHAPES: Final[dict[Verdict, str]] = {
     "better": '<path d="M0,-6L6,0L0,6L-6,0Z" class="mark"/>',
     "equivalent": '<path d="M-4.4,-4.4H4.4V4.4H-4.4Z" class="mark"/>',
     "inconclusive": '<circle r="4.8" class="mark"/>',
+    "mixed": '<circle r="4.8" class="mark"/><path d="M0,-4.8A4.8,4.8 0 0 1 0,4.8Z" class="half"/>',
     "none": '<path d="M-4,-4L4,4M4,-4L-4,4" class="mark"/>',
 }
 

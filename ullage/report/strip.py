@@ -9,24 +9,18 @@ from typing import Final
 
 import altair as alt
 
-from ullage.report.lanes import Layer, Row, finish, lane_axis, lane_names, thin
+from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
 from ullage.report.text import clean, quantity, unit_scale
 from ullage.runs import EnvironmentRecord, Metric, Trial
 from ullage.stats.means import Quantile
 
-MOST_POINTS: Final = 400
+MOST_POINTS: Final = 300
 """Points of one lane that are drawn; the page says when there are more."""
-MOST_LINES: Final = 80
+MOST_LINES: Final = 60
 LANE: Final = 58
 GOLDEN: Final = 0.6180339887498949
 
-_POINT_TIPS: Final = (
-    ("e", "environment"),
-    ("t", "value"),
-    ("b", "block"),
-    ("i", "trial"),
-    ("o", "place in its group"),
-)
+_POINT_TIPS: Final = (("t", "value"), ("b", "block"), ("i", "trial"))
 
 
 def strip(
@@ -37,7 +31,7 @@ def strip(
     baseline: str,
     *,
     paired: bool = False,
-) -> Layer:
+) -> Drawing:
     """Every trial's figure of one metric, by environment, with median and interval.
 
     trials: those of one workload.
@@ -46,27 +40,52 @@ def strip(
     """
     values = [v for t in trials if (v := scalar(t, metric)) is not None]
     factor, unit = unit_scale(_typical(values), metric.unit)
-    points: list[Row] = []
-    for lane, environment in enumerate(environments):
-        mine = [t for t in trials if t.environment == environment.key]
-        good = [t for t in mine if scalar(t, metric) is not None]
-        for index, trial in enumerate(thin(good, MOST_POINTS)):
-            spread = 0.0 if paired else (index * GOLDEN) % 1 - 0.5
-            points.append(_point(trial, metric, factor, lane + 0.66 + 0.34 * spread, environment))
-    names = [
-        _name(lane, environment, trials, medians.get(environment.key), metric, paired)
-        for lane, environment in enumerate(environments)
-    ]
     x, scale = _value_axis([v / factor for v in values], _title(metric, unit))
-    layers: list[Layer] = [lane_names(names, len(environments))]
+    count = len(environments)
+    data = {
+        "names": [
+            _name(i, e, trials, medians.get(e.key), metric, paired=paired)
+            for i, e in enumerate(environments)
+        ],
+        "points": _lanes(metric, environments, trials, factor, paired=paired),
+    }
+    layers: list[Layer] = []
     if baseline in medians:
-        layers.append(_reference(medians[baseline].estimate / factor, x, len(environments)))
+        data["baseline"] = [{"x": medians[baseline].estimate / factor, "y": 0, "z": count}]
+        layers.append(_reference(x, count))
     if paired:
-        layers.append(_pair_lines(points, x, len(environments)))
-    layers.append(_points(points, x, len(environments), paired=paired))
+        layers.append(_pair_lines(x, count))
+    layers.append(_points(x, count))
     if not paired:
-        layers += _medians(medians, environments, factor, x, scale)
-    return finish(layers, LANE * len(environments) + 4)
+        data["medians"] = _median_rows(medians, environments, factor)
+        layers += _medians(x, scale, count)
+    layers += lane_names(data["names"], count)
+    return finish(layers, LANE * count + 4, data)
+
+
+def _lanes(
+    metric: Metric,
+    environments: Sequence[EnvironmentRecord],
+    trials: Sequence[Trial],
+    factor: float,
+    *,
+    paired: bool,
+) -> list[Row]:
+    """The points of all lanes, thinned; spread across the lane, or on its line when paired."""
+    blocks = set(thin(sorted({t.block for t in trials}), MOST_LINES))
+    rows = []
+    for lane, environment in enumerate(environments):
+        good = [
+            t
+            for t in trials
+            if t.environment == environment.key
+            and scalar(t, metric) is not None
+            and (not paired or t.block in blocks)
+        ]
+        for index, trial in enumerate(good if paired else thin(good, MOST_POINTS)):
+            spread = 0.0 if paired else (index * GOLDEN) % 1 - 0.5
+            rows.append(_point(trial, metric, factor, lane + 0.66 + 0.34 * spread))
+    return rows
 
 
 def thinned(trials: Sequence[Trial], *, paired: bool) -> str:
@@ -91,18 +110,14 @@ def scalar(trial: Trial, metric: Metric) -> float | None:
     return None
 
 
-def _point(
-    trial: Trial, metric: Metric, factor: float, y: float, environment: EnvironmentRecord
-) -> Row:
+def _point(trial: Trial, metric: Metric, factor: float, y: float) -> Row:
     value = scalar(trial, metric) or 0.0
     return {
-        "x": value / factor,
-        "y": round(y, 4),
+        "x": float(f"{value / factor:.6g}"),
+        "y": round(y, 3),
         "b": trial.block,
-        "e": clean(environment.label, 60),
         "t": quantity(value, metric.unit),
         "i": clean(trial.trial, 40),
-        "o": trial.position + 1,
     }
 
 
@@ -112,6 +127,7 @@ def _name(
     trials: Sequence[Trial],
     median: Quantile | None,
     metric: Metric,
+    *,
     paired: bool,
 ) -> Row:
     bad = sum(t.environment == environment.key and t.status != "ok" for t in trials)
@@ -123,15 +139,10 @@ def _name(
     }
 
 
-def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> Layer:
+def _points(x: alt.X, count: int) -> Layer:
     return (
-        alt.Chart(alt.InlineData(list(points)))
-        .mark_point(
-            filled=True,
-            size=26 if paired else 30,
-            opacity=0.62,
-            color="var(--c2)",
-        )
+        over("points")
+        .mark_point(filled=True, size=30, opacity=0.62, color="var(--c2)")
         .encode(
             x=x,
             y=lane_axis(count),
@@ -140,25 +151,18 @@ def _points(points: Sequence[Row], x: alt.X, count: int, *, paired: bool) -> Lay
     )
 
 
-def _pair_lines(points: Sequence[Row], x: alt.X, count: int) -> Layer:
-    blocks = set(thin(sorted({row["b"] for row in points}), MOST_LINES))
-    rows = [{k: row[k] for k in ("x", "y", "b")} for row in points if row["b"] in blocks]
+def _pair_lines(x: alt.X, count: int) -> Layer:
     return (
-        alt.Chart(alt.InlineData(rows))
+        over("points")
         .mark_line(strokeWidth=1, opacity=0.4, color="var(--c0)")
         .encode(x=x, y=lane_axis(count), detail="b:N", order=alt.Order("y:Q"))
     )
 
 
-def _medians(
-    medians: Mapping[str, Quantile],
-    environments: Sequence[EnvironmentRecord],
-    factor: float,
-    x: alt.X,
-    scale: alt.Scale,
-) -> list[Layer]:
-    count = len(environments)
-    rows = [
+def _median_rows(
+    medians: Mapping[str, Quantile], environments: Sequence[EnvironmentRecord], factor: float
+) -> list[Row]:
+    return [
         {
             "x": medians[e.key].estimate / factor,
             "lo": _bound(medians[e.key].low, factor),
@@ -170,7 +174,11 @@ def _medians(
         for i, e in enumerate(environments)
         if e.key in medians
     ]
-    base = alt.Chart(alt.InlineData(rows))
+
+
+def _medians(x: alt.X, scale: alt.Scale, count: int) -> list[Layer]:
+    """Upright bar at the median, a line for its interval."""
+    base = over("medians")
     return [
         base.mark_rule(strokeWidth=2.4, color="var(--liquid)").encode(
             x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=lane_axis(count)
@@ -181,11 +189,10 @@ def _medians(
     ]
 
 
-def _reference(value: float, x: alt.X, count: int) -> Layer:
+def _reference(x: alt.X, count: int) -> Layer:
     """The baseline's median, through all lanes."""
-    rows = [{"x": value, "y": 0, "z": count}]
     return (
-        alt.Chart(alt.InlineData(rows))
+        over("baseline")
         .mark_rule(strokeDash=[3, 3], color="var(--soft)", opacity=0.8)
         .encode(x=x, y=lane_axis(count), y2="z:Q")
     )

@@ -91,36 +91,6 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-def places(low: float | None, high: float | None) -> int:
-    """Decimals that an interval's width supports: the first digit of its half-width counts."""
-    if low is None or high is None or not math.isfinite(high - low) or high <= low:
-        return 2
-    return min(max(-math.floor(math.log10((high - low) / 2)), 0), 3)
-
-
-def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A ratio, rounded as its interval allows: `1.12×`."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{value:,.{places(low, high)}f}×"
-
-
-def span(low: float | None, high: float | None) -> str:
-    """The interval of a ratio: `1.08 to 1.17`."""
-    if low is None or high is None:
-        return "no interval"
-    decimals = places(low, high)
-    ends = (f"{v:,.{decimals}f}" if math.isfinite(v) else "∞" for v in (low, high))
-    return " to ".join(ends)
-
-
-def share(value: float | None) -> str:
-    """A share as a percentage with at most one decimal: `2 %`, `0.5 %`."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{value * 100:.1f}".removesuffix(".0") + "\N{NO-BREAK SPACE}%"
-
-
 def duration(seconds: float | None) -> str:
     """A length of time, from nanoseconds to hours."""
     if seconds is None or not math.isfinite(seconds):

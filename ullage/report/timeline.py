@@ -7,19 +7,17 @@ from typing import Final
 
 import altair as alt
 
-from ullage.report.lanes import Layer, Row, finish, lane_axis, lane_names, thin
+from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
 from ullage.report.text import clean, duration, quantity
 from ullage.runs import EnvironmentRecord, Trial, WorkloadRecord
 
-MOST_BARS: Final = 2500
+MOST_BARS: Final = 2000
 
 _CROSS: Final = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 _BAR_TIPS: Final = (
     ("i", "trial"),
     ("e", "environment"),
     ("w", "workload"),
-    ("s", "status"),
-    ("r", "reason"),
     ("d", "length"),
     ("p", "spread of starts"),
     ("l", "latest start after the agreed instant"),
@@ -32,60 +30,62 @@ def timeline(
     environments: Sequence[EnvironmentRecord],
     workloads: Sequence[WorkloadRecord],
     trials: Sequence[Trial],
-) -> Layer:
+) -> Drawing:
     """Every trial on the run's clock, one lane an environment, one line a workload.
 
     Times when nothing ran for long (the run was taken up again later) are cut out and marked.
     """
     rows = {w.key: i for i, w in enumerate(workloads)} if len(workloads) <= 12 else {}
     lines = max(len(rows), 1)
-    lanes = {e.key: (i, e.label) for i, e in enumerate(environments)}
-    titles = {w.key: w.title for w in workloads}
+    lanes = {e.key: (i, clean(e.label, 60)) for i, e in enumerate(environments)}
+    titles = {w.key: clean(w.title, 80) for w in workloads}
     at, cuts = _without_pauses(trials)
-    shown = _some_trials(trials)
     bars: list[Row] = []
-    for trial in shown:
-        if trial.environment not in lanes:
-            continue
+    for trial in _some_trials(trials):
         lane, label = lanes[trial.environment]
         y = lane + 0.4 + 0.56 * (rows.get(trial.workload, 0) + 0.5) / lines
-        bars.append(_bar(trial, at[trial.trial], y, label, titles.get(trial.workload, "")))
+        bars.append(_bar(trial, at[trial.trial], y, label, titles[trial.workload]))
     count = len(environments)
-    height = (30 + max(6 * lines, 12)) * count
     x = alt.X("x:Q", title="time in the run, s", scale=alt.Scale(zero=True, nice=False))
-    names = [{"y": i + 0.17, "n": clean(e.label, 60)} for i, e in enumerate(environments)]
-    layers: list[Layer] = [lane_names(names, count), *_cut_marks(cuts, x)]
-    base = alt.Chart(alt.InlineData(bars)).encode(
+    data = {
+        "names": [{"y": i + 0.17, "n": clean(e.label, 60)} for i, e in enumerate(environments)],
+        "bars": [bar for bar in bars if bar["s"] == "ok"],
+        "bad": [bar for bar in bars if bar["s"] != "ok"],
+        "cuts": [{"x": at, "t": f"pause of {duration(lost)} cut out"} for at, lost in cuts],
+    }
+    thick = min(6.0, max(2.5, 40 / lines))
+    layers: list[Layer] = [
+        over("cuts")
+        .mark_rule(strokeDash=[2, 3], color="var(--ink)")
+        .encode(x=x, tooltip=[alt.Tooltip("t:N", title="pause")]),
+        over("bars")
+        .mark_rule(strokeWidth=thick, strokeCap="butt", color="var(--c2)")
+        .encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)),
+        *_bad(x, count, thick),
+        *lane_names(data["names"], count),
+    ]
+    return finish(layers, (30 + max(6 * lines, 12)) * count, data)
+
+
+def _tips(tips: Sequence[tuple[str, str]]) -> list[alt.Tooltip]:
+    return [alt.Tooltip(f"{key}:N", title=title) for key, title in tips]
+
+
+def _bad(x: alt.X, count: int, thick: float) -> list[Layer]:
+    """Trials without figures: a bar and a shape, told apart without their colour."""
+    states, colours = ["failed", "invalid"], ["var(--worse)", "var(--inconclusive)"]
+    base = over("bad").encode(
         y=lane_axis(count),
-        color=alt.Color(
-            "s:N",
-            title=None,
-            scale=alt.Scale(
-                domain=["ok", "failed", "invalid"],
-                range=["var(--c2)", "var(--worse)", "var(--inconclusive)"],
-            ),
-            legend=None,
+        color=alt.Color("s:N", scale=alt.Scale(domain=states, range=colours), legend=None),
+        tooltip=_tips((*_BAR_TIPS, ("s", "status"), ("r", "reason"))),
+    )
+    shapes = alt.Scale(domain=states, range=[_CROSS, "triangle-up"])
+    return [
+        base.mark_rule(strokeWidth=thick, strokeCap="butt").encode(x=x, x2="z:Q"),
+        base.mark_point(size=70, strokeWidth=2.2, filled=False).encode(
+            x=alt.X("m:Q"), shape=alt.Shape("s:N", scale=shapes, legend=None)
         ),
-        tooltip=[alt.Tooltip(f"{k}:N", title=t) for k, t in _BAR_TIPS],
-    )
-    layers.append(
-        base.mark_rule(strokeWidth=min(6.0, max(2.5, 40 / lines)), strokeCap="butt").encode(
-            x=x, x2="z:Q"
-        )
-    )
-    layers.append(
-        base.transform_filter(alt.FieldOneOfPredicate(field="s", oneOf=["failed", "invalid"]))
-        .mark_point(size=70, strokeWidth=2.2, filled=False)
-        .encode(
-            x=alt.X("m:Q"),
-            shape=alt.Shape(
-                "s:N",
-                scale=alt.Scale(domain=["failed", "invalid"], range=[_CROSS, "triangle-up"]),
-                legend=None,
-            ),
-        )
-    )
-    return finish(layers, height)
+    ]
 
 
 def _some_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -99,22 +99,24 @@ def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> Row:
     length = max((trial.end_ns - trial.start_ns) / 1e9, 0.0)
     late = max((role.late_ns for role in trial.roles), default=None)
     bound = max((role.clock_bound_ns for role in trial.roles), default=None)
-    return {
-        "x": round(start, 4),
-        "z": round(start + length, 4),
-        "m": round(start + length / 2, 4),
-        "y": round(y, 4),
+    row = {
+        "x": round(start, 3),
+        "z": round(start + length, 3),
+        "y": round(y, 3),
         "s": trial.status,
         "i": clean(trial.trial, 40),
-        "e": clean(label, 60),
-        "w": clean(title, 80),
-        "r": clean(trial.reason.message, 160) if trial.reason else "–",
+        "e": label,
+        "w": title,
         "d": duration(length),
         "p": _nanoseconds(trial.spread_ns),
         "l": _nanoseconds(late),
         "c": f"± {_nanoseconds(bound)}" if bound else "–",
         "g": duration(trial.overhead_s),
     }
+    if trial.status != "ok":
+        reason = clean(trial.reason.message, 160) if trial.reason else "–"
+        row |= {"m": round(start + length / 2, 3), "r": reason}
+    return row
 
 
 def _nanoseconds(value: int | None) -> str:
@@ -142,15 +144,3 @@ def _without_pauses(trials: Sequence[Trial]) -> tuple[dict[str, float], list[tup
         at[trial.trial] = start
         end = max(end, start + (trial.end_ns - trial.start_ns) / 1e9)
     return at, cuts
-
-
-def _cut_marks(cuts: Sequence[tuple[float, float]], x: alt.X) -> list[Layer]:
-    if not cuts:
-        return []
-    rows = [{"x": at, "t": f"pause of {duration(lost)} cut out"} for at, lost in cuts]
-    base = alt.Chart(alt.InlineData(rows)).encode(x=x)
-    return [
-        base.mark_rule(strokeDash=[2, 3], color="var(--ink)").encode(
-            tooltip=[alt.Tooltip("t:N", title="pause")]
-        ),
-    ]

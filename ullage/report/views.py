@@ -14,6 +14,7 @@ _KINDS: Final[dict[str, forest.Verdict]] = {
     "better": "better",
     "equivalent": "equivalent",
     "inconclusive": "inconclusive",
+    "mixed": "mixed",
 }
 
 
@@ -33,9 +34,7 @@ class Mark:
 def mark(verdict: str | None) -> Mark:
     """The mark of a verdict from the analysis."""
     kind = _KINDS.get(verdict or "")
-    if kind is not None:
-        return Mark(kind, kind)
-    return Mark("none", "mixed" if verdict == "mixed" else "no verdict")
+    return Mark(kind, kind) if kind is not None else Mark("none", "no verdict")
 
 
 @dataclass(frozen=True)

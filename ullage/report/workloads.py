@@ -8,11 +8,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ullage.analysis import rounding
 from ullage.analysis.model import Absolute, Analysis, Comparison
 from ullage.folder import RunFolder
-from ullage.report import curve, strip
-from ullage.report.lanes import Layer
-from ullage.report.text import as_json, clean, quantity, ratio, share, span
+from ullage.report import curve, first, strip
+from ullage.report.lanes import Drawing
+from ullage.report.text import as_json, clean, quantity
 from ullage.report.views import (
     Figure,
     Specs,
@@ -36,7 +37,7 @@ def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[WorkloadV
     for trial in folder.trials:
         trials.setdefault(trial.workload, []).append(trial)
     return [
-        _view(folder, analysis, specs, number, workload, trials.get(workload.key, []))
+        _view(folder, analysis, specs, workload, trials.get(workload.key, []), number=number)
         for number, workload in enumerate(folder.resolved.workloads, start=1)
     ]
 
@@ -45,14 +46,16 @@ def _view(
     folder: RunFolder,
     analysis: Analysis,
     specs: Specs,
-    number: int,
     workload: WorkloadRecord,
     trials: Sequence[Trial],
+    *,
+    number: int,
 ) -> WorkloadView:
-    charts, folded = [], []
-    for metric, name, chart in drawn(folder, analysis, workload, trials):
-        figure = _figure(specs, workload, metric, name, chart, trials)
-        (folded if name == "pairs" or not metric.primary else charts).append(figure)
+    charts: list[Figure] = []
+    folded: list[Figure] = []
+    for metric, kind, chart in drawn(folder, analysis, workload, trials):
+        figure = _figure(specs, workload, metric, chart, trials, kind=kind)
+        (folded if kind == "pairs" or not metric.primary else charts).append(figure)
     return WorkloadView(
         id=f"workload-{number}",
         title=clean(workload.title, 120),
@@ -66,13 +69,13 @@ def _view(
 
 def drawn(
     folder: RunFolder, analysis: Analysis, workload: WorkloadRecord, trials: Sequence[Trial]
-) -> list[tuple[Metric, str, Layer]]:
+) -> list[tuple[Metric, str, Drawing]]:
     """The charts of one workload: (metric, kind, chart), primary metrics first.
 
     Kinds: `trials`, `pairs`, `curve`, `ratios`. Of secondary metrics the first chart alone.
     """
     environments, confidence = folder.resolved.environments, analysis.confidence
-    found: list[tuple[Metric, str, Layer]] = []
+    found: list[tuple[Metric, str, Drawing]] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         if metric.coordinate is not None:
             lines = curve.medians(metric, environments, trials, confidence)
@@ -147,27 +150,28 @@ def _figure(
     specs: Specs,
     workload: WorkloadRecord,
     metric: Metric,
-    name: str,
-    chart: Layer,
+    chart: Drawing,
     trials: Sequence[Trial],
+    *,
+    kind: str,
 ) -> Figure:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
     what = clean(metric.description or metric.name, 90)
-    caption = f"{what}: {_CAPTIONS[name].format(along=along)}"
-    summary = f"{what}, block by block" if name == "pairs" else f"{what}, every trial"
+    caption = f"{what}: {_CAPTIONS[kind].format(along=along)}"
+    summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
     return Figure(
         id=add(specs, chart),
         caption=caption[:1].upper() + caption[1:],
         label=f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
-        height=int(chart.height),
-        note=strip.thinned(trials, paired=name == "pairs") if name in ("trials", "pairs") else "",
+        height=chart.height,
+        note=strip.thinned(trials, paired=kind == "pairs") if kind in ("trials", "pairs") else "",
         summary=summary[:1].upper() + summary[1:],
     )
 
 
-def add(specs: Specs, chart: Layer) -> str:
+def add(specs: Specs, chart: Drawing) -> str:
     """Keep a chart for the page, as JSON that cannot leave its element; its id."""
-    return specs.add(Markup(as_json(chart.to_dict())))  # noqa: S704  see as_json
+    return specs.add(Markup(as_json(chart.spec)))  # noqa: S704  see as_json
 
 
 def _parameters(workload: WorkloadRecord) -> str:
@@ -192,7 +196,7 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
             rows.append(
                 (
                     *cells(label, clean(metric.name, 40)),
-                    TableCell(quantity(value.median, metric.unit) if value else "–", "n"),
+                    TableCell(_median(value, metric), "n"),
                     TableCell(_median_span(value, metric.unit), "n"),
                     TableCell(_counted(analysis, workload, environment.key), "n"),
                     *_compared(comparison, environment.key == analysis.baseline),
@@ -202,7 +206,7 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
         "environment",
         "metric",
         "median",
-        f"its {share(analysis.confidence)} interval",
+        f"its {rounding.share(analysis.confidence)} interval",
         "trials",
         "times worse",
         "interval",
@@ -217,10 +221,8 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
 
 
 def _definitions(workload: WorkloadRecord) -> str:
-    parts = (
-        f"{m.name}: {m.description or m.name}, {'more' if m.better == 'higher' else 'less'} is better"
-        for m in workload.metrics
-    )
+    better = {"higher": "more is better", "lower": "less is better"}
+    parts = (f"{m.name}: {m.description or m.name}, {better[m.better]}" for m in workload.metrics)
     return clean("; ".join(parts), 1200) + "."
 
 
@@ -238,14 +240,20 @@ def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
         return cells("baseline", "", "", numbers=(0,))
     if c is None or c.ratio is None:
         return cells("–", "", "no pairs", numbers=(0,))
-    low, high = (c.interval.low, c.interval.high) if c.interval else (None, None)
+    value, interval = first.words(c)
     if c.again:
-        verdict = TableCell("second copy of the same")
+        verdict = TableCell("A/A", "soft")
     elif c.primary:
         verdict = TableCell(mark=mark(c.verdict))
     else:
         verdict = TableCell("not judged", "soft")
-    return (*cells(ratio(c.ratio, low, high), span(low, high), numbers=(0,)), verdict)
+    return (TableCell(value, "n"), TableCell(interval, "s"), verdict)
+
+
+def _median(value: Absolute | None, metric: Metric) -> str:
+    if metric.coordinate is not None:
+        return "curve"
+    return quantity(value.median, metric.unit) if value else "–"
 
 
 def _median_span(value: Absolute | None, unit: str) -> str:

@@ -183,15 +183,21 @@ def blocks_to_settle(case: Case, rules: Rules) -> int | None:
 
 
 def _blocks_to_lower_floor(case: Case, effect: float, rules: Rules) -> int | None:
-    """Blocks after which the floor lies under the effect; None when its bias alone does not."""
-    if case.floor is None or case.floor.log < effect:
+    """Blocks after which the floor lies under the effect; None when its bias alone does not.
+
+    The floor is |mean| + t·error of the A/A. An unbiased one has a mean of about 0.8 of its error
+    (the mean of a half-normal); a biased one keeps the mean that it has.
+    """
+    floor, m = case.floor, case.floor_moments
+    if floor is None or floor.log < effect:
         return LEAST_PAIRS
-    m = case.floor_moments
-    if m is None or abs(m.mean) >= effect:
+    if m is None:
         return None
-    spread = m.error * math.sqrt(m.n)
-    z = float(special.ndtri(1 - rules.alpha / 2))
-    blocks = math.ceil((z * spread / (effect - abs(m.mean))) ** 2)
+    bias = abs(m.mean) if floor.biased else 0.0
+    if bias >= effect:
+        return None
+    errors = float(special.ndtri(1 - rules.alpha / 2)) + (0.0 if floor.biased else 0.8)
+    blocks = math.ceil((errors * m.error * math.sqrt(m.n) / (effect - bias)) ** 2)
     return blocks if blocks <= MOST_BLOCKS else None
 
 

@@ -190,7 +190,11 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
             )
         if parameters.mode == "seqwr":
             return ()
-        return (self.task(parameters, context, "prepare"),)
+        # `prepare` would keep files that it finds, though they may hold no checksums.
+        return (
+            self.task(parameters, context, "cleanup"),
+            self.task(parameters, context, "prepare"),
+        )
 
     def cleanup(self, parameters: SysbenchFileioParameters, context: Context) -> Sequence[Task]:
         """Remove the files."""

@@ -8,18 +8,30 @@ const NO_LIMIT: u64 = 1 << 60;
 
 /// The tightest CPU quota, in CPUs.
 pub fn cpu_quota() -> Option<f64> {
-    let v2 = directories(None).into_iter().filter_map(|dir| quota_v2(&read(&dir, "cpu.max")?));
+    let v2 = directories(None)
+        .into_iter()
+        .filter_map(|dir| quota_v2(&read(&dir, "cpu.max")?));
     let v1 = directories(Some("cpu")).into_iter().filter_map(|dir| {
-        quota(&read(&dir, "cpu.cfs_quota_us")?, &read(&dir, "cpu.cfs_period_us")?)
+        quota(
+            &read(&dir, "cpu.cfs_quota_us")?,
+            &read(&dir, "cpu.cfs_period_us")?,
+        )
     });
     v2.chain(v1).reduce(f64::min)
 }
 
 /// The tightest memory limit.
 pub fn memory_limit_bytes() -> Option<u64> {
-    let v2 = directories(None).into_iter().filter_map(|dir| read(&dir, "memory.max"));
-    let v1 = directories(Some("memory")).into_iter().filter_map(|dir| read(&dir, "memory.limit_in_bytes"));
-    v2.chain(v1).filter_map(|text| text.parse().ok()).filter(|limit| *limit < NO_LIMIT).min()
+    let v2 = directories(None)
+        .into_iter()
+        .filter_map(|dir| read(&dir, "memory.max"));
+    let v1 = directories(Some("memory"))
+        .into_iter()
+        .filter_map(|dir| read(&dir, "memory.limit_in_bytes"));
+    v2.chain(v1)
+        .filter_map(|text| text.parse().ok())
+        .filter(|limit| *limit < NO_LIMIT)
+        .min()
 }
 
 fn read(directory: &Path, name: &str) -> Option<String> {
@@ -42,7 +54,10 @@ fn quota(quota_us: &str, period_us: &str) -> Option<f64> {
 fn directories(controller: Option<&str>) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let (Some(mount), Some(path)) = (find_mount(&mounts, controller), find_path(&groups, controller)) else {
+    let (Some(mount), Some(path)) = (
+        find_mount(&mounts, controller),
+        find_path(&groups, controller),
+    ) else {
         return Vec::new();
     };
     upwards(&mount, path)
@@ -67,7 +82,10 @@ fn find_mount(mountinfo: &str, controller: Option<&str>) -> Option<Mount> {
         };
         let mut left = left.split(' ').skip(3);
         let (root, point) = (left.next()?, left.next()?);
-        ours.then(|| Mount { root: root.into(), point: point.into() })
+        ours.then(|| Mount {
+            root: root.into(),
+            point: point.into(),
+        })
     })
 }
 
@@ -86,10 +104,15 @@ fn find_path<'a>(groups: &'a str, controller: Option<&str>) -> Option<&'a str> {
 
 /// From our cgroup up to the mount point. Without a view of our own cgroup, the mount point alone.
 fn upwards(mount: &Mount, path: &str) -> Vec<PathBuf> {
-    let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let below = Path::new(path)
+        .strip_prefix(&mount.root)
+        .unwrap_or(Path::new(""));
     let outside = below.components().any(|part| part.as_os_str() == "..");
     let below = if outside { Path::new("") } else { below };
-    below.ancestors().map(|part| mount.point.join(part)).collect()
+    below
+        .ancestors()
+        .map(|part| mount.point.join(part))
+        .collect()
 }
 
 #[cfg(test)]
@@ -112,13 +135,20 @@ broken line";
 
     #[test]
     fn directories_go_up_to_the_mount_point() {
-        let memory = ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory/"];
+        let memory = [
+            "/sys/fs/cgroup/memory/a/b",
+            "/sys/fs/cgroup/memory/a",
+            "/sys/fs/cgroup/memory/",
+        ];
         assert_eq!(found(Some("memory")), memory.map(PathBuf::from));
     }
 
     #[test]
     fn a_bound_subtree_is_entered_at_its_root() {
-        let cpu = ["/sys/fs/cgroup/cpu,cpuacct/inner", "/sys/fs/cgroup/cpu,cpuacct/"];
+        let cpu = [
+            "/sys/fs/cgroup/cpu,cpuacct/inner",
+            "/sys/fs/cgroup/cpu,cpuacct/",
+        ];
         assert_eq!(found(Some("cpu")), cpu.map(PathBuf::from));
     }
 

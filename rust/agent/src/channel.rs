@@ -57,7 +57,11 @@ pub fn from_stdio() -> io::Result<(Arc<Channel>, Input)> {
 
 /// Takes a virtio-serial port, or any other character device, for the channel.
 pub fn from_device(path: &Path) -> io::Result<(Arc<Channel>, Input)> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(path)?;
     make_raw(&file);
     let output = OwnedFd::from(file.try_clone()?);
     sys::detach_stdin()?;
@@ -72,7 +76,14 @@ fn open(input: OwnedFd, output: OwnedFd, device: bool) -> (Arc<Channel>, Input) 
         credit: Credit::default(),
         met: AtomicBool::new(false),
     };
-    (Arc::new(channel), Input { fd: input, device, buffer: vec![0; 64 << 10] })
+    (
+        Arc::new(channel),
+        Input {
+            fd: input,
+            device,
+            buffer: vec![0; 64 << 10],
+        },
+    )
 }
 
 /// A terminal would echo and translate; other devices have no such settings, and then nothing happens.
@@ -106,7 +117,11 @@ impl Channel {
 
     /// One magic line, when somebody could hear it and nobody has answered yet.
     fn call_out(&self) {
-        let mut state = [libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 }];
+        let mut state = [libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        }];
         let heard = sys::poll(&mut state, 0).is_ok() && state[0].revents == libc::POLLOUT;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if heard && !self.met() {
@@ -156,7 +171,13 @@ impl Channel {
 /// Without the channel nobody would know what our children do: the end.
 fn lost_if_failed(sent: io::Result<()>) {
     if let Err(error) = sent {
-        life::end(1, Some(&format!("cannot write to the controller: {}", sys::text(&error))));
+        life::end(
+            1,
+            Some(&format!(
+                "cannot write to the controller: {}",
+                sys::text(&error)
+            )),
+        );
     }
 }
 
@@ -179,7 +200,10 @@ impl Raw {
     const ROOM: usize = frame::HEADER + frame::ID;
 
     pub fn new(capacity: usize) -> Self {
-        Self { buffer: vec![0; Self::ROOM + capacity], length: 0 }
+        Self {
+            buffer: vec![0; Self::ROOM + capacity],
+            length: 0,
+        }
     }
 
     pub fn capacity(&self) -> usize {
@@ -217,13 +241,18 @@ impl Input {
             Ok(0) if !self.device => Ok(Arrival::End),
             // A pseudo-terminal says EIO, where a virtio-serial port says 0, when nobody is there.
             Ok(0) => Ok(self.nobody()),
-            Err(error) if self.device && error.raw_os_error() == Some(libc::EIO) => Ok(self.nobody()),
+            Err(error) if self.device && error.raw_os_error() == Some(libc::EIO) => {
+                Ok(self.nobody())
+            }
             Ok(count) => Ok(Arrival::Bytes(self.buffer.get(..count).unwrap_or_default())),
             Err(error) => Err(error),
         }
     }
 
-    #[allow(clippy::unused_self, reason = "reads as what it is: this input has nobody")]
+    #[allow(
+        clippy::unused_self,
+        reason = "reads as what it is: this input has nobody"
+    )]
     fn nobody(&self) -> Arrival<'_> {
         std::thread::sleep(NOBODY_THERE);
         Arrival::Nobody
@@ -251,7 +280,10 @@ mod tests {
         };
         assert_eq!(raw.fill(5, read).expect("fill"), 5);
         assert_eq!(raw.bytes(), b"seven");
-        assert_eq!(raw.seal(Kind::Stderr, 258), b"\xA1\x55\x02\0\0\0\0\x09\0\0\x01\x02seven");
+        assert_eq!(
+            raw.seal(Kind::Stderr, 258),
+            b"\xA1\x55\x02\0\0\0\0\x09\0\0\x01\x02seven"
+        );
     }
 
     #[test]

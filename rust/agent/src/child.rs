@@ -33,7 +33,10 @@ impl Nursery {
     pub fn spawn(&self, id: u32, request: Spawn) -> Result<(), Failure> {
         let prepared = Prepared::new(&request)?;
         let failed = |error: &std::io::Error| {
-            Failure::new(Code::ExecFailed, format!("cannot fork: {}", sys::text(error)))
+            Failure::new(
+                Code::ExecFailed,
+                format!("cannot fork: {}", sys::text(error)),
+            )
         };
         if life::ending() {
             return Err(failed(&std::io::Error::other("the agent is ending")));
@@ -44,13 +47,23 @@ impl Nursery {
             forked = Some(child);
             Ok(pid)
         };
-        let (pid, ending) = self.children.add(id, fork).map_err(|error| failed(&error))?;
+        let (pid, ending) = self
+            .children
+            .add(id, fork)
+            .map_err(|error| failed(&error))?;
         let Some(forked) = forked else {
             return Err(failed(&std::io::Error::other("no child")));
         };
         let name = request.argv.into_iter().next().unwrap_or_default();
         let (at_ns, timeout_ns) = (request.at_ns, request.timeout_ns);
-        let attended = Attended { id, pid, name, at_ns, timeout_ns, ending };
+        let attended = Attended {
+            id,
+            pid,
+            name,
+            at_ns,
+            timeout_ns,
+            ending,
+        };
         let nursery = self.clone();
         life::thread("child", move || nursery.attend(&attended, forked)).map_err(|error| {
             let _ = self.children.signal(id, libc::SIGKILL);
@@ -77,12 +90,28 @@ impl Nursery {
     fn attend_started(&self, child: &Attended, forked: Forked, start_ns: u64) -> Answer {
         let id = child.id;
         if let Some(timeout_ns) = child.timeout_ns {
-            self.timer.add(start_ns.saturating_add(timeout_ns), id, Arc::clone(&child.ending));
+            self.timer.add(
+                start_ns.saturating_add(timeout_ns),
+                id,
+                Arc::clone(&child.ending),
+            );
         }
-        let late_ns = child.at_ns.map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
-        self.channel.send(&Answer::Started { id, pid: child.pid, start_ns, late_ns });
+        let late_ns = child
+            .at_ns
+            .map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
+        self.channel.send(&Answer::Started {
+            id,
+            pid: child.pid,
+            start_ns,
+            late_ns,
+        });
         let channel = Arc::clone(&self.channel);
-        let output = Output { id, channel, stdout: forked.stdout, stderr: forked.stderr };
+        let output = Output {
+            id,
+            channel,
+            stdout: forked.stdout,
+            stderr: forked.stderr,
+        };
         let kill_rest = || drop(self.children.signal(id, libc::SIGKILL));
         let ended = output.carry(&child.ending, kill_rest);
         let timed_out = self.children.remove(id);

@@ -30,7 +30,10 @@ pub struct Ending {
 
 impl Ending {
     fn new() -> io::Result<Self> {
-        Ok(Self { slot: Mutex::new(None), event: sys::eventfd()? })
+        Ok(Self {
+            slot: Mutex::new(None),
+            event: sys::eventfd()?,
+        })
     }
 
     pub fn fd(&self) -> RawFd {
@@ -83,7 +86,12 @@ impl Children {
         let ending = Arc::new(Ending::new()?);
         let mut table = self.lock();
         let pid = fork()?;
-        let child = Child { pid, running: true, timed_out: false, ending: Arc::clone(&ending) };
+        let child = Child {
+            pid,
+            running: true,
+            timed_out: false,
+            ending: Arc::clone(&ending),
+        };
         table.insert(id, child);
         self.born.notify_all();
         Ok((pid, ending))
@@ -102,15 +110,22 @@ impl Children {
     pub fn signal(&self, id: u32, signal: c_int) -> Result<(), Failure> {
         let table = self.lock();
         let Some(child) = table.get(&id) else {
-            return Err(Failure::new(Code::NoSuchId, format!("kill: nothing runs with id {id}")));
+            return Err(Failure::new(
+                Code::NoSuchId,
+                format!("kill: nothing runs with id {id}"),
+            ));
         };
         match signal_group(child, signal) {
             // Nobody is left in the group: the end is on its way.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                Err(Failure::new(Code::BadField, format!("kill: signal: {signal} is none")))
-            }
-            Err(error) => Err(Failure::new(Code::Io, format!("kill: {}", sys::text(&error)))),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(Failure::new(
+                Code::BadField,
+                format!("kill: signal: {signal} is none"),
+            )),
+            Err(error) => Err(Failure::new(
+                Code::Io,
+                format!("kill: {}", sys::text(&error)),
+            )),
             Ok(()) => Ok(()),
         }
     }
@@ -145,12 +160,22 @@ impl Children {
         // SAFETY: rusage is plain numbers, and wait4 fills in both.
         let (pid, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+            (
+                libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage),
+                usage,
+            )
         };
         // An unknown one is an orphan that came to us; it is reaped, and nobody asks.
-        if let Some(child) = table.values_mut().find(|child| child.pid == pid && child.running) {
+        if let Some(child) = table
+            .values_mut()
+            .find(|child| child.pid == pid && child.running)
+        {
             child.running = false;
-            child.ending.set(Ended { status, end_ns, usage: usage_of(&usage) });
+            child.ending.set(Ended {
+                status,
+                end_ns,
+                usage: usage_of(&usage),
+            });
         }
     }
 
@@ -169,7 +194,11 @@ impl Children {
 /// The group; or the process alone, when it has not come to its `setsid` yet.
 fn signal_group(child: &Child, signal: c_int) -> io::Result<()> {
     let sent = sys::kill(-child.pid, signal);
-    if sent.is_err() && child.running { sys::kill(child.pid, signal) } else { sent }
+    if sent.is_err() && child.running {
+        sys::kill(child.pid, signal)
+    } else {
+        sent
+    }
 }
 
 /// Blocks until some child has ended, without reaping it; false when there is no child at all.
@@ -177,14 +206,20 @@ fn next_ended() -> bool {
     // SAFETY: siginfo is plain data that the kernel fills in.
     let result = sys::retry(|| unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        sys::check(libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOWAIT))
+        sys::check(libc::waitid(
+            libc::P_ALL,
+            0,
+            &raw mut info,
+            libc::WEXITED | libc::WNOWAIT,
+        ))
     });
     result.is_ok()
 }
 
 fn usage_of(usage: &libc::rusage) -> Usage {
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
-    let time = |time: libc::timeval| count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1000;
+    let time =
+        |time: libc::timeval| count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1000;
     Usage {
         user_ns: time(usage.ru_utime),
         system_ns: time(usage.ru_stime),

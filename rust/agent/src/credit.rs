@@ -17,7 +17,10 @@ pub struct Credit {
 
 impl Default for Credit {
     fn default() -> Self {
-        Self { left: Mutex::new(INITIAL), more: Condvar::new() }
+        Self {
+            left: Mutex::new(INITIAL),
+            more: Condvar::new(),
+        }
     }
 }
 

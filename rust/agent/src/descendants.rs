@@ -41,11 +41,19 @@ pub fn kill_all(patience: Option<Duration>, reap: impl Fn()) -> bool {
 fn of(root: pid_t) -> io::Result<Vec<pid_t>> {
     let mut below: HashMap<pid_t, Vec<pid_t>> = HashMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         // A process that has ended since the listing has no stat.
-        if let Some(parent) = fs::read(entry.path().join("stat")).ok().as_deref().and_then(parent) {
+        if let Some(parent) = fs::read(entry.path().join("stat"))
+            .ok()
+            .as_deref()
+            .and_then(parent)
+        {
             below.entry(parent).or_default().push(pid);
         }
     }
@@ -82,7 +90,10 @@ mod tests {
     #[test]
     fn our_children_are_among_init_s_descendants() {
         let me = std::process::id().cast_signed();
-        let mut child = std::process::Command::new("sleep").arg("30").spawn().expect("sleep");
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .spawn()
+            .expect("sleep");
         let below = of(me).expect("/proc");
         assert!(below.contains(&child.id().cast_signed()));
         assert!(!below.contains(&me));

@@ -29,7 +29,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Place, String> 
     let mut args = args.into_iter();
     while let Some(flag) = args.next() {
         let flag = flag.to_string_lossy().into_owned();
-        let value = args.next().ok_or_else(|| format!("enter: {flag} needs a value"))?;
+        let value = args
+            .next()
+            .ok_or_else(|| format!("enter: {flag} needs a value"))?;
         let text = || value.to_string_lossy().into_owned();
         match flag.as_str() {
             "--cgroup" => place.cgroups.push(value.into()),
@@ -47,7 +49,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Place, String> 
 
 fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
     let cpus = cpu_list(text);
-    if cpus.is_empty() { Err(format!("enter: --cpus {text}: a list such as 0,1 is wanted")) } else { Ok(cpus) }
+    if cpus.is_empty() {
+        Err(format!(
+            "enter: --cpus {text}: a list such as 0,1 is wanted"
+        ))
+    } else {
+        Ok(cpus)
+    }
 }
 
 /// One step's error: `enter: --netns /run/netns/x: No such file or directory`.
@@ -62,7 +70,8 @@ impl Place {
             join_cgroup(cgroup).map_err(|error| failed("--cgroup", cgroup, &error))?;
         }
         if !self.cpus.is_empty() {
-            set_cpus(&self.cpus).map_err(|error| format!("enter: --cpus {:?}: {}", self.cpus, sys::text(&error)))?;
+            set_cpus(&self.cpus)
+                .map_err(|error| format!("enter: --cpus {:?}: {}", self.cpus, sys::text(&error)))?;
         }
         if let Some(netns) = &self.netns {
             join_netns(netns).map_err(|error| failed("--netns", netns, &error))?;
@@ -99,7 +108,8 @@ fn set_cpus(cpus: &[usize]) -> io::Result<()> {
         mask[cpu / 64] |= 1 << (cpu % 64);
     }
     // SAFETY: the mask is valid for its length, which need not be that of a cpu_set_t.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     sys::check(result).map(drop)
 }
 
@@ -114,21 +124,51 @@ mod tests {
     #[test]
     fn flags_are_read_in_order() {
         let place = parsed(&[
-            "--cgroup", "/sys/fs/cgroup/a", "--cgroup", "/sys/fs/cgroup/b", "--cpus", "0,2-3",
-            "--tmpfs", "/run", "--bind", "/x:/run/x:ro", "--root", "/image", "--hostname", "native-0",
+            "--cgroup",
+            "/sys/fs/cgroup/a",
+            "--cgroup",
+            "/sys/fs/cgroup/b",
+            "--cpus",
+            "0,2-3",
+            "--tmpfs",
+            "/run",
+            "--bind",
+            "/x:/run/x:ro",
+            "--root",
+            "/image",
+            "--hostname",
+            "native-0",
         ])
         .expect("flags");
         assert_eq!(place.cgroups.len(), 2);
         assert_eq!(place.cpus, [0, 2, 3]);
-        let bind = Extra::Bind { source: "/x".into(), target: "/run/x".into(), read_only: true };
-        assert_eq!(place.extras, [Extra::Tmpfs { target: "/run".into() }, bind]);
+        let bind = Extra::Bind {
+            source: "/x".into(),
+            target: "/run/x".into(),
+            read_only: true,
+        };
+        assert_eq!(
+            place.extras,
+            [
+                Extra::Tmpfs {
+                    target: "/run".into()
+                },
+                bind
+            ]
+        );
         assert_eq!(place.root, Some("/image".into()));
     }
 
     #[test]
     fn wrong_flags_are_named() {
-        assert_eq!(parsed(&["--root"]), Err("enter: --root needs a value".into()));
-        assert_eq!(parsed(&["--boot", "x"]), Err("enter: --boot is no flag of enter".into()));
+        assert_eq!(
+            parsed(&["--root"]),
+            Err("enter: --root needs a value".into())
+        );
+        assert_eq!(
+            parsed(&["--boot", "x"]),
+            Err("enter: --boot is no flag of enter".into())
+        );
         assert!(parsed(&["--cpus", "many"]).is_err());
         assert!(parsed(&["--bind", "/only-one"]).is_err());
         assert!(parsed(&["--tmpfs", "relative"]).is_err());
@@ -137,6 +177,9 @@ mod tests {
     #[test]
     fn a_missing_cgroup_is_named() {
         let place = parsed(&["--cgroup", "/no/such/group"]).expect("flags");
-        assert_eq!(place.go(), Err("enter: --cgroup /no/such/group: No such file or directory".into()));
+        assert_eq!(
+            place.go(),
+            Err("enter: --cgroup /no/such/group: No such file or directory".into())
+        );
     }
 }

@@ -35,7 +35,8 @@ impl Facts {
             hostname,
             kernel,
             machine,
-            os: line_of("/etc/os-release", "PRETTY_NAME=").map(|name| name.trim_matches('"').into()),
+            os: line_of("/etc/os-release", "PRETTY_NAME=")
+                .map(|name| name.trim_matches('"').into()),
             // SAFETY: cannot fail and touches no memory.
             uid: unsafe { libc::geteuid() },
             pid: std::process::id(),
@@ -62,7 +63,9 @@ fn names() -> [String; 3] {
     };
     [&name.nodename, &name.release, &name.machine].map(|field| {
         // SAFETY: terminated, see above.
-        unsafe { CStr::from_ptr(field.as_ptr()) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(field.as_ptr()) }
+            .to_string_lossy()
+            .into_owned()
     })
 }
 
@@ -103,7 +106,9 @@ fn hypervisor() -> Option<String> {
     use std::arch::x86_64::__cpuid;
     let present = __cpuid(1).ecx >> 31 == 1;
     let leaf = present.then(|| __cpuid(0x4000_0000))?;
-    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+    let bytes = [leaf.ebx, leaf.ecx, leaf.edx]
+        .map(u32::to_le_bytes)
+        .concat();
     Some(hypervisor_name(&String::from_utf8_lossy(&bytes)))
 }
 

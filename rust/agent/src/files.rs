@@ -43,12 +43,22 @@ impl Put {
     pub fn begin(id: u32, request: &protocol::Put) -> Result<Self, Failure> {
         let target = absolute("put", &request.path)?;
         let directory = target.parent().filter(|_| !request.path.ends_with('/'));
-        let directory = directory.ok_or_else(|| bad_path("put", &request.path, "is no file name"))?;
-        let (temporary, file) = Temporary::create(directory, id)
-            .map_err(|error| Failure::io("put: cannot write in", &directory.to_string_lossy(), &error))?;
+        let directory =
+            directory.ok_or_else(|| bad_path("put", &request.path, "is no file name"))?;
+        let (temporary, file) = Temporary::create(directory, id).map_err(|error| {
+            Failure::io("put: cannot write in", &directory.to_string_lossy(), &error)
+        })?;
         let digest = Sha256::new();
         let (mode, size) = (request.mode & 0o7777, request.size);
-        Ok(Self { target, mode, left: size, size, digest, file, temporary })
+        Ok(Self {
+            target,
+            mode,
+            left: size,
+            size,
+            digest,
+            file,
+            temporary,
+        })
     }
 
     /// Takes bytes; true when the file is complete.
@@ -57,7 +67,9 @@ impl Put {
             let message = format!("put: size: more than {} bytes came", self.size);
             return Err(Failure::new(Code::BadField, message));
         };
-        self.file.write_all(bytes).map_err(|error| self.failure("cannot write", &error))?;
+        self.file
+            .write_all(bytes)
+            .map_err(|error| self.failure("cannot write", &error))?;
         self.digest.update(bytes);
         self.left = left;
         Ok(left == 0)
@@ -69,11 +81,19 @@ impl Put {
             .set_permissions(Permissions::from_mode(self.mode))
             .and_then(|()| fs::rename(&self.temporary.0, &self.target))
             .map_err(|error| self.failure("cannot finish", &error))?;
-        Ok(FileDone { size: self.size, sha256: hex(self.digest), truncated: false })
+        Ok(FileDone {
+            size: self.size,
+            sha256: hex(self.digest),
+            truncated: false,
+        })
     }
 
     fn failure(&self, doing: &str, error: &io::Error) -> Failure {
-        Failure::io(&format!("put: {doing}"), &self.target.to_string_lossy(), error)
+        Failure::io(
+            &format!("put: {doing}"),
+            &self.target.to_string_lossy(),
+            error,
+        )
     }
 }
 
@@ -87,12 +107,22 @@ impl Temporary {
             let name = format!(".ullage-put-{}-{id}-{number}", std::process::id());
             let path = directory.join(name);
             // `create_new` is O_EXCL: an existing file or symlink of that name is never followed.
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+            {
                 Ok(file) => {
-                    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
+                    TEMPORARIES
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(path.clone());
                     return Ok((Self(path), file));
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => number += 1,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
+                    number += 1;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -101,7 +131,10 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        TEMPORARIES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.0);
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -109,7 +142,10 @@ impl Drop for Temporary {
 /// Sends a file; the answer.
 pub fn get(channel: &Channel, id: u32, request: &protocol::Get) -> Answer {
     match send_file(channel, id, request) {
-        Ok(file) => Answer::Done { id, file: Some(file) },
+        Ok(file) => Answer::Done {
+            id,
+            file: Some(file),
+        },
         Err(failure) => Answer::error(Some(id), failure),
     }
 }
@@ -118,7 +154,10 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<File
     let path = absolute("get", &request.path)?;
     let failed = |error: io::Error| Failure::io("get: cannot read", &request.path, &error);
     // O_NONBLOCK, so that a FIFO without a writer is refused below instead of blocking here.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
     let mut file = file.map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(bad_path("get", &request.path, "is no regular file"));
@@ -130,19 +169,33 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<File
     while size < limit {
         let credit = channel.credit.take((CHUNK + ID) as u64);
         let room = credit.saturating_sub(ID as u64).min(limit - size);
-        let read = raw.fill(usize::try_from(room).unwrap_or(CHUNK), |buffer| file.read(buffer));
+        let read = raw.fill(usize::try_from(room).unwrap_or(CHUNK), |buffer| {
+            file.read(buffer)
+        });
         let count = *read.as_ref().unwrap_or(&0) as u64;
-        channel.credit.put_back(if count > 0 { credit - count - ID as u64 } else { credit });
+        channel.credit.put_back(if count > 0 {
+            credit - count - ID as u64
+        } else {
+            credit
+        });
         read.map_err(failed)?;
         if count == 0 {
-            return Ok(FileDone { size, sha256: hex(digest), truncated: false });
+            return Ok(FileDone {
+                size,
+                sha256: hex(digest),
+                truncated: false,
+            });
         }
         digest.update(raw.bytes());
         size += count;
         channel.send_raw(Kind::Data, id, &mut raw);
     }
     let truncated = file.read(&mut [0]).map_err(failed)? > 0;
-    Ok(FileDone { size, sha256: hex(digest), truncated })
+    Ok(FileDone {
+        size,
+        sha256: hex(digest),
+        truncated,
+    })
 }
 
 /// Paths are absolute: the agent's working directory is nobody's business.
@@ -174,7 +227,11 @@ mod tests {
     }
 
     fn request(path: &Path, size: u64) -> protocol::Put {
-        protocol::Put { path: path.to_string_lossy().into_owned(), mode: 0o750, size }
+        protocol::Put {
+            path: path.to_string_lossy().into_owned(),
+            mode: 0o750,
+            size,
+        }
     }
 
     #[test]
@@ -197,7 +254,10 @@ mod tests {
     fn too_many_bytes_leave_nothing() {
         let directory = scratch("many");
         let mut put = Put::begin(1, &request(&directory.join("target"), 3)).expect("begin");
-        assert_eq!(put.take(b"four").expect_err("too many").code, Code::BadField);
+        assert_eq!(
+            put.take(b"four").expect_err("too many").code,
+            Code::BadField
+        );
         drop(put);
         assert_eq!(fs::read_dir(&directory).expect("list").count(), 0);
     }
@@ -217,12 +277,21 @@ mod tests {
     #[test]
     fn bad_paths_are_named() {
         for path in ["relative", "/tmp/", "/", "", "/a\0b"] {
-            let request = protocol::Put { path: path.into(), mode: 0, size: 0 };
+            let request = protocol::Put {
+                path: path.into(),
+                mode: 0,
+                size: 0,
+            };
             let failure = Put::begin(1, &request).err().expect(path);
             assert_eq!(failure.code, Code::BadField, "{path:?}");
         }
-        let failure = Put::begin(1, &request(Path::new("/no/such/dir/file"), 0)).err().expect("missing");
-        assert_eq!(failure.message, "put: cannot write in /no/such/dir: No such file or directory");
+        let failure = Put::begin(1, &request(Path::new("/no/such/dir/file"), 0))
+            .err()
+            .expect("missing");
+        assert_eq!(
+            failure.message,
+            "put: cannot write in /no/such/dir: No such file or directory"
+        );
     }
 
     #[test]

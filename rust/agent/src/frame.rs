@@ -66,14 +66,18 @@ pub fn header(kind: Kind, length: usize) -> [u8; HEADER] {
 }
 
 /// What the header says, when all of it is there.
-fn parse_header(bytes: &[u8; HEADER]) -> Result<(Kind, usize), Fault> {
-    let [_, _, kind, reserved, a, b, c, d] = *bytes;
+fn parse_header(bytes: [u8; HEADER]) -> Result<(Kind, usize), Fault> {
+    let [_, _, kind, reserved, a, b, c, d] = bytes;
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     let kind = Kind::from_byte(kind).ok_or(Fault::Kind(kind))?;
     if reserved != 0 {
         return Err(Fault::Reserved(reserved));
     }
-    let limit = if kind == Kind::Json { MAX_JSON } else { MAX_BODY };
+    let limit = if kind == Kind::Json {
+        MAX_JSON
+    } else {
+        MAX_BODY
+    };
     if length > limit {
         return Err(Fault::TooLong { kind, length });
     }
@@ -133,7 +137,7 @@ impl Decoder {
             self.done += garbage;
             return Some(Err(Fault::Mark));
         }
-        let head = rest.first_chunk::<HEADER>()?;
+        let head = *rest.first_chunk::<HEADER>()?;
         match parse_header(head) {
             Ok((kind, length)) => {
                 let start = self.done + HEADER;
@@ -202,7 +206,11 @@ mod tests {
 
     #[test]
     fn frames_come_out_whole_whatever_the_pieces() {
-        let stream = [encode(Kind::Json, b"{}"), encode(Kind::Data, b"\0\0\0\x07hello")].concat();
+        let stream = [
+            encode(Kind::Json, b"{}"),
+            encode(Kind::Data, b"\0\0\0\x07hello"),
+        ]
+        .concat();
         for piece in 1..=stream.len() {
             let found = decode(&stream, piece);
             assert_eq!(
@@ -241,14 +249,19 @@ mod tests {
 
     #[test]
     fn a_long_json_body_is_skipped_even_with_marks_in_it() {
-        let body = [&MARK[..], &[0, 0, 0, 0, 0, 1]].concat().repeat(MAX_JSON / 8 + 1);
+        let body = [&MARK[..], &[0, 0, 0, 0, 0, 1]]
+            .concat()
+            .repeat(MAX_JSON / 8 + 1);
         let length = body.len();
         let stream = [encode(Kind::Json, &body), encode(Kind::Json, b"{}")].concat();
         let found = decode(&stream, 1000);
         let kind = Kind::Json;
         assert_eq!(
             found,
-            [Err(Fault::TooLong { kind, length }), Ok((kind, b"{}".to_vec()))]
+            [
+                Err(Fault::TooLong { kind, length }),
+                Ok((kind, b"{}".to_vec()))
+            ]
         );
     }
 
@@ -264,9 +277,15 @@ mod tests {
 
     #[test]
     fn a_body_without_room_for_an_id_has_none() {
-        let frame = Frame { kind: Kind::Data, body: b"abc" };
+        let frame = Frame {
+            kind: Kind::Data,
+            body: b"abc",
+        };
         assert_eq!(frame.split_id(), None);
-        let frame = Frame { kind: Kind::Data, body: b"\0\0\x01\x00z" };
+        let frame = Frame {
+            kind: Kind::Data,
+            body: b"\0\0\x01\x00z",
+        };
         assert_eq!(frame.split_id(), Some((256, &b"z"[..])));
     }
 

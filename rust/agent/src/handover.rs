@@ -16,10 +16,15 @@ const SYSTEMD: [&str; 2] = ["/sbin/init", "/lib/systemd/systemd"];
 
 /// Becomes systemd; returns only with the reason why not.
 pub fn to_systemd() -> Result<Infallible, String> {
-    write_unit(Path::new(UNITS)).map_err(|error| failed("write", &format!("{UNITS}/{UNIT}"), &error))?;
+    write_unit(Path::new(UNITS))
+        .map_err(|error| failed("write", &format!("{UNITS}/{UNIT}"), &error))?;
     let mut reasons = Vec::new();
     for program in SYSTEMD {
-        reasons.push(failed("execute", program, &Command::new(program).env_clear().exec()));
+        reasons.push(failed(
+            "execute",
+            program,
+            &Command::new(program).env_clear().exec(),
+        ));
     }
     Err(reasons.join("; "))
 }

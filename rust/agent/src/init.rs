@@ -35,16 +35,28 @@ struct Boot {
 
 impl Boot {
     fn parse(cmdline: &str) -> Result<Self, String> {
-        let mut boot =
-            Self { root: "/dev/vda".into(), read_only: false, data: None, hostname: None, systemd: false };
-        for word in cmdline.split_ascii_whitespace().filter_map(|word| word.strip_prefix("ullage.")) {
+        let mut boot = Self {
+            root: "/dev/vda".into(),
+            read_only: false,
+            data: None,
+            hostname: None,
+            systemd: false,
+        };
+        for word in cmdline
+            .split_ascii_whitespace()
+            .filter_map(|word| word.strip_prefix("ullage."))
+        {
             match word.split_once('=') {
                 Some(("root", device)) => boot.root = device.into(),
                 Some(("data", device)) => boot.data = Some(device.into()),
                 Some(("hostname", name)) => boot.hostname = Some(name.into()),
                 Some(("boot", "systemd")) => boot.systemd = true,
                 None if word == "ro" => boot.read_only = true,
-                _ => return Err(format!("ullage.{word}: no such option on the kernel command line")),
+                _ => {
+                    return Err(format!(
+                        "ullage.{word}: no such option on the kernel command line"
+                    ));
+                }
             }
         }
         Ok(boot)
@@ -70,13 +82,15 @@ pub fn become_guest() {
 fn boot() -> Result<std::convert::Infallible, String> {
     mount_system()?;
     open_console().map_err(|error| failed("open", "/dev/console", &error))?;
-    let cmdline = fs::read_to_string("/proc/cmdline").map_err(|error| failed("read", "/proc/cmdline", &error))?;
+    let cmdline = fs::read_to_string("/proc/cmdline")
+        .map_err(|error| failed("read", "/proc/cmdline", &error))?;
     let boot = Boot::parse(&cmdline)?;
     modules::load_listed()?;
     mount_disks(&boot)?;
     fill_root()?;
     if let Some(hostname) = &boot.hostname {
-        enter::set_hostname(hostname).map_err(|error| failed("set the host name", hostname, &error))?;
+        enter::set_hostname(hostname)
+            .map_err(|error| failed("set the host name", hostname, &error))?;
     }
     bring_up_loopback().map_err(|error| failed("bring up", "lo", &error))?;
     modules::forget_listed();
@@ -84,7 +98,11 @@ fn boot() -> Result<std::convert::Infallible, String> {
     std::env::set_current_dir(NEW_ROOT)
         .and_then(|()| mounts::cover_root())
         .map_err(|error| failed("switch the root to", NEW_ROOT, &error))?;
-    if boot.systemd { handover::to_systemd() } else { Err(serve()) }
+    if boot.systemd {
+        handover::to_systemd()
+    } else {
+        Err(serve())
+    }
 }
 
 pub fn failed(doing: &str, what: &str, error: &io::Error) -> String {
@@ -116,7 +134,10 @@ fn mount_system() -> Result<(), String> {
 
 /// An initramfs without /dev/console leaves PID 1 without a voice until now.
 fn open_console() -> io::Result<()> {
-    let console = OpenOptions::new().read(true).write(true).open("/dev/console")?;
+    let console = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/console")?;
     (0..3).try_for_each(|fd| sys::replace(&console, fd))
 }
 
@@ -124,7 +145,9 @@ fn mount_disks(boot: &Boot) -> Result<(), String> {
     let flags = if boot.read_only { libc::MS_RDONLY } else { 0 };
     mount_ext4(&boot.root, NEW_ROOT, flags)?;
     let data = format!("{NEW_ROOT}/data");
-    boot.data.as_ref().map_or(Ok(()), |device| mount_ext4(device, &data, libc::MS_NOATIME))
+    boot.data
+        .as_ref()
+        .map_or(Ok(()), |device| mount_ext4(device, &data, libc::MS_NOATIME))
 }
 
 fn mount_ext4(device: &str, target: &str, flags: c_ulong) -> Result<(), String> {
@@ -138,7 +161,10 @@ fn wait_for(device: &str) -> Result<(), String> {
     let began = Instant::now();
     while !Path::new(device).exists() {
         if began.elapsed() > DEVICE_PATIENCE {
-            return Err(format!("init: {device} has not appeared within {} s", DEVICE_PATIENCE.as_secs()));
+            return Err(format!(
+                "init: {device} has not appeared within {} s",
+                DEVICE_PATIENCE.as_secs()
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -151,12 +177,18 @@ fn fill_root() -> Result<(), String> {
     for path in ["/proc", "/sys", "/dev"] {
         let target = below(path);
         let _ = fs::create_dir_all(&target);
-        mounts::move_to(Path::new(path), Path::new(&target)).map_err(|error| failed("move to", &target, &error))?;
+        mounts::move_to(Path::new(path), Path::new(&target))
+            .map_err(|error| failed("move to", &target, &error))?;
     }
     mount_at("tmpfs", &below("/run"), PLAIN, "mode=755")?;
     mount_at("tmpfs", &below("/tmp"), PLAIN, "mode=1777")?;
     mount_at("tmpfs", &below("/dev/shm"), PLAIN, "mode=1777")?;
-    mount_at("devpts", &below("/dev/pts"), libc::MS_NOSUID | libc::MS_NOEXEC, "mode=620,ptmxmode=666")?;
+    mount_at(
+        "devpts",
+        &below("/dev/pts"),
+        libc::MS_NOSUID | libc::MS_NOEXEC,
+        "mode=620,ptmxmode=666",
+    )?;
     mount_at("cgroup2", &below("/sys/fs/cgroup"), SYSTEM, "")?;
     link_descriptors(&below("/dev"));
     let agent = below(AGENT);
@@ -190,18 +222,30 @@ fn bring_up_loopback() -> io::Result<()> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     // SAFETY: on success the socket is ours; the request is zeroed, named "lo", and the right size for both calls.
     unsafe {
-        let socket = sys::check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let socket = sys::check(libc::socket(
+            libc::AF_INET,
+            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
+            0,
+        ))?;
         let socket = OwnedFd::from_raw_fd(socket);
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
             *to = from.cast_signed();
         }
-        sys::check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
+        sys::check(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFFLAGS,
+            &raw mut request,
+        ))?;
         #[allow(clippy::cast_possible_truncation, reason = "IFF_UP is 1")]
         {
             request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
         }
-        sys::check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request))?;
+        sys::check(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS,
+            &raw const request,
+        ))?;
     }
     Ok(())
 }
@@ -212,7 +256,9 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read() {
-        let boot = Boot::parse("console=ttyS0 ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.hostname=vm-0\n");
+        let boot = Boot::parse(
+            "console=ttyS0 ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.hostname=vm-0\n",
+        );
         let expected = Boot {
             root: "/dev/vdb".into(),
             read_only: true,

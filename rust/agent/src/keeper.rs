@@ -20,7 +20,11 @@ pub fn split() -> io::Result<OwnedFd> {
     // SAFETY: one thread only, so the child may go on as if nothing had happened.
     let worker = unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
-        sys::check(libc::sigprocmask(libc::SIG_BLOCK, &raw const watched, std::ptr::null_mut()))?;
+        sys::check(libc::sigprocmask(
+            libc::SIG_BLOCK,
+            &raw const watched,
+            std::ptr::null_mut(),
+        ))?;
         sys::check(libc::fork())?
     };
     if worker > 0 {

@@ -60,5 +60,9 @@ pub fn power_off() -> ! {
 
 /// Starts a thread with a small stack.
 pub fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body).map(drop)
+    std::thread::Builder::new()
+        .name(name.into())
+        .stack_size(STACK)
+        .spawn(body)
+        .map(drop)
 }

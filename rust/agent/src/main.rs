@@ -100,9 +100,16 @@ fn parse_serve(mut args: impl Iterator<Item = OsString>) -> Result<Serve, String
     let mut serve = Serve::default();
     while let Some(flag) = args.next() {
         match flag.to_str() {
-            Some("--device") => serve.device = Some(args.next().ok_or("serve: --device needs a value")?.into()),
+            Some("--device") => {
+                serve.device = Some(args.next().ok_or("serve: --device needs a value")?.into());
+            }
             Some("--guest") => serve.guest = true,
-            _ => return Err(format!("serve: {} is no flag of serve", flag.to_string_lossy())),
+            _ => {
+                return Err(format!(
+                    "serve: {} is no flag of serve",
+                    flag.to_string_lossy()
+                ));
+            }
         }
     }
     Ok(serve)
@@ -113,19 +120,24 @@ fn serve(options: Serve) -> Result<(), String> {
     if options.guest {
         init::become_guest();
     }
-    let line = if options.guest { None } else { Some(keeper::split().map_err(|e| cannot("fork", &e))?) };
+    let line = if options.guest {
+        None
+    } else {
+        Some(keeper::split().map_err(|e| cannot("fork", &e))?)
+    };
     let device = match options.device {
         Some(path) if path.as_os_str() == "auto" => Some(port::wait_for(PORT_PATIENCE)?),
         other => other,
     };
     let (channel, input) = match &device {
-        Some(path) => channel::from_device(path).map_err(|e| cannot(&format!("open {}", path.display()), &e))?,
+        Some(path) => channel::from_device(path)
+            .map_err(|e| cannot(&format!("open {}", path.display()), &e))?,
         None => channel::from_stdio().map_err(|e| cannot("use stdin and stdout", &e))?,
     };
     if let Some(line) = line {
         keeper::watch(line).map_err(|e| cannot("start a thread", &e))?;
     }
-    serve::serve(channel, input)
+    serve::serve(&channel, input)
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> String {
@@ -153,8 +165,14 @@ mod tests {
     fn commands_are_read() {
         assert_eq!(parsed(&["serve"]), Ok(Command::Serve(Serve::default())));
         let device = Some(PathBuf::from("/dev/vport0p1"));
-        let serve = Serve { device, guest: false };
-        assert_eq!(parsed(&["serve", "--device", "/dev/vport0p1"]), Ok(Command::Serve(serve)));
+        let serve = Serve {
+            device,
+            guest: false,
+        };
+        assert_eq!(
+            parsed(&["serve", "--device", "/dev/vport0p1"]),
+            Ok(Command::Serve(serve))
+        );
         assert_eq!(parsed(&["pause"]), Ok(Command::Pause));
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }
@@ -162,7 +180,10 @@ mod tests {
     #[test]
     fn wrong_ones_are_named() {
         assert_eq!(parsed(&["dance"]), Err("dance: no such command".into()));
-        assert_eq!(parsed(&["serve", "--device"]), Err("serve: --device needs a value".into()));
+        assert_eq!(
+            parsed(&["serve", "--device"]),
+            Err("serve: --device needs a value".into())
+        );
         assert!(parsed(&[]).is_err() && parsed(&["serve", "fast"]).is_err());
     }
 }

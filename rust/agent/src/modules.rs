@@ -19,7 +19,8 @@ pub fn load_listed() -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed("read", LIST, &error)),
     };
-    paths(&list).try_for_each(|path| load(path).map_err(|error| failed("load the module", path, &error)))
+    paths(&list)
+        .try_for_each(|path| load(path).map_err(|error| failed("load the module", path, &error)))
 }
 
 /// Removes the files, which would otherwise take up the guest's memory for ever.
@@ -31,15 +32,26 @@ pub fn forget_listed() {
 }
 
 fn paths(list: &str) -> impl Iterator<Item = &str> {
-    list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    list.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn load(path: &str) -> io::Result<()> {
     let file = File::open(path)?;
-    let plain = std::path::Path::new(path).extension().is_some_and(|extension| extension == "ko");
+    let plain = std::path::Path::new(path)
+        .extension()
+        .is_some_and(|extension| extension == "ko");
     let flags = if plain { 0 } else { COMPRESSED };
     // SAFETY: an open file, and an empty NUL-terminated string of parameters.
-    let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), flags) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_finit_module,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+        )
+    };
     match sys::check(if result < 0 { -1 } else { 0 }) {
         // Loaded already; or for hardware that this guest lacks, such as the CPU's own CRC instruction.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ENODEV)) => Ok(()),

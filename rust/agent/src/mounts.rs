@@ -15,12 +15,24 @@ const LASTING: c_ulong =
     libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_NOATIME | libc::MS_NODIRATIME;
 
 /// Mounts a file system of a kind, such as `tmpfs`, with its options.
-pub fn mount(kind: &str, source: &Path, target: &Path, flags: c_ulong, options: &str) -> io::Result<()> {
+pub fn mount(
+    kind: &str,
+    source: &Path,
+    target: &Path,
+    flags: c_ulong,
+    options: &str,
+) -> io::Result<()> {
     let (source, target) = (sys::c_path(source)?, sys::c_path(target)?);
     let (kind, options) = (CString::new(kind)?, CString::new(options)?);
     // SAFETY: all strings are NUL-terminated.
     let result = unsafe {
-        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            flags,
+            options.as_ptr().cast(),
+        )
     };
     sys::check(result).map(drop)
 }
@@ -29,8 +41,15 @@ pub fn mount(kind: &str, source: &Path, target: &Path, flags: c_ulong, options: 
 fn change(source: &Path, target: &Path, flags: c_ulong) -> io::Result<()> {
     let (source, target) = (sys::c_path(source)?, sys::c_path(target)?);
     // SAFETY: both strings are NUL-terminated, kind and options may be absent.
-    let result =
-        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), ptr::null(), flags, ptr::null()) };
+    let result = unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            ptr::null(),
+            flags,
+            ptr::null(),
+        )
+    };
     sys::check(result).map(drop)
 }
 
@@ -52,14 +71,22 @@ pub fn make_read_only(target: &Path) -> io::Result<()> {
         sys::check(libc::statvfs(path.as_ptr(), &raw mut found))?;
         found.f_flag
     };
-    change(Path::new("none"), target, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY | (flags & LASTING))
+    change(
+        Path::new("none"),
+        target,
+        libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY | (flags & LASTING),
+    )
 }
 
 /// A mount namespace of our own, from which nothing gets out.
 pub fn unshare() -> io::Result<()> {
     // SAFETY: no memory is involved.
     sys::check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    change(Path::new("none"), Path::new("/"), libc::MS_REC | libc::MS_PRIVATE)
+    change(
+        Path::new("none"),
+        Path::new("/"),
+        libc::MS_REC | libc::MS_PRIVATE,
+    )
 }
 
 /// A handle on a place that stays good when the root changes.
@@ -69,7 +96,11 @@ pub fn place(path: &Path) -> io::Result<OwnedFd> {
 
 /// A handle on a directory right below another one; a symlink there is an error.
 pub fn place_below(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    open_place(directory.as_raw_fd(), Path::new(name), libc::O_NOFOLLOW | libc::O_DIRECTORY)
+    open_place(
+        directory.as_raw_fd(),
+        Path::new(name),
+        libc::O_NOFOLLOW | libc::O_DIRECTORY,
+    )
 }
 
 fn open_place(directory: i32, path: &Path, flags: i32) -> io::Result<OwnedFd> {
@@ -77,7 +108,13 @@ fn open_place(directory: i32, path: &Path, flags: i32) -> io::Result<OwnedFd> {
     let path = sys::c_path(path)?;
     let flags = libc::O_PATH | libc::O_CLOEXEC | flags;
     // SAFETY: a NUL-terminated path; on success the descriptor is ours.
-    unsafe { Ok(OwnedFd::from_raw_fd(sys::check(libc::openat(directory, path.as_ptr(), flags))?)) }
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(sys::check(libc::openat(
+            directory,
+            path.as_ptr(),
+            flags,
+        ))?))
+    }
 }
 
 /// The name of a place for calls that want a path.
@@ -107,7 +144,7 @@ pub fn make_cwd_root() -> io::Result<bool> {
     Ok(false)
 }
 
-/// What switch_root does: moves the current directory's mount over the root.
+/// What `switch_root` does: moves the current directory's mount over the root.
 pub fn cover_root() -> io::Result<()> {
     move_to(Path::new("."), Path::new("/"))?;
     std::os::unix::fs::chroot(".")?;

@@ -34,8 +34,14 @@ impl Output {
     pub fn carry(&self, ending: &Ending, kill_rest: impl FnOnce()) -> Ended {
         let mut raw = Raw::new(CHUNK);
         let mut open = vec![
-            Stream { kind: Kind::Stdout, fd: &self.stdout },
-            Stream { kind: Kind::Stderr, fd: &self.stderr },
+            Stream {
+                kind: Kind::Stdout,
+                fd: &self.stdout,
+            },
+            Stream {
+                kind: Kind::Stderr,
+                fd: &self.stderr,
+            },
         ];
         let mut grace_ends: Option<Instant> = None;
         while !open.is_empty() {
@@ -65,7 +71,11 @@ impl Output {
             let mut left = sys::waiting_bytes(stream.fd);
             while left > 0 {
                 let count = self.carry_some(stream, raw, left);
-                left = if count == 0 { 0 } else { left.saturating_sub(count) };
+                left = if count == 0 {
+                    0
+                } else {
+                    left.saturating_sub(count)
+                };
             }
         }
     }
@@ -75,8 +85,12 @@ impl Output {
     fn carry_some(&self, stream: &Stream, raw: &mut Raw, limit: usize) -> usize {
         let waiting = sys::waiting_bytes(stream.fd).min(limit).min(CHUNK);
         let credit = self.channel.credit.take((waiting + ID) as u64);
-        let room = usize::try_from(credit).unwrap_or(usize::MAX).saturating_sub(ID);
-        let count = raw.fill(room.min(waiting), |buffer| sys::read(stream.fd, buffer)).unwrap_or(0);
+        let room = usize::try_from(credit)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(ID);
+        let count = raw
+            .fill(room.min(waiting), |buffer| sys::read(stream.fd, buffer))
+            .unwrap_or(0);
         let used = if count > 0 { (count + ID) as u64 } else { 0 };
         self.channel.credit.put_back(credit.saturating_sub(used));
         if count > 0 {
@@ -95,10 +109,15 @@ enum State {
 
 /// Waits until some stream has something (or has ended), or `event` fires; the state of each stream.
 fn wait(open: &[Stream], event: RawFd, timeout: Option<Duration>) -> Vec<State> {
-    let mut fds: Vec<_> = open.iter().map(|stream| sys::readable(stream.fd.as_raw_fd())).collect();
+    let mut fds: Vec<_> = open
+        .iter()
+        .map(|stream| sys::readable(stream.fd.as_raw_fd()))
+        .collect();
     fds.push(sys::readable(event));
     // Rounded up, so that the last millisecond is not spent spinning.
-    let timeout = timeout.map_or(-1, |left| i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
+    let timeout = timeout.map_or(-1, |left| {
+        i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX)
+    });
     if sys::poll(&mut fds, timeout).is_err() {
         return Vec::new();
     }

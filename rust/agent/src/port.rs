@@ -16,7 +16,9 @@ pub fn wait_for(patience: Duration) -> Result<PathBuf, String> {
             return Ok(device);
         }
         if began.elapsed() > patience {
-            return Err(format!("no virtio-serial port is named {NAME} (looked in {PORTS})"));
+            return Err(format!(
+                "no virtio-serial port is named {NAME} (looked in {PORTS})"
+            ));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

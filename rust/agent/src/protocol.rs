@@ -39,12 +39,18 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 
     /// An operation on a path that the system refused.
     pub fn io(doing: &str, path: &str, error: &std::io::Error) -> Self {
-        Self::new(Code::Io, format!("{doing} {path}: {}", crate::sys::text(error)))
+        Self::new(
+            Code::Io,
+            format!("{doing} {path}: {}", crate::sys::text(error)),
+        )
     }
 }
 
@@ -140,17 +146,29 @@ pub struct Refusal {
 
 /// Reads the body of a JSON frame.
 pub fn parse(body: &[u8]) -> Result<Message, Refusal> {
-    let bad = |message: String| Refusal { id: None, failure: Failure::new(Code::BadJson, message) };
+    let bad = |message: String| Refusal {
+        id: None,
+        failure: Failure::new(Code::BadJson, message),
+    };
     let value: Value = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     let Value::Object(mut fields) = value else {
         return Err(bad("not an object".into()));
     };
     let id = fields.remove("id");
     let op = fields.remove("op");
-    let number = id.as_ref().and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
-    let refuse = |failure: Failure| Refusal { id: number, failure };
+    let number = id
+        .as_ref()
+        .and_then(Value::as_u64)
+        .and_then(|id| u32::try_from(id).ok());
+    let refuse = |failure: Failure| Refusal {
+        id: number,
+        failure,
+    };
     let Some(Value::String(op)) = op else {
-        return Err(refuse(Failure::new(Code::BadField, "op: a string is wanted")));
+        return Err(refuse(Failure::new(
+            Code::BadField,
+            "op: a string is wanted",
+        )));
     };
     let rest = Value::Object(fields);
     if op == "credit" {
@@ -158,7 +176,12 @@ pub fn parse(body: &[u8]) -> Result<Message, Refusal> {
         return Ok(Message::Credit(credit.bytes));
     }
     let request = request(&op, rest).map_err(refuse)?;
-    let wanted = || Failure::new(Code::BadField, format!("{op}: id: an unsigned 32-bit number is wanted"));
+    let wanted = || {
+        Failure::new(
+            Code::BadField,
+            format!("{op}: id: an unsigned 32-bit number is wanted"),
+        )
+    };
     let id = number.ok_or_else(|| refuse(wanted()))?;
     Ok(Message::Request { id, request })
 }
@@ -179,7 +202,8 @@ fn request(op: &str, rest: Value) -> Result<Request, Failure> {
 }
 
 fn fields_of<T: DeserializeOwned>(op: &str, rest: Value) -> Result<T, Failure> {
-    serde_json::from_value(rest).map_err(|error| Failure::new(Code::BadField, format!("{op}: {error}")))
+    serde_json::from_value(rest)
+        .map_err(|error| Failure::new(Code::BadField, format!("{op}: {error}")))
 }
 
 fn nothing(op: &str, rest: Value, request: Request) -> Result<Request, Failure> {
@@ -240,7 +264,11 @@ pub enum Answer {
 
 impl Answer {
     pub fn error(id: Option<u32>, failure: Failure) -> Self {
-        Self::Error { id, code: failure.code, message: shorten(failure.message) }
+        Self::Error {
+            id,
+            code: failure.code,
+            message: shorten(failure.message),
+        }
     }
 
     pub fn done(id: u32) -> Self {
@@ -295,14 +323,27 @@ mod tests {
     #[test]
     fn requests_are_understood() {
         let sync = parse(br#"{"op":"sync","id":7}"#);
-        assert_eq!(sync, Ok(Message::Request { id: 7, request: Request::Sync }));
+        assert_eq!(
+            sync,
+            Ok(Message::Request {
+                id: 7,
+                request: Request::Sync
+            })
+        );
         let spawn = parse(br#"{"op":"spawn","id":1,"argv":["true"],"cwd":null,"limits":{"nofile":64},"stdin":"null"}"#);
-        let Ok(Message::Request { request: Request::Spawn(spawn), .. }) = spawn else {
+        let Ok(Message::Request {
+            request: Request::Spawn(spawn),
+            ..
+        }) = spawn
+        else {
             panic!("{spawn:?}");
         };
         assert_eq!(spawn.argv, ["true"]);
         assert_eq!(spawn.limits, Some(Limits { nofile: Some(64) }));
-        assert_eq!(parse(br#"{"op":"credit","bytes":5}"#), Ok(Message::Credit(5)));
+        assert_eq!(
+            parse(br#"{"op":"credit","bytes":5}"#),
+            Ok(Message::Credit(5))
+        );
     }
 
     #[test]
@@ -310,14 +351,32 @@ mod tests {
         assert_eq!(refused("{"), (None, Code::BadJson));
         assert_eq!(refused("[]"), (None, Code::BadJson));
         assert_eq!(refused(r#"{"id":3}"#), (Some(3), Code::BadField));
-        assert_eq!(refused(r#"{"op":"dance","id":3}"#), (Some(3), Code::UnknownOp));
+        assert_eq!(
+            refused(r#"{"op":"dance","id":3}"#),
+            (Some(3), Code::UnknownOp)
+        );
         assert_eq!(refused(r#"{"op":"sync"}"#), (None, Code::BadField));
         assert_eq!(refused(r#"{"op":"sync","id":-1}"#), (None, Code::BadField));
-        assert_eq!(refused(r#"{"op":"sync","id":4294967296}"#), (None, Code::BadField));
-        assert_eq!(refused(r#"{"op":"sync","id":1,"x":1}"#), (Some(1), Code::BadField));
-        assert_eq!(refused(r#"{"op":"spawn","id":1,"argv":"ls"}"#), (Some(1), Code::BadField));
-        assert_eq!(refused(r#"{"op":"spawn","id":1,"argv":[],"stdin":"tty"}"#), (Some(1), Code::BadField));
-        assert_eq!(refused(r#"{"op":"credit","bytes":-1}"#), (None, Code::BadField));
+        assert_eq!(
+            refused(r#"{"op":"sync","id":4294967296}"#),
+            (None, Code::BadField)
+        );
+        assert_eq!(
+            refused(r#"{"op":"sync","id":1,"x":1}"#),
+            (Some(1), Code::BadField)
+        );
+        assert_eq!(
+            refused(r#"{"op":"spawn","id":1,"argv":"ls"}"#),
+            (Some(1), Code::BadField)
+        );
+        assert_eq!(
+            refused(r#"{"op":"spawn","id":1,"argv":[],"stdin":"tty"}"#),
+            (Some(1), Code::BadField)
+        );
+        assert_eq!(
+            refused(r#"{"op":"credit","bytes":-1}"#),
+            (None, Code::BadField)
+        );
     }
 
     #[test]

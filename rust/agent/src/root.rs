@@ -16,8 +16,14 @@ use crate::mounts;
 /// Something mounted in addition.
 #[derive(Debug, PartialEq)]
 pub enum Extra {
-    Bind { source: PathBuf, target: PathBuf, read_only: bool },
-    Tmpfs { target: PathBuf },
+    Bind {
+        source: PathBuf,
+        target: PathBuf,
+        read_only: bool,
+    },
+    Tmpfs {
+        target: PathBuf,
+    },
 }
 
 impl Extra {
@@ -33,15 +39,23 @@ impl Extra {
                     && parts.next().is_none()
                     && (read_only || option.is_none()) =>
             {
-                Ok(Self::Bind { source: source.into(), target: target.into(), read_only })
+                Ok(Self::Bind {
+                    source: source.into(),
+                    target: target.into(),
+                    read_only,
+                })
             }
-            _ => Err(format!("enter: --bind {text}: /SRC:/DST or /SRC:/DST:ro is wanted")),
+            _ => Err(format!(
+                "enter: --bind {text}: /SRC:/DST or /SRC:/DST:ro is wanted"
+            )),
         }
     }
 
     pub fn tmpfs(text: &str) -> Result<Self, String> {
         if text.starts_with('/') {
-            Ok(Self::Tmpfs { target: text.into() })
+            Ok(Self::Tmpfs {
+                target: text.into(),
+            })
         } else {
             Err(format!("enter: --tmpfs {text}: an absolute path is wanted"))
         }
@@ -66,7 +80,7 @@ pub fn enter(root: Option<&Path>, extras: &[Extra]) -> Result<(), String> {
                     .map_err(|error| failed("mount of", Path::new(path), &error))?;
             }
             mount_extras(extras, &sources)?;
-            old.map_or(Ok(()), leave)
+            old.as_ref().map_or(Ok(()), leave)
         }
     }
 }
@@ -77,7 +91,9 @@ fn open_sources(extras: &[Extra]) -> Result<Vec<OwnedFd>, String> {
         Extra::Bind { source, .. } => Some(source),
         Extra::Tmpfs { .. } => None,
     });
-    sources.map(|source| mounts::place(source).map_err(|error| failed("--bind from", source, &error))).collect()
+    sources
+        .map(|source| mounts::place(source).map_err(|error| failed("--bind from", source, &error)))
+        .collect()
 }
 
 /// Makes `root`, read-only and with /proc, our root; a handle on the old one when it can be detached.
@@ -90,15 +106,19 @@ fn change_root(root: &Path) -> Result<Option<OwnedFd>, String> {
     mounts::place_below(&new, "proc")
         .and_then(|proc| mounts::bind(Path::new("/proc"), &mounts::path_of(&proc)))
         .map_err(|error| failed("mount of", &root.join("proc"), &error))?;
-    let pivoted = mounts::go_to(new.as_fd()).and_then(|()| mounts::make_cwd_root()).map_err(wrong)?;
+    let pivoted = mounts::go_to(new.as_fd())
+        .and_then(|()| mounts::make_cwd_root())
+        .map_err(wrong)?;
     std::env::set_current_dir("/").map_err(wrong)?;
     Ok(pivoted.then_some(old))
 }
 
 /// Detaches the old root, so that we hold none of the host's mounts.
-fn leave(old: OwnedFd) -> Result<(), String> {
+fn leave(old: &OwnedFd) -> Result<(), String> {
     let wrong = |error: io::Error| failed("leaving", Path::new("/"), &error);
-    mounts::go_to(old.as_fd()).and_then(|()| mounts::detach_cwd()).map_err(wrong)?;
+    mounts::go_to(old.as_fd())
+        .and_then(|()| mounts::detach_cwd())
+        .map_err(wrong)?;
     std::env::set_current_dir("/").map_err(wrong)
 }
 
@@ -113,9 +133,12 @@ fn mount_extras(extras: &[Extra], sources: &[OwnedFd]) -> Result<(), String> {
                     .map_err(|error| failed("--tmpfs", target, &error))?;
                 ours.push(target);
             }
-            Extra::Bind { target, read_only, .. } => {
+            Extra::Bind {
+                target, read_only, ..
+            } => {
                 let Some(source) = sources.next() else { break };
-                bind(source, target, *read_only, &ours).map_err(|error| failed("--bind to", target, &error))?;
+                bind(source, target, *read_only, &ours)
+                    .map_err(|error| failed("--bind to", target, &error))?;
             }
         }
     }
@@ -126,14 +149,24 @@ fn bind(source: &OwnedFd, target: &Path, read_only: bool, ours: &[&Path]) -> io:
     let source = mounts::path_of(source);
     make_point(target, fs::metadata(&source)?.is_dir(), ours)?;
     mounts::bind(&source, target)?;
-    if read_only { mounts::make_read_only(target) } else { Ok(()) }
+    if read_only {
+        mounts::make_read_only(target)
+    } else {
+        Ok(())
+    }
 }
 
 /// A tmpfs with the mode of the directory that it covers: /tmp stays what it is.
 fn mount_tmpfs(target: &Path) -> io::Result<()> {
     let mode = fs::metadata(target)?.permissions().mode() & 0o7777;
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
-    mounts::mount("tmpfs", Path::new("tmpfs"), target, flags, &format!("mode={mode:o}"))
+    mounts::mount(
+        "tmpfs",
+        Path::new("tmpfs"),
+        target,
+        flags,
+        &format!("mode={mode:o}"),
+    )
 }
 
 /// Makes a missing mount point, but only on a tmpfs of ours: neither images nor the host are changed.

@@ -8,11 +8,31 @@ use serde::Serialize;
 use crate::sys;
 
 /// The columns of the first line of `/proc/stat`.
-const CPU_KINDS: [&str; 10] =
-    ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
+const CPU_KINDS: [&str; 10] = [
+    "user",
+    "nice",
+    "system",
+    "idle",
+    "iowait",
+    "irq",
+    "softirq",
+    "steal",
+    "guest",
+    "guest_nice",
+];
 const MEMORY_KINDS: [&str; 12] = [
-    "MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree", "Dirty",
-    "Writeback", "AnonPages", "Shmem", "Slab",
+    "MemTotal",
+    "MemFree",
+    "MemAvailable",
+    "Buffers",
+    "Cached",
+    "SwapTotal",
+    "SwapFree",
+    "Dirty",
+    "Writeback",
+    "AnonPages",
+    "Shmem",
+    "Slab",
 ];
 const PRESSURES: [&str; 3] = ["cpu", "io", "memory"];
 
@@ -55,9 +75,16 @@ impl Sample {
 }
 
 fn cpu(stat: &str) -> BTreeMap<&'static str, u64> {
-    let numbers = stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1);
-    let mut kinds: BTreeMap<_, _> =
-        CPU_KINDS.into_iter().zip(numbers.map_while(|number| number.parse().ok())).collect();
+    let numbers = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .skip(1);
+    let mut kinds: BTreeMap<_, _> = CPU_KINDS
+        .into_iter()
+        .zip(numbers.map_while(|number| number.parse().ok()))
+        .collect();
     // SAFETY: no memory is involved.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     kinds.insert("hz", u64::try_from(hz).unwrap_or(100));
@@ -66,13 +93,18 @@ fn cpu(stat: &str) -> BTreeMap<&'static str, u64> {
 
 /// The bytes of one line of `/proc/meminfo`, `MemTotal:   24684096 kB`.
 pub fn memory_bytes(meminfo: &str, name: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
 
 fn memory(meminfo: &str) -> BTreeMap<&'static str, u64> {
-    MEMORY_KINDS.into_iter().filter_map(|name| Some((name, memory_bytes(meminfo, name)?))).collect()
+    MEMORY_KINDS
+        .into_iter()
+        .filter_map(|name| Some((name, memory_bytes(meminfo, name)?)))
+        .collect()
 }
 
 /// Lines such as `some avg10=0.00 avg60=0.12 avg300=0.05 total=12345`.
@@ -80,7 +112,10 @@ fn pressure(text: &str) -> BTreeMap<String, Pressure> {
     let line = |line: &str| {
         let (scope, figures) = line.split_once(' ')?;
         let mut pressure = Pressure::default();
-        for (key, value) in figures.split(' ').filter_map(|figure| figure.split_once('=')) {
+        for (key, value) in figures
+            .split(' ')
+            .filter_map(|figure| figure.split_once('='))
+        {
             match key {
                 "avg10" => pressure.avg10 = value.parse().ok()?,
                 "avg60" => pressure.avg60 = value.parse().ok()?,
@@ -95,7 +130,10 @@ fn pressure(text: &str) -> BTreeMap<String, Pressure> {
 }
 
 fn loadavg(text: &str) -> Vec<f64> {
-    text.split(' ').take(3).map_while(|number| number.parse().ok()).collect()
+    text.split(' ')
+        .take(3)
+        .map_while(|number| number.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -121,8 +159,14 @@ mod tests {
 
     #[test]
     fn pressure_lines_are_read() {
-        let found = pressure("some avg10=1.50 avg60=0.25 avg300=0.00 total=23\nfull avg10=x total=1\n");
-        let some = Pressure { avg10: 1.5, avg60: 0.25, avg300: 0.0, total_us: 23 };
+        let found =
+            pressure("some avg10=1.50 avg60=0.25 avg300=0.00 total=23\nfull avg10=x total=1\n");
+        let some = Pressure {
+            avg10: 1.5,
+            avg60: 0.25,
+            avg300: 0.0,
+            total_us: 23,
+        };
         assert_eq!(found, BTreeMap::from([("some".to_owned(), some)]));
     }
 

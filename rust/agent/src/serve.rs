@@ -27,13 +27,19 @@ struct Server {
 }
 
 /// Serves until the end of file or `bye`; then the agent ends.
-pub fn serve(channel: Arc<Channel>, mut input: Input) -> ! {
-    let mut server = match Server::start(Arc::clone(&channel)) {
+pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
+    let mut server = match Server::start(Arc::clone(channel)) {
         Ok(server) => server,
-        Err(error) => life::end(1, Some(&format!("cannot start threads: {}", sys::text(&error)))),
+        Err(error) => life::end(
+            1,
+            Some(&format!("cannot start threads: {}", sys::text(&error))),
+        ),
     };
     if let Err(error) = channel.announce(&input) {
-        life::end(1, Some(&format!("cannot start a thread: {}", sys::text(&error))));
+        life::end(
+            1,
+            Some(&format!("cannot start a thread: {}", sys::text(&error))),
+        );
     }
     let mut decoder = Decoder::default();
     loop {
@@ -42,7 +48,13 @@ pub fn serve(channel: Arc<Channel>, mut input: Input) -> ! {
             Ok(Arrival::Nobody) => decoder.reset(),
             Ok(Arrival::End) => life::end(0, None),
             Err(error) => {
-                life::end(1, Some(&format!("cannot read from the controller: {}", sys::text(&error))));
+                life::end(
+                    1,
+                    Some(&format!(
+                        "cannot read from the controller: {}",
+                        sys::text(&error)
+                    )),
+                );
             }
         }
         while let Some(next) = decoder.next_frame() {
@@ -58,12 +70,14 @@ fn describe(fault: &Fault) -> Failure {
     match fault {
         Fault::Mark => Failure::new(Code::BadMark, "a frame must begin with A1 55"),
         Fault::Kind(kind) => Failure::new(Code::BadKind, format!("{kind} is no kind of frame")),
-        Fault::Reserved(byte) => {
-            Failure::new(Code::BadKind, format!("the reserved byte must be 0, not {byte}"))
-        }
-        Fault::TooLong { kind, length } => {
-            Failure::new(Code::TooLong, format!("{length} bytes are too long for a {kind:?} frame"))
-        }
+        Fault::Reserved(byte) => Failure::new(
+            Code::BadKind,
+            format!("the reserved byte must be 0, not {byte}"),
+        ),
+        Fault::TooLong { kind, length } => Failure::new(
+            Code::TooLong,
+            format!("{length} bytes are too long for a {kind:?} frame"),
+        ),
     }
 }
 
@@ -73,7 +87,11 @@ impl Server {
         let timer = Timer::start(Arc::clone(&children))?;
         let waiting = Arc::clone(&children);
         life::thread("waiter", move || waiting.wait_for_ever())?;
-        let nursery = Nursery { channel: Arc::clone(&channel), children, timer };
+        let nursery = Nursery {
+            channel: Arc::clone(&channel),
+            children,
+            timer,
+        };
         Ok(Self {
             channel,
             nursery,
@@ -95,14 +113,17 @@ impl Server {
                     self.channel.send(&Answer::error(Some(id), failure));
                 }
             }
-            Err(refusal) => self.channel.send(&Answer::error(refusal.id, refusal.failure)),
+            Err(refusal) => self
+                .channel
+                .send(&Answer::error(refusal.id, refusal.failure)),
         }
     }
 
     fn take_credit(&self, bytes: u64) {
         if !self.channel.credit.give(bytes) {
             let message = format!("credit: {bytes} bytes are more than were sent");
-            self.channel.send(&Answer::error(None, Failure::new(Code::Credit, message)));
+            self.channel
+                .send(&Answer::error(None, Failure::new(Code::Credit, message)));
         }
     }
 
@@ -113,7 +134,10 @@ impl Server {
         self.failed_puts.remove(&id);
         match request {
             Request::Hello(hello) => self.hello(id, &hello)?,
-            Request::Sync => self.channel.send_late(|| Answer::Sync { id, mono_ns: sys::mono_ns() }),
+            Request::Sync => self.channel.send_late(|| Answer::Sync {
+                id,
+                mono_ns: sys::mono_ns(),
+            }),
             Request::Spawn(spawn) => self.nursery.spawn(id, spawn)?,
             Request::Kill(kill) => {
                 self.nursery.children.signal(kill.target, kill.signal)?;
@@ -140,7 +164,10 @@ impl Server {
 
     fn hello(&self, id: u32, hello: &protocol::Hello) -> Result<(), Failure> {
         if hello.version != VERSION {
-            let message = format!("version {} is asked for, this agent speaks {VERSION}", hello.version);
+            let message = format!(
+                "version {} is asked for, this agent speaks {VERSION}",
+                hello.version
+            );
             return Err(Failure::new(Code::Version, message));
         }
         let facts = Box::new(Facts::gather());
@@ -158,7 +185,11 @@ impl Server {
     fn begin_put(&mut self, id: u32, request: &protocol::Put) -> Result<(), Failure> {
         let put = Put::begin(id, request).inspect_err(|_| self.put_failed(id))?;
         self.puts.insert(id, put);
-        if request.size == 0 { self.continue_put(id, &[]) } else { Ok(()) }
+        if request.size == 0 {
+            self.continue_put(id, &[])
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes of a put; they are consumed whatever becomes of them, so their credit goes back at once.
@@ -175,7 +206,10 @@ impl Server {
             return;
         }
         if frame.kind != Kind::Data || !self.puts.contains_key(&id) {
-            let failure = Failure::new(Code::NoSuchId, format!("no put with id {id} waits for data"));
+            let failure = Failure::new(
+                Code::NoSuchId,
+                format!("no put with id {id} waits for data"),
+            );
             return self.channel.send(&Answer::error(Some(id), failure));
         }
         if let Err(failure) = self.continue_put(id, bytes) {
@@ -208,16 +242,26 @@ impl Server {
     /// A file may be long and the controller slow: a thread of its own.
     fn get(&self, id: u32, request: protocol::Get) -> Result<(), Failure> {
         let (channel, gets) = (Arc::clone(&self.channel), Arc::clone(&self.gets));
-        gets.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        gets.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id);
         let finished = Arc::clone(&gets);
         let send = move || {
             let answer = files::get(&channel, id, &request);
-            finished.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            finished
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&id);
             channel.send(&answer);
         };
         life::thread("get", send).map_err(|error| {
-            gets.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            Failure::new(Code::Io, format!("get: cannot start a thread: {}", sys::text(&error)))
+            gets.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&id);
+            Failure::new(
+                Code::Io,
+                format!("get: cannot start a thread: {}", sys::text(&error)),
+            )
         })
     }
 }

@@ -49,13 +49,22 @@ pub struct Forked {
 
 impl Prepared {
     pub fn new(spawn: &Spawn) -> Result<Self, Failure> {
-        let name = spawn.argv.first().ok_or_else(|| bad_field("argv: it is empty"))?;
+        let name = spawn
+            .argv
+            .first()
+            .ok_or_else(|| bad_field("argv: it is empty"))?;
         let env = environment(spawn)?;
         let program = find_program(name, &env)?;
-        let pairs = env.iter().map(|(key, value)| c_string("env", &format!("{key}={value}")));
+        let pairs = env
+            .iter()
+            .map(|(key, value)| c_string("env", &format!("{key}={value}")));
         Ok(Self {
             program: c_string("argv", &program)?,
-            argv: spawn.argv.iter().map(|word| c_string("argv", word)).collect::<Result<_, _>>()?,
+            argv: spawn
+                .argv
+                .iter()
+                .map(|word| c_string("argv", word))
+                .collect::<Result<_, _>>()?,
             env: pairs.collect::<Result<_, _>>()?,
             cwd: c_string("cwd", spawn.cwd.as_deref().unwrap_or("/"))?,
             nofile: spawn.limits.as_ref().and_then(|limits| limits.nofile),
@@ -69,7 +78,8 @@ impl Prepared {
         let (stdout, child_stdout) = sys::pipe()?;
         let (stderr, child_stderr) = sys::pipe()?;
         let (start, child_start) = sys::pipe()?;
-        let null = fs::File::open("/dev/null").map_or_else(|_| sys::pipe().map(|ends| ends.0), |file| Ok(file.into()))?;
+        let null = fs::File::open("/dev/null")
+            .map_or_else(|_| sys::pipe().map(|ends| ends.0), |file| Ok(file.into()))?;
         sys::set_nonblocking(&stdout)?;
         sys::set_nonblocking(&stderr)?;
         let page = Page::new()?;
@@ -79,7 +89,12 @@ impl Prepared {
             prepared: self,
             argv: &argv,
             env: &env,
-            fds: [null.as_raw_fd(), child_stdout.as_raw_fd(), child_stderr.as_raw_fd(), child_start.as_raw_fd()],
+            fds: [
+                null.as_raw_fd(),
+                child_stdout.as_raw_fd(),
+                child_stderr.as_raw_fd(),
+                child_start.as_raw_fd(),
+            ],
             parent: std::process::id().cast_signed(),
             report: page.report(),
         };
@@ -88,7 +103,15 @@ impl Prepared {
         if pid == 0 {
             child.run();
         }
-        Ok((pid, Forked { start, stdout, stderr, page }))
+        Ok((
+            pid,
+            Forked {
+                start,
+                stdout,
+                stderr,
+                page,
+            },
+        ))
     }
 }
 
@@ -102,10 +125,23 @@ fn c_string(field: &str, text: &str) -> Result<CString, Failure> {
 
 /// The minimal environment and what the request adds.
 fn environment(spawn: &Spawn) -> Result<Vec<(String, String)>, Failure> {
-    let home = if Path::new("/root").is_dir() { "/root" } else { "/" };
-    let minimal = [("PATH", DEFAULT_PATH), ("HOME", home), ("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8")];
-    let kept = minimal.into_iter().filter(|(key, _)| !spawn.env.contains_key(*key));
-    let mut env: Vec<(String, String)> = kept.map(|(key, value)| (key.into(), value.into())).collect();
+    let home = if Path::new("/root").is_dir() {
+        "/root"
+    } else {
+        "/"
+    };
+    let minimal = [
+        ("PATH", DEFAULT_PATH),
+        ("HOME", home),
+        ("LANG", "C.UTF-8"),
+        ("LC_ALL", "C.UTF-8"),
+    ];
+    let kept = minimal
+        .into_iter()
+        .filter(|(key, _)| !spawn.env.contains_key(*key));
+    let mut env: Vec<(String, String)> = kept
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
     for (key, value) in &spawn.env {
         if key.is_empty() || key.contains('=') {
             return Err(bad_field(&format!("env: {key:?} is no name")));
@@ -120,17 +156,33 @@ fn find_program(name: &str, env: &[(String, String)]) -> Result<String, Failure>
     if name.contains('/') {
         return Ok(name.into());
     }
-    let path = env.iter().find(|(key, _)| key == "PATH").map_or(DEFAULT_PATH, |(_, value)| value);
-    let candidates = path.split(':').filter(|dir| !dir.is_empty()).map(|dir| format!("{dir}/{name}"));
+    let path = env
+        .iter()
+        .find(|(key, _)| key == "PATH")
+        .map_or(DEFAULT_PATH, |(_, value)| value);
+    let candidates = path
+        .split(':')
+        .filter(|dir| !dir.is_empty())
+        .map(|dir| format!("{dir}/{name}"));
     let runnable = |file: &String| {
-        fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        fs::metadata(file)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
-    let missing = || Failure::new(Code::ExecFailed, format!("exec {name}: not found in PATH={path}"));
+    let missing = || {
+        Failure::new(
+            Code::ExecFailed,
+            format!("exec {name}: not found in PATH={path}"),
+        )
+    };
     candidates.into_iter().find(runnable).ok_or_else(missing)
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
-    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+    strings
+        .iter()
+        .map(|string| string.as_ptr())
+        .chain([ptr::null()])
+        .collect()
 }
 
 /// What a child says about its start.
@@ -160,9 +212,21 @@ unsafe impl Send for Page {}
 
 impl Page {
     fn new() -> io::Result<Self> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
         // SAFETY: a fresh anonymous mapping, zeroed by the kernel, which is a valid report.
-        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<Report>(), protection, flags, -1, 0) };
+        let page = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Report>(),
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
         if page == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -219,9 +283,15 @@ impl Child<'_> {
             if libc::chdir(self.prepared.cwd.as_ptr()) < 0 {
                 self.fail(Step::Cwd);
             }
-            self.wait();
-            self.report.start_ns.store(sys::mono_ns(), Ordering::Release);
-            libc::execve(self.prepared.program.as_ptr(), self.argv.as_ptr(), self.env.as_ptr());
+            self.sleep();
+            // The first write to the page costs microseconds; not at the instant, please.
+            self.report.start_ns.store(0, Ordering::Release);
+            self.report.start_ns.store(self.spin(), Ordering::Release);
+            libc::execve(
+                self.prepared.program.as_ptr(),
+                self.argv.as_ptr(),
+                self.env.as_ptr(),
+            );
         }
         self.fail(Step::Exec)
     }
@@ -263,15 +333,18 @@ impl Child<'_> {
 
     unsafe fn limit(&self) {
         if let Some(count) = self.prepared.nofile {
-            let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+            let limit = libc::rlimit {
+                rlim_cur: count,
+                rlim_max: count,
+            };
             if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } < 0 {
                 self.fail(Step::Limit);
             }
         }
     }
 
-    /// Sleeps until shortly before the instant, then spins.
-    unsafe fn wait(&self) {
+    /// Sleeps until shortly before the instant.
+    unsafe fn sleep(&self) {
         let Some(at_ns) = self.prepared.at_ns else {
             return;
         };
@@ -284,15 +357,26 @@ impl Child<'_> {
             // Back to the default, for the slack is inherited over exec.
             libc::prctl(libc::PR_SET_TIMERSLACK, 0, 0, 0, 0);
         }
-        while sys::mono_ns() < at_ns {
-            std::hint::spin_loop();
+    }
+
+    /// Spins until the instant, if there is one; the first reading of the clock that is not before it.
+    /// Without a PAUSE: in a VM, many of them in a row give the CPU to the host for a while.
+    fn spin(&self) -> u64 {
+        let at_ns = self.prepared.at_ns.unwrap_or(0);
+        loop {
+            let now_ns = sys::mono_ns();
+            if now_ns >= at_ns {
+                return now_ns;
+            }
         }
     }
 
     fn fail(&self, step: Step) -> ! {
         // SAFETY: errno of this thread; _exit is async-signal-safe.
         unsafe {
-            self.report.errno.store(*libc::__errno_location(), Ordering::Release);
+            self.report
+                .errno
+                .store(*libc::__errno_location(), Ordering::Release);
             self.report.step.store(step as u32, Ordering::Release);
             libc::_exit(127)
         }
@@ -312,5 +396,13 @@ unsafe fn sleep_until(instant_ns: u64) {
     };
     let flags = libc::TIMER_ABSTIME;
     // SAFETY: `until` is valid, and an absolute sleep has no remainder.
-    while unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const until, ptr::null_mut()) } == libc::EINTR {}
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            flags,
+            &raw const until,
+            ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
 }

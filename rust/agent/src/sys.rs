@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// CLOCK_MONOTONIC: the agent's time.
+/// `CLOCK_MONOTONIC`: the agent's time.
 pub fn mono_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
@@ -18,15 +18,25 @@ pub fn realtime_ns() -> u64 {
 
 /// Async-signal-safe: the child reads the clock between fork and exec.
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is a valid timespec.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
-    now.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
+    now.tv_sec
+        .cast_unsigned()
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(now.tv_nsec.cast_unsigned())
 }
 
 /// Turns libc's -1 into the error.
 pub fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// Calls again when a signal came between.
@@ -49,7 +59,11 @@ pub fn text(error: &io::Error) -> String {
     let failed = unsafe { libc::strerror_r(number, buffer.as_mut_ptr(), buffer.len()) } != 0;
     // SAFETY: zeroed at first and NUL-terminated since.
     let text = unsafe { CStr::from_ptr(buffer.as_ptr()) };
-    if failed { format!("error {number}") } else { text.to_string_lossy().into_owned() }
+    if failed {
+        format!("error {number}")
+    } else {
+        text.to_string_lossy().into_owned()
+    }
 }
 
 /// A path for libc; an embedded NUL is an error, not a shorter path.
@@ -70,14 +84,23 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// An event to be waited for with `poll`.
 pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: on success the descriptor is ours.
-    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC))?)) }
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(check(libc::eventfd(
+            0,
+            libc::EFD_CLOEXEC,
+        ))?))
+    }
 }
 
 pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: flags of a descriptor that is open.
     unsafe {
         let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
-        check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+        check(libc::fcntl(
+            fd.as_raw_fd(),
+            libc::F_SETFL,
+            flags | libc::O_NONBLOCK,
+        ))?;
     }
     Ok(())
 }
@@ -85,7 +108,13 @@ pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
 /// A close-on-exec copy, out of the way of 0, 1 and 2.
 pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: on success the descriptor is ours.
-    unsafe { Ok(OwnedFd::from_raw_fd(check(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3))?)) }
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(check(libc::fcntl(
+            fd,
+            libc::F_DUPFD_CLOEXEC,
+            3,
+        ))?))
+    }
 }
 
 /// Makes `target` (0, 1 or 2) mean what `fd` means.
@@ -128,10 +157,13 @@ pub fn write_all(fd: &impl AsRawFd, mut bytes: &[u8]) -> io::Result<()> {
 /// Waits for events; a negative timeout waits for ever. An interruption counts as "nothing yet".
 pub fn poll(fds: &mut [libc::pollfd], timeout_ms: c_int) -> io::Result<()> {
     // SAFETY: the slice is valid for its length.
-    let result = check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) });
+    let result =
+        check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) });
     match result {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            fds.iter_mut().for_each(|fd| fd.revents = 0);
+            for fd in fds {
+                fd.revents = 0;
+            }
             Ok(())
         }
         other => other.map(drop),
@@ -140,7 +172,11 @@ pub fn poll(fds: &mut [libc::pollfd], timeout_ms: c_int) -> io::Result<()> {
 
 /// What to wait for: something to read on `fd`; a negative fd is ignored by `poll`.
 pub fn readable(fd: RawFd) -> libc::pollfd {
-    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
 }
 
 /// Bytes that wait in a pipe.
@@ -148,7 +184,11 @@ pub fn waiting_bytes(fd: &impl AsRawFd) -> usize {
     let mut count: c_int = 0;
     // SAFETY: FIONREAD writes one int.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut count) };
-    if result < 0 { 0 } else { usize::try_from(count).unwrap_or(0) }
+    if result < 0 {
+        0
+    } else {
+        usize::try_from(count).unwrap_or(0)
+    }
 }
 
 /// Sends a signal to a process, or to a group when `pid` is negative.

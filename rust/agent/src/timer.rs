@@ -31,13 +31,19 @@ impl Timer {
 
     /// At `at_ns`, the child will be killed if it still runs.
     pub fn add(&self, at_ns: u64, id: u32, ending: Arc<Ending>) {
-        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deadlines = self
+            .deadlines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         deadlines.push(Deadline { at_ns, id, ending });
         self.changed.notify_all();
     }
 
     fn run(&self, children: &Children) -> ! {
-        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deadlines = self
+            .deadlines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         loop {
             let now = sys::mono_ns();
             deadlines.retain(|deadline| {
@@ -49,9 +55,14 @@ impl Timer {
             });
             let pause = deadlines.iter().map(|deadline| deadline.at_ns - now).min();
             deadlines = match pause {
-                None => self.changed.wait(deadlines).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .changed
+                    .wait(deadlines)
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(pause) => {
-                    let waited = self.changed.wait_timeout(deadlines, Duration::from_nanos(pause));
+                    let waited = self
+                        .changed
+                        .wait_timeout(deadlines, Duration::from_nanos(pause));
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };

@@ -1,0 +1,151 @@
+"""The OCI provider with Docker: a daemon of our own, with its own store, socket and no networks."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.environments import containerkit as kit
+from ullage import errors
+from ullage.environments.oci import Oci, OciOptions
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.root,
+    pytest.mark.usefixtures("agent_binary", "daemon"),
+]
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if shutil.which("dockerd") is None:
+        pytest.skip("no dockerd")
+    place = tmp_path_factory.mktemp("docker")
+    socket = place / "docker.sock"
+    argv = [
+        "dockerd",
+        f"--data-root={place / 'data'}",
+        f"--exec-root={place / 'exec'}",
+        f"--pidfile={place / 'pid'}",
+        f"--host=unix://{socket}",
+        # The host's packet filter stays as it is: Docker would set its FORWARD policy to DROP.
+        "--bridge=none",
+        "--iptables=false",
+        "--ip6tables=false",
+    ]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        (place / "log").open("wb") as log,
+        subprocess.Popen(argv, stdout=log, stderr=log) as process,
+    ):
+        patch.setenv("DOCKER_HOST", f"unix://{socket}")
+        try:
+            wait_for_answer(process, place / "log")
+            yield
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    for line in Path("/proc/mounts").read_text().splitlines():
+        if str(place) in line:
+            subprocess.run(["umount", line.split()[1]], check=True)
+
+
+def wait_for_answer(process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        if subprocess.run(["docker", "info"], check=False, capture_output=True).returncode == 0:
+            return
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def docker() -> Oci:
+    return Oci(OciOptions(runtime="docker"))
+
+
+def test_it_sees_what_it_was_given() -> None:
+    asyncio.run(kit.sees_what_it_was_given(docker()))
+
+
+def test_it_stands_still_when_frozen() -> None:
+    asyncio.run(kit.stands_still_when_frozen(docker()))
+
+
+def test_the_memory_limit_bites() -> None:
+    asyncio.run(kit.memory_limit_bites(docker()))
+
+
+def test_the_cpu_limits_bite() -> None:
+    asyncio.run(kit.cpu_limits_bite(docker()))
+
+
+def test_two_stand_side_by_side() -> None:
+    asyncio.run(kit.two_stand_side_by_side(docker()))
+
+
+def test_the_image_is_imported_once() -> None:
+    def images() -> list[str]:
+        command = ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.split()
+
+    async def scenario() -> None:
+        async with kit.running(docker()) as run:
+            await asyncio.gather(run.create(run.spec("c-0")), run.create(run.spec("c-1")))
+        async with kit.running(docker()) as run:
+            await run.create()
+
+    asyncio.run(scenario())
+    assert images() == [f"ullage:{kit.image().digest.removeprefix('sha256:')[:12]}"]
+
+
+def test_label_and_treatments_say_docker() -> None:
+    async def scenario() -> None:
+        provider = docker()
+        await provider.check()
+        assert provider.label() == "container (docker)"
+        treatments = provider.treatments()
+        assert treatments["runtime"].startswith("Docker version")
+        assert "seccomp" in treatments["seccomp"]
+
+    asyncio.run(scenario())
+
+
+def test_the_hosts_userland_is_refused() -> None:
+    async def scenario() -> None:
+        async with kit.running(docker()) as run:
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(run.spec(host=True))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+
+    asyncio.run(scenario())
+
+
+def test_what_does_not_start_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "agent"
+    script.write_text("#!/bin/sh\necho this is no agent >&2\n")
+    script.chmod(0o755)
+
+    async def scenario() -> None:
+        async with kit.running(docker()) as run:
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(replace(run.spec(), agent=script))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+            assert "this is no agent" in caught.value.message
+            assert kit.leftovers(run.tag) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_daemon_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    with pytest.raises(errors.UllageError) as caught:
+        asyncio.run(docker().check())
+    assert caught.value.kind is errors.HOST_MISSING

@@ -1,0 +1,250 @@
+"""The engine on real native instances: what works, and every way in which a trial can go wrong."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from ullage import errors, journal, leftovers, matrix, plan
+from ullage.engine import Engine, Outcome
+from ullage.errors import UllageError
+from ullage.folder import RunFolder
+from ullage.runs import Trial
+
+pytestmark = pytest.mark.root
+
+PLAN = """\
+name: engine
+baseline: native
+image: host
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  native: {{provider: native}}
+  other: {{provider: native{other}}}
+workloads:
+{workloads}
+blocks: {{min: {blocks}, max: {blocks}}}
+seed: 3
+"""
+
+
+class Quiet:
+    """A progress that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def step(self, text: str) -> None: ...
+
+    def trial(self, done: Trial, number: int, of_block: int) -> None: ...
+
+    def block(self, number: int, most: int, half_width: float | None) -> None: ...
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture(autouse=True)
+def places_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent_binary: Path
+) -> Iterator[None]:
+    for name in ("STATE", "DATA", "CACHE"):
+        monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
+    yield
+    for resolved in tmp_path.rglob("resolved.json"):
+        tag = json.loads(resolved.read_text())["tag"]
+        assert leftovers.find(tag, own=True) == []
+
+
+def prepare(
+    root: Path, workloads: Sequence[str], blocks: int = 2, other: str = "", extra: str = ""
+) -> tuple[plan.Plan, matrix.Matrix, Path]:
+    text = PLAN.format(
+        workloads="\n".join(f"  - {{{each}}}" for each in workloads), blocks=blocks, other=other
+    )
+    checked, document = plan.loads(text + extra)
+    folder = journal.new_folder(root, checked.name)
+    return checked, matrix.resolve(checked, document), folder
+
+
+def run(root: Path, workloads: Sequence[str], **more: object) -> tuple[Outcome, RunFolder]:
+    checked, cells, folder = prepare(root, workloads, **more)  # type: ignore[arg-type]
+    outcome = asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+    return outcome, RunFolder.open(folder)
+
+
+def by_status(folder: RunFolder) -> Mapping[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for trial in folder.trials:
+        found.setdefault(trial.workload, set()).add(trial.status)
+    return found
+
+
+def test_a_plain_run(tmp_path: Path) -> None:
+    outcome, folder = run(tmp_path, ['name: command, argv: ["echo", "hello"]'])
+    assert (outcome.reason, outcome.blocks, outcome.trials, outcome.failed) == ("blocks", 2, 6, 0)
+    assert {trial.environment for trial in folder.trials} == {"native", "other", "native~again"}
+    for trial in folder.trials:
+        (role,) = trial.roles
+        assert (folder.path / str(role.stdout)).read_text() == "hello\n"
+        assert trial.metrics["seconds"] == pytest.approx((trial.end_ns - trial.start_ns) / 1e9)
+        assert role.status == 0
+    assert folder.resolved.environments[0].nuisances["memory"] == "256MiB"
+    assert folder.finished is not None
+    assert folder.finished.reason == "blocks"
+
+
+def test_failures_have_reasons_and_no_figures(tmp_path: Path) -> None:
+    outcome, folder = run(
+        tmp_path,
+        [
+            'name: command, as: good, argv: ["true"]',
+            'name: command, as: bad-status, argv: ["false"]',
+            'name: command, as: absent, argv: ["no-such-program"]',
+            'name: command, as: slow, argv: ["sleep", "60"], timeout_s: 0.2',
+            'name: command, as: garbage, argv: ["head", "-c", "100000", "/dev/urandom"],'
+            " expect_output: fine",
+            'name: command, as: hostile, argv: ["printf", "</script><script>alert(1)</script>"],'
+            " expect_output: fine",
+        ],
+        blocks=1,
+    )
+    assert by_status(folder) == {
+        "good": {"ok"},
+        "bad-status": {"invalid"},
+        "absent": {"failed"},
+        "slow": {"failed"},
+        "garbage": {"invalid"},
+        "hostile": {"invalid"},
+    }
+    assert outcome.failed == 15
+    for trial in folder.trials:
+        assert (trial.reason is None) == (trial.status == "ok")
+        assert bool(trial.metrics) == (trial.status == "ok")
+    codes = {trial.workload: trial.reason.code for trial in folder.trials if trial.reason}
+    assert codes["slow"] == "timeout"
+    assert codes["bad-status"] == "not-valid"
+
+
+def test_an_instance_that_dies_fails_its_trial_and_is_made_again(tmp_path: Path) -> None:
+    died = f"{tmp_path}/died-$(uname -n)"
+    script = f"test -e {died} && exit 0; touch {died}; kill -9 $PPID; sleep 5"
+    _, folder = run(
+        tmp_path, [f'name: command, argv: ["sh", "-c", "{script}"], timeout_s: 20'], blocks=2
+    )
+    first, second = folder.trials[:3], folder.trials[3:]
+    assert {trial.status for trial in first} == {"failed"}
+    assert all(trial.reason and "agent" in trial.reason.code for trial in first)
+    assert {trial.status for trial in second} == {"ok"}
+    made = [event for event in folder.events if event.event == "provisioned"]
+    assert len(made) == 6
+
+
+def test_two_factors_interrupted_and_resumed(tmp_path: Path) -> None:
+    workloads = [
+        'name: command, as: naps, argv: ["sleep", "0.05"], vary: {timeout_s: [5, 6]}',
+        'name: command, as: nothing, argv: ["true"], vary: {timeout_s: [5, 6]}',
+    ]
+    checked, cells, folder = prepare(tmp_path, workloads, blocks=4)
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(Engine(checked, cells, folder, Quiet()).run())
+        while len(list(folder.glob("trials/*"))) < 8:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+    before = RunFolder.open(folder)
+    assert before.finished is not None
+    assert before.finished.reason == "interrupted"
+    assert 0 < len(before.trials) < 48
+    outcome = asyncio.run(Engine(checked, cells, folder, Quiet(), resume=True).run())
+    after = RunFolder.open(folder)
+    assert (outcome.reason, len(after.trials)) == ("blocks", 48)
+    assert after.trials[: len(before.trials)] == before.trials
+    assert after.resolved.seed == before.resolved.seed
+
+
+def test_unequal_environments_are_refused_and_allowed_by_name(tmp_path: Path) -> None:
+    more = ", resources: {cpus: 1, memory: 512MiB}"
+    workloads = ['name: command, argv: ["true"]']
+    with pytest.raises(UllageError) as caught:
+        run(tmp_path, workloads, other=more)
+    assert caught.value.kind is errors.PARITY_UNEQUAL
+    assert "memory" in caught.value.message
+    _, folder = run(tmp_path, workloads, other=more, extra="allow: [memory]\n")
+    assert [row.nuisance for row in folder.resolved.parity if row.allowed] == ["memory"]
+
+
+def test_too_large_for_this_host(tmp_path: Path) -> None:
+    for resources in ("{cpus: 1000, memory: 1GiB}", "{cpus: 1, memory: 9999TiB}"):
+        with pytest.raises(UllageError) as caught:
+            run(tmp_path, ['name: command, argv: ["true"]'], other=f", resources: {resources}")
+        assert caught.value.kind is errors.HOST_TOO_SMALL
+
+
+def test_a_full_disk_stops_the_run_and_it_can_be_resumed(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(small)]
+    subprocess.run(mount, check=True)
+    try:
+        noisy = 'name: command, argv: ["head", "-c", "60000", "/dev/zero"]'
+        checked, cells, folder = prepare(small, [noisy], blocks=4)
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+        assert caught.value.kind is errors.RUN_DISK_FULL
+        before = RunFolder.open(folder)
+        assert all(trial.status == "ok" for trial in before.trials)
+        subprocess.run([*mount[:3], "-o", "remount,size=8m", str(small)], check=True)
+        asyncio.run(Engine(checked, cells, folder, Quiet(), resume=True).run())
+        after = RunFolder.open(folder)
+        assert len(after.trials) == 12
+        assert after.trials[: len(before.trials)] == before.trials
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_several_instances_start_together(tmp_path: Path) -> None:
+    _, folder = run(
+        tmp_path,
+        ['name: command, argv: ["sleep", "0.1"]'],
+        other=", instances: 3",
+        extra="allow: [instances]\n",
+    )
+    several = [trial for trial in folder.trials if trial.environment == "other"]
+    for trial in several:
+        assert len(trial.instances) == 3
+        assert trial.spread_ns is not None
+        values = [each["seconds"] for each in trial.instances.values()]
+        assert trial.metrics["seconds"] == pytest.approx(sum(values) / 3)  # type: ignore[arg-type]
+
+
+def test_frozen_instances_do_not_run(tmp_path: Path) -> None:
+    """A daemon left by a trial of one environment stands still while another is measured."""
+    script = "test -e left || (touch left; setsid sh -c 'while :; do :; done' &) ; exit 0"
+    checked, cells, folder = prepare(
+        tmp_path,
+        [
+            f'name: command, argv: ["sh", "-c", "{script}"]',
+            'name: command, as: nap, argv: ["sleep", "0.3"]',
+        ],
+        blocks=2,
+    )
+    assert shutil.which("setsid")
+    asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+    opened = RunFolder.open(folder)
+    assert {trial.status for trial in opened.trials} == {"ok"}
+
+
+def test_the_journal_is_json_lines(tmp_path: Path) -> None:
+    _, folder = run(tmp_path, ['name: command, argv: ["true"]'], blocks=1)
+    lines = (folder.path / journal.JOURNAL).read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines][0] == "started"
+    assert json.loads(lines[-1])["event"] == "finished"

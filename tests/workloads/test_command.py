@@ -1,0 +1,100 @@
+"""`command`: any program, timed from outside."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.workload_runs import checked, run
+from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.command import Command, CommandParameters
+
+COMMAND = Command()
+
+
+def test_true_takes_some_time(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["true"])
+    figures = checked(COMMAND, parameters, run(COMMAND, parameters, tmp_path))
+    assert figures["seconds"] > 0
+
+
+def test_cpu_time_of_a_program_that_works(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["python3", "-c", "print(sum(range(10**6)))"])
+    outputs = run(COMMAND, parameters, tmp_path)
+    usage = outputs["main"].usage
+    assert usage is not None
+    figures = checked(COMMAND, parameters, outputs)
+    assert figures["cpu_seconds"] == usage.user_s + usage.system_s
+
+
+def test_no_cpu_time_where_none_was_counted(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["true"])
+    outputs = run(COMMAND, parameters, tmp_path)
+    outputs = {"main": replace(outputs["main"], usage=None)}
+    assert set(checked(COMMAND, parameters, outputs)) == {"seconds"}
+
+
+def test_no_shell_reads_the_arguments(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["echo", "$HOME; rm -rf *"], expect_output="$HOME; rm")
+    checked(COMMAND, parameters, run(COMMAND, parameters, tmp_path))
+
+
+def test_another_status_than_expected(tmp_path: Path) -> None:
+    outputs = run(COMMAND, CommandParameters(argv=["false"]), tmp_path)
+    with pytest.raises(InvalidTrialError, match="status 1, expected 0"):
+        COMMAND.check(CommandParameters(argv=["false"]), outputs)
+    checked(COMMAND, CommandParameters(argv=["false"], expect_status=1), outputs)
+
+
+def test_text_that_does_not_appear(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["echo", "almost"], expect_output="done")
+    with pytest.raises(InvalidTrialError, match="does not hold 'done'; it begins 'almost"):
+        COMMAND.check(parameters, run(COMMAND, parameters, tmp_path))
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+def test_a_time_that_is_none(seconds: float) -> None:
+    outputs = {"main": Output(0, None, "", "", seconds)}
+    with pytest.raises(InvalidTrialError, match="elapsed time"):
+        COMMAND.check(CommandParameters(argv=["true"]), outputs)
+
+
+@given(st.text(), st.text(min_size=1))
+def test_any_output_is_searched(stdout: str, wanted: str) -> None:
+    parameters = CommandParameters(argv=["x"], expect_output=wanted)
+    outputs = {"main": Output(0, None, stdout, "", 1.0)}
+    if wanted in stdout:
+        assert COMMAND.parse(parameters, outputs) == {"seconds": 1.0}
+        COMMAND.check(parameters, outputs)
+    else:
+        with pytest.raises(InvalidTrialError):
+            COMMAND.check(parameters, outputs)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"argv": []},
+        {"argv": "true"},
+        {"argv": [1]},
+        {"argv": ["a\x00b"]},
+        {"argv": ["true"], "expect_status": 256},
+        {"argv": ["true"], "expect_output": ""},
+        {"argv": ["true"], "timeout_s": math.inf},
+        {"argv": ["true"], "shell": True},
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        CommandParameters(**wrong)
+
+
+def test_titles_are_short() -> None:
+    assert COMMAND.title(CommandParameters(argv=["true"])) == "command true"
+    assert len(COMMAND.title(CommandParameters(argv=["x" * 500]))) == len("command ") + 40

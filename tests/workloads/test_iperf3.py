@@ -1,0 +1,264 @@
+"""`iperf3` over this host's loopback."""
+
+import json
+import subprocess
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.workload_runs import checked, context_in, free_port, printing, run
+from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.iperf3 import LONGEST_RESULT, Iperf3, Iperf3Parameters
+
+IPERF3 = Iperf3()
+NEEDED = (
+    "start",
+    "start.version",
+    "start.connecting_to.port",
+    "start.sock_bufsize",
+    "start.test_start.protocol",
+    "start.test_start.num_streams",
+    "start.test_start.omit",
+    "start.test_start.duration",
+    "start.test_start.reverse",
+    "end",
+    "end.streams",
+    "end.sum_sent.seconds",
+    "end.sum_received",
+    "end.sum_received.bytes",
+    "end.sum_received.seconds",
+    "end.sum_received.bits_per_second",
+    "end.cpu_utilization_percent.host_total",
+    "end.cpu_utilization_percent.remote_total",
+    "end.sender_tcp_congestion",
+    "end.receiver_tcp_congestion",
+)
+
+
+@cache
+def sample() -> tuple[Iperf3Parameters, dict[str, Output]]:
+    """A real run, made once."""
+    parameters = Iperf3Parameters(streams=2, port=free_port())
+    with TemporaryDirectory() as directory:
+        return parameters, run(IPERF3, parameters, Path(directory))
+
+
+def bent(path: str, value: Any) -> dict[str, Output]:
+    """The sample with one field of its JSON changed; without it when the value is `...`."""
+    outputs = sample()[1]
+    result = deepcopy(json.loads(outputs["client"].stdout))
+    *parents, last = path.split(".")
+    inner = result
+    for parent in parents:
+        inner = inner[parent]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return printing(outputs, "client", json.dumps(result))
+
+
+def refused(outputs: dict[str, Output]) -> str:
+    with pytest.raises(InvalidTrialError) as caught:
+        IPERF3.check(sample()[0], outputs)
+    return str(caught.value)
+
+
+def test_a_real_run_gives_its_figures() -> None:
+    parameters, outputs = sample()
+    figures = checked(IPERF3, parameters, outputs)
+    assert set(figures) == {metric.name for metric in IPERF3.metrics}
+    end = json.loads(outputs["client"].stdout)["end"]
+    assert figures["throughput"] == end["sum_received"]["bits_per_second"]
+    assert figures["instance_cpu"] == end["cpu_utilization_percent"]["host_total"] / 100
+
+
+def test_the_congestion_control_that_was_used_is_kept() -> None:
+    facts = IPERF3.facts(*sample())
+    assert facts["sender_congestion"] == facts["receiver_congestion"] == "reno"
+    assert facts["version"].startswith("iperf 3.")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"direction": "receive", "omit_s": 1},
+        {"direction": "receive", "streams": 10, "congestion": None},
+        {"window": "256KiB"},
+    ],
+)
+def test_other_ways(tmp_path: Path, fields: dict[str, Any]) -> None:
+    parameters = Iperf3Parameters(port=free_port(), **fields)
+    checked(IPERF3, parameters, run(IPERF3, parameters, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"streams": 3},
+        {"time_s": 2},
+        {"omit_s": 1},
+        {"direction": "receive"},
+        {"congestion": "cubic"},
+        {"window": "1MiB"},
+        {"port": 1},
+    ],
+)
+def test_another_test_is_not_what_was_asked(other: dict[str, Any]) -> None:
+    parameters, outputs = sample()
+    asked = Iperf3Parameters(**{**parameters.model_dump(), **other})
+    with pytest.raises(InvalidTrialError, match="asked for"):
+        IPERF3.check(asked, outputs)
+
+
+def test_an_error_is_invalid_although_the_status_is_0(tmp_path: Path) -> None:
+    parameters = Iperf3Parameters(port=free_port())
+    (_, task) = IPERF3.tasks(parameters, context_in(tmp_path, IPERF3, parameters))
+    done = subprocess.run(task.argv, capture_output=True, text=True, check=False)
+    outputs = {"client": Output(done.returncode, None, done.stdout, done.stderr, 1.0)}
+    assert done.returncode == 0
+    with pytest.raises(InvalidTrialError, match="unable to connect to server"):
+        IPERF3.check(parameters, outputs)
+
+
+@pytest.mark.parametrize("path", NEEDED)
+def test_every_field_is_needed(path: str) -> None:
+    assert refused(bent(path, ...))
+    assert refused(bent(path, None))
+    assert refused(bent(path, {}))
+
+
+@pytest.mark.parametrize("path", [path for path in NEEDED if "sum_received." in path])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0, "1", True, 10**400])
+def test_figures_must_be_figures(path: str, value: Any) -> None:
+    assert refused(bent(path, value))
+
+
+def test_figures_that_contradict_each_other() -> None:
+    received = json.loads(sample()[1]["client"].stdout)["end"]["sum_received"]
+    rate = bent("end.sum_received.bits_per_second", received["bits_per_second"] * 2)
+    assert "are not" in refused(rate)
+    assert "over all streams" in refused(bent("end.sum_received.bytes", received["bytes"] + 1))
+    assert "were measured" in refused(bent("end.sum_received.seconds", 7.0))
+    assert "streams that ended" in refused(bent("end.streams", []))
+    assert "protocol" in refused(bent("start.test_start.protocol", "UDP"))
+
+
+def test_no_byte_received() -> None:
+    outputs = sample()[1]
+    result = json.loads(outputs["client"].stdout)
+    for part in [result["end"]["sum_received"], *(s["receiver"] for s in result["end"]["streams"])]:
+        part["bytes"] = part["bits_per_second"] = 0
+    assert refused(printing(outputs, "client", json.dumps(result))) == "no byte was received"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\x00",
+        "null",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        "{" * 100_000,
+        "\ud800",
+        '{"error": 5}',
+        "9" * 9999,
+    ],
+    ids=range(10),
+)
+def test_garbage(text: str) -> None:
+    parameters, outputs = sample()
+    whole = outputs["client"].stdout
+    for printed in (text, text + whole, whole + text) if text else (text,):
+        assert refused(printing(outputs, "client", printed))
+        with pytest.raises(InvalidTrialError):
+            IPERF3.parse(parameters, printing(outputs, "client", printed))
+
+
+def test_too_much_text() -> None:
+    outputs = printing(sample()[1], "client", " " * (LONGEST_RESULT + 1))
+    assert "which is not its result" in refused(outputs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text())
+def test_random_text_is_invalid_and_nothing_else(text: str) -> None:
+    assert refused(printing(sample()[1], "client", text))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_bent_result_is_invalid_or_a_figure(data: st.DataObject) -> None:
+    parameters, outputs = sample()
+    text = outputs["client"].stdout
+    at = data.draw(st.integers(0, len(text)))
+    until = data.draw(st.integers(at, min(len(text), at + 30)))
+    changed = printing(
+        outputs, "client", text[:at] + data.draw(st.text(max_size=12)) + text[until:]
+    )
+    try:
+        IPERF3.check(parameters, changed)
+    except InvalidTrialError:
+        return
+    checked(IPERF3, parameters, changed)
+
+
+def test_status_and_signal() -> None:
+    parameters, outputs = sample()
+    for change in ({"status": 1}, {"status": None, "signal": 15}):
+        with pytest.raises(InvalidTrialError):
+            IPERF3.check(parameters, {"client": replace(outputs["client"], **change)})
+
+
+def test_roles_and_addresses(tmp_path: Path) -> None:
+    parameters = Iperf3Parameters(peer="second", direction="receive")
+    assert [(role.name, role.place) for role in IPERF3.roles(parameters)] == [
+        ("client", "instance"),
+        ("server", "second"),
+    ]
+    context = replace(
+        context_in(tmp_path, IPERF3, parameters),
+        addresses={"client": "10.0.0.1", "server": "10.0.0.2"},
+    )
+    server, client = IPERF3.tasks(parameters, context)
+    assert (server.role, server.service, server.ready) == ("server", True, "Server listening")
+    assert client.argv[client.argv.index("-c") + 1] == "10.0.0.2"
+    assert "-R" in client.argv
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"peer": "third"},
+        {"streams": 0},
+        {"streams": 129},
+        {"time_s": 0},
+        {"window": "1KiB"},
+        {"window": "1GiB"},
+        {"congestion": "-J"},
+        {"congestion": "../x"},
+        {"port": 0},
+        {"udp": True},
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Iperf3Parameters(**wrong)
+
+
+def test_titles() -> None:
+    assert IPERF3.title(Iperf3Parameters()) == "network to the host, 1 stream"
+    assert (
+        IPERF3.title(Iperf3Parameters(peer="second", direction="receive", streams=10))
+        == "network from a second instance, 10 streams"
+    )

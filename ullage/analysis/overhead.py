@@ -1,0 +1,267 @@
+"""What does each environment cost? Every metric against the baseline, with interval and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ullage.analysis import compare, doubts
+from ullage.analysis.compare import Draft, Settings, Source
+from ullage.analysis.model import Analysis, Cell, Comparison, Stop
+from ullage.analysis.resources import summaries
+from ullage.folder import RunFolder
+from ullage.pairs import Cells, comparison_key
+from ullage.runs import EnvironmentRecord, Finished, Resolved, Started, Trial
+from ullage.stats.floor import Floor, noise_floor
+from ullage.stats.interval import Moments, t_interval
+from ullage.stats.stop import StopRule
+from ullage.stats.verdict import Case, Judgement, judge
+
+DRIFT_ALPHA = 0.05
+
+
+def analyse(folder: RunFolder) -> Analysis:
+    """Compare everything in a run with its baseline.
+
+    Verdicts are given for the primary metrics, as one family; A/A comparisons are outside of it and
+    make the noise floor. A metric that no trial yields is left out, unless it is primary.
+    """
+    resolved = folder.resolved
+    target = target_half_width(resolved)
+    settings = Settings(
+        confidence=resolved.confidence,
+        margin=resolved.margin,
+        seed=resolved.seed,
+        widening=stop_rule(resolved, target).widening,
+    )
+    source = Source(Cells(folder.trials), resolved.parity, settings)
+    again, drafts = _drafts(resolved, source)
+    floors = [_floor(draft, again) for draft in drafts]
+    judged = _judge(drafts, floors, settings)
+    drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
+    comparisons = tuple(
+        _comparison(draft, floor, judgement, drift_alpha)
+        for draft, (floor, _), judgement in zip(drafts, floors, judged, strict=True)
+    )
+    nulls = tuple(_comparison(draft, None, None, drift_alpha) for draft in again)
+    primary_nulls = [c for c in nulls if c.primary and c.interval]
+    primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
+    baseline = _environment(resolved, resolved.baseline)
+    return Analysis(
+        run=resolved.run,
+        name=resolved.name,
+        baseline=baseline.key,
+        baseline_label=baseline.label,
+        confidence=resolved.confidence,
+        margin=resolved.margin,
+        started_epoch_ns=folder.sessions[0].epoch_ns if folder.sessions else None,
+        seconds=_seconds(folder),
+        blocks=len(folder.complete_blocks),
+        trials=len(folder.trials),
+        failed=sum(trial.status != "ok" for trial in folder.trials),
+        stop=_stop(folder, comparisons, target, settings.widening),
+        floor=max(primary_floors, default=None),
+        again_total=len(primary_nulls),
+        again_differing=sum(
+            compare.excludes_one(c.interval) for c in primary_nulls if c.interval is not None
+        ),
+        family=sum(c.primary for c in comparisons),
+        comparisons=comparisons,
+        again=nulls,
+        resources=summaries(drafts, comparisons, settings),
+        cells=_cells(resolved, source),
+        doubts=doubts.of_run(folder, nulls),
+    )
+
+
+def target_half_width(resolved: Resolved) -> float | None:
+    """The precision at which the plan let the run stop; None: it had none."""
+    until = resolved.blocks.get("until")
+    found = until.get("half_width") if isinstance(until, dict) else None
+    return float(found) if found else None
+
+
+def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
+    """The stop rule of the run, for the correction that its intervals carry."""
+    least = int(resolved.blocks.get("min") or 1)
+    most = int(resolved.blocks.get("max") or least)
+    return StopRule(least, max(least, most), target, resolved.confidence)
+
+
+def _environment(resolved: Resolved, key: str) -> EnvironmentRecord:
+    return next(e for e in resolved.environments if e.key == key)
+
+
+def _drafts(resolved: Resolved, source: Source) -> tuple[list[Draft], list[Draft]]:
+    """A/A comparisons and all others, in the order of the plan."""
+    again: list[Draft] = []
+    drafts: list[Draft] = []
+    for environment in resolved.environments:
+        if environment.key == resolved.baseline:
+            continue
+        kind = drafts if environment.again_of is None else again
+        baseline = _environment(resolved, environment.again_of or resolved.baseline)
+        for workload in resolved.workloads:
+            for metric in workload.metrics:
+                made = compare.draft(source, environment, baseline, workload, metric)
+                if metric.primary or _yielded(made):
+                    kind.append(made)
+    return again, drafts
+
+
+def _yielded(draft: Draft) -> bool:
+    """True unless the metric is absent on principle: no trial of the cells has it."""
+    trials: Iterable[Trial] = (
+        *draft.environment_series.values(),
+        *draft.baseline_series.values(),
+    )
+    return any(draft.metric.name in trial.metrics for trial in trials)
+
+
+def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments | None]:
+    """Noise floor of a comparison, and the A/A that set it.
+
+    Of the same workload and metric: the baseline against its second copy, and the environment
+    against its own where the plan has one.
+    """
+    sides = (draft.baseline.key, draft.environment.key)
+    nulls = [
+        (t_interval(null.log_ratios, null.settings.confidence, null.settings.widening), null)
+        for null in again
+        if null.baseline.key in sides
+        and null.workload.key == draft.workload.key
+        and null.metric.name == draft.metric.name
+        and null.moments is not None
+    ]
+    floor = noise_floor(interval for interval, _ in nulls)
+    if floor is None:
+        return None, None
+    widest = max(nulls, key=lambda each: max(each[0].high, 1 / each[0].low))
+    return floor, widest[1].moments
+
+
+def _judge(
+    drafts: Sequence[Draft],
+    floors: Sequence[tuple[Floor | None, Moments | None]],
+    settings: Settings,
+) -> list[Judgement | None]:
+    """Judgements of the primary comparisons, one family; None for the others."""
+    cases = [
+        # A comparison that may not have a verdict stays in the family: it was declared.
+        Case(None, None, floor, moments)
+        if doubts.no_verdict(draft)
+        else Case(draft.moments, draft.tests, floor, moments)
+        for draft, (floor, moments) in zip(drafts, floors, strict=True)
+        if draft.metric.primary
+    ]
+    judged = iter(judge(cases, settings.margin, settings.confidence))
+    return [next(judged) if draft.metric.primary else None for draft in drafts]
+
+
+def _comparison(
+    draft: Draft, floor: Floor | None, judgement: Judgement | None, drift_alpha: float
+) -> Comparison:
+    marked = compare.flagged(draft)
+    kept = [x for x, far in zip(draft.log_ratios, marked, strict=True) if not far]
+    figures = doubts.Figures(
+        interval=compare.t_interval(draft),
+        bootstrap=compare.bootstrap(draft),
+        robust=compare.robust(draft),
+        without_outliers=compare.t_interval(draft, kept) if any(marked) else None,
+        curve=compare.curve(draft),
+        floor=floor,
+        drift_alpha=drift_alpha,
+    )
+    points = compare.points(draft)
+    tests = draft.tests
+    no_verdict = doubts.no_verdict(draft) if judgement else None
+    decided = judgement if no_verdict is None else None
+    absolute_of = draft.metric, draft.settings.confidence
+    return Comparison(
+        environment=draft.environment.key,
+        environment_label=draft.environment.label,
+        baseline=draft.baseline.key,
+        baseline_label=draft.baseline.label,
+        workload=draft.workload.key,
+        workload_title=draft.workload.title,
+        resource=draft.workload.resource,
+        metric=draft.metric.name,
+        description=draft.metric.description,
+        unit=draft.metric.unit,
+        better=draft.metric.better,
+        primary=draft.metric.primary,
+        again=draft.environment.again_of is not None,
+        emulated=draft.environment.emulated,
+        unequal=draft.unequal,
+        ratio=compare.geometric_mean(draft),
+        interval=figures.interval,
+        bootstrap=figures.bootstrap,
+        robust=figures.robust,
+        robust_disagrees=compare.disagree(figures.interval, figures.robust),
+        without_outliers=figures.without_outliers,
+        pairs=len(points),
+        dropped=draft.paired.dropped,
+        points=points,
+        coordinate=draft.metric.coordinate,
+        curve=figures.curve,
+        baseline_values=compare.absolute(draft.baseline_series, *absolute_of),
+        environment_values=compare.absolute(draft.environment_series, *absolute_of),
+        baseline_cell=draft.baseline_cell,
+        environment_cell=draft.environment_cell,
+        pair_gap_s=compare.median_gap_s(draft.paired.pairs),
+        floor=floor.ratio if floor else None,
+        floor_biased=floor.biased if floor else False,
+        p_difference=tests.difference if tests else None,
+        p_equivalence=tests.equivalence if tests else None,
+        p_difference_holm=decided.adjusted.difference if decided else None,
+        p_equivalence_holm=decided.adjusted.equivalence if decided else None,
+        verdict=decided.verdict if decided else None,
+        why=decided.why if decided else None,
+        no_verdict=no_verdict,
+        blocks_to_settle=decided.blocks_to_settle if decided else None,
+        doubts=doubts.of_comparison(draft, figures),
+    )
+
+
+def _cells(resolved: Resolved, source: Source) -> tuple[Cell, ...]:
+    return tuple(
+        compare.cell(e.key, w.key, source.cells.series(e.key, w.key))
+        for e in resolved.environments
+        for w in resolved.workloads
+    )
+
+
+def _seconds(folder: RunFolder) -> float:
+    """Length of all sessions: the time between a kill and the resumption does not count."""
+    total, begin, last = 0, None, 0
+    for event in folder.events:
+        if isinstance(event, Started):
+            total += last - begin if begin is not None else 0
+            begin = event.epoch_ns
+        last = event.epoch_ns
+        if isinstance(event, Trial):
+            last += event.end_ns - event.start_ns
+    return (total + (last - begin if begin is not None else 0)) / 1e9
+
+
+def _stop(
+    folder: RunFolder,
+    comparisons: Sequence[Comparison],
+    target: float | None,
+    widening: float,
+) -> Stop:
+    widths = [
+        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
+        for c in comparisons
+        if c.primary and c.interval is not None
+    ]
+    width, widest = max(widths, key=lambda each: each[0], default=(None, None))
+    finished: Finished | None = folder.finished
+    return Stop(
+        reason=finished.reason if finished else None,
+        target_half_width=target,
+        widest_half_width=width,
+        widest=comparison_key(widest.environment, widest.workload, widest.metric)
+        if widest
+        else None,
+        widening=widening,
+    )

@@ -1,0 +1,217 @@
+"""Makes one VM, step by step, with a way back for each step."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage import disks
+from ullage.agent import AgentClient, Command
+from ullage.agentchannel import printable
+from ullage.cgroups import Group, Limits
+from ullage.environments.base import InstanceSpec
+from ullage.environments.limits import verify_limits
+from ullage.environments.qemu_command import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
+from ullage.environments.qemu_options import MIB, QemuOptions
+from ullage.environments.qemu_process import QemuProcess
+from ullage.errors import VM_FAILED, VM_NEEDS_IMAGE, UllageError
+from ullage.kernel import GuestKernel
+from ullage.network import TapEndpoint
+
+OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
+    "kvm": 256 * MIB,
+    "tcg": (256 + TCG_CACHE_MIB) * MIB,
+}
+"""What QEMU itself may use beside the guest's memory, in the limit that the host sets."""
+
+_BOOT_DEADLINES_S: Final = {"agent": 60.0, "systemd": 300.0}
+_MIN_DATA_BYTES: Final = 4 << 30
+_USER_NETWORK: Final = ("10.0.2.15", 24)
+_USER_MAC: Final = "02:75:6c:6c:61:67"
+_LINK_TRIES: Final = 20
+_CLOCKSOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A VM that runs."""
+
+    process: QemuProcess
+    agent: AgentClient
+    address: str | None
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes one VM; what undoes each step is put on the `undo` stack that `build` is given."""
+
+    options: QemuOptions
+    accelerator: Accelerator
+    cpu_model: str
+    kernel: GuestKernel
+    spec: InstanceSpec
+
+    async def build(self, undo: AsyncExitStack) -> Built:
+        """The running VM, ready for work."""
+        drives = await self._drives(undo)
+        group = self._group(undo)
+        tap = await self._tap(undo)
+        machine = self._machine(drives, tap)
+        console = self.spec.state_dir / "console.log"
+        undo.callback(console.unlink, missing_ok=True)
+        process = await QemuProcess.start(machine, console, group=group, tag=self.spec.tag)
+        undo.push_async_callback(process.kill)
+        agent = await process.agent(self._deadline_s)
+        undo.push_async_callback(agent.close)
+        if self.options.boot == "systemd":
+            await _finish_boot(agent, self._deadline_s)
+        await _configure(
+            agent, tap, self.spec.network.gateway if tap and self.spec.network else None
+        )
+        verify_limits(self.spec, agent.facts, virtual_machine=True)
+        return Built(process, agent, tap.address if tap else None)
+
+    @property
+    def _deadline_s(self) -> float:
+        return self.options.boot_deadline_s or _BOOT_DEADLINES_S[self.options.boot]
+
+    async def _drives(self, undo: AsyncExitStack) -> tuple[Drive, ...]:
+        image = self.spec.image
+        if image is None:
+            raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
+        raw = await image.disk("raw")
+        if self.options.boot == "agent":
+            # The host's page cache holds it once for all clones.
+            root = Drive(raw, "raw", "writeback", read_only=True)
+        else:
+            image.require(["/sbin/init"])
+            layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
+            undo.callback(layer.unlink, missing_ok=True)
+            await disks.overlay(raw, "raw", layer)
+            root = Drive(layer, "qcow2", "writeback")
+        return root, await self._data_drive(undo)
+
+    async def _data_drive(self, undo: AsyncExitStack) -> Drive:
+        disk = self.options.disk
+        size = disk.size or max(4 * self.spec.memory_bytes, _MIN_DATA_BYTES)
+        path = self.spec.data_dir / f"{self.spec.name}-data.{disk.format}"
+        raw = path.with_suffix(".raw")
+        for made in {path, raw}:
+            undo.callback(made.unlink, missing_ok=True)
+        label = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.spec.tag}/{self.spec.name}"))
+        await disks.ext4(raw, size, uuid=label)
+        if disk.format == "qcow2":
+            await disks.convert(raw, path)
+            raw.unlink()
+        return Drive(path, disk.format, disk.cache)
+
+    def _group(self, undo: AsyncExitStack) -> Group | None:
+        if os.geteuid() != 0:
+            return None
+        spec = self.spec
+        overhead = OVERHEAD_BYTES[self.accelerator]
+        limits = Limits(spec.cpus, spec.cpu_quota, spec.memory_bytes + overhead)
+        group = Group.create(spec.tag, spec.name, limits)
+        undo.push_async_callback(group.remove)
+        undo.push_async_callback(group.kill_all)
+        return group
+
+    async def _tap(self, undo: AsyncExitStack) -> TapEndpoint | None:
+        network = self.spec.network
+        if network is None or self.options.network == "user":
+            return None
+        tap = await network.tap(self.spec.name)
+        undo.push_async_callback(network.release, tap)
+        return tap
+
+    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> Machine:
+        options, spec, kernel = self.options, self.spec, self.kernel
+        device, mac = (tap.device, tap.mac) if tap else (None, _USER_MAC)
+        systemd = options.boot == "systemd"
+        return Machine(
+            name=spec.name,
+            accelerator=self.accelerator,
+            machine=options.machine,
+            cpu_model=self.cpu_model,
+            cpus=len(spec.cpus),
+            memory_bytes=spec.memory_bytes,
+            kernel=kernel.kernel,
+            initrd=kernel.initrd,
+            append=(
+                "console=ttyS0",
+                "quiet",
+                "panic=-1",
+                "net.ifnames=0",
+                "ipv6.disable_ipv6=1",
+                "ullage.root=/dev/vda",
+                # Without udev a login on the console would be waited for in vain, for 90 s.
+                *_clock_words(self.accelerator),
+                *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ("ullage.ro",)),
+                "ullage.data=/dev/vdb",
+                f"ullage.hostname={spec.name}",
+            ),
+            drives=drives,
+            link=Link(options.nic, device, mac, options.vhost),
+        )
+
+
+def _clock_words(accelerator: Accelerator) -> tuple[str, ...]:
+    """Let an emulated guest keep the TSC as its clock, where this host does so too.
+
+    QEMU makes the guest's counter of the host's, one for all vCPUs. The guest cannot know that:
+    with several vCPUs, or after a pause of a busy host, it would go over to the emulated HPET,
+    where a look at the clock takes microseconds, perhaps in the middle of a run.
+    """
+    try:
+        host = _CLOCKSOURCE.read_text(encoding="ascii").strip()
+    except OSError:
+        return ()
+    return ("tsc=reliable",) if accelerator == "tcg" and host in {"tsc", "kvm-clock"} else ()
+
+
+async def _configure(agent: AgentClient, tap: TapEndpoint | None, gateway: str | None) -> None:
+    """Bring the guest's network up; VM_FAILED when that cannot be done."""
+    address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
+    await _inside(agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
+    await _inside(agent, "ip", "link", "set", "eth0", "up")
+    if gateway is None:
+        return
+    # An e1000 says that it has a link a second before it really passes packets.
+    for _ in range(_LINK_TRIES):
+        ping = Command(argv=("ping", "-n", "-q", "-c1", "-W1", gateway), timeout_s=30)
+        if (await agent.run(ping))[0].status == 0:
+            return
+        # The host's packet filter may drop pings, but it does not see ARP.
+        if b"lladdr" in await _inside(agent, "ip", "neighbour", "show", "to", gateway):
+            return
+    raise _inside_failed(agent, f"{gateway} does not answer")
+
+
+async def _finish_boot(agent: AgentClient, deadline_s: float) -> None:
+    """Wait until systemd has started everything, so that no trial shares the VM with that."""
+    wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
+    _, stdout, stderr = await agent.run(wait)
+    if stdout.strip() not in {b"running", b"degraded"}:
+        said = (stdout + stderr).decode(errors="replace")
+        raise _inside_failed(agent, said or "no answer", "systemctl is-system-running --wait")
+
+
+async def _inside(agent: AgentClient, *argv: str) -> bytes:
+    done, stdout, stderr = await agent.run(Command(argv=argv, timeout_s=30))
+    if done.status != 0:
+        raise _inside_failed(agent, stderr.decode(errors="replace"), " ".join(argv))
+    return stdout
+
+
+def _inside_failed(agent: AgentClient, reason: str, what: str = "the network") -> UllageError:
+    return UllageError(
+        VM_FAILED,
+        instance=printable(str(agent.facts.get("hostname", "the VM")), 60),
+        what=f"{what}, inside",
+        reason=printable(reason, 300),
+        console="the VM's console",
+    )

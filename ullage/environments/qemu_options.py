@@ -1,0 +1,51 @@
+"""What a plan may say of a VM."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ullage.disks import DiskFormat
+from ullage.environments.base import Options
+from ullage.environments.qemu_command import Cache, Nic
+from ullage.quantities import Bytes, Seconds
+
+MIB: Final = 1 << 20
+
+
+class Disk(BaseModel):
+    """The data disk, `/data` inside."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: DiskFormat = Field("raw", description="format of the disk's file on the host")
+    cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
+    size: Annotated[Bytes, Field(ge=64 * MIB)] | None = Field(
+        None, description="`8GiB`; left out: four times the memory, at least 4 GiB"
+    )
+
+
+class QemuOptions(Options):
+    """What a plan may say of a VM."""
+
+    accel: Literal["auto", "kvm", "tcg"] = Field(
+        "auto", description="`auto`: KVM when a small guest really boots with it, else emulation"
+    )
+    machine: Literal["q35", "pc"] = Field("q35", description="the machine that is built")
+    cpu_model: str | None = Field(
+        None,
+        pattern=r"[A-Za-z0-9][A-Za-z0-9._,+=-]*",
+        max_length=200,
+        description="QEMU's `-cpu`; left out: `host` with KVM, `max` in emulation",
+    )
+    nic: Nic = Field("virtio", description="model of the network card")
+    network: Literal["auto", "tap", "user"] = Field(
+        "auto", description="`tap`: on the run's bridge, as root; `user`: closed, for anybody"
+    )
+    vhost: bool = Field(False, description="let the host's kernel move the packets of a virtio NIC")
+    disk: Disk = Field(Disk(), description="the data disk")
+    boot: Literal["agent", "systemd"] = Field(
+        "agent", description="`agent`: nothing else runs inside; `systemd`: a whole Debian boots"
+    )
+    boot_deadline_s: Seconds | None = Field(None, description="left out: 60 s, with systemd 300 s")

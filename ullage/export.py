@@ -1,0 +1,240 @@
+"""The results of a run as a table: CSV, JSON, Parquet or LaTeX for papers, and for the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.markup import escape
+from rich.table import Table
+
+from ullage.analysis.model import Analysis, Comparison
+from ullage.analysis.rounding import count, quantity, ratio
+from ullage.errors import EXPORT_UNKNOWN_FORMAT, UllageError
+from ullage.nearest import nearest
+from ullage.runs import FORMAT
+
+COLUMNS: Final[dict[str, Any]] = {
+    "run": pa.string(),
+    "environment": pa.string(),
+    "environment_label": pa.string(),
+    "emulated": pa.bool_(),
+    "unequal": pa.string(),
+    "baseline": pa.string(),
+    "workload": pa.string(),
+    "workload_title": pa.string(),
+    "resource": pa.string(),
+    "metric": pa.string(),
+    "unit": pa.string(),
+    "better": pa.string(),
+    "is_primary": pa.bool_(),
+    "is_again": pa.bool_(),
+    "baseline_median": pa.float64(),
+    "environment_median": pa.float64(),
+    "ratio": pa.float64(),
+    "low": pa.float64(),
+    "high": pa.float64(),
+    "confidence": pa.float64(),
+    "pairs": pa.int64(),
+    "without_figures": pa.int64(),
+    "robust_ratio": pa.float64(),
+    "robust_low": pa.float64(),
+    "robust_high": pa.float64(),
+    "p_difference_holm": pa.float64(),
+    "p_equivalence_holm": pa.float64(),
+    "margin": pa.float64(),
+    "floor": pa.float64(),
+    "verdict": pa.string(),
+    "no_verdict": pa.string(),
+    "blocks_to_settle": pa.int64(),
+    "doubts": pa.string(),
+}
+"""Columns of the results table: a row for each comparison, the A/A ones last."""
+
+
+def export(analysis: Analysis, form: str) -> bytes:
+    """The results table as `csv`, `json`, `latex` or `parquet`; figures in full except in LaTeX.
+
+    EXPORT_UNKNOWN_FORMAT for anything else.
+    """
+    forms: dict[str, Callable[[Analysis], bytes]] = {
+        "csv": _csv,
+        "json": _json,
+        "latex": _latex,
+        "parquet": _parquet,
+    }
+    if form not in forms:
+        raise UllageError(
+            EXPORT_UNKNOWN_FORMAT,
+            found=repr(form),
+            allowed=", ".join(forms),
+            suggestion=nearest(form, forms),
+        )
+    return forms[form](analysis)
+
+
+def rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """The results table."""
+    return [_row(analysis, c) for c in (*analysis.comparisons, *analysis.again)]
+
+
+def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
+    interval, robust = c.interval, c.robust
+    return {
+        "run": analysis.run,
+        "environment": c.environment,
+        "environment_label": c.environment_label,
+        "emulated": c.emulated,
+        "unequal": " ".join(c.unequal),
+        "baseline": c.baseline,
+        "workload": c.workload,
+        "workload_title": c.workload_title,
+        "resource": c.resource,
+        "metric": c.metric,
+        "unit": c.unit,
+        "better": c.better,
+        "is_primary": c.primary,
+        "is_again": c.again,
+        "baseline_median": c.baseline_values.median if c.baseline_values else None,
+        "environment_median": c.environment_values.median if c.environment_values else None,
+        "ratio": c.ratio,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "confidence": analysis.confidence,
+        "pairs": c.pairs,
+        "without_figures": c.environment_cell.without_figures + c.baseline_cell.without_figures,
+        "robust_ratio": robust.estimate if robust else None,
+        "robust_low": robust.low if robust else None,
+        "robust_high": robust.high if robust else None,
+        "p_difference_holm": c.p_difference_holm,
+        "p_equivalence_holm": c.p_equivalence_holm,
+        "margin": analysis.margin,
+        "floor": c.floor,
+        "verdict": c.verdict,
+        "no_verdict": c.no_verdict,
+        "blocks_to_settle": c.blocks_to_settle,
+        "doubts": " ".join(doubt.code for doubt in c.doubts),
+    }
+
+
+def _csv(analysis: Analysis) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    for row in rows(analysis):
+        writer.writerow({key: _inert(value) for key, value in row.items()})
+    return text.getvalue().encode()
+
+
+def _inert(value: object) -> object:
+    """Text that a spreadsheet would take for a formula gets a quote before it."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return value
+
+
+def _json(analysis: Analysis) -> bytes:
+    data = {"format": FORMAT, "run": analysis.run, "rows": rows(analysis)}
+    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _parquet(analysis: Analysis) -> bytes:
+    schema = pa.schema(list(COLUMNS.items()), metadata={"format": str(FORMAT)})
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows(analysis), schema=schema), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _latex(analysis: Analysis) -> bytes:
+    """A `tabular` of the primary metrics for booktabs; figures rounded by their intervals."""
+    level = f"{100 * analysis.confidence:g}\\,\\% interval"
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        "\\begin{tabular}{llrrl}",
+        "\\toprule",
+        f"environment & workload & ratio & {level} & verdict \\\\",
+        "\\midrule",
+    ]
+    for c in analysis.primary():
+        cells = [_name(c), c.workload_title, *_rounded(c), _verdict(c)]
+        lines.append(" & ".join(_tex(cell) for cell in cells) + " \\\\")
+    lines += ["\\bottomrule", "\\end{tabular}", ""]
+    return "\n".join(lines).encode()
+
+
+_TEX: Final = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\n": " ",
+    }
+)
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)
+
+
+def _name(c: Comparison) -> str:
+    return (
+        f"{c.environment_label} (unequal {', '.join(c.unequal)})"
+        if c.unequal
+        else (c.environment_label)
+    )
+
+
+def _rounded(c: Comparison) -> tuple[str, str]:
+    """Ratio and interval."""
+    if c.interval is None:
+        return "" if c.ratio is None else f"{c.ratio:.3g}", ""
+    middle, low, high = ratio(c.interval)
+    return middle, f"{low} to {high}"
+
+
+def _verdict(c: Comparison) -> str:
+    if c.no_verdict:
+        return f"none: {c.no_verdict}"
+    if c.verdict == "inconclusive" and c.blocks_to_settle:
+        return f"inconclusive, about {count(c.blocks_to_settle)} more blocks"
+    return c.verdict or ""
+
+
+def rich_table(analysis: Analysis) -> Table:
+    """The primary metrics for the terminal: absolute value of the baseline, ratio, verdict."""
+    table = Table(box=None)
+    table.add_column("environment")
+    table.add_column("workload")
+    table.add_column(analysis.baseline_label, justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_column(f"{100 * analysis.confidence:g} % interval", justify="right")
+    table.add_column("pairs", justify="right")
+    table.add_column("verdict")
+    for c in (*analysis.primary(), *(again for again in analysis.again if again.primary)):
+        values = c.baseline_values
+        middle, between = _rounded(c)
+        cells = [
+            _name(c),
+            c.workload_title,
+            quantity(values.median, c.unit) if values else "",
+            middle,
+            between,
+            str(c.pairs),
+            "A/A" if c.again else _verdict(c),
+        ]
+        table.add_row(*(escape(cell) for cell in cells))
+    return table

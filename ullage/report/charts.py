@@ -1,0 +1,117 @@
+"""The report's pictures as files for papers: SVG, PNG, PDF."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Literal
+
+import vl_convert
+
+from ullage import journal
+from ullage.analysis.model import Analysis
+from ullage.folder import RunFolder
+from ullage.report import barrel, first, forest, theme, timeline, workloads
+from ullage.report.lanes import Drawing
+from ullage.report.text import clean
+from ullage.runs import Trial
+
+Format = Literal["svg", "png", "pdf"]
+
+WIDTH = 680
+"""Width of a chart in a file; in the page it is as wide as the page."""
+PNG_SCALE = 2.0
+
+_TEXT = (
+    f"text{{font-family:{theme.FONT};font-size:14px;fill:var(--ink)}}"
+    ".env{font-weight:600}.soft,.lab tspan{fill:var(--soft)}.val{text-anchor:end;font-weight:600}"
+    ".head{text-anchor:middle;fill:var(--soft)}"
+)
+
+
+def export_charts(
+    folder: RunFolder, analysis: Analysis, out_dir: Path, formats: Sequence[Format]
+) -> list[Path]:
+    """Write every picture of the report to `out_dir`, in light colours; the files' paths."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, svg in pictures(folder, analysis):
+        for form in dict.fromkeys(formats):
+            file = out_dir / f"{name}.{form}"
+            journal.put(file, _convert(svg, form))
+            written.append(file)
+    return written
+
+
+def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """Name and SVG of each picture."""
+    rows = first.cellar_pictures(analysis)
+    if rows:
+        yield "barrels", barrels(rows)
+    groups = first.groups(analysis.primary())
+    if groups:
+        style = theme.resolve(_TEXT + forest.CSS)
+        yield "ratios", forest.draw(groups, style)
+    trials: dict[str, list[Trial]] = {}
+    for trial in folder.trials:
+        trials.setdefault(trial.workload, []).append(trial)
+    for workload in folder.resolved.workloads:
+        mine = trials.get(workload.key, [])
+        for metric, kind, chart in workloads.drawn(folder, analysis, workload, mine):
+            yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
+    resolved = folder.resolved
+    chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
+    yield "timeline", vega_svg(chart)
+
+
+def vega_svg(chart: Drawing) -> str:
+    """An Altair chart as a standalone SVG."""
+    spec = chart.spec | {"width": WIDTH, "background": theme.LIGHT["bg"]}
+    svg: str = vl_convert.vegalite_to_svg(theme.resolve(json.dumps(spec)))
+    return svg
+
+
+def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> str:
+    """The barrels of all environments as one standalone SVG.
+
+    rows: environment → (resource, barrel) from left to right.
+    """
+    left, step, high = 210, barrel.WIDTH + 24, barrel.HEIGHT + 14
+    columns = [resource for resource, _ in rows[0][1]]
+    width, height = left + step * len(columns), 30 + high * len(rows)
+    parts = [
+        f'<text x="{left + step * i + barrel.WIDTH / 2}" y="20" class="head">{escape(name)}</text>'
+        for i, name in enumerate(columns)
+    ]
+    for number, (label, cells) in enumerate(rows):
+        y = 30 + high * number
+        parts.append(
+            f'<text x="0" y="{y + high / 2}" class="env">{escape(clean(label, 40))}</text>'
+        )
+        for i, (_, shown) in enumerate(cells):
+            place = f'<svg x="{left + step * i}" y="{y}" '
+            parts.append(barrel.draw(shown).replace("<svg ", place, 1))
+    style = theme.resolve(_TEXT + barrel.CSS)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}"><style>{style}</style><defs>{barrel.DEFS}</defs>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _convert(svg: str, form: Format) -> bytes:
+    if form == "png":
+        png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+        return png
+    if form == "pdf":
+        pdf: bytes = vl_convert.svg_to_pdf(svg)
+        return pdf
+    return svg.encode()
+
+
+def _slug(text: str) -> str:
+    """A name that is safe in a file name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:60] or "unnamed"

@@ -1,0 +1,285 @@
+"""What to doubt, whether the comparison is fair, and where the figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ullage.analysis import rounding
+from ullage.analysis.model import Analysis, Comparison, Doubt
+from ullage.folder import RunFolder
+from ullage.quantities import format_bytes, format_seconds
+from ullage.report.text import clean, duration
+from ullage.report.views import DoubtView, Fold, Table, TableCell, cells, heads
+from ullage.report.workloads import shown
+from ullage.runs import EnvironmentRecord
+
+MOST_TEXTS: Final = 6
+MOST_ROWS: Final = 300
+MOST_TEXT: Final = 20_000
+
+ENDS: Final = {
+    "precision": "every primary interval was narrow enough",
+    "budget": "the time budget was spent",
+    "blocks": "all blocks were done",
+    "interrupted": "it was interrupted",
+    "failed": "it failed",
+}
+
+
+def doubts(folder: RunFolder, analysis: Analysis) -> list[DoubtView]:
+    """Doubts about the run, then those about comparisons; those of one kind stand together."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for doubt in analysis.doubts:
+        _collect(found, doubt, None)
+    for warning in folder.warnings:
+        found.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
+    for comparison in (*analysis.comparisons, *analysis.again):
+        for doubt in comparison.doubts:
+            _collect(found, doubt, comparison)
+    return [
+        DoubtView(
+            clean(code, 60),
+            tuple(_told(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
+            advice,
+            max(0, len(texts) - MOST_TEXTS),
+        )
+        for (code, advice), texts in found.items()
+    ]
+
+
+def _collect(
+    found: dict[tuple[str, str], dict[str, list[str]]], doubt: Doubt, about: Comparison | None
+) -> None:
+    key = (doubt.code, clean(doubt.advice, 400))
+    where = found.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
+    if about is not None:
+        where.append(clean(f"{about.environment_label}, {about.workload_title} ({about.metric})"))
+
+
+def _told(text: str, where: Sequence[str]) -> str:
+    """A doubt and the comparisons that it is about."""
+    if not where:
+        return text
+    rest = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
+    return f"{'; '.join(where[:MOST_TEXTS])}{rest}: {text}"
+
+
+def parity(folder: RunFolder) -> Table:
+    """Nuisances: equal, or allowed by the plan."""
+    environments = folder.resolved.environments
+    rows = []
+    for item in folder.resolved.parity:
+        if item.equal:
+            state = TableCell("equal", "yes")
+        else:
+            state = TableCell("unequal, allowed by the plan" if item.allowed else "unequal", "no")
+        values = (_nuisance(item.nuisance, item.values.get(e.key, "–")) for e in environments)
+        rows.append((TableCell(clean(item.nuisance, 60)), state, *cells(*values)))
+    names = ("nuisance", "state", *(clean(e.label, 60) for e in environments))
+    note = "" if rows else "This run has no record of nuisances."
+    return Table("Parity of the environments", heads(*names), tuple(rows), note)
+
+
+def _nuisance(name: str, value: str) -> str:
+    return format_bytes(int(value)) if name == "memory" and value.isdecimal() else clean(value, 80)
+
+
+def treatments(folder: RunFolder) -> Table:
+    """What differs on purpose, by environment."""
+    environments = folder.resolved.environments
+    return _by_environment("Treatments", environments, {e.key: e.treatments for e in environments})
+
+
+def _by_environment(
+    caption: str,
+    environments: Sequence[EnvironmentRecord],
+    values: Mapping[str, Mapping[str, Any]],
+) -> Table:
+    names = list(dict.fromkeys(name for of in values.values() for name in of))
+    rows = tuple(
+        cells(
+            clean(name, 60),
+            *(clean(shown(values[e.key].get(name, "–")), 200) for e in environments),
+        )
+        for name in names
+    )
+    return Table(caption, heads("what", *(clean(e.label, 60) for e in environments)), rows)
+
+
+def environments(folder: RunFolder) -> Table:
+    """What each environment is and how long it took to come up."""
+    up: dict[str, list[float]] = {}
+    for event in folder.provisioned:
+        up.setdefault(event.environment, []).append(event.seconds)
+    rows = []
+    for e in folder.resolved.environments:
+        seconds = up.get(e.key, [])
+        rows.append(
+            cells(
+                clean(e.label, 60),
+                clean(e.key, 60),
+                clean(e.provider, 40),
+                clean(", ".join(f"{k} {shown(v)}" for k, v in e.options.items()) or "–", 300),
+                f"second copy of {clean(e.again_of, 60)}" if e.again_of else "–",
+                ", ".join(duration(s) for s in seconds[:8]) or "–",
+            )
+        )
+    names = ("environment", "key", "provider", "options", "A/A", "time to come up")
+    return Table("Environments of this run", heads(*names), tuple(rows))
+
+
+def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
+    """Facts about the run and the machine."""
+    r = folder.resolved
+    end = folder.finished
+    found = [
+        ("run", r.run),
+        ("started", _instant(analysis.started_epoch_ns)),
+        ("ended because", ENDS[end.reason] if end else "it has no end: interrupted or running"),
+        ("sessions", str(len(folder.sessions))),
+        ("blocks", f"{analysis.blocks} complete; asked for: {_plain(r.blocks)}"),
+        ("trials", f"{analysis.trials}, {analysis.failed} without figures"),
+        ("seed", str(r.seed)),
+        ("margin, confidence", f"{rounding.share(r.margin)}, {rounding.share(r.confidence)}"),
+        ("primary comparisons", f"{analysis.family}, corrected together by Holm's procedure"),
+        ("resources", _plain(r.resources)),
+        ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
+        ("ullage", r.ullage),
+        ("tag", r.tag),
+    ]
+    return [(name, clean(value, 400)) for name, value in found]
+
+
+def _plain(values: Mapping[str, Any]) -> str:
+    parts = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name.endswith("_bytes") and isinstance(value, int):
+            parts.append(f"{name.removesuffix('_bytes')} {format_bytes(value)}")
+        elif (name == "budget" or name.endswith("_s")) and isinstance(value, int | float):
+            parts.append(f"{name.removesuffix('_s')} {format_seconds(value)}")
+        else:
+            parts.append(f"{name} {shown(value)}")
+    return ", ".join(parts) or "–"
+
+
+def _instant(epoch_ns: int | None) -> str:
+    if epoch_ns is None:
+        return "never"
+    return datetime.fromtimestamp(epoch_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def again(folder: RunFolder) -> str:
+    """Commands that do the run and its report again."""
+    r = folder.resolved
+    return clean(
+        f"ullage run plan.yaml              # the plan below; `seed: {r.seed}` keeps the order\n"
+        f"ullage report {r.run}    # this page, from the run folder alone",
+        600,
+    )
+
+
+def failures(folder: RunFolder) -> Table | None:
+    """Trials without figures, with their reasons, as the guests gave them."""
+    bad = [t for t in folder.trials if t.status != "ok"]
+    if not bad:
+        return None
+    labels, titles = _labels(folder)
+    rows = tuple(
+        cells(
+            clean(t.trial, 40).replace("-", "\N{NON-BREAKING HYPHEN}"),
+            labels[t.environment],
+            titles[t.workload],
+            t.status,
+            clean(t.reason.code, 60) if t.reason else "–",
+            clean(t.reason.message, 1000) if t.reason else "–",
+        )
+        for t in bad[:MOST_ROWS]
+    )
+    names = ("trial", "environment", "workload", "status", "code", "reason")
+    note = f"{len(bad) - MOST_ROWS:,} more are in journal.jsonl." if len(bad) > MOST_ROWS else ""
+    return Table("Trials without figures", heads(*names), rows, note)
+
+
+def folds(folder: RunFolder) -> list[Fold]:
+    """What is long: plan, facts, packages, order."""
+    r = folder.resolved
+    found = [Fold("The plan", text=_plan(folder))]
+    if r.host:
+        rows = tuple(cells(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items())
+        found.append(Fold("The host", table=Table("Host facts", heads("what", "value"), rows)))
+    facts = {e.key: e.facts for e in r.environments}
+    if any(facts.values()):
+        table = _by_environment("What the agent saw inside", r.environments, facts)
+        found.append(Fold("Inside the environments", table=table))
+    if r.image and r.image.packages:
+        rows = tuple(cells(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items()))
+        caption = f"Packages of the image, {len(rows)}"
+        found.append(Fold(caption, table=Table(caption, heads("package", "version"), rows)))
+    found.append(Fold("All trials, in order", table=_trials(folder)))
+    return found
+
+
+def _plan(folder: RunFolder) -> str:
+    try:
+        with (folder.path / "plan.yaml").open(encoding="utf-8", errors="replace") as file:
+            return clean(file.read(MOST_TEXT + 1), MOST_TEXT)
+    except OSError:
+        return "plan.yaml is not in the run folder."
+
+
+def _trials(folder: RunFolder) -> Table:
+    labels, titles = _labels(folder)
+    rows = tuple(
+        cells(
+            clean(t.trial, 40).replace("-", "\N{NON-BREAKING HYPHEN}"),
+            str(t.block),
+            labels[t.environment],
+            titles[t.workload],
+            t.status,
+            duration((t.end_ns - t.start_ns) / 1e9),
+            numbers=(1, 5),
+        )
+        for t in folder.trials[:MOST_ROWS]
+    )
+    rest = len(folder.trials) - MOST_ROWS
+    note = f"{rest:,} more are in journal.jsonl and samples.parquet." if rest > 0 else ""
+    names = ("trial", "block", "environment", "workload", "status", "length")
+    return Table("Order of the trials", heads(*names, numbers=("block", "length")), rows, note)
+
+
+def _labels(folder: RunFolder) -> tuple[dict[str, str], dict[str, str]]:
+    return (
+        {e.key: clean(e.label, 60) for e in folder.resolved.environments},
+        {w.key: clean(w.title, 80) for w in folder.resolved.workloads},
+    )
+
+
+def failures_lead(analysis: Analysis) -> str:
+    """How many trials have no figures."""
+    return (
+        f"{analysis.failed} of {analysis.trials} trials have no figures. A failed trial drops its "
+        "pair; it is never a zero and never tried again in silence. The reasons are shown as text, "
+        "as they came from inside."
+    )
+
+
+WORDS: Final[Iterable[tuple[str, str]]] = (
+    ("ullage", "the empty part of a barrel; here the part of the machine that does not arrive"),
+    ("environment", "where a workload runs: native, a container, a VM"),
+    ("workload", "what runs, with its parameters"),
+    ("trial", "one execution of one workload in one environment"),
+    ("block", "every workload in every environment once, in random order; a pair is of one block"),
+    ("ratio", "how many times worse than the baseline; for rates the baseline divided by it"),
+    ("interval", "where the true ratio lies, with the stated confidence"),
+    ("noise floor", "the ratio that two equal environments show in this run"),
+    ("worse, better", "the difference is proven and above the noise floor"),
+    ("equivalent", "the ratio is proven to be within the margin"),
+    ("inconclusive", "neither is proven yet"),
+    ("A/A", "an environment against a second copy of itself"),
+    ("treatment", "what differs on purpose: the thing that is compared"),
+    ("nuisance", "what must not differ, or the comparison is unfair"),
+)
