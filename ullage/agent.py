@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,9 @@ from typing import Any, BinaryIO, Final
 
 from ullage import errors
 from ullage.agentchannel import AgentError, Call, Channel, Exchange, printable, quiet_future
-from ullage.agentframes import MAX_BODY, VERSION, Data, FrameError, Kind, Message
+from ullage.agentframes import VERSION, Data, FrameError, Kind, Message
 from ullage.agentprocess import KEEP_BYTES, ClockMap, Command, Finished, Output, Process
+from ullage.agenttransport import Transport, quoted
 from ullage.errors import UllageError
 
 __all__ = [
@@ -36,11 +36,7 @@ __all__ = [
 Piece = bytes | memoryview
 
 _CHUNK: Final = 128 * 1024
-_STDERR_KEPT: Final = 4096
-_STDERR_STORED: Final = 1024 * 1024
 _GET_LIMIT: Final = 64 * 1024 * 1024
-_LEAVE_S: Final = 0.5
-"""How long a transport may take to end by itself once its channel is closed."""
 
 
 def binary() -> Path:
@@ -65,7 +61,7 @@ class AgentClient:
         self.facts: dict[str, Any] = {}
         self.clock = ClockMap(offset_ns=0, bound_ns=0, rtt_ns=0, exchanges=0)
         self._channel = channel
-        self._transport: _Transport | None = None
+        self._transport: Transport | None = None
 
     @classmethod
     async def connect(
@@ -88,9 +84,9 @@ class AgentClient:
                 await client._greet()
             return client
         except TimeoutError:
-            reason = f"no hello within {deadline_s:g} s" + _said(client._channel.banner)
+            reason = f"no hello within {deadline_s:g} s" + quoted(client._channel.banner)
         except UllageError as error:
-            reason = str(error.facts.get("reason", error.message)) + _said(client._channel.banner)
+            reason = str(error.facts.get("reason", error.message)) + quoted(client._channel.banner)
         except BaseException:
             await client.close()
             raise
@@ -112,7 +108,7 @@ class AgentClient:
         `stderr` gets what the transport says there, up to 1 MiB. On failure the transport is killed
         and the error (AGENT_NOT_STARTED) holds the end of what it said.
         """
-        transport = await _Transport.start(argv, stderr, env, name)
+        transport = await Transport.start(argv, stderr, env, name)
         try:
             client = await cls.connect(
                 transport.reader, transport.writer, deadline_s=deadline_s, name=name
@@ -120,7 +116,7 @@ class AgentClient:
         except BaseException as error:
             await transport.end()
             if isinstance(error, UllageError):
-                reason = f"{error.facts['reason']}{_said(transport.said)}"
+                reason = f"{error.facts['reason']}{quoted(transport.said)}"
                 raise UllageError(error.kind, agent=name, reason=reason) from error
             raise
         client._transport = transport
@@ -306,73 +302,6 @@ class _Get(Exchange):
         self.future.set_exception(error)
 
 
-class _Transport:
-    """The program at whose other end the agent is, with a bounded memory of what it said."""
-
-    def __init__(self, process: asyncio.subprocess.Process, stderr: Path | None) -> None:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise ValueError("a transport needs three pipes")
-        self.writer = process.stdin
-        self.reader = process.stdout
-        self._process = process
-        self._tail = b""
-        self._listener = asyncio.create_task(self._listen(process.stderr, stderr))
-
-    @classmethod
-    async def start(
-        cls, argv: Sequence[str], stderr: Path | None, env: Mapping[str, str] | None, name: str
-    ) -> _Transport:
-        """Start it in a session of its own."""
-        pipe = asyncio.subprocess.PIPE
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                env=env,
-                start_new_session=True,
-                limit=MAX_BODY,
-            )
-        except OSError as error:
-            reason = f"{argv[0]}: {error.strerror}"
-            raise UllageError(errors.AGENT_NOT_STARTED, agent=name, reason=reason) from error
-        return cls(process, stderr)
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @property
-    def said(self) -> bytes:
-        """The end of what it printed on standard error."""
-        return self._tail
-
-    async def end(self) -> None:
-        """Wait for its end a moment, then kill it with its process group."""
-        try:
-            await asyncio.wait_for(self._process.wait(), _LEAVE_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
-        # Someone it left behind may still hold the pipe: take what is there, and go.
-        await asyncio.wait((self._listener,), timeout=_LEAVE_S)
-        self._listener.cancel()
-
-    async def _listen(self, stream: asyncio.StreamReader, path: Path | None) -> None:
-        stored = 0
-        with contextlib.ExitStack() as stack:
-            file = None if path is None else stack.enter_context(path.open("ab", buffering=0))
-            while data := await stream.read(_STDERR_KEPT):
-                self._tail = (self._tail + data)[-_STDERR_KEPT:]
-                if file is not None and stored < _STDERR_STORED:
-                    # A full disk must not stop the transport; the tail is still kept.
-                    with contextlib.suppress(OSError):
-                        stored += file.write(data[: _STDERR_STORED - stored])
-
-
 def _facts(hello: Message) -> dict[str, Any]:
     version = hello.integer("version")
     if version != VERSION:
@@ -395,9 +324,3 @@ async def _reads(file: BinaryIO, size: int) -> AsyncIterator[Piece]:
             raise OSError(f"{file.name} shrank while it was read")
         left -= len(piece)
         yield piece
-
-
-def _said(output: bytes) -> str:
-    """The end of what a transport printed, for a message."""
-    text = printable(output.decode(errors="replace")[-400:], 400)
-    return f"; it said: {text}" if text else ""

@@ -165,7 +165,7 @@ GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
 VM_NEVER_BOOTED: Final = ErrorKind(
     "vm-never-booted",
     "{instance} said nothing within {deadline_s:g} s ({accelerator}): {tail}",
-    "the whole console is in {console}; a slow host needs a longer `boot_deadline_s`",
+    "a slow host needs a longer `boot_deadline_s`",
 )
 VM_FAILED: Final = ErrorKind("vm-failed", "{instance}: {what}: {reason}", "look at {console}")
 VM_NEEDS_IMAGE: Final = ErrorKind(

@@ -63,7 +63,9 @@ class Builder:
         machine = self._machine(drives, tap)
         console = self.spec.state_dir / "console.log"
         undo.callback(console.unlink, missing_ok=True)
-        process = await QemuProcess.start(machine, console, group=group, tag=self.spec.tag)
+        process = await QemuProcess.start(
+            machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
+        )
         undo.push_async_callback(process.kill)
         agent = await process.agent(self._deadline_s)
         undo.push_async_callback(agent.close)
@@ -213,5 +215,4 @@ def _inside_failed(agent: AgentClient, reason: str, what: str = "the network") -
         instance=printable(str(agent.facts.get("hostname", "the VM")), 60),
         what=f"{what}, inside",
         reason=printable(reason, 300),
-        console="the VM's console",
     )

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,6 @@ class QemuProcess:
         console: Path,
     ) -> None:
         self.machine = machine
-        self.console = console
         self._process = process
         self._port: socket.socket | None = port
         self._qmp = QMPClient(machine.name)
@@ -56,9 +55,17 @@ class QemuProcess:
 
     @classmethod
     async def start(
-        cls, machine: Machine, console: Path, *, group: Group | None = None, tag: str = ""
+        cls,
+        machine: Machine,
+        console: Path,
+        *,
+        cpus: Sequence[int] = (),
+        group: Group | None = None,
+        tag: str = "",
     ) -> QemuProcess:
-        """Start QEMU, in the group when there is one. VM_FAILED when it ends at once.
+        """Start QEMU, on these CPUs and in the group when they are given.
+
+        What the guest's console prints goes to a file, up to 1 MiB. VM_FAILED when QEMU ends at once.
 
         Its sockets are pairs made here: they have no path, so nobody else can connect to them.
         """
@@ -68,9 +75,9 @@ class QemuProcess:
         with port_inside, monitor_inside:
             fds = (port_inside.fileno(), monitor_inside.fileno())
             argv = [program, *command_line(machine, *fds)]
-            if group is not None:
-                places = map(str, group.directories)
-                argv = [sys.executable, "-I", "-S", join.__file__, *places, "--", *argv]
+            places = [] if group is None else map(str, group.directories)
+            on = ",".join(map(str, cpus))
+            argv = [sys.executable, "-I", "-S", join.__file__, on, *places, "--", *argv]
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 env={**os.environ, "LC_ALL": "C", "ULLAGE_TAG": tag},
@@ -160,7 +167,6 @@ class QemuProcess:
             instance=self.machine.name,
             what=what,
             reason=printable(reason[-_SHOWN:], _SHOWN),
-            console=self.console,
         )
 
     def _never_booted(self, deadline_s: float) -> UllageError:
@@ -171,7 +177,6 @@ class QemuProcess:
             deadline_s=deadline_s,
             accelerator=self.machine.accelerator,
             tail=tail,
-            console=self.console,
         )
 
 

@@ -118,8 +118,10 @@ def draw(
         shape=alt.Shape("e:N", scale=_cycle(domain, SHAPES), legend=legend),
         tooltip=[alt.Tooltip(f"{k}:N", title=t) for k, t in _TIPS],
     )
-    one = over("one").mark_rule(color="var(--ink)", strokeWidth=1.2).encode(y=y)
-    return finish([one, band, line, dots], HEIGHT, {"points": rows, "one": [{"y": 1}] * ratio})
+    layers = [band, line, dots]
+    if ratio:
+        layers.insert(0, over("one").mark_rule(color="var(--ink)", strokeWidth=1.2).encode(y=y))
+    return finish(layers, HEIGHT, {"points": rows, "one": [{"y": 1}]})
 
 
 def _titled(title: str, unit: str) -> str:

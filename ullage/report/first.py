@@ -72,7 +72,9 @@ def answer(analysis: Analysis) -> list[Sentence]:
     """The answer in sentences, with what stands between `**` made strong."""
     aside = sentences.floor_sentence(analysis)
     return [
-        Sentence(tuple(_parts(clean(text))), aside=text == aside)
+        Sentence(
+            tuple(_parts(clean(text).replace(" %", "\N{NO-BREAK SPACE}%"))), aside=text == aside
+        )
         for text in sentences.answer(analysis, strong=True)
     ]
 

@@ -161,8 +161,8 @@ def _floor(analysis: Analysis) -> str:
 def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
     margin, confidence = rounding.share(analysis.margin), rounding.share(analysis.confidence)
     notes = [
-        f"Right of 1× is worse. Equivalent means within {margin}. Intervals are {confidence} each; verdicts are corrected for all "
-        f"{analysis.family} primary comparisons together."
+        f"Right of 1× is worse. Equivalent means within {margin}. Intervals are {confidence} "
+        f"each; verdicts are corrected for all {analysis.family} primary comparisons together."
     ]
     if len(forest.panels(groups)) > 1:
         notes.append(

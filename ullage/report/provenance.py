@@ -183,25 +183,42 @@ def again(folder: RunFolder) -> str:
 
 
 def failures(folder: RunFolder) -> Table | None:
-    """Trials without figures, with their reasons, as the guests gave them."""
-    bad = [t for t in folder.trials if t.status != "ok"]
-    if not bad:
+    """Trials without figures by reason, the reasons as the guests gave them."""
+    found: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for t in folder.trials:
+        if t.status != "ok":
+            code, message = (t.reason.code, t.reason.message) if t.reason else ("–", "–")
+            key = (t.environment, t.workload, t.status, code, message)
+            found.setdefault(key, []).append(clean(t.trial, 40))
+    if not found:
         return None
     labels, titles = _labels(folder)
-    rows = tuple(
-        cells(
-            clean(t.trial, 40).replace("-", "\N{NON-BREAKING HYPHEN}"),
-            labels[t.environment],
-            titles[t.workload],
-            t.status,
-            clean(t.reason.code, 60) if t.reason else "–",
-            clean(t.reason.message, 1000) if t.reason else "–",
+    rows = []
+    for (environment, workload, *reason), trials in list(found.items())[:MOST_ROWS]:
+        rest = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
+        status, code, message = reason
+        rows.append(
+            cells(
+                labels[environment],
+                titles[workload],
+                str(len(trials)),
+                status,
+                clean(code, 60),
+                clean(message, 1000),
+                _unbroken(", ".join(trials[:MOST_TEXTS])) + rest,
+                numbers=(2,),
+            )
         )
-        for t in bad[:MOST_ROWS]
+    rest_rows = len(found) - MOST_ROWS
+    names = ("environment", "workload", "trials", "status", "code", "reason", "which")
+    note = f"{rest_rows:,} more reasons are in journal.jsonl." if rest_rows > 0 else ""
+    return Table(
+        "Trials without figures, by reason", heads(*names, numbers=("trials",)), tuple(rows), note
     )
-    names = ("trial", "environment", "workload", "status", "code", "reason")
-    note = f"{len(bad) - MOST_ROWS:,} more are in journal.jsonl." if len(bad) > MOST_ROWS else ""
-    return Table("Trials without figures", heads(*names), rows, note)
+
+
+def _unbroken(name: str) -> str:
+    return name.replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def folds(folder: RunFolder) -> list[Fold]:
@@ -235,7 +252,7 @@ def _trials(folder: RunFolder) -> Table:
     labels, titles = _labels(folder)
     rows = tuple(
         cells(
-            clean(t.trial, 40).replace("-", "\N{NON-BREAKING HYPHEN}"),
+            _unbroken(clean(t.trial, 40)),
             str(t.block),
             labels[t.environment],
             titles[t.workload],

@@ -54,16 +54,16 @@ def timeline(
         "cuts": [{"x": at, "t": f"pause of {duration(lost)} cut out"} for at, lost in cuts],
     }
     thick = min(6.0, max(2.5, 40 / lines))
-    layers: list[Layer] = [
-        over("cuts")
-        .mark_rule(strokeDash=[2, 3], color="var(--ink)")
-        .encode(x=x, tooltip=[alt.Tooltip("t:N", title="pause")]),
-        over("bars")
-        .mark_rule(strokeWidth=thick, strokeCap="butt", color="var(--c2)")
-        .encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)),
-        *_bad(x, count, thick),
-        *lane_names(data["names"], count),
-    ]
+    layers: list[Layer] = []
+    if cuts:
+        tip = alt.Tooltip("t:N", title="pause")
+        mark = over("cuts").mark_rule(strokeDash=[2, 3], color="var(--ink)")
+        layers.append(mark.encode(x=x, tooltip=[tip]))
+    bar = over("bars").mark_rule(strokeWidth=thick, strokeCap="butt", color="var(--c2)")
+    layers.append(bar.encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
+    if data["bad"]:
+        layers += _bad(x, count, thick)
+    layers += lane_names(data["names"], count)
     return finish(layers, (30 + max(6 * lines, 12)) * count, data)
 
 

@@ -70,7 +70,8 @@ struct Mount {
     point: PathBuf,
 }
 
-/// The hierarchy's line of `/proc/self/mountinfo`: `36 35 0:31 ROOT POINT options - TYPE source options`.
+/// The hierarchy's line of `/proc/self/mountinfo`: `36 35 0:31 ROOT POINT options - TYPE source
+/// options`.
 fn find_mount(mountinfo: &str, controller: Option<&str>) -> Option<Mount> {
     mountinfo.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -89,7 +90,8 @@ fn find_mount(mountinfo: &str, controller: Option<&str>) -> Option<Mount> {
     })
 }
 
-/// Our path in the hierarchy, from `/proc/self/cgroup`: `4:cpu,cpuacct:/path`, or `0::/path` for v2.
+/// Our path in the hierarchy, from `/proc/self/cgroup`: `4:cpu,cpuacct:/path`, or `0::/path` for
+/// v2.
 fn find_path<'a>(groups: &'a str, controller: Option<&str>) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');

@@ -1,8 +1,9 @@
 //! The one channel to the controller: stdin and stdout, or a device.
 //!
-//! All writers share one lock and every frame leaves in one `write`, so frames never mix. A device differs in
-//! two ways: either side may come first, so the magic line is repeated until somebody speaks; and "0 bytes
-//! read" means that nobody is connected on the host's side, not that the end has come.
+//! All writers share one lock and every frame leaves in one `write`, so frames never mix. A device
+//! differs in two ways: either side may come first, so the magic line is repeated until somebody
+//! speaks; and "0 bytes read" means that nobody is connected on the host's side, not that the end
+//! has come.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -13,9 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::answer::Answer;
 use crate::credit::Credit;
 use crate::frame::{self, Kind};
-use crate::protocol::{Answer, MAGIC};
+use crate::protocol::MAGIC;
 use crate::{life, sys};
 
 const BEACON_EVERY: Duration = Duration::from_millis(100);
@@ -45,8 +47,8 @@ pub enum Arrival<'a> {
     End,
 }
 
-/// Takes stdin and stdout for the channel, and leaves `/dev/null` and stderr in their place, so that nothing
-/// else can ever write to the channel.
+/// Takes stdin and stdout for the channel, and leaves `/dev/null` and stderr in their place, so
+/// that nothing else can ever write to the channel.
 pub fn from_stdio() -> io::Result<(Arc<Channel>, Input)> {
     let input = sys::duplicate(0)?;
     let output = sys::duplicate(1)?;
@@ -86,7 +88,8 @@ fn open(input: OwnedFd, output: OwnedFd, device: bool) -> (Arc<Channel>, Input) 
     )
 }
 
-/// A terminal would echo and translate; other devices have no such settings, and then nothing happens.
+/// A terminal would echo and translate; other devices have no such settings, and then nothing
+/// happens.
 fn make_raw(file: &impl AsRawFd) {
     // SAFETY: an all-zero termios is valid, tcgetattr fills it in.
     unsafe {
@@ -145,7 +148,8 @@ impl Channel {
         self.write(&bytes);
     }
 
-    /// Sends an answer that is made at the last moment, when the channel is already ours: for clock readings.
+    /// Sends an answer that is made at the last moment, when the channel is already ours: for clock
+    /// readings.
     pub fn send_late(&self, answer: impl FnOnce() -> Answer) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = encode(&answer());
@@ -154,7 +158,8 @@ impl Channel {
         lost_if_failed(sent);
     }
 
-    /// Sends raw bytes for which credit has been taken. `buffer` begins with `Raw::ROOM` free bytes.
+    /// Sends raw bytes for which credit has been taken. `buffer` begins with `Raw::ROOM` free
+    /// bytes.
     pub fn send_raw(&self, kind: Kind, id: u32, raw: &mut Raw) {
         let bytes = raw.seal(kind, id);
         self.write(bytes);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::answer::Answer;
 use crate::channel::Channel;
 use crate::children::{Children, Ended, Ending};
 use crate::output::Output;
-use crate::protocol::{Answer, Code, Failure, Spawn};
+use crate::protocol::{Code, Failure, Spawn};
 use crate::spawn::{Forked, Prepared};
 use crate::timer::Timer;
 use crate::{life, sys};
@@ -29,7 +30,8 @@ struct Attended {
 }
 
 impl Nursery {
-    /// Forks the child at once, so that it can wait for its instant by itself; the rest happens in a thread.
+    /// Forks the child at once, so that it can wait for its instant by itself; the rest happens in
+    /// a thread.
     pub fn spawn(&self, id: u32, request: Spawn) -> Result<(), Failure> {
         let prepared = Prepared::new(&request)?;
         let failed = |error: &std::io::Error| {

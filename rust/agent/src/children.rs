@@ -1,8 +1,9 @@
 //! The table of running children, and the one thread that waits for all of them.
 //!
-//! A single waiter is enough: it reads the clock as soon as the kernel reports an end, before anything else,
-//! and it reaps orphans (we are a subreaper) on the way. It looks first and reaps under the table's lock, so
-//! that no signal of ours can reach a process number that has been given to somebody else.
+//! A single waiter is enough: it reads the clock as soon as the kernel reports an end, before
+//! anything else, and it reaps orphans (we are a subreaper) on the way. It looks first and reaps
+//! under the table's lock, so that no signal of ours can reach a process number that has been given
+//! to somebody else.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, pid_t};
 
-use crate::protocol::{Code, Failure, Usage};
+use crate::answer::Usage;
+use crate::protocol::{Code, Failure};
 use crate::sys;
 
 /// How a child ended.
@@ -77,7 +79,8 @@ pub struct Children {
 }
 
 impl Children {
-    /// Forks by `fork` and enters the child, so that the waiter never meets a child that it does not know.
+    /// Forks by `fork` and enters the child, so that the waiter never meets a child that it does
+    /// not know.
     pub fn add(
         &self,
         id: u32,

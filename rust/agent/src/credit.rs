@@ -1,5 +1,5 @@
-//! Credit: how many bytes of output may still be sent. Whoever wants to send waits here, and so does, by way
-//! of its full pipe, the program whose output nobody takes.
+//! Credit: how many bytes of output may still be sent. Whoever wants to send waits here, and so
+//! does, by way of its full pipe, the program whose output nobody takes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,8 @@ impl Default for Credit {
 }
 
 impl Credit {
-    /// Takes at most `wanted` (at least enough for one byte behind an id), waiting until there is some.
+    /// Takes at most `wanted` (at least enough for one byte behind an id), waiting until there is
+    /// some.
     pub fn take(&self, wanted: u64) -> u64 {
         let left = self.lock();
         let enough = self.more.wait_while(left, |left| *left < LEAST);
@@ -42,7 +43,8 @@ impl Credit {
         self.more.notify_all();
     }
 
-    /// The controller gives `bytes`; false when that is more than it was ever sent, and then all is given.
+    /// The controller gives `bytes`; false when that is more than it was ever sent, and then all is
+    /// given.
     pub fn give(&self, bytes: u64) -> bool {
         let mut left = self.lock();
         let sum = left.saturating_add(bytes);

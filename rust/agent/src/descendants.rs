@@ -67,7 +67,8 @@ fn of(root: pid_t) -> io::Result<Vec<pid_t>> {
     Ok(found)
 }
 
-/// The parent in a line of `/proc/PID/stat`. The name before it may hold anything, so count from its end.
+/// The parent in a line of `/proc/PID/stat`. The name before it may hold anything, so count from
+/// its end.
 fn parent(stat: &[u8]) -> Option<pid_t> {
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;

@@ -1,5 +1,6 @@
-//! Goes where a native instance lives: cgroups, CPUs, a network namespace, a host name, a root directory.
-//! Nothing is executed on the way; the agent that serves afterwards is the process that was started.
+//! Goes where a native instance lives: cgroups, CPUs, a network namespace, a host name, a root
+//! directory. Nothing is executed on the way; the agent that serves afterwards is the process that
+//! was started.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

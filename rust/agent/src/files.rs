@@ -1,7 +1,7 @@
 //! `put` and `get`: files in and out, with their digest.
 //!
-//! A file that is put appears under its name only when it is whole: it is written to a new file in the same
-//! directory and renamed.
+//! A file that is put appears under its name only when it is whole: it is written to a new file in
+//! the same directory and renamed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -12,9 +12,10 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
+use crate::answer::{Answer, FileDone};
 use crate::channel::{Channel, Raw};
 use crate::frame::{ID, Kind};
-use crate::protocol::{self, Answer, Code, Failure, FileDone};
+use crate::protocol::{self, Code, Failure};
 
 const CHUNK: usize = 64 << 10;
 

@@ -1,7 +1,8 @@
 //! Frames: an eight-byte header and a body.
 //!
-//! The mark in front of every frame is what lets a reader that met garbage (a banner in the middle of the
-//! stream, half a frame of a controller that went away) find its feet again instead of giving up.
+//! The mark in front of every frame is what lets a reader that met garbage (a banner in the middle
+//! of the stream, half a frame of a controller that went away) find its feet again instead of
+//! giving up.
 
 use std::ops::Range;
 
@@ -40,7 +41,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The id and the bytes behind it, of a body of kind 1 to 3; None when the body is too short for an id.
+    /// The id and the bytes behind it, of a body of kind 1 to 3; None when the body is too short
+    /// for an id.
     pub fn split_id(&self) -> Option<(u32, &'a [u8])> {
         let (id, rest) = self.body.split_first_chunk::<ID>()?;
         Some((u32::from_be_bytes(*id), rest))
@@ -56,7 +58,8 @@ pub enum Fault {
     TooLong { kind: Kind, length: usize },
 }
 
-/// The header of a frame with a body of `length` bytes; the caller keeps `length` within `MAX_BODY`.
+/// The header of a frame with a body of `length` bytes; the caller keeps `length` within
+/// `MAX_BODY`.
 pub fn header(kind: Kind, length: usize) -> [u8; HEADER] {
     debug_assert!(length <= MAX_BODY);
     let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
@@ -155,7 +158,8 @@ impl Decoder {
         }
     }
 
-    /// Skips what a bad header spoiled: the whole body where its length can be believed, else the mark alone.
+    /// Skips what a bad header spoiled: the whole body where its length can be believed, else the
+    /// mark alone.
     fn skip(&mut self, fault: &Fault) {
         match *fault {
             Fault::TooLong { length, .. } if length <= MAX_BODY => {

@@ -1,8 +1,9 @@
-//! PID 1 of a small guest, straight from the initramfs: from nothing to a serving agent on the image's root.
+//! PID 1 of a small guest, straight from the initramfs: from nothing to a serving agent on the
+//! image's root.
 //!
-//! The guest needs no other program for that: a kernel, its modules and this binary. What the kernel command
-//! line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.hostname=`, `ullage.boot=systemd`) is all
-//! the configuration there is.
+//! The guest needs no other program for that: a kernel, its modules and this binary. What the
+//! kernel command line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.hostname=`,
+//! `ullage.boot=systemd`) is all the configuration there is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -220,7 +221,8 @@ fn install_agent(target: &str, source: &str) -> io::Result<()> {
 
 fn bring_up_loopback() -> io::Result<()> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    // SAFETY: on success the socket is ours; the request is zeroed, named "lo", and the right size for both calls.
+    // SAFETY: on success the socket is ours; the request is zeroed, named "lo", and the right size
+    // for both calls.
     unsafe {
         let socket = sys::check(libc::socket(
             libc::AF_INET,

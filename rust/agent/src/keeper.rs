@@ -1,9 +1,10 @@
 //! The keeper: the agent's parent process, which does nothing but wait for the agent's death.
 //!
-//! A parent-death signal reaches the agent's direct children only. Their children, however they have
-//! detached themselves, come to the nearest subreaper: to the worker while it lives, to the keeper after. So
-//! whichever of the two is killed, the other one cleans up. The keeper holds the output channel open until
-//! nothing is left: a controller that reads end of file knows that all is gone.
+//! A parent-death signal reaches the agent's direct children only. Their children, however they
+//! have detached themselves, come to the nearest subreaper: to the worker while it lives, to the
+//! keeper after. So whichever of the two is killed, the other one cleans up. The keeper holds the
+//! output channel open until nothing is left: a controller that reads end of file knows that all is
+//! gone.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,8 @@ use libc::{c_int, pid_t};
 
 use crate::{descendants, life, sys};
 
-/// Splits into keeper and worker. Returns in the worker, with the line that breaks when the keeper dies.
+/// Splits into keeper and worker. Returns in the worker, with the line that breaks when the keeper
+/// dies.
 pub fn split() -> io::Result<OwnedFd> {
     sys::become_subreaper()?;
     let (line, far_end) = sys::pipe()?;
@@ -48,7 +50,8 @@ pub fn watch(line: OwnedFd) -> io::Result<()> {
     })
 }
 
-/// Ctrl-C is not among them: in a terminal it reaches the whole job, and tearing down is the controller's.
+/// Ctrl-C is not among them: in a terminal it reaches the whole job, and tearing down is the
+/// controller's.
 fn watched_signals() -> libc::sigset_t {
     // SAFETY: sigemptyset makes the set valid.
     unsafe {

@@ -1,4 +1,5 @@
-//! The agent's end, by whatever cause: no child, no grandchild and no half-written file is left behind.
+//! The agent's end, by whatever cause: no child, no grandchild and no half-written file is left
+//! behind.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

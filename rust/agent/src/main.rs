@@ -1,6 +1,8 @@
-//! `ullage-agent`: the one static binary that ullage runs in every environment, native, container, VM or
-//! cloud. It opens no port and reads no configuration; what it speaks is in `docs/agent-protocol.md`.
+//! `ullage-agent`: the one static binary that ullage runs in every environment, native, container,
+//! VM or cloud. It opens no port and reads no configuration; what it speaks is in
+//! `docs/agent-protocol.md`.
 
+mod answer;
 mod cgroup;
 mod channel;
 mod child;
@@ -8,6 +10,7 @@ mod children;
 mod credit;
 mod descendants;
 mod enter;
+mod exec;
 mod facts;
 mod files;
 mod frame;
@@ -55,7 +58,8 @@ enum Command {
 #[derive(Debug, Default, PartialEq)]
 struct Serve {
     device: Option<PathBuf>,
-    /// We are a guest's PID 1: no keeper, and the end switches the guest off. Said by our own `init` only.
+    /// We are a guest's PID 1: no keeper, and the end switches the guest off. Said by our own
+    /// `init` only.
     guest: bool,
 }
 
@@ -144,7 +148,8 @@ fn cannot(what: &str, error: &std::io::Error) -> String {
     format!("cannot {what}: {}", sys::text(error))
 }
 
-/// One heap for all threads: ours are many and idle, and a heap for each would cost memory of the instance.
+/// One heap for all threads: ours are many and idle, and a heap for each would cost memory of the
+/// instance.
 fn use_one_arena() {
     #[cfg(target_env = "gnu")]
     // SAFETY: before any other thread.

@@ -1,5 +1,5 @@
-//! Loads the kernel modules that the initramfs brings along, in the order of its list: who made the list
-//! knows the dependencies, so the guest needs no modprobe.
+//! Loads the kernel modules that the initramfs brings along, in the order of its list: who made the
+//! list knows the dependencies, so the guest needs no modprobe.
 
 use std::fs::{self, File};
 use std::io;
@@ -53,7 +53,8 @@ fn load(path: &str) -> io::Result<()> {
         )
     };
     match sys::check(if result < 0 { -1 } else { 0 }) {
-        // Loaded already; or for hardware that this guest lacks, such as the CPU's own CRC instruction.
+        // Loaded already; or for hardware that this guest lacks, such as the CPU's own CRC
+        // instruction.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ENODEV)) => Ok(()),
         other => other.map(drop),
     }

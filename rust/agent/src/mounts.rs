@@ -10,7 +10,8 @@ use libc::c_ulong;
 
 use crate::sys;
 
-/// Flags of a mount that a remount must repeat, or they would be lost. statvfs tells them by the same bits.
+/// Flags of a mount that a remount must repeat, or they would be lost. statvfs tells them by the
+/// same bits.
 const LASTING: c_ulong =
     libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_NOATIME | libc::MS_NODIRATIME;
 
@@ -127,8 +128,8 @@ pub fn go_to(place: BorrowedFd) -> io::Result<()> {
     sys::check(unsafe { libc::fchdir(place.as_raw_fd()) }).map(drop)
 }
 
-/// Makes the current directory, a mount point, the root. True when the old root now lies under it and wants
-/// to be detached; false when it could only be covered, as an initramfs can.
+/// Makes the current directory, a mount point, the root. True when the old root now lies under it
+/// and wants to be detached; false when it could only be covered, as an initramfs can.
 pub fn make_cwd_root() -> io::Result<bool> {
     let here = c".";
     // SAFETY: NUL-terminated strings.

@@ -29,8 +29,8 @@ struct Stream<'a> {
 }
 
 impl Output {
-    /// Carries until the child has ended and its output is whole. `kill_rest` is called when somebody else
-    /// keeps the output open for longer than the grace.
+    /// Carries until the child has ended and its output is whole. `kill_rest` is called when
+    /// somebody else keeps the output open for longer than the grace.
     pub fn carry(&self, ending: &Ending, kill_rest: impl FnOnce()) -> Ended {
         let mut raw = Raw::new(CHUNK);
         let mut open = vec![
@@ -80,8 +80,8 @@ impl Output {
         }
     }
 
-    /// Moves at most `limit` bytes of a stream that has some; takes credit for what there is, and puts back
-    /// what it did not need. Returns 0 when nothing more will come.
+    /// Moves at most `limit` bytes of a stream that has some; takes credit for what there is, and
+    /// puts back what it did not need. Returns 0 when nothing more will come.
     fn carry_some(&self, stream: &Stream, raw: &mut Raw, limit: usize) -> usize {
         let waiting = sys::waiting_bytes(stream.fd).min(limit).min(CHUNK);
         let credit = self.channel.credit.take((waiting + ID) as u64);
@@ -107,7 +107,8 @@ enum State {
     Quiet,
 }
 
-/// Waits until some stream has something (or has ended), or `event` fires; the state of each stream.
+/// Waits until some stream has something (or has ended), or `event` fires; the state of each
+/// stream.
 fn wait(open: &[Stream], event: RawFd, timeout: Option<Duration>) -> Vec<State> {
     let mut fds: Vec<_> = open
         .iter()

@@ -1,5 +1,5 @@
-//! Finds the virtio-serial port that leads to the controller. In a small guest there is no udev that would
-//! make `/dev/virtio-ports/NAME`, so the name is looked up in /sys.
+//! Finds the virtio-serial port that leads to the controller. In a small guest there is no udev
+//! that would make `/dev/virtio-ports/NAME`, so the name is looked up in /sys.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! A root directory for `enter`: read-only, in a mount namespace of its own, with the host's /proc, /sys and
-//! /dev and with what the caller binds into it.
+//! A root directory for `enter`: read-only, in a mount namespace of its own, with the host's /proc,
+//! /sys and /dev and with what the caller binds into it.
 //!
-//! Sources are opened before the root changes and targets are looked up after it, so a symlink in an image
-//! leads into the image and never to the host.
+//! Sources are opened before the root changes and targets are looked up after it, so a symlink in
+//! an image leads into the image and never to the host.
 
 use std::fs::{self, File};
 use std::io;
@@ -96,7 +96,8 @@ fn open_sources(extras: &[Extra]) -> Result<Vec<OwnedFd>, String> {
         .collect()
 }
 
-/// Makes `root`, read-only and with /proc, our root; a handle on the old one when it can be detached.
+/// Makes `root`, read-only and with /proc, our root; a handle on the old one when it can be
+/// detached.
 fn change_root(root: &Path) -> Result<Option<OwnedFd>, String> {
     let wrong = |error: io::Error| failed("--root", root, &error);
     mounts::bind(root, root).map_err(wrong)?;
@@ -169,7 +170,8 @@ fn mount_tmpfs(target: &Path) -> io::Result<()> {
     )
 }
 
-/// Makes a missing mount point, but only on a tmpfs of ours: neither images nor the host are changed.
+/// Makes a missing mount point, but only on a tmpfs of ours: neither images nor the host are
+/// changed.
 fn make_point(target: &Path, directory: bool, ours: &[&Path]) -> io::Result<()> {
     if !ours.iter().any(|tmpfs| target.starts_with(tmpfs)) || target.exists() {
         return Ok(());

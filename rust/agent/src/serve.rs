@@ -1,16 +1,17 @@
-//! The dispatcher: reads frames, answers requests. It is the agent's main thread, so children forked here
-//! keep their parent for as long as the agent lives.
+//! The dispatcher: reads frames, answers requests. It is the agent's main thread, so children
+//! forked here keep their parent for as long as the agent lives.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::answer::Answer;
 use crate::channel::{Arrival, Channel, Input};
 use crate::child::Nursery;
 use crate::children::Children;
 use crate::facts::Facts;
 use crate::files::{self, Put};
 use crate::frame::{Decoder, Fault, Frame, Kind};
-use crate::protocol::{self, Answer, Code, Failure, Message, Request, VERSION};
+use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
 use crate::sample::Sample;
 use crate::timer::Timer;
 use crate::{life, sys};
@@ -192,7 +193,8 @@ impl Server {
         }
     }
 
-    /// Bytes of a put; they are consumed whatever becomes of them, so their credit goes back at once.
+    /// Bytes of a put; they are consumed whatever becomes of them, so their credit goes back at
+    /// once.
     fn take_data(&mut self, frame: &Frame) {
         let bytes = frame.body.len() as u64;
         if bytes > 0 {

@@ -1,4 +1,5 @@
-//! Thin and boring wrappers around libc: the clocks, pipes, signals and error texts that the rest uses.
+//! Thin and boring wrappers around libc: the clocks, pipes, signals and error texts that the rest
+//! uses.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fs::File;
@@ -123,12 +124,14 @@ pub fn replace(fd: &impl AsRawFd, target: RawFd) -> io::Result<()> {
     retry(|| check(unsafe { libc::dup2(fd.as_raw_fd(), target) })).map(drop)
 }
 
-/// Makes fd 0 `/dev/null`, or the reading end of a closed pipe where there is none: end of file either way.
+/// `/dev/null`, or the reading end of a closed pipe where there is none: end of file either way.
+pub fn no_input() -> io::Result<OwnedFd> {
+    File::open("/dev/null").map_or_else(|_| pipe().map(|ends| ends.0), |null| Ok(null.into()))
+}
+
+/// Leaves nothing to read on fd 0.
 pub fn detach_stdin() -> io::Result<()> {
-    match File::open("/dev/null") {
-        Ok(null) => replace(&null, 0),
-        Err(_) => replace(&pipe()?.0, 0),
-    }
+    replace(&no_input()?, 0)
 }
 
 pub fn read(fd: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {

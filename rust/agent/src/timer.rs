@@ -1,5 +1,5 @@
-//! Kills children whose time is over. A thread of its own, since the one that carries a child's output may be
-//! waiting for credit at that moment.
+//! Kills children whose time is over. A thread of its own, since the one that carries a child's
+//! output may be waiting for credit at that moment.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! A controller for tests. It has its own idea of the frames, so that a mistake cannot be made twice.
+//! A controller for tests. It has its own idea of the frames, so that a mistake cannot be made
+//! twice.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::ffi::OsStr;

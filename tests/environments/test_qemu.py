@@ -1,0 +1,482 @@
+"""The qemu provider without a real guest, but with the real QEMU; and one short boot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import struct
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ullage import errors, image
+from ullage.agent import AgentClient, Command
+from ullage.cgroups import Group
+from ullage.environments import qemu_build, qemu_probe
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.qemu import Qemu
+from ullage.environments.qemu_build import OVERHEAD_BYTES, Builder
+from ullage.environments.qemu_command import Cache, Drive, Link, Machine, command_line
+from ullage.environments.qemu_options import QemuOptions
+from ullage.environments.qemu_probe import Probe, kvm
+from ullage.environments.qemu_process import QemuProcess
+from ullage.errors import UllageError
+from ullage.image import Image
+from ullage.kernel import GuestKernel
+
+MIB = 1 << 20
+
+
+def options(**fields: object) -> QemuOptions:
+    return QemuOptions.model_validate(fields)
+
+
+def hanging_kernel(folder: Path) -> GuestKernel:
+    """Prints `HI` on the console and halts for ever.
+
+    A multiboot kernel (Multiboot Specification 0.6.96, §3.1) with load addresses of its own.
+    """
+    code = b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb0I\xee\xf4\xeb\xfd"  # cli; out 0x3f8 …; hlt; jmp
+    magic, flags, base = 0x1BADB002, 1 << 16, 0x100000
+    end = base + 32 + len(code)
+    header = struct.pack(
+        "<8I", magic, flags, -(magic + flags) & 0xFFFFFFFF, base, base, end, end, base + 32
+    )
+    kernel, initrd = folder / "kernel", folder / "initrd"
+    kernel.write_bytes(header + code)
+    initrd.write_bytes(b"nothing")
+    return GuestKernel("0", "hanging 0", kernel, initrd)
+
+
+def machine(folder: Path, **changes: Any) -> Machine:
+    kernel = hanging_kernel(folder)
+    fields: dict[str, Any] = {
+        "name": "vm-0",
+        "accelerator": "tcg",
+        "machine": "q35",
+        "cpu_model": "max",
+        "cpus": 1,
+        "memory_bytes": 64 * MIB,
+        "kernel": kernel.kernel,
+        "initrd": kernel.initrd,
+        "append": ("quiet",),
+    }
+    return Machine(**(fields | changes))
+
+
+def pairs(argv: list[str]) -> list[tuple[str, str]]:
+    return list(zip(argv, argv[1:], strict=False))
+
+
+def test_the_plan_reads_well() -> None:
+    wanted = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
+    assert wanted.disk.size == 2 << 30
+    assert wanted.disk.cache == "none"
+    assert options().accel == "auto"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nic": "rtl8139"},
+        {"disk": {"cache": "maybe"}},
+        {"disk": {"size": "1KiB"}},
+        {"cpu_model": "max -S"},
+        {"cpu_model": "-S"},
+        {"cpu_model": "max\n"},
+        {"net": "tap"},
+        {"boot_deadline_s": 0},
+    ],
+)
+def test_the_plan_is_checked(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        options(**fields)
+
+
+@pytest.mark.parametrize(
+    ("cache", "direct", "no_flush", "write_cache"),
+    [
+        ("none", True, False, "on"),
+        ("writeback", False, False, "on"),
+        ("writethrough", False, False, "off"),
+        ("directsync", True, False, "off"),
+        ("unsafe", False, True, "on"),
+    ],
+)
+def test_cache_modes(
+    tmp_path: Path, cache: Cache, direct: bool, no_flush: bool, write_cache: str
+) -> None:
+    path = tmp_path / "a,b=c.qcow2"
+    argv = command_line(machine(tmp_path, drives=(Drive(path, "qcow2", cache),)), 3, 4)
+    found = json.loads(argv[argv.index("-blockdev") + 1])
+    assert found["file"]["filename"] == str(path)
+    assert found["cache"] == found["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
+    assert ("-device", f"virtio-blk-pci,drive=disk0,write-cache={write_cache}") in pairs(argv)
+
+
+def test_links(tmp_path: Path) -> None:
+    def of(link: Link) -> list[tuple[str, str]]:
+        return pairs(command_line(machine(tmp_path, link=link), 3, 4))
+
+    tap = of(Link("e1000", "u1-t2", "02:00:00:00:00:01"))
+    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=off") in tap
+    assert ("-device", "e1000,netdev=net,mac=02:00:00:00:00:01,romfile=") in tap
+    vhost = of(Link("virtio", "u1-t2", "02:00:00:00:00:01", vhost=True))
+    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=on") in vhost
+    user = of(Link("virtio", None, "02:00:00:00:00:01"))
+    assert ("-netdev", "user,id=net,restrict=on,ipv6=off") in user
+
+
+def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
+    async def start() -> str:
+        raw = tmp_path / "a,b.raw"
+        raw.write_bytes(bytes(MIB))
+        drive = Drive(raw, "raw", "writethrough", read_only=True)
+        link = Link("e1000", None, "02:00:00:00:00:01")
+        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), link=link)
+        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            await process.stop()
+            await process.cont()
+        finally:
+            await process.kill()
+            await process.kill()
+        assert not process.running
+        return status
+
+    assert "Cpus_allowed_list:\t0\n" in asyncio.run(start())
+
+
+def test_what_qemu_says_is_told(tmp_path: Path) -> None:
+    wanted = machine(tmp_path, cpu_model="no-such-cpu")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(QemuProcess.start(wanted, tmp_path / "console.log"))
+    assert caught.value.kind is errors.VM_FAILED
+    assert "no-such-cpu" in caught.value.message
+
+
+def test_a_vm_that_never_boots(tmp_path: Path) -> None:
+    async def boot() -> None:
+        process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
+        try:
+            with pytest.raises(UllageError) as caught:
+                await process.agent(1.0)
+        finally:
+            await process.kill()
+        assert caught.value.kind is errors.VM_NEVER_BOOTED
+        assert caught.value.message.startswith("vm-0 said nothing within 1 s (tcg): ")
+        assert caught.value.facts["tail"].endswith("HI")
+
+    asyncio.run(boot())
+    assert (tmp_path / "console.log").read_bytes().endswith(b"HI")
+
+
+def test_a_qemu_that_dies_is_no_slow_boot(tmp_path: Path) -> None:
+    async def boot() -> None:
+        process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(UllageError) as caught:
+            await process.agent(30)
+        assert caught.value.kind is errors.VM_FAILED
+        with pytest.raises(UllageError) as frozen:
+            await process.stop()
+        assert frozen.value.kind is errors.VM_FAILED
+        await process.kill()
+
+    asyncio.run(boot())
+
+
+def test_a_host_without_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu_probe, "DEVICE", tmp_path / "kvm")
+    probe = asyncio.run(kvm(hanging_kernel(tmp_path)))
+    assert probe == Probe(False, f"there is no {tmp_path / 'kvm'}")
+
+
+@pytest.fixture
+def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A host whose /dev/kvm opens, with an emulated guest in KVM's place; gives the deadlines."""
+    device = tmp_path / "kvm"
+    device.touch()
+    deadlines: list[float] = []
+    real, boot = qemu_probe._machine, qemu_probe._boot
+
+    def emulated(kernel: GuestKernel, folder: Path) -> Machine:
+        made = real(kernel, folder)
+        return machine(folder, drives=made.drives, name=made.name)
+
+    async def counted(kernel: GuestKernel, deadline_s: float) -> Probe:
+        deadlines.append(deadline_s)
+        return await boot(kernel, deadline_s)
+
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(qemu_probe, "DEVICE", device)
+    monkeypatch.setattr(qemu_probe, "_machine", emulated)
+    monkeypatch.setattr(qemu_probe, "_boot", counted)
+    return deadlines
+
+
+def test_kvm_that_hangs_is_found_out_once(tmp_path: Path, probes: list[float]) -> None:
+    async def both() -> list[Probe]:
+        kernel = hanging_kernel(tmp_path)
+        return list(await asyncio.gather(kvm(kernel, 0.5), kvm(kernel, 0.5)))
+
+    first, second = asyncio.run(both())
+    assert first == second == Probe(False, "a guest with KVM said nothing for 0.5 s")
+    assert asyncio.run(kvm(hanging_kernel(tmp_path), 0.5)) == first
+    assert probes == [0.5]
+    remembered = next((tmp_path / "cache/probes").glob("*.json"))
+    remembered.write_text("{half")
+    asyncio.run(kvm(hanging_kernel(tmp_path), 0.5))
+    assert probes == [0.5, 0.5]
+
+
+@pytest.fixture
+def fake_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuestKernel:
+    made = hanging_kernel(tmp_path)
+
+    async def guest_kernel(_: Path) -> GuestKernel:
+        return made
+
+    monkeypatch.setattr("ullage.environments.qemu.guest_kernel", guest_kernel)
+    monkeypatch.setattr("ullage.agent.binary", lambda: tmp_path / "agent")
+    return made
+
+
+def probe_says(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
+    async def kvm(*_: object) -> Probe:
+        return Probe(works, "it hangs")
+
+    monkeypatch.setattr("ullage.environments.qemu.kvm", kvm)
+
+
+def test_auto_falls_back_and_says_so(
+    fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe_says(monkeypatch, works=False)
+    provider = Qemu(options())
+    asyncio.run(provider.check())
+    assert provider.label() == "qemu-tcg (emulated)"
+    assert provider.emulated
+    treatments = provider.treatments()
+    assert treatments["accelerator"] == "tcg (emulated): it hangs"
+    assert treatments["cpu model"] == "max"
+    assert treatments["guest kernel"] == "hanging 0"
+    assert treatments["disk"] == "virtio-blk, raw, cache none"
+
+
+def test_auto_takes_kvm_that_works(
+    fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe_says(monkeypatch, works=True)
+    provider = Qemu(options(nic="e1000", disk={"format": "qcow2", "cache": "writeback"}))
+    asyncio.run(provider.check())
+    assert provider.label() == "qemu-kvm"
+    assert not provider.emulated
+    treatments = provider.treatments()
+    assert (treatments["accelerator"], treatments["cpu model"]) == ("kvm", "host")
+    assert treatments["nic"] == "e1000"
+    assert treatments["disk"] == "virtio-blk, qcow2, cache writeback"
+
+
+def test_kvm_that_was_asked_for_is_not_replaced(
+    fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe_says(monkeypatch, works=False)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Qemu(options(accel="kvm")).check())
+    assert caught.value.kind is errors.VM_NO_KVM
+    assert "it hangs" in caught.value.message
+
+
+def test_what_is_missing_is_named(
+    fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ullage.environments.qemu._VHOST", tmp_path / "vhost-net")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Qemu(options(vhost=True)).check())
+    assert caught.value.kind is errors.HOST_MISSING
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Qemu(options(network="tap")).check())
+    assert caught.value.kind is errors.HOST_NEEDS_ROOT
+
+
+def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> InstanceSpec:
+    for name in ("state-0", "data-0"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    return InstanceSpec(
+        tag=tag,
+        name="vm-0",
+        cpus=(0,),
+        cpu_quota=None,
+        memory_bytes=256 * MIB,
+        image=built,
+        agent=agent,
+        state_dir=tmp_path / "state-0",
+        data_dir=tmp_path / "data-0",
+        network=None,
+    )
+
+
+def tiny_image(tmp_path: Path) -> Image:
+    """A directory that passes for an image, good enough for a kernel that never looks at it."""
+    root = tmp_path / "image/root"
+    root.mkdir(parents=True)
+    return Image("sha256:0", root, root.parent / "rootfs.tar", {}, root.parent)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("disk", [{"format": "raw"}, {"format": "qcow2", "size": "64MiB"}])
+def test_a_failed_boot_leaves_nothing(tmp_path: Path, tag: str, disk: dict[str, str]) -> None:
+    built = tiny_image(tmp_path)
+    spec = spec_for(tmp_path, tag, built, tmp_path / "agent")
+    wanted = options(boot_deadline_s=1, disk=disk)
+    builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
+
+    async def boot() -> None:
+        async with AsyncExitStack() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    assert caught.value.kind is errors.VM_NEVER_BOOTED
+    assert not any(spec.state_dir.iterdir())
+    assert not any(spec.data_dir.iterdir())
+    assert Group.find(tag).directories == []
+    assert not processes_of(tag)
+
+
+def processes_of(tag: str) -> list[int]:
+    """Processes that carry the tag in their environment."""
+    wanted = f"ULLAGE_TAG={tag}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
+    spec = spec_for(tmp_path, tag, None, tmp_path / "agent")
+    builder = Builder(options(), "tcg", "max", hanging_kernel(tmp_path), spec)
+
+    async def boot() -> None:
+        async with AsyncExitStack() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    assert caught.value.kind is errors.VM_NEEDS_IMAGE
+
+
+def test_systemd_needs_its_package(tmp_path: Path, tag: str) -> None:
+    assert Qemu(options(boot="systemd")).packages() == ("systemd-sysv",)
+    assert Qemu(options()).packages() == ()
+    spec = spec_for(tmp_path, tag, tiny_image(tmp_path), tmp_path / "agent")
+    builder = Builder(options(boot="systemd"), "tcg", "max", hanging_kernel(tmp_path), spec)
+
+    async def boot() -> None:
+        async with AsyncExitStack() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    assert caught.value.kind is errors.IMAGE_LACKS_PACKAGE
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "host", "words"),
+    [
+        ("tcg", "tsc", ("tsc=reliable",)),
+        ("tcg", "hpet", ()),
+        ("tcg", None, ()),
+        ("kvm", "tsc", ()),
+    ],
+)
+def test_the_guest_trusts_the_tsc_as_its_host_does(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    accelerator: qemu_build.Accelerator,
+    host: str | None,
+    words: tuple[str, ...],
+) -> None:
+    path = tmp_path / "current_clocksource"
+    if host:
+        path.write_text(f"{host}\n")
+    monkeypatch.setattr(qemu_build, "_CLOCKSOURCE", path)
+    assert qemu_build._clock_words(accelerator) == words
+
+
+@pytest.mark.root
+def test_a_real_vm_boots(tmp_path: Path, tag: str, agent_binary: Path) -> None:
+    """Kernel, initramfs, agent as PID 1, disks, limits, freezing, the end: in emulation."""
+
+    async def live() -> None:
+        provider = Qemu(options(accel="tcg", network="user"))
+        await provider.check()
+        built = await image.build(())
+        spec = spec_for(tmp_path, tag, built, agent_binary)
+        instance = await provider.create(spec)
+        try:
+            await look_inside(instance)
+        finally:
+            await instance.destroy()
+            await instance.destroy()
+        assert not instance.alive
+
+    asyncio.run(live())
+    assert not processes_of(tag)
+    assert Group.find(tag).directories == []
+    assert not any((tmp_path / "data-0").iterdir())
+
+
+async def look_inside(instance: Instance) -> None:
+    facts = instance.agent.facts
+    assert facts["init"] is True
+    assert facts["hostname"] == "vm-0"
+    assert facts["cpus_online"] == 1
+    assert facts["memory_total_bytes"] < 256 * MIB
+    assert await run(instance.agent, "touch", "/data/x") == (0, "")
+    status, _ = await run(instance.agent, "touch", "/x")
+    assert status == 1  # the root is read-only
+    group = Group.find(instance.spec.tag, "vm-0")
+    assert len(group.pids()) == 1
+    limits = [d / name for d in group.directories for name in LIMIT_FILES if (d / name).exists()]
+    expected = 256 * MIB + OVERHEAD_BYTES["tcg"]
+    assert [int(path.read_text()) for path in limits] == [expected]
+    await instance.freeze()
+    assert await vcpus_still(one(group.pids()))
+    await instance.thaw()
+    assert await run(instance.agent, "cat", "/etc/hostname") == (0, "ullage\n")
+
+
+async def vcpus_still(pid: int) -> bool:
+    """True when the process uses no CPU time for a while: its guest would, by its timer."""
+    ticks = []
+    for _ in range(2):
+        await asyncio.sleep(0.3)
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks.append(int(stat[11]))
+    return ticks[0] == ticks[1]
+
+
+LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
+
+
+def one(pids: set[int]) -> int:
+    (pid,) = pids
+    return pid
+
+
+async def run(agent: AgentClient, *argv: str) -> tuple[int | None, str]:
+    done, stdout, _ = await agent.run(Command(argv=argv))
+    return done.status, stdout.decode()
