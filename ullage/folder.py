@@ -183,7 +183,9 @@ def _no_garbage_collection() -> Iterator[None]:
 def _first(error: ValidationError) -> str:
     """The first complaint, without the input: that may be long, and a guest's."""
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "union_tag_invalid":
+        return "unknown event"
+    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
     return f"{where}: {fault['msg']}" if where else fault["msg"]
 
 

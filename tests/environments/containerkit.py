@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ullage import agent, cgroups, places
+from ullage import agent, cgroups, network, places
 from ullage.agent import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.image import Image, build
@@ -110,12 +113,52 @@ def leftovers(tag: str) -> list[str]:
     found += [str(d) for d in cgroups.Group.find(tag).directories]
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if tag in line]
     for directory in (places.state_dir(tag), places.data_dir(tag)):
-        found += [str(p) for p in directory.iterdir() if p.name != "controller.json"]
+        found += [str(p) for p in directory.glob("*") if p.name != "controller.json"]
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if tag.encode() in (process / "cmdline").read_bytes():
                 found.append((process / "cmdline").read_text())
     return found
+
+
+CONTROLLER = """
+import asyncio, sys
+from tests.environments import containerkit as kit
+from ullage import environments
+
+async def main():
+    provider = environments.get(sys.argv[1])
+    async with kit.running(provider(provider.options_model())) as run:
+        await run.create()
+        print(run.tag, flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+def tag_of_a_killed_controller(provider: str) -> str:
+    """Let another process make an instance, and kill it; `clean` must follow."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, provider],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as controller:
+        assert controller.stdout is not None
+        tag = controller.stdout.readline().strip()
+        controller.kill()
+    return places.check_tag(tag)
+
+
+async def clean(tag: str) -> None:
+    """What `ullage clean` has to do for a container: no runtime is asked."""
+    group = cgroups.Group.find(tag)
+    await group.kill_all()
+    await group.remove()
+    await network.remove(tag)
+    for directory in (places.state_dir(tag), places.data_dir(tag)):
+        shutil.rmtree(directory)
 
 
 async def sh(instance: Instance, script: str, timeout_s: float = 60) -> tuple[Finished, str]:

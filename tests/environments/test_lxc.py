@@ -71,6 +71,16 @@ def test_lxc_leaves_no_cgroup_of_its_own_beside_ours() -> None:
     asyncio.run(scenario())
 
 
+def test_what_a_killed_controller_leaves_is_found_by_its_tag() -> None:
+    tag = kit.tag_of_a_killed_controller("lxc")
+    try:
+        assert Group.find(tag, "c-0").pids()
+        assert Group.find(tag, "c-0.monitor").pids()
+    finally:
+        asyncio.run(kit.clean(tag))
+    assert kit.leftovers(tag) == []
+
+
 def test_what_does_not_start_is_told_and_leaves_nothing() -> None:
     async def scenario() -> None:
         async with kit.running(lxc()) as run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from ullage.environments import qemu_build, qemu_probe
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu import Qemu
 from ullage.environments.qemu_build import OVERHEAD_BYTES, Builder
-from ullage.environments.qemu_command import Cache, Drive, Link, Machine, command_line
+from ullage.environments.qemu_command import Accelerator, Cache, Drive, Link, Machine, command_line
 from ullage.environments.qemu_options import QemuOptions
 from ullage.environments.qemu_probe import Probe, kvm
 from ullage.environments.qemu_process import QemuProcess
@@ -70,7 +71,7 @@ def machine(folder: Path, **changes: Any) -> Machine:
 
 
 def pairs(argv: list[str]) -> list[tuple[str, str]]:
-    return list(zip(argv, argv[1:], strict=False))
+    return list(itertools.pairwise(argv))
 
 
 def test_the_plan_reads_well() -> None:
@@ -171,7 +172,7 @@ def test_a_vm_that_never_boots(tmp_path: Path) -> None:
             await process.kill()
         assert caught.value.kind is errors.VM_NEVER_BOOTED
         assert caught.value.message.startswith("vm-0 said nothing within 1 s (tcg): ")
-        assert caught.value.facts["tail"].endswith("HI")
+        assert str(caught.value.facts["tail"]).endswith("HI")
 
     asyncio.run(boot())
     assert (tmp_path / "console.log").read_bytes().endswith(b"HI")
@@ -405,7 +406,7 @@ def test_systemd_needs_its_package(tmp_path: Path, tag: str) -> None:
 def test_the_guest_trusts_the_tsc_as_its_host_does(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    accelerator: qemu_build.Accelerator,
+    accelerator: Accelerator,
     host: str | None,
     words: tuple[str, ...],
 ) -> None:
@@ -453,14 +454,18 @@ async def look_inside(instance: Instance) -> None:
     limits = [d / name for d in group.directories for name in LIMIT_FILES if (d / name).exists()]
     expected = 256 * MIB + OVERHEAD_BYTES["tcg"]
     assert [int(path.read_text()) for path in limits] == [expected]
+    busy = await instance.agent.spawn(Command(argv=("sha256sum", "/dev/zero")))
+    await busy.started()
     await instance.freeze()
     assert await vcpus_still(one(group.pids()))
     await instance.thaw()
+    await busy.kill()
+    assert (await busy.wait()).signal == signal.SIGTERM
     assert await run(instance.agent, "cat", "/etc/hostname") == (0, "ullage\n")
 
 
 async def vcpus_still(pid: int) -> bool:
-    """True when the process uses no CPU time for a while: its guest would, by its timer."""
+    """True when the process uses no CPU time for a while, though its guest has work to do."""
     ticks = []
     for _ in range(2):
         await asyncio.sleep(0.3)

@@ -128,7 +128,7 @@ def test_bootstrap_is_scipys_bca() -> None:
 
 
 def test_bootstrap_is_the_same_again_for_the_same_seed() -> None:
-    x = [0.1, 0.3, -0.05, 0.2, 0.15, 0.12]
+    x = np.random.default_rng(9).normal(size=40)
     assert bootstrap_interval(x, 0.95, seed=5) == bootstrap_interval(x, 0.95, seed=5)
     assert bootstrap_interval(x, 0.95, seed=5) != bootstrap_interval(x, 0.95, seed=6)
 
@@ -202,7 +202,7 @@ def test_confidence_is_a_share(confidence: float) -> None:
 
 @pytest.mark.parametrize("tails", ["normal", "heavy"])
 def test_t_interval_covers_the_truth(tails: str) -> None:
-    """12 blocks, standard deviation 0.2 as on a shared machine, with drift that both sides share."""
+    """12 blocks, standard deviation 0.2 as on a shared machine, with drift that both have."""
     rng = np.random.default_rng(11)
     campaigns, blocks, truth = 4000, 12, math.log(1.12)
     shape = (campaigns, blocks, 2)

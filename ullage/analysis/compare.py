@@ -16,7 +16,7 @@ from ullage.stats import interval as intervals
 from ullage.stats.interval import TooFewError, moments
 from ullage.stats.means import MeanKind, mean, quantile
 from ullage.stats.outliers import outliers
-from ullage.stats.verdict import Tests, tests
+from ullage.stats.verdict import PValues, p_values
 
 BOOTSTRAP_LEAST = 3
 
@@ -69,15 +69,15 @@ class Draft:
         return moments(self.log_ratios, self.settings.widening)
 
     @cached_property
-    def tests(self) -> Tests | None:
-        """P-values of a difference and of equivalence; of a curve see `_curve_tests`."""
+    def p_values(self) -> PValues | None:
+        """P-values of a difference and of equivalence; of a curve see `_curve_p_values`."""
         m = self.moments
         if m is None:
             return None
-        found = tests(m, self.settings.margin)
-        return self._curve_tests(found) if self.paired.coordinates else found
+        found = p_values(m, self.settings.margin)
+        return self._curve_p_values(found) if self.paired.coordinates else found
 
-    def _curve_tests(self, along_all: Tests) -> Tests:
+    def _curve_p_values(self, along_all: PValues) -> PValues:
         """A curve counts once, by its geometric mean; equivalence must hold all along it.
 
         A mean of 1 can hide a loss at one end and a gain at the other, so the equivalence p-value
@@ -85,10 +85,10 @@ class Draft:
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
         each = [
-            tests(moments(column, self.settings.widening), self.settings.margin).equivalence
+            p_values(moments(column, self.settings.widening), self.settings.margin).equivalence
             for column in self.columns
         ]
-        return Tests(along_all.difference, max(along_all.equivalence, *each))
+        return PValues(along_all.difference, max(along_all.equivalence, *each))
 
     @cached_property
     def columns(self) -> list[list[float]]:

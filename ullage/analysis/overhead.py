@@ -149,7 +149,7 @@ def _judge(
         # A comparison that may not have a verdict stays in the family: it was declared.
         Case(None, None, floor, moments)
         if doubts.no_verdict(draft)
-        else Case(draft.moments, draft.tests, floor, moments)
+        else Case(draft.moments, draft.p_values, floor, moments)
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]
@@ -172,7 +172,7 @@ def _comparison(
         drift_alpha=drift_alpha,
     )
     points = compare.points(draft)
-    tests = draft.tests
+    p = draft.p_values
     no_verdict = doubts.no_verdict(draft) if judgement else None
     decided = judgement if no_verdict is None else None
     absolute_of = draft.metric, draft.settings.confidence
@@ -210,8 +210,8 @@ def _comparison(
         pair_gap_s=compare.median_gap_s(draft.paired.pairs),
         floor=floor.ratio if floor else None,
         floor_biased=floor.biased if floor else False,
-        p_difference=tests.difference if tests else None,
-        p_equivalence=tests.equivalence if tests else None,
+        p_difference=p.difference if p else None,
+        p_equivalence=p.equivalence if p else None,
         p_difference_holm=decided.adjusted.difference if decided else None,
         p_equivalence_holm=decided.adjusted.equivalence if decided else None,
         verdict=decided.verdict if decided else None,

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from ullage.agent import AgentClient
@@ -108,6 +109,18 @@ async def remove_group(tag: str, name: str) -> None:
     group = whole_group(tag, name)
     await group.kill_all()
     await group.remove()
+
+
+def group_of(pid: int) -> Group:
+    """The cgroup that a process is in, wherever a daemon has put it."""
+    text = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+    path, places = "/", []
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)  # `4:memory:/a/b`, in version 2 `0::/a/b`
+        for tree in hierarchies():
+            if tree.version == 2 if not names else set(names.split(",")) & tree.controllers:
+                places.append((tree, tree.path / path.lstrip("/")))
+    return Group(path, places)
 
 
 async def thaw_if_there(group: Group) -> None:

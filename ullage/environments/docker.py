@@ -7,7 +7,7 @@ import json
 from typing import Any, Final, Literal
 
 from ullage.agent import AgentClient
-from ullage.cgroups import ROOT, Group
+from ullage.cgroups import ROOT
 from ullage.commands import CommandError, attempt, run
 from ullage.environments import ocispec
 from ullage.environments.base import Instance, InstanceSpec
@@ -16,6 +16,7 @@ from ullage.environments.containers import (
     Container,
     container_id,
     environment,
+    group_of,
     remove_group,
     starting,
     thaw_if_there,
@@ -86,8 +87,7 @@ class Docker:
             )
             undo.push_async_callback(agent.bye)
             found = json.loads(await self._run("container", "inspect", name))[0]
-            # The daemon names the cgroup by the container's id; the parent is ours.
-            group = Group.find(spec.tag, found["Id"])
+            group = group_of(found["State"]["Pid"])
             undo.push_async_callback(thaw_if_there, group)
             endpoint = None
             if spec.network is not None:
@@ -109,7 +109,7 @@ class Docker:
             f"--hostname={spec.name}",
             "--network=none",
             "--read-only",
-            f"--cgroup-parent=/{ROOT}/{spec.tag}",
+            *self._parent(spec),
             f"--cpuset-cpus={ocispec.cpu_list(spec.cpus)}",
             *quota,
             f"--memory={memory}",
@@ -123,6 +123,12 @@ class Docker:
             image,
             "serve",
         ]
+
+    def _parent(self, spec: InstanceSpec) -> list[str]:
+        """Our cgroup; where systemd keeps the cgroups, the parent must be one of its own."""
+        if self._info.get("CgroupDriver") == "systemd":
+            return []
+        return [f"--cgroup-parent=/{ROOT}/{spec.tag}"]
 
     async def _imported(self, image: Image) -> str:
         """The image's name in the daemon's store."""
@@ -139,4 +145,4 @@ class Docker:
 def _seccomp(info: dict[str, Any]) -> str:
     options = [str(option) for option in info.get("SecurityOptions") or ()]
     found = [option for option in options if "seccomp" in option]
-    return f"the daemon's ({found[0]})" if found else "none"
+    return f"the daemon's ({found[0]})" if found else "the runtime's default"

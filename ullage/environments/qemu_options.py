@@ -35,7 +35,7 @@ class QemuOptions(Options):
     machine: Literal["q35", "pc"] = Field("q35", description="the machine that is built")
     cpu_model: str | None = Field(
         None,
-        pattern=r"[A-Za-z0-9][A-Za-z0-9._,+=-]*",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
         max_length=200,
         description="QEMU's `-cpu`; left out: `host` with KVM, `max` in emulation",
     )

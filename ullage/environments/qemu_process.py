@@ -65,9 +65,8 @@ class QemuProcess:
     ) -> QemuProcess:
         """Start QEMU, on these CPUs and in the group when they are given.
 
-        What the guest's console prints goes to a file, up to 1 MiB. VM_FAILED when QEMU ends at once.
-
-        Its sockets are pairs made here: they have no path, so nobody else can connect to them.
+        What the guest's console prints goes to a file, up to 1 MiB. VM_FAILED when QEMU ends at
+        once. Its sockets are pairs made here: they have no path, so nobody else can connect.
         """
         program = needed(PROGRAM, PACKAGE)
         port, port_inside = socket.socketpair()

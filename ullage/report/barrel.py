@@ -50,7 +50,7 @@ CSS: Final = """
 .hatch-line{stroke:var(--ink);stroke-width:1.3;opacity:.6}
 .hatch-line.on-liquid{stroke:var(--on-liquid);opacity:.5}
 .barrel text{text-anchor:middle;fill:var(--ink)}
-.barrel .pct{font-size:17px;font-weight:650;paint-order:stroke;stroke:var(--empty);stroke-width:3px}
+.barrel .pct{font-size:17px;font-weight:600;paint-order:stroke;stroke:var(--empty);stroke-width:3px}
 .barrel .pct.wet{fill:var(--on-liquid);stroke:var(--liquid)}
 .barrel .word{font-size:11.5px;font-style:italic;fill:var(--soft)}
 .barrel .word{paint-order:stroke;stroke:var(--empty);stroke-width:3px}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -77,6 +78,17 @@ def answer(analysis: Analysis) -> list[Sentence]:
         )
         for text in sentences.answer(analysis, strong=True)
     ]
+
+
+def summary(analysis: Analysis) -> str:
+    """How many comparisons came out how, for an answer that is too long to be read first."""
+    counts = Counter(mark(c.verdict).word for c in analysis.primary())
+    told = [f"{number} {word}" for word, number in counts.most_common()]
+    environments = len({c.environment for c in analysis.primary()})
+    return (
+        f"{environments} environments in {sum(counts.values())} comparisons with "
+        f"{clean(analysis.baseline_label, 60)}: {sentences.listed(told)}."
+    )
 
 
 def _parts(sentence: str) -> Iterable[Part]:
@@ -252,6 +264,7 @@ def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
         panels.append(
             ForestPanel(
                 ruler=Markup(forest.ruler(scale)),  # noqa: S704  numbers only
+                ground=Markup(forest.ground(scale, None)),  # noqa: S704  numbers only
                 groups=tuple(
                     ForestGroup(group.label, tuple(_row(r, scale) for r in group.rows))
                     for group in panel
@@ -265,6 +278,7 @@ def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
     return ForestRow(
         label=shown.label,
         detail=shown.detail,
+        ground=Markup(forest.ground(scale, shown.floor)),  # noqa: S704  numbers only
         svg=Markup(forest.cell(shown, scale)),  # noqa: S704  numbers only
         ratio=shown.value,
         interval=shown.interval,

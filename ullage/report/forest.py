@@ -22,6 +22,7 @@ _WIDE, _PLOT, _SPAN = 960, 250, 400
 """Layout of the standalone picture: its width, where the plot begins, how wide the plot is."""
 
 FLUID: Final = 'width="100%"'
+FILLING: Final = 'width="100%" height="100%"'
 
 _STEPS: Final[tuple[tuple[float, tuple[float, ...]], ...]] = (
     (1.25, (0.8, 0.85, 0.9, 0.95, 0.98, 1, 1.02, 1.05, 1.1, 1.15, 1.2, 1.25)),
@@ -153,11 +154,27 @@ def panels(groups: Sequence[Group]) -> list[list[Group]]:
 
 
 def cell(row: Row, scale: Axis, place: str = FLUID) -> str:
-    """One row of the plot, an SVG that is as wide as its place."""
+    """Point and interval of one row, an SVG that is as wide as its place."""
     return (
-        f'<svg class="fr v-{row.verdict}" {place} height="{ROW}" '
-        f'aria-hidden="true">{_ground(scale, row.floor)}{_mark(row, scale)}</svg>'
+        f'<svg class="fr v-{row.verdict}" {place} height="{ROW}" aria-hidden="true">'
+        f"{_mark(row, scale)}</svg>"
     )
+
+
+def ground(scale: Axis, floor: float | None, place: str = FILLING) -> str:
+    """What stands behind a row: noise floor, ticks and the line of no difference."""
+    parts = []
+    if floor is not None and _usable(floor):
+        left, right = scale.place(1 / floor), scale.place(floor)
+        parts.append(
+            f'<rect x="{_percent(left)}" width="{_percent(right - left)}" y="0" height="100%" '
+            'class="floor"/>'
+        )
+    for tick in scale.ticks:
+        x = _percent(scale.place(tick))
+        kind = "one" if tick == 1 else "tick"
+        parts.append(f'<line x1="{x}" x2="{x}" y1="0" y2="100%" class="{kind}"/>')
+    return f'<svg class="fr ground" {place} aria-hidden="true">{"".join(parts)}</svg>'
 
 
 def ruler(scale: Axis, place: str = FLUID) -> str:
@@ -180,6 +197,7 @@ def draw(groups: Sequence[Group], style: str) -> str:
         parts.append(ruler(scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"'))
         y += 22
         for group in panel:
+            parts.append(ground(scale, None, _place(y)))
             parts.append(f'<text x="0" y="{y + 17}" class="env">{escape(group.label)}</text>')
             y += ROW
             for row in group.rows:
@@ -199,6 +217,7 @@ def _line(row: Row, scale: Axis, y: int) -> str:
     detail = f' <tspan class="soft">{escape(row.detail)}</tspan>' if row.detail else ""
     return (
         f'<text x="14" y="{base}" class="lab">{escape(row.label)}{detail}</text>'
+        + ground(scale, row.floor, _place(y))
         + cell(row, scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
         + f'<text x="{right + 66}" y="{base}" class="val">{escape(row.value)}</text>'
         f'<text x="{right + 78}" y="{base}" class="soft">{escape(row.interval or row.note)}</text>'
@@ -206,26 +225,12 @@ def _line(row: Row, scale: Axis, y: int) -> str:
     )
 
 
+def _place(y: int) -> str:
+    return f'x="{_PLOT}" y="{y}" width="{_SPAN}" height="{ROW}"'
+
+
 def _percent(share: float) -> str:
     return f"{share * 100:.2f}%"
-
-
-def _ground(scale: Axis, floor: float | None) -> str:
-    """Noise floor, ticks and the line of no difference."""
-    parts = []
-    if floor is not None and _usable(floor):
-        left, right = scale.place(1 / floor), scale.place(floor)
-        parts.append(
-            f'<rect x="{_percent(left)}" width="{_percent(right - left)}" y="0" height="{ROW}" '
-            'class="floor"/>'
-        )
-    for tick in scale.ticks:
-        x = _percent(scale.place(tick))
-        kind = "one" if tick == 1 else "tick"
-        parts.append(f'<line x1="{x}" x2="{x}" y1="0" y2="{ROW}" class="{kind}"/>')
-        # Where rows stand under each other with a heading between, the lines go on through it.
-        parts.append(f'<line x1="{x}" x2="{x}" y1="-{ROW}" y2="{ROW + 8}" class="{kind} bridge"/>')
-    return "".join(parts)
 
 
 def _mark(row: Row, scale: Axis) -> str:

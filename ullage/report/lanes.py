@@ -24,8 +24,23 @@ Item = TypeVar("Item")
 class Drawing:
     """A finished chart: a Vega-Lite specification and its height in pixels."""
 
-    spec: dict[str, Any]
+    layout: dict[str, Any]
+    """The specification without its data."""
+    data: Mapping[str, Sequence[Row]]
     height: int
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The whole specification."""
+        return self.layout | {"datasets": {name: list(rows) for name, rows in self.data.items()}}
+
+    def packed(self) -> dict[str, Any]:
+        """The same, smaller: of each data set the names once, and rows without names."""
+        sets = {}
+        for name, rows in self.data.items():
+            keys = list(dict.fromkeys(key for row in rows for key in row))
+            sets[name] = {"keys": keys, "rows": [[row.get(key) for key in keys] for row in rows]}
+        return {"spec": self.layout, "data": sets}
 
 
 CONFIG: Final[dict[str, Any]] = {
@@ -116,4 +131,4 @@ def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[Row
         .properties(width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x"))
         .configure(**CONFIG)
     )
-    return Drawing(chart.to_dict() | {"datasets": dict(data)}, height)
+    return Drawing(chart.to_dict(), data, height)

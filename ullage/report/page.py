@@ -24,8 +24,8 @@ from ullage.report.views import Mark, Specs
 TEMPLATE = "report.html.j2"
 LIBRARY = "window.vegaEmbed = vegaEmbed"
 """What the bundle of Vega, Vega-Lite and Vega-Embed shows to the page."""
-LONG = 600
-"""An answer of more characters is set smaller."""
+LONG, TOO_LONG = 600, 2000
+"""An answer of more characters is set smaller; of still more, it is folded under its count."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
     static = assets()
     groups = first.groups(analysis.primary())
     answer = first.answer(analysis)
+    length = sum(len(part.text) for said in answer for part in said.parts)
     jumps = [
         ("left", "What is left"),
         ("ratios", "Ratios"),
@@ -121,7 +122,8 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "defs": Markup(barrel.DEFS),  # noqa: S704  a constant
         "facts": first.facts(folder, analysis),
         "answer": answer,
-        "long": sum(len(part.text) for said in answer for part in said.parts) > LONG,
+        "long": length > LONG,
+        "summary": first.summary(analysis) if length > TOO_LONG else "",
         "jumps": jumps if groups else [j for j in jumps if j[0] not in ("left", "ratios")],
         "cellar": first.cellar(analysis),
         "forest": first.forest_panels(groups) if groups else [],

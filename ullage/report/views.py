@@ -87,6 +87,7 @@ class ForestRow:
 
     label: str
     detail: str
+    ground: Markup
     svg: Markup
     ratio: str
     interval: str
@@ -107,7 +108,14 @@ class ForestPanel:
     """Groups on one axis."""
 
     ruler: Markup
+    ground: Markup
+    """Behind a heading."""
     groups: tuple[ForestGroup, ...]
+
+    @property
+    def short(self) -> bool:
+        """Fits on one sheet of paper."""
+        return sum(1 + len(group.rows) for group in self.groups) <= 24
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ def _figure(
 
 def add(specs: Specs, chart: Drawing) -> str:
     """Keep a chart for the page, as JSON that cannot leave its element; its id."""
-    return specs.add(Markup(as_json(chart.spec)))  # noqa: S704  see as_json
+    return specs.add(Markup(as_json(chart.packed())))  # noqa: S704  see as_json
 
 
 def _parameters(workload: WorkloadRecord) -> str:

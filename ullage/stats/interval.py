@@ -140,18 +140,20 @@ def bootstrap_interval(
     if m.deviation == 0:
         return _exp((m.mean, m.mean, m.mean), confidence, m.n, name)
     # Sorted, so that the order in which blocks were run cannot change the answer.
-    x = np.sort(sample(log_ratios))
-    means = _resampled_means(x, np.random.default_rng(seed), resamples)
-    below = float(np.mean(means < m.mean) + np.mean(means == m.mean) / 2)
+    d = np.sort(sample(log_ratios)) - m.mean
+    means = _resampled_means(d, np.random.default_rng(seed), resamples)
+    ties = np.abs(means) <= 1e-9 * m.deviation
+    below = float(np.mean((means < 0) & ~ties) + np.mean(ties) / 2)
     bias = float(special.ndtri(min(max(below, 1 / resamples), 1 - 1 / resamples)))
-    d = x - m.mean
     acceleration = float(np.sum(d**3)) / (6 * float(np.sum(d**2)) ** 1.5)
     z = float(special.ndtri(0.5 + confidence / 2))
-    levels = []
-    for point in (bias - z, bias + z):
-        levels.append(float(special.ndtr(bias + point / (1 - acceleration * point))))
+    levels = [
+        float(special.ndtr(bias + point / (1 - acceleration * point)))
+        for point in (bias - z, bias + z)
+    ]
     low, high = (float(v) for v in np.quantile(means, sorted(levels)))
-    return _exp((m.mean, min(low, m.mean), max(high, m.mean)), confidence, m.n, name)
+    logs = (m.mean, m.mean + min(low, 0.0), m.mean + max(high, 0.0))
+    return _exp(logs, confidence, m.n, name)
 
 
 def _resampled_means(x: Floats, rng: np.random.Generator, resamples: int) -> Floats:

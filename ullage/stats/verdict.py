@@ -29,7 +29,7 @@ MOST_BLOCKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class PValues:
     """The two p-values of one comparison."""
 
     difference: float
@@ -44,7 +44,7 @@ class Judgement:
 
     verdict: Verdict
     why: Why
-    adjusted: Tests
+    adjusted: PValues
     """The p-values after Holm."""
     blocks_to_settle: int | None
     """More blocks after which a verdict is likely; None: decided, or no number of them would."""
@@ -68,9 +68,9 @@ def equivalence_p(m: Moments, margin: float) -> float:
     return t_tail((delta - abs(m.mean)) / m.error, m.df)
 
 
-def tests(m: Moments, margin: float) -> Tests:
+def p_values(m: Moments, margin: float) -> PValues:
     """Both p-values of one comparison."""
-    return Tests(difference_p(m), equivalence_p(m, margin))
+    return PValues(difference_p(m), equivalence_p(m, margin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Case:
 
     moments: Moments | None
     """None: no usable pairs; it still counts in the family, with p-values of 1."""
-    tests: Tests | None
+    p: PValues | None
     floor: Floor | None
     floor_moments: Moments | None = None
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
@@ -119,15 +119,15 @@ def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judge
     Where the A/A shows a bias larger than the margin, nothing is called equivalent.
     """
     rules = Rules(margin, confidence, max(1, len(cases)))
-    difference = holm([c.tests.difference if c.tests else 1.0 for c in cases])
-    equivalence = holm([c.tests.equivalence if c.tests else 1.0 for c in cases])
+    difference = holm([c.p.difference if c.p else 1.0 for c in cases])
+    equivalence = holm([c.p.equivalence if c.p else 1.0 for c in cases])
     return [
-        _judge_one(case, Tests(p_difference, p_equivalence), rules)
+        _judge_one(case, PValues(p_difference, p_equivalence), rules)
         for case, p_difference, p_equivalence in zip(cases, difference, equivalence, strict=True)
     ]
 
 
-def _judge_one(case: Case, adjusted: Tests, rules: Rules) -> Judgement:
+def _judge_one(case: Case, adjusted: PValues, rules: Rules) -> Judgement:
     m = case.moments
     if m is None or m.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (m.n if m else 0)

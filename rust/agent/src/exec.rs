@@ -132,8 +132,11 @@ impl Child<'_> {
             if libc::getppid() != self.parent {
                 libc::_exit(127);
             }
-            for signal in 1..=libc::SIGRTMAX() {
-                libc::signal(signal, libc::SIG_DFL);
+            // Past libc, which keeps two signals to itself, and whose posix_spawn ignores them.
+            let default = [0u64; 4];
+            for signal in 1..=64 {
+                let (new, old) = (default.as_ptr(), ptr::null_mut::<u64>());
+                libc::syscall(libc::SYS_rt_sigaction, signal, new, old, size_of::<u64>());
             }
             let mut none = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);

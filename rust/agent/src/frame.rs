@@ -293,26 +293,36 @@ mod tests {
         assert_eq!(frame.split_id(), Some((256, &b"z"[..])));
     }
 
+    fn bytes(
+        of: impl Strategy<Value = u8>,
+        size: std::ops::Range<usize>,
+    ) -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(of, size)
+    }
+
+    /// Random bytes hardly ever hold a mark; these often do.
+    fn near_frames() -> impl Strategy<Value = u8> {
+        prop_oneof![Just(MARK[0]), Just(MARK[1]), Just(0), 0u8..5, any::<u8>()]
+    }
+
     proptest! {
         #[test]
-        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096), piece in 1usize..600) {
-            decode(&bytes, piece);
+        fn random_bytes_never_panic(stream in bytes(any::<u8>(), 0..1000), piece in 1usize..300) {
+            decode(&stream, piece);
         }
 
         #[test]
-        fn random_bytes_rich_in_marks_never_panic(
-            bytes in proptest::collection::vec(prop_oneof![Just(0xA1u8), Just(0x55), Just(0), 0u8..5, any::<u8>()], 0..4096),
-            piece in 1usize..600,
-        ) {
-            decode(&bytes, piece);
+        fn near_frames_never_panic(stream in bytes(near_frames(), 0..999), piece in 1usize..300) {
+            decode(&stream, piece);
         }
 
         #[test]
         fn a_frame_after_garbage_is_found(
-            garbage in proptest::collection::vec(any::<u8>().prop_filter("half a mark", |b| *b != MARK[0]), 0..2000),
-            body in proptest::collection::vec(any::<u8>(), ID..3000),
-            piece in 1usize..600,
+            garbage in bytes(any::<u8>(), 0..1000),
+            body in bytes(any::<u8>(), ID..1000),
+            piece in 1usize..300,
         ) {
+            let garbage: Vec<u8> = garbage.into_iter().filter(|byte| *byte != MARK[0]).collect();
             let stream = [garbage.clone(), encode(Kind::Data, &body)].concat();
             let found = decode(&stream, piece);
             prop_assert_eq!(found.last(), Some(&Ok((Kind::Data, body))));
@@ -321,12 +331,13 @@ mod tests {
 
         #[test]
         fn any_run_of_frames_comes_back(
-            bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), ID..500), 0..8),
-            piece in 1usize..600,
+            bodies in proptest::collection::vec(bytes(any::<u8>(), ID..200), 0..8),
+            piece in 1usize..300,
         ) {
-            let stream: Vec<u8> = bodies.iter().flat_map(|body| encode(Kind::Stdout, body)).collect();
-            let expected: Vec<_> = bodies.into_iter().map(|body| Ok((Kind::Stdout, body))).collect();
-            prop_assert_eq!(decode(&stream, piece), expected);
+            let frames = bodies.iter().flat_map(|body| encode(Kind::Stdout, body));
+            let found = decode(&frames.collect::<Vec<_>>(), piece);
+            let expected = bodies.into_iter().map(|body| Ok((Kind::Stdout, body)));
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
         }
     }
 }

@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_command_line_is_read() {
         let boot = Boot::parse(
-            "console=ttyS0 ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.hostname=vm-0\n",
+            "quiet ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.hostname=vm-0\n",
         );
         let expected = Boot {
             root: "/dev/vdb".into(),

@@ -227,7 +227,10 @@ mod tests {
                 request: Request::Sync
             })
         );
-        let spawn = parse(br#"{"op":"spawn","id":1,"argv":["true"],"cwd":null,"limits":{"nofile":64},"stdin":"null"}"#);
+        let spawn = parse(
+            br#"{"op":"spawn","id":1,"argv":["true"],"cwd":null,"limits":{"nofile":64},
+                "stdin":"null"}"#,
+        );
         let Ok(Message::Request {
             request: Request::Spawn(spawn),
             ..
@@ -283,7 +286,12 @@ mod tests {
         }
 
         #[test]
-        fn no_json_panics(op in "(hello|sync|spawn|kill|put|get|sample|bye|credit|x)", id in any::<Option<i64>>(), field in "[a-z_]{1,8}", number in any::<f64>()) {
+        fn no_json_panics(
+            op in "(hello|sync|spawn|kill|put|get|sample|bye|credit|x)",
+            id in any::<Option<i64>>(),
+            field in "[a-z_]{1,8}",
+            number in any::<f64>(),
+        ) {
             let body = serde_json::json!({"op": op, "id": id, field: number}).to_string();
             let _ = parse(body.as_bytes());
         }

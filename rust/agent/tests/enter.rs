@@ -81,7 +81,9 @@ fn a_root_of_its_own() {
         (&json!("native-3"), &json!("A test"))
     );
     assert!(facts["clocksource"].is_string(), "/sys is there");
-    let run = agent.shell(4, "touch /etc/x /usr/x /run/deep/passwd; touch /tmp/x /data/x && echo written; ls /; cat /run/deep/passwd");
+    let script = "touch /etc/x /usr/x /run/deep/passwd; touch /tmp/x /data/x && echo written; \
+        ls /; cat /run/deep/passwd";
+    let run = agent.shell(4, script);
     assert!(run.text().starts_with(
         "written\nbin\ndata\ndev\netc\nlib\nlib64\nproc\nrun\nsbin\nsys\ntmp\nusr\nroot:"
     ));

@@ -5,14 +5,22 @@ const options = { actions: false, renderer: "svg", ast: true, hover: false, tool
 async function draw(plot) {
   if (plot.dataset.state) return;
   plot.dataset.state = "drawing";
-  const spec = JSON.parse(document.getElementById(plot.dataset.spec).textContent);
   try {
-    await vegaEmbed(plot, spec, options);
+    await vegaEmbed(plot, unpack(document.getElementById(plot.dataset.spec).textContent), options);
     plot.dataset.state = "drawn";
   } catch (error) {
     plot.dataset.state = "failed";
     plot.textContent = "This chart could not be drawn: " + error.message;
   }
+}
+
+// Data sets come as names and rows; Vega-Lite wants objects.
+function unpack(text) {
+  const { spec, data } = JSON.parse(text);
+  spec.datasets = {};
+  for (const [name, { keys, rows }] of Object.entries(data))
+    spec.datasets[name] = rows.map((row) => Object.fromEntries(keys.map((key, i) => [key, row[i]])));
+  return spec;
 }
 
 function hidden(plot) {

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.analysis import rounding
+from ullage.analysis.model import Interval
+
+
+def _interval(estimate: float, low: float, high: float) -> Interval:
+    return Interval(estimate=estimate, low=low, high=high, confidence=0.95, n=12, method="t")
+
+
+@pytest.mark.parametrize(
+    ("interval", "size", "between"),
+    [
+        ((1.12, 1.08, 1.17), "12 %", "8 to 17 %"),
+        ((1.0042, 0.9871, 1.0213), "0.4 %", "−1.3 to 2.2 %"),
+        ((1.0042, 1.0037, 1.0046), "0.42 %", "0.37 to 0.46 %"),
+        ((6.91, 6.58, 7.27), "6.9×", "6.5 to 7.3×"),
+        ((2.4012, 2.3891, 2.4133), "2.401×", "2.389 to 2.414×"),
+        ((1.9, 1.2, 3.1), "90 %", "20 to 210 %"),
+        ((1.5, 1.5, 1.5), "50.00 %", "50.00 to 50.00 %"),
+        ((0.9999, 0.98, 1.02), "0 %", "−2 to 2 %"),
+    ],
+)
+def test_as_many_digits_as_the_interval_bears(
+    interval: tuple[float, float, float], size: str, between: str
+) -> None:
+    assert rounding.effect(_interval(*interval)) == (size, between)
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+@given(st.floats(0.05, 20), st.floats(1.0001, 3), st.floats(1.0001, 3))
+def test_a_printed_interval_holds_the_computed_one(estimate: float, down: float, up: float) -> None:
+    interval = _interval(estimate, estimate / down, estimate * up)
+    middle, low, high = (_number(part) for part in rounding.ratio(interval))
+    slack = 1e-6
+    assert low <= interval.low + slack
+    assert high >= interval.high - slack
+    assert low <= middle <= high
+    width = interval.high - interval.low
+    assert high - low <= 1.5 * width + 4e-6, "and is not much wider"
+
+
+def test_better_is_said_from_the_other_side() -> None:
+    assert rounding.effect(rounding.inverse(_interval(0.8, 0.75, 0.86)))[0] == "25 %"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "1"), (18, "18"), (99, "99"), (121, "130"), (2743, "2,800")]
+)
+def test_about_so_many(number: int, text: str) -> None:
+    assert rounding.count(number) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.02, "2 %"), (0.025, "2.5 %"), (1 / 3, "33.3 %")])
+def test_shares(value: float, text: str) -> None:
+    assert rounding.share(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (41.2e9, "bit/s", "41.2 Gbit/s"),
+        (0.00039, "s", "390 µs"),
+        (95.0, "s", "95 s"),
+        (2300.4, "1/s", "2,300 1/s"),
+        (3.0, "1", "3"),
+        (0.0, "s", "0 s"),
+        (2e-9, "s", "2e-09 s"),
+    ],
+)
+def test_absolute_values(value: float, unit: str, text: str) -> None:
+    assert rounding.quantity(value, unit) == text

@@ -1,0 +1,142 @@
+"""The OCI provider as a plain user, on the real thing."""
+
+from __future__ import annotations
+
+import json
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from tests.environments import containerkit as kit
+from ullage import errors
+from ullage.agent import binary
+from ullage.environments import limits
+from ullage.environments.oci import _refuse_limits
+
+pytestmark = pytest.mark.usefixtures("agent_binary")
+
+USER = "ullage-test"
+
+
+@pytest.fixture
+def user() -> Iterator[pwd.struct_passwd]:
+    subprocess.run(["useradd", "--create-home", USER], check=True, capture_output=True)
+    try:
+        yield pwd.getpwnam(USER)
+    finally:
+        subprocess.run(["userdel", "--remove", USER], check=True, capture_output=True)
+
+
+IMPORTS = "import pydantic, ullage.environments.oci"
+
+ROOTLESS = """
+import asyncio, json, os, sys
+from pathlib import Path
+from ullage import places
+from ullage.agent import Command
+from ullage.environments.base import InstanceSpec
+from ullage.environments.limits import host_memory_bytes
+from ullage.environments.oci import Oci, OciOptions
+from ullage.errors import UllageError
+from ullage.image import Image
+
+agent, root, memory = sys.argv[1], sys.argv[2], sys.argv[3]
+
+async def main():
+    tag = places.new_tag()
+    places.claim(tag, "/nowhere")
+    image = Image("sha256:0", Path(root), Path("/none"), {}, Path("/none"))
+    state, data = places.state_dir(tag) / "c-0", places.data_dir(tag) / "c-0"
+    state.mkdir(); data.mkdir()
+    provider = Oci(OciOptions())
+    await provider.check()
+    bytes_ = int(memory) or host_memory_bytes()
+    spec = InstanceSpec(tag, "c-0", (1,), None, bytes_, image, Path(agent), state, data, None)
+    try:
+        instance = await provider.create(spec)
+    except UllageError as error:
+        return {"error": error.code, "said": error.message, "left": state.exists()}
+    script = "id -u; touch /here; echo data > /data/file && ls -n /data"
+    _, out, err = await instance.agent.run(Command(argv=("sh", "-c", script)))
+    owner = (data / "file").stat().st_uid
+    await instance.freeze()
+    await instance.thaw()
+    await instance.destroy()
+    return {
+        "label": provider.label(), "out": out.decode(), "err": err.decode(), "owner": owner,
+        "cpus": instance.agent.facts["cpus_allowed"], "left": state.exists() or data.exists(),
+    }
+
+print(json.dumps(asyncio.run(main())))
+"""
+
+
+def as_user(user: pwd.struct_passwd, memory: int) -> dict[str, object]:
+    """Run ROOTLESS as that user, with an agent and a state directory that it may use."""
+    home = Path(user.pw_dir)
+    agent = home / "agent"
+    shutil.copy(binary(), agent)
+    agent.chmod(0o755)
+    places_of_code = (Path(__file__).parents[2], Path(pydantic.__file__).parents[1])
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(home),
+        "PYTHONPATH": ":".join(str(place) for place in places_of_code),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "ULLAGE_STATE_DIR": str(home / "state"),
+        "ULLAGE_DATA_DIR": str(home / "data"),
+    }
+
+    def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        who = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+        # `env`, because setpriv itself may still go where the user may not.
+        return subprocess.run(
+            ["setpriv", *who, "env", program, "-c", *arguments],
+            check=False,
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    # Our own interpreter may stand in a home that is closed to others.
+    able = (p for p in (sys.executable, "/usr/bin/python3") if not python(p, IMPORTS).returncode)
+    program = next(able, None)
+    if program is None:
+        pytest.skip("no Python with our libraries that a plain user may run")
+    done = python(program, ROOTLESS, str(agent), str(kit.image().root), str(memory))
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.root
+def test_a_plain_user_gets_a_rootless_container(user: pwd.struct_passwd) -> None:
+    said = as_user(user, memory=0)
+    assert "error" not in said, said
+    assert said["label"] == "container (crun, rootless)"
+    assert str(said["out"]).startswith("0\n")  # root inside …
+    assert said["owner"] == user.pw_uid  # … and the user outside
+    assert "Read-only file system" in str(said["err"])
+    assert said["cpus"] == [1]
+    assert said["left"] is False
+
+
+@pytest.mark.root
+def test_a_limit_that_a_plain_user_cannot_set_is_refused(user: pwd.struct_passwd) -> None:
+    said = as_user(user, memory=256 * kit.MIB)
+    assert said["error"] == errors.INSTANCE_NOT_LIMITED.code
+    assert said["left"] is False
+
+
+def test_a_rootless_quota_is_refused() -> None:
+    spec = kit.bare_spec(cpu_quota=0.5, memory_bytes=limits.host_memory_bytes())
+    with pytest.raises(errors.UllageError) as caught:
+        _refuse_limits(spec)
+    assert caught.value.kind is errors.INSTANCE_NOT_LIMITED

@@ -1,0 +1,87 @@
+"""A container's `config.json`, the host's userland as its root, and the wrapper of crun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.environments import containerkit as kit
+from ullage.environments import containers, crunhybrid, ocispec
+
+
+def test_config_sets_every_limit() -> None:
+    spec = kit.bare_spec(cpus=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
+    made = ocispec.config(
+        ocispec.Container(
+            spec=spec,
+            root=Path("/image"),
+            netns=Path("/run/netns/x"),
+            cgroup="/ullage/u0000000/c-0",
+            seccomp=None,
+            rootless=False,
+        )
+    )
+    linux = made["linux"]
+    assert linux["cgroupsPath"] == "/ullage/u0000000/c-0"
+    assert linux["resources"]["cpu"] == {"cpus": "0,2", "quota": 150_000, "period": 100_000}
+    assert linux["resources"]["memory"] == {"limit": 64 * kit.MIB, "swap": 64 * kit.MIB}
+    assert {"type": "network", "path": "/run/netns/x"} in linux["namespaces"]
+    assert "seccomp" not in linux
+    assert made["root"] == {"path": "/image", "readonly": True}
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> None:
+    made = ocispec.config(
+        ocispec.Container(
+            spec=kit.bare_spec(),
+            root=Path("/image"),
+            netns=None,
+            cgroup="/none",
+            seccomp=None,
+            rootless=True,
+        )
+    )
+    linux = made["linux"]
+    assert {"type": "user"} in linux["namespaces"]
+    assert not any(namespace["type"] == "network" for namespace in linux["namespaces"])
+    assert "resources" not in linux
+    assert linux["uidMappings"] == [{"containerID": 0, "hostID": os.geteuid(), "size": 1}]
+    assert not any(mount["type"] in {"sysfs", "cgroup"} for mount in made["mounts"])
+
+
+def test_the_hosts_root_keeps_links_and_may_be_made_twice(tmp_path: Path) -> None:
+    binds = ocispec.host_root(tmp_path / "root")
+    assert ocispec.host_root(tmp_path / "root") == binds
+    assert Path("/usr") in binds
+    assert not {Path("/proc"), Path("/sys"), Path("/dev"), Path("/tmp")} & set(binds)
+    for entry in Path("/").iterdir():
+        if entry.is_symlink():
+            assert (tmp_path / "root" / entry.name).readlink() == entry.readlink()
+    assert (tmp_path / "root/ullage/agent").is_file()
+
+
+@pytest.mark.root
+def test_the_hybrid_wrapper_hides_the_v2_tree_from_the_program_only() -> None:
+    def mounts(*command: str) -> str:
+        return subprocess.run(
+            [*command, "cat", "/proc/self/mounts"], capture_output=True, text=True, check=True
+        ).stdout
+
+    if not crunhybrid.UNIFIED.is_dir():
+        pytest.skip("not a hybrid host")
+    hidden = f"none {crunhybrid.UNIFIED} tmpfs"
+    assert hidden in mounts(sys.executable, "-I", "-S", crunhybrid.__file__)
+    assert hidden not in mounts()
+
+
+@pytest.mark.root
+def test_the_group_of_a_process_is_where_it_is() -> None:
+    group = containers.group_of(os.getpid())
+    assert group.directories
+    assert os.getpid() in group.pids()

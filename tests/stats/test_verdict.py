@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ullage.stats.floor import Floor
+from ullage.stats.interval import Moments, moments, t_interval
+from ullage.stats.verdict import (
+    LEAST_PAIRS,
+    Case,
+    Judgement,
+    Rules,
+    blocks_to_settle,
+    difference_p,
+    equivalence_p,
+    judge,
+    p_values,
+)
+
+MARGIN, CONFIDENCE = 0.02, 0.95
+
+
+def _moments(mean: float, deviation: float, n: int) -> Moments:
+    return Moments(n, mean, deviation / math.sqrt(n), deviation)
+
+
+def _case(
+    ratio: float, deviation: float, n: int, floor: Floor | None = None, again: float = 0.0
+) -> Case:
+    m = _moments(math.log(ratio), deviation, n)
+    null = _moments(math.log1p(again), deviation, n) if floor else None
+    return Case(m, p_values(m, MARGIN), floor, null)
+
+
+def _one(case: Case) -> Judgement:
+    return judge([case], MARGIN, CONFIDENCE)[0]
+
+
+def test_p_values_are_scipys() -> None:
+    x = np.random.default_rng(1).normal(0.01, 0.03, 14)
+    m = moments(x)
+    assert difference_p(m) == pytest.approx(stats.ttest_1samp(x, 0).pvalue)
+    delta = math.log1p(MARGIN)
+    upper = stats.ttest_1samp(x, delta, alternative="less").pvalue
+    lower = stats.ttest_1samp(x, -delta, alternative="greater").pvalue
+    assert equivalence_p(m, MARGIN) == pytest.approx(max(upper, lower))
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict", "why"),
+    [
+        (_case(1.12, 0.05, 12), "worse", "difference"),
+        (_case(1 / 1.12, 0.05, 12), "better", "difference"),
+        (_case(1.001, 0.01, 20), "equivalent", "within-margin"),
+        (_case(1.01, 0.005, 40), "equivalent", "within-margin"),
+        (_case(1.03, 0.2, 12), "inconclusive", "interval-too-wide"),
+        (_case(1.12, 0.01, 5), "inconclusive", "too-few-blocks"),
+        (_case(1.12, 0.05, 12, Floor(1.2, biased=False)), "inconclusive", "below-floor"),
+        (_case(1.12, 0.05, 12, Floor(1.1, biased=False)), "worse", "difference"),
+        (_case(1.001, 0.01, 20, Floor(1.05, biased=False)), "equivalent", "within-margin"),
+        (_case(1.001, 0.01, 20, Floor(1.05, biased=True)), "inconclusive", "floor-biased"),
+        (Case(None, None, None), "inconclusive", "too-few-blocks"),
+    ],
+)
+def test_verdicts(case: Case, verdict: str, why: str) -> None:
+    found = _one(case)
+    assert (found.verdict, found.why) == (verdict, why)
+
+
+def test_proven_small_is_equivalent_although_it_is_proven_to_exist() -> None:
+    found = _one(_case(1.01, 0.005, 40))
+    assert found.adjusted.difference < 0.001
+    assert found.verdict == "equivalent"
+
+
+def test_equivalence_never_contradicts_the_printed_interval() -> None:
+    """The TOST passes already with the 90 % interval inside; we want the printed one inside too."""
+    n, delta = 16, math.log1p(MARGIN)
+    for critical, verdict in ((2.14, "equivalent"), (2.10, "inconclusive")):
+        m = _moments(0.0, delta / critical * math.sqrt(n), n)  # t(15) at 97.5 % is 2.131
+        assert equivalence_p(m, MARGIN) <= 0.05
+        assert _one(Case(m, p_values(m, MARGIN), None)).verdict == verdict
+
+
+def test_exact_figures_are_judged_as_they_are() -> None:
+    assert _one(_case(1.0, 0.0, 8)).verdict == "equivalent"
+    assert _one(_case(1.5, 0.0, 8)).verdict == "worse"
+
+
+@given(st.floats(-0.5, 0.5), st.floats(0.001, 0.5), st.integers(2, 60))
+def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: int) -> None:
+    opposite = {"worse": "better", "better": "worse"}
+    found = []
+    for sign in (1, -1):
+        m = _moments(sign * mean, deviation, n)
+        found.append(_one(Case(m, p_values(m, MARGIN), None)))
+    assert found[1].verdict == opposite.get(found[0].verdict, found[0].verdict)
+    assert found[1].blocks_to_settle == found[0].blocks_to_settle
+
+
+@given(st.lists(st.floats(-0.3, 0.3), min_size=6, max_size=20))
+def test_a_difference_has_its_interval_on_one_side(x: list[float]) -> None:
+    m = moments(x)
+    verdict = _one(Case(m, p_values(m, MARGIN), None)).verdict
+    interval = t_interval(x, CONFIDENCE)
+    if verdict == "worse":
+        assert interval.low > 1
+    if verdict == "better":
+        assert interval.high < 1
+    if verdict == "equivalent":
+        assert interval.low >= 1 / 1.02 - 1e-12
+        assert interval.high <= 1.02 + 1e-12
+
+
+def test_a_large_family_asks_for_more() -> None:
+    case = _case(1.05, 0.07, 12)
+    assert _one(case).verdict == "worse"
+    noise = [_case(1.0, 0.2, 12)] * 19
+    assert judge([case, *noise], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
+
+
+def test_lost_comparisons_stay_in_the_family() -> None:
+    case = _case(1.05, 0.07, 12)
+    lost = [Case(None, None, None)] * 19
+    assert judge([case, *lost], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
+
+
+RULES = Rules(MARGIN, CONFIDENCE, family=1)
+
+
+def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:
+    """Effect 0.5 standard deviations, power 0.8, α 0.05: 34 pairs (Cohen 1988)."""
+    assert blocks_to_settle(_case(math.exp(0.1), 0.2, 10), RULES) == 34 - 10
+
+
+def test_blocks_to_settle_an_equivalence_reaches_its_power() -> None:
+    more = blocks_to_settle(_case(1.0, 0.05, 10), RULES)
+    assert more is not None
+    rng = np.random.default_rng(3)
+    settled = 0
+    for row in rng.normal(0, 0.05, (600, 10 + more)):
+        m = moments(row)
+        settled += _one(Case(m, p_values(m, MARGIN), None)).verdict != "inconclusive"
+    assert settled / 600 == pytest.approx(0.8, abs=0.07)
+
+
+@given(st.floats(0.001, 0.3), st.floats(0.01, 0.3), st.integers(6, 60))
+def test_an_effect_half_as_noisy_needs_no_more_blocks(
+    mean: float, deviation: float, n: int
+) -> None:
+    noisy = blocks_to_settle(_case(math.exp(mean), deviation, n), RULES)
+    calm = blocks_to_settle(_case(math.exp(mean), deviation / 2, n), RULES)
+    if noisy is not None:
+        assert calm is not None
+        assert calm <= noisy
+
+
+def test_an_effect_under_a_biased_floor_cannot_be_settled() -> None:
+    biased = _case(1.05, 0.02, 12, Floor(1.09, biased=True), again=0.08)
+    assert _one(biased).why == "below-floor"
+    assert _one(biased).blocks_to_settle is None
+    honest = _case(1.05, 0.02, 12, Floor(1.09, biased=False), again=0.01)
+    assert _one(honest).blocks_to_settle is not None
+
+
+def test_what_is_decided_needs_nothing() -> None:
+    assert _one(_case(1.12, 0.05, 12)).blocks_to_settle is None
+
+
+@pytest.mark.parametrize("n", [0, 2, 5])
+def test_too_few_blocks_says_how_many_are_the_least(n: int) -> None:
+    case = _case(1.1, 0.1, n) if n else Case(None, None, None)
+    assert _one(case).blocks_to_settle == LEAST_PAIRS - n
+
+
+def test_false_differences_of_a_whole_report_stay_under_alpha() -> None:
+    """2,000 reports of eight comparisons without any effect, against one shared A/A floor."""
+    rng = np.random.default_rng(21)
+    wrong = 0
+    for _ in range(2000):
+        cases = []
+        for row in rng.normal(0, 0.2, (8, 12)):
+            m = moments(row)
+            cases.append(Case(m, p_values(m, MARGIN), None))
+        verdicts = {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
+        wrong += bool(verdicts & {"worse", "better"})
+    assert wrong / 2000 <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
+
+
+def test_false_equivalences_of_a_whole_report_stay_under_alpha() -> None:
+    """The truth lies on the margin, where a false claim is most likely."""
+    rng = np.random.default_rng(22)
+    wrong = 0
+    for _ in range(1500):
+        cases = []
+        for row in rng.normal(math.log1p(MARGIN), 0.01, (8, 12)):
+            m = moments(row)
+            cases.append(Case(m, p_values(m, MARGIN), None))
+        wrong += "equivalent" in {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
+    assert wrong / 1500 <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5

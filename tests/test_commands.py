@@ -1,0 +1,60 @@
+"""Short external programs, real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ullage.commands import CommandError, attempt, run, tail
+
+
+def test_output_and_input() -> None:
+    assert asyncio.run(run(["cat"], stdin="said ±\n")) == "said ±\n"
+
+
+def test_a_failure_says_what_the_program_said() -> None:
+    with pytest.raises(CommandError) as caught:
+        asyncio.run(run(["sh", "-c", "echo no such thing >&2; exit 3"]))
+    assert (caught.value.program, caught.value.status) == ("sh", 3)
+    assert caught.value.reason == "no such thing"
+
+
+def test_a_silent_failure_says_its_status() -> None:
+    with pytest.raises(CommandError, match="exit status 1"):
+        asyncio.run(run(["false"]))
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(CommandError, match="No such file"):
+        asyncio.run(run(["/no/such/program"]))
+    assert asyncio.run(attempt(["/no/such/program"])) is False
+
+
+@pytest.mark.parametrize("how", ["deadline", "cancelled"])
+def test_a_program_that_takes_too_long_is_killed(how: str, tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    argv = ["sh", "-c", f"echo $$ > {pidfile}.new; mv {pidfile}.new {pidfile}; exec sleep 1000"]
+
+    async def scenario() -> None:
+        task = asyncio.create_task(run(argv, timeout_s=1.0 if how == "deadline" else 1000.0))
+        while not pidfile.exists():
+            await asyncio.sleep(0.01)
+        if how == "cancelled":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            with pytest.raises(CommandError, match="no answer after 1 s"):
+                await task
+
+    asyncio.run(scenario())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pidfile.read_text()), 0)
+
+
+def test_the_tail_is_the_last_lines_that_say_something() -> None:
+    assert tail("one\n\n two \nthree\n\nfour\n") == "two; three; four"
+    assert len(tail("x" * 5000)) == 600
