@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,10 +22,12 @@ async def ext4(
     *,
     uuid: str,
     root: Path | None = None,
+    within: Sequence[str] = (),
 ) -> None:
     """An ext4 file system in a new sparse file, with the content of `root` when that is given.
 
-    The identifier is also the seed of its directory hashes. Raises DISK_NOT_MADE.
+    The identifier is also the seed of its directory hashes. `within` is a command that runs
+    another one, such as `unshare …`, where owners are to be read differently. Raises DISK_NOT_MADE.
     """
     program = needed("mkfs.ext4", "e2fsprogs")
     content = [] if root is None else ["-d", str(root)]
@@ -34,7 +37,20 @@ async def ext4(
         extended += ",root_owner=0:0"
     with path.open("xb") as file:
         file.truncate(size_bytes)
-    argv = [program, "-q", "-F", "-m", "0", "-U", uuid, "-E", extended, *content, str(path)]
+    argv = [
+        *within,
+        program,
+        "-q",
+        "-F",
+        "-m",
+        "0",
+        "-U",
+        uuid,
+        "-E",
+        extended,
+        *content,
+        str(path),
+    ]
     try:
         await _make(argv, path)
     except BaseException:

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import random
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ullage import __version__, host, image, leftovers, parity, places, schedule, trial
+from ullage import __version__, host, image, leftovers, parity, places, records, schedule, trial
 from ullage.agent import binary
 from ullage.estimate import History, learn_from, provision_key
-from ullage.fleet import HOST, Fleet, nuisances
+from ullage.fleet import HOST, Fleet
 from ullage.folder import RunFolder
 from ullage.journal import RESOLVED, Journal, now_ns
-from ullage.matrix import Environment, Load, Matrix, packages
+from ullage.matrix import Matrix, packages
+from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
 from ullage.runs import (
     BlockDone,
-    EnvironmentRecord,
     Finished,
     ImageRecord,
-    Metric,
     Parity,
     Provisioned,
     Resolved,
     Started,
     Trial,
     Warned,
-    WorkloadRecord,
 )
 from ullage.stats.stop import StopRule
 
@@ -75,19 +71,18 @@ class Engine:
         self, plan: Plan, matrix: Matrix, folder: Path, progress: Progress, *, resume: bool = False
     ) -> None:
         self.plan, self.matrix, self.folder, self.progress = plan, matrix, folder, progress
-        self.earlier = _earlier(folder) if resume else None
+        self.resume = resume
+        self.earlier: RunFolder | None = None
         self.tag = places.new_tag()
         self.began = time.monotonic()
-        self.trials: dict[str, Trial] = (
-            {done.trial: done for done in self.earlier.trials} if self.earlier else {}
-        )
-        self.spent_s = sum(b.seconds for b in self.earlier.blocks) if self.earlier else 0.0
-        self.seed = self._seed()
+        self.trials: dict[str, Trial] = {}
+        self.spent_s = 0.0
+        self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
         self.history = History()
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
         self.journal: Journal
-        self.fleet: Fleet
+        self.fleet: Fleet | None = None
 
     async def run(self) -> Outcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
@@ -96,8 +91,8 @@ class Engine:
             places.claim(self.tag, str(self.folder))
             try:
                 await self._started()
-                async with self._provisioned():
-                    reason = await self._blocks()
+                async with self._provisioned() as fleet:
+                    reason = await self._blocks(fleet)
             except asyncio.CancelledError:
                 reason = "interrupted"
                 raise
@@ -109,12 +104,14 @@ class Engine:
                 self._finished(reason, message)
         return self._outcome(reason)
 
-    def _seed(self) -> int:
-        if self.earlier:
-            return self.earlier.resolved.seed
-        return random.SystemRandom().getrandbits(48) if self.plan.seed is None else self.plan.seed
-
     async def _started(self) -> None:
+        """Say who works on the folder, and take up what an earlier controller left."""
+        if self.resume:
+            self.earlier = _earlier(self.folder)
+        if self.earlier:
+            self.seed = self.earlier.resolved.seed
+            self.trials = {done.trial: done for done in self.earlier.trials}
+            self.spent_s = sum(block.seconds for block in self.earlier.blocks)
         self.journal.append(
             Started(
                 epoch_ns=now_ns(),
@@ -128,21 +125,23 @@ class Engine:
             await self._remove(self.earlier.resolved.tag)
 
     @contextlib.asynccontextmanager
-    async def _provisioned(self) -> AsyncIterator[None]:
+    async def _provisioned(self) -> AsyncIterator[Fleet]:
         """Everything up, compared and written down."""
         self.progress.step("checking what this host can do")
         for environment in self.matrix.environments:
             await environment.provider.check()
         built = await self._image()
         self._write_resolved()
-        self.fleet = Fleet(self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned)
+        self.fleet = fleet = Fleet(
+            self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned
+        )
         self.progress.step(f"starting {len(self.matrix.environments)} environments")
-        await self.fleet.start()
-        found = {e.key: nuisances(self.fleet, e) for e in self.matrix.environments}
+        await fleet.start()
+        found = {e.key: records.nuisances(e, fleet) for e in self.matrix.environments}
         self.parity = parity.compare(found, self.plan.allow)
         self._write_resolved()
-        yield
-        await self.fleet.cleanup()
+        yield fleet
+        await fleet.cleanup()
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)
@@ -165,7 +164,7 @@ class Engine:
             self._warn(DIVERGED, f"the image was {old.digest}, is now {built.digest}")
         return built
 
-    async def _blocks(self) -> str:
+    async def _blocks(self, fleet: Fleet) -> str:
         """Run blocks until a rule says stop; returns which one."""
         blocks = self.plan.blocks
         until = blocks.until.half_width if blocks.until else None
@@ -179,10 +178,10 @@ class Engine:
                 return "precision" if decision.reason == "precision" else "blocks"
             if number >= blocks.min and self._over_budget(number):
                 return "budget"
-            await self._block(number)
+            await self._block(fleet, number)
             number += 1
 
-    async def _block(self, number: int) -> None:
+    async def _block(self, fleet: Fleet, number: int) -> None:
         began = time.monotonic()
         slots = schedule.block(
             self.seed,
@@ -193,7 +192,7 @@ class Engine:
         todo = [slot for slot in slots if slot.trial not in self.trials]
         for slot in todo:
             done = await trial.run(
-                self.fleet,
+                fleet,
                 self.matrix.load(slot.workload),
                 slot,
                 self.journal.trial_folder(slot.trial),
@@ -216,34 +215,18 @@ class Engine:
         return spent + self.spent_s / blocks > budget
 
     def _log_ratios(self, blocks: int) -> dict[str, list[float]]:
-        """Comparison → log ratios of the blocks so far, above 0 worse; for the stop rule."""
-        cells: dict[tuple[str, int], dict[str, Trial]] = defaultdict(dict)
-        for done in self.trials.values():
-            if done.status == "ok" and done.block < blocks:
-                cells[done.workload, done.block][done.environment] = done
-        found: dict[str, list[float]] = defaultdict(list)
-        for load in self.matrix.loads:
-            for environment in self._compared():
-                for metric in (m for m in load.workload.metrics if m.primary):
-                    key = f"{environment.key}/{load.key}/{metric.name}"
-                    found[key] = []
-                    for block in range(blocks):
-                        pair = cells[load.key, block]
-                        if environment.key in pair and self.matrix.baseline in pair:
-                            found[key].append(
-                                log_ratio(metric, pair[environment.key], pair[self.matrix.baseline])
-                            )
-        return found
-
-    def _compared(self) -> Iterable[Environment]:
-        return [
-            e
+        """Comparison → log-ratios of so many blocks, above 0 worse; for the stop rule."""
+        compared = [
+            e.key
             for e in self.matrix.environments
             if e.key != self.matrix.baseline and e.again_of is None
         ]
+        metrics = {load.key: load.workload.metrics for load in self.matrix.loads}
+        done = [each for each in self.trials.values() if each.block < blocks]
+        return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 
     async def _tear_down(self) -> None:
-        if hasattr(self, "fleet"):
+        if self.fleet:
             self.progress.step("removing the environments")
             await self.fleet.stop()
         await self._remove(self.tag)
@@ -296,31 +279,15 @@ class Engine:
                 margin=self.plan.margin,
                 resources=self.plan.resources.model_dump(),
                 blocks=self.plan.blocks.model_dump(),
-                environments=tuple(self._environment_record(e) for e in self.matrix.environments),
-                workloads=tuple(workload_record(load) for load in self.matrix.loads),
+                environments=tuple(
+                    records.environment(e, self.matrix, self.fleet)
+                    for e in self.matrix.environments
+                ),
+                workloads=tuple(records.workload(load) for load in self.matrix.loads),
                 parity=self.parity,
                 image=self.image,
                 host=host.facts(),
             )
-        )
-
-    def _environment_record(self, environment: Environment) -> EnvironmentRecord:
-        provider = environment.provider
-        up = hasattr(self, "fleet") and self.fleet.up(environment.key)
-        again = environment.again_of is not None
-        factors = ", ".join(f"{k} {v}" for k, v in environment.factors.items())
-        label = provider.label() + (f", {factors}" if factors else "")
-        return EnvironmentRecord(
-            key=environment.key,
-            label=label + (", again" if again else ""),
-            provider=provider.name,
-            options=provider.options.model_dump(mode="json"),
-            factors=dict(environment.factors),
-            again_of=environment.again_of,
-            emulated=provider.emulated,
-            treatments=provider.treatments(),
-            nuisances=dict(nuisances(self.fleet, environment)) if up else {},
-            facts=dict(self.fleet.first(environment.key).agent.facts) if up else {},
         )
 
 
@@ -329,31 +296,3 @@ def _earlier(folder: Path) -> RunFolder | None:
     if folder.is_dir() and not (folder / RESOLVED).exists():
         return None
     return RunFolder.open(folder)
-
-
-def workload_record(load: Load) -> WorkloadRecord:
-    """A workload as it goes into the run folder, with the definitions of its metrics."""
-    return WorkloadRecord(
-        key=load.key,
-        workload=load.workload.name,
-        resource=load.workload.resource,
-        title=load.workload.title(load.parameters),
-        parameters=load.parameters.model_dump(mode="json"),
-        factors=dict(load.factors),
-        metrics=load.workload.metrics,
-        duration_s=load.workload.duration_s(load.parameters),
-    )
-
-
-def log_ratio(metric: Metric, environment: Trial, baseline: Trial) -> float:
-    """Log of the ratio to the baseline, above 0 is worse; of a curve: the mean along it."""
-    mine, theirs = environment.metrics[metric.name], baseline.metrics[metric.name]
-    if isinstance(mine, list) and isinstance(theirs, list):
-        points = dict(theirs)
-        ratios = [math.log(y / points[x]) for x, y in mine if x in points]
-        raw = math.fsum(ratios) / len(ratios) if ratios else math.nan
-    elif not isinstance(mine, list) and not isinstance(theirs, list):
-        raw = math.log(mine / theirs)
-    else:
-        raise TypeError(f"{metric.name} is a curve in one trial and a number in the other")
-    return -raw if metric.better == "higher" else raw

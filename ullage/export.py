@@ -210,7 +210,8 @@ def _verdict(c: Comparison) -> str:
     if c.no_verdict:
         return f"none: {c.no_verdict}"
     if c.verdict == "inconclusive" and c.blocks_to_settle:
-        return f"inconclusive, about {count(c.blocks_to_settle)} more blocks"
+        about = "at least" if c.why == "too-few-blocks" else "about"
+        return f"inconclusive ({about} {count(c.blocks_to_settle)} more)"
     return c.verdict or ""
 
 
@@ -219,10 +220,10 @@ def rich_table(analysis: Analysis) -> Table:
     table = Table(box=None)
     table.add_column("environment")
     table.add_column("workload")
-    table.add_column(analysis.baseline_label, justify="right")
-    table.add_column("ratio", justify="right")
-    table.add_column(f"{100 * analysis.confidence:g} % interval", justify="right")
-    table.add_column("pairs", justify="right")
+    table.add_column(analysis.baseline_label, justify="right", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column(f"{100 * analysis.confidence:g} % interval", justify="right", no_wrap=True)
+    table.add_column("pairs", justify="right", no_wrap=True)
     table.add_column("verdict")
     for c in (*analysis.primary(), *(again for again in analysis.again if again.primary)):
         values = c.baseline_values

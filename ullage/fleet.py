@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +73,7 @@ class Fleet:
                     otherwise="leave network workloads out",
                 )
             self.network = await Network.create(self.tag)
+            await self.network.check_forwarding()
         keys = [*(e.key for e in self.matrix.environments), *self._host_keys()]
         try:
             async with asyncio.TaskGroup() as group:
@@ -330,16 +331,3 @@ async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instan
             await asyncio.gather(*(instance.destroy() for instance in made))
             raise result
     return made
-
-
-def nuisances(fleet: Fleet, environment: Environment) -> Mapping[str, str]:
-    """What must be equal over the environments, as verified inside the first instance."""
-    spec = fleet.first(environment.key).spec
-    quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
-    return {
-        "cpus": f"{len(spec.cpus)}{quota}",
-        "pinning": ",".join(map(str, spec.cpus)),
-        "memory": format_bytes(spec.memory_bytes),
-        "userland": fleet.image.digest[:19] if fleet.image else "host",
-        "instances": str(environment.instances),
-    }

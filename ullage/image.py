@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ullage import disks, mmdebstrap
-from ullage.commands import CommandError, run
+from ullage.commands import CommandError, attempt, run
 from ullage.disks import DiskFormat
 from ullage.errors import (
     HOST_MISSING,
@@ -71,13 +71,30 @@ class Image:
     async def _make_disk(self, kind: DiskFormat, made: Path) -> None:
         if kind == "raw":
             size = await asyncio.to_thread(disks.space_for, self.root)
-            await disks.ext4(made, size, uuid=_DISK_UUID, root=self.root)
+            if os.geteuid() == 0:
+                await disks.ext4(made, size, uuid=_DISK_UUID, root=self.root)
+            else:
+                await self._make_disk_unprivileged(made, size)
             return
         raw = self.dir / "disk.raw"
         if not raw.exists():
             raw = made.with_suffix(".raw")
             await self._make_disk("raw", raw)
         await disks.convert(raw, made)
+
+    async def _make_disk_unprivileged(self, made: Path, size: int) -> None:
+        """The same where `root` belongs to us: with the owners that the tar names.
+
+        They exist in a user namespace; only there can the copy be read and removed again.
+        """
+        within = [needed("unshare", "util-linux"), "--map-root-user", "--map-auto", "--"]
+        copy = made.parent / "copy"
+        copy.mkdir()
+        try:
+            await _unpack(self.tar, copy, within)
+            await disks.ext4(made, size, uuid=_DISK_UUID, root=copy, within=within)
+        finally:
+            await attempt([*within, "rm", "-rf", str(copy)], timeout_s=_TAR_PATIENCE_S)
 
     def require(self, programs: Iterable[str]) -> None:
         """IMAGE_LACKS_PACKAGE unless each program is on the PATH inside."""
@@ -204,14 +221,14 @@ async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str
         await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
 
 
-async def _unpack(tar: Path, root: Path) -> None:
-    owner = ["--same-owner"] if os.geteuid() == 0 else ["--no-same-owner", "--exclude=./dev/*"]
-    argv = [needed("tar", "tar"), "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*"]
+async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
+    argv = [*within, needed("tar", "tar"), "--extract", "--numeric-owner", "--xattrs"]
+    argv += ["--xattrs-include=*", "--file", str(tar), "--directory", str(root)]
+    if os.geteuid() != 0:
+        # Who is not root has no device nodes; a VM gets its /dev from its kernel.
+        argv += ["--exclude=./dev/*", "--same-owner" if within else "--no-same-owner"]
     try:
-        await run(
-            [*argv, *owner, "--file", str(tar), "--directory", str(root)],
-            timeout_s=_TAR_PATIENCE_S,
-        )
+        await run(argv, timeout_s=_TAR_PATIENCE_S)
     except CommandError as error:
         raise UllageError(
             IMAGE_BUILD_FAILED, reason=error.reason, suggestion="is there space left in the cache?"

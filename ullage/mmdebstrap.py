@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from ullage.errors import IMAGE_BUILD_FAILED, UllageError
 from ullage.programs import needed
 
 SUITE: Final = "bookworm"
-RECIPE: Final = "1"
+RECIPE: Final = "2"
 """Changes with everything below that changes the bytes of an image."""
 
 INSTANT: Final = 1735689600
@@ -35,6 +36,9 @@ mkdir -p data ullage
 chmod 755 data ullage ullage/agent
 rm -rf etc/apt/sources.list etc/apt/sources.list.d/* etc/apt/apt.conf.d/{_OPTIONS_INSIDE}
 rm -rf var/cache/debconf/*-old var/lib/dpkg/*-old
+rm -rf var/lib/apt/lists/* var/cache/apt/*
+mkdir -p var/cache/apt/archives/partial var/lib/apt/lists/partial
+chmod -R 755 var/cache/apt var/lib/apt/lists
 : > etc/resolv.conf
 echo ullage > etc/hostname
 printf '127.0.0.1 localhost\\n::1 localhost\\n' > etc/hosts
@@ -65,6 +69,8 @@ async def bootstrap(
     Fetches from where the host's own apt does. Raises IMAGE_BUILD_FAILED.
     """
     program = needed("mmdebstrap", "mmdebstrap")
+    if os.geteuid() != 0:
+        needed("newuidmap", "uidmap")
     for package in packages:
         if not _PACKAGE.fullmatch(package):
             raise UllageError(
@@ -82,6 +88,8 @@ async def bootstrap(
         # By file: a proxy's address may hold a password, and everybody can read an argv.
         f"--aptopt={work / 'apt.conf'}",
         f"--customize-hook={_HOOK}",
+        # The hook does that: what apt leaves depends on whether its own user reaches the place.
+        "--skip=cleanup/apt",
         SUITE,
         str(tar),
         *([str(work / "sources.list")] if sources else []),
@@ -195,7 +203,8 @@ async def _run(*argv: str, work: Path, on_progress: Callable[[str], None]) -> tu
         return await process.wait(), "\n".join(said)
     finally:
         if process.returncode is None:
-            process.terminate()
+            # All of them: mmdebstrap alone would wait for its child's work first.
+            os.killpg(process.pid, signal.SIGTERM)
             await process.wait()
 
 

@@ -193,7 +193,9 @@ def checked(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        faults = error.errors(include_url=False)
+        # A misspelt field is also a missing one: say the former.
+        fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
         path = (*at, *fault["loc"])
         where = {"file": document.name, "line": document.line(path)}
         field = ".".join(str(part) for part in path) or "the plan"

@@ -31,6 +31,10 @@ def test_as_many_digits_as_the_interval_bears(
     assert rounding.effect(_interval(*interval)) == (size, between)
 
 
+def test_a_ratio_is_never_printed_as_nothing() -> None:
+    assert rounding.ratio(_interval(1.0, 0.2123, 4.711)) == ("1.0", "0.2", "4.8")
+
+
 def _number(text: str) -> float:
     return float(text.replace("−", "-"))
 

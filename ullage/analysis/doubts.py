@@ -128,7 +128,7 @@ def _missing(d: Draft) -> Doubt | None:
         return None
     return Doubt(
         code="metric-missing",
-        message=f"{d.metric.name} is missing in {d.paired.missing} pairs.",
+        message=f"{d.metric.name} is missing in {_pairs(d.paired.missing)}.",
         advice="Look at the raw outputs of these trials.",
     )
 
@@ -150,7 +150,7 @@ def _too_few(d: Draft) -> Doubt | None:
         return None
     return Doubt(
         code="too-few-blocks",
-        message=f"{n} pairs; a verdict needs at least {LEAST_PAIRS}.",
+        message=f"{_pairs(n)}; a verdict needs at least {LEAST_PAIRS}.",
         advice="Set `blocks: min:` higher or give a larger budget.",
     )
 
@@ -234,7 +234,7 @@ def _split(d: Draft) -> Doubt | None:
     worst = max(compare.gap_s(p) for p in split)
     return Doubt(
         code="pair-split",
-        message=f"{len(split)} pairs were split: their trials are up to {worst:,.0f} s apart, "
+        message=f"{_pairs(len(split))} split: trials up to {worst:,.0f} s apart, "
         f"usually {usual:.1f} s (a run taken up again?).",
         advice="The machine may have changed in between; more blocks make these count less.",
     )
@@ -292,7 +292,7 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
     if floor is None:
         return Doubt(
             code="no-again",
-            message="No second copy of the baseline was measured: the noise floor is unknown.",
+            message="No A/A comparison has figures here: the noise floor is unknown.",
             advice="Leave the A/A pair in the plan.",
         )
     if not floor.biased:
@@ -302,6 +302,10 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
         message="Two equal environments differ here: the apparatus may prefer one of them.",
         advice="Look at the A/A comparison; run more blocks.",
     )
+
+
+def _pairs(number: int) -> str:
+    return "1 pair" if number == 1 else f"{number:,} pairs"
 
 
 def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:

@@ -149,7 +149,7 @@ def _judge(
         # A comparison that may not have a verdict stays in the family: it was declared.
         Case(None, None, floor, moments)
         if doubts.no_verdict(draft)
-        else Case(draft.moments, draft.p_values, floor, moments)
+        else Case(draft.moments, draft.p_values, floor, moments, len(draft.paired.pairs))
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]

@@ -42,8 +42,10 @@ def _outwards(low: float, high: float, digits: int) -> tuple[str, str]:
 
 
 def ratio(interval: Interval) -> tuple[str, str, str]:
-    """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`."""
+    """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`; low never reads as 0."""
     digits = decimals(interval.low, interval.high)
+    if interval.low > 0:
+        digits = min(6, max(digits, math.ceil(-math.log10(interval.low))))
     return (
         _fixed(interval.estimate, digits),
         *_outwards(interval.low, interval.high, digits),

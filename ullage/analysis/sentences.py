@@ -145,7 +145,8 @@ def open_words(c: Comparison) -> str:
     between = f" ({effect(c.interval)[1]})" if c.interval is not None else ""
     if c.why == "too-few-blocks":
         more = c.blocks_to_settle or 1
-        return f"is undecided{between}: {_blocks(c.pairs)} are too few, {more} more are the least"
+        verb = "is" if c.pairs == 1 else "are"
+        return f"is undecided{between}: {_blocks(c.pairs)} {verb} too few, at least {more} more"
     if c.why == "below-floor" and c.floor is not None:
         between = f"{between}, below the noise floor of {floor_words(c.floor)}"
     settled = " would settle it" if c.blocks_to_settle is not None else ""
@@ -157,7 +158,7 @@ def _settles(c: Comparison) -> str:
         return f"about {count(c.blocks_to_settle)} more {_plural(c.blocks_to_settle)}"
     if c.why == "floor-biased":
         return "two equal environments differ by more than the margin"
-    return "more blocks alone would not settle it"
+    return "no practical number of blocks would settle it"
 
 
 def comparison_sentence(c: Comparison) -> str:

@@ -14,7 +14,7 @@ from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.folder import RunFolder
 from ullage.quantities import format_bytes, format_seconds
 from ullage.report import barrel, forest
-from ullage.report.text import clean
+from ullage.report.text import clean, unbroken
 from ullage.report.views import (
     BarrelCell,
     BarrelRow,
@@ -73,9 +73,7 @@ def answer(analysis: Analysis) -> list[Sentence]:
     """The answer in sentences, with what stands between `**` made strong."""
     aside = sentences.floor_sentence(analysis)
     return [
-        Sentence(
-            tuple(_parts(clean(text).replace(" %", "\N{NO-BREAK SPACE}%"))), aside=text == aside
-        )
+        Sentence(tuple(_parts(unbroken(clean(text)))), aside=text == aside)
         for text in sentences.answer(analysis, strong=True)
     ]
 
@@ -290,4 +288,5 @@ def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
 def forest_title(analysis: Analysis) -> str:
     """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
-    return f"Times worse than {baseline}, with {rounding.share(analysis.confidence)} intervals"
+    confidence = unbroken(rounding.share(analysis.confidence))
+    return f"Times worse than {baseline}, with {confidence} intervals"

@@ -18,7 +18,7 @@ from ullage.analysis import rounding, sentences
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 from ullage.report import barrel, clockwork, first, forest, provenance, theme, workloads
-from ullage.report.text import clean
+from ullage.report.text import clean, unbroken
 from ullage.report.views import Mark, Specs
 
 TEMPLATE = "report.html.j2"
@@ -161,7 +161,8 @@ def _floor(analysis: Analysis) -> str:
 
 
 def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
-    margin, confidence = rounding.share(analysis.margin), rounding.share(analysis.confidence)
+    margin = unbroken(rounding.share(analysis.margin))
+    confidence = unbroken(rounding.share(analysis.confidence))
     notes = [
         f"Right of 1× is worse. Equivalent means within {margin}. Intervals are {confidence} "
         f"each; verdicts are corrected for all {analysis.family} primary comparisons together."

@@ -41,6 +41,11 @@ def clean(text: str, limit: int = LIMIT) -> str:
     return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
 
 
+def unbroken(text: str) -> str:
+    """The same, with no line break between a number and its sign: `95 %`."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 def _visible(character: str) -> str:
     if character in _KEPT or unicodedata.category(character) not in _HIDDEN:
         return character

@@ -78,11 +78,13 @@ class Case:
     """One comparison of the family, ready to be judged."""
 
     moments: Moments | None
-    """None: no usable pairs; it still counts in the family, with p-values of 1."""
+    """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
     floor: Floor | None
     floor_moments: Moments | None = None
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
+    pairs: int = 0
+    """Usable pairs, for a comparison that has too few for `moments`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judge
 def _judge_one(case: Case, adjusted: PValues, rules: Rules) -> Judgement:
     m = case.moments
     if m is None or m.n < LEAST_PAIRS:
-        few = LEAST_PAIRS - (m.n if m else 0)
+        few = LEAST_PAIRS - (m.n if m else case.pairs)
         return Judgement("inconclusive", "too-few-blocks", adjusted, few)
 
     def found(verdict: Verdict, why: Why) -> Judgement:

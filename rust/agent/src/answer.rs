@@ -77,8 +77,9 @@ impl Answer {
 pub struct FileDone {
     pub size: u64,
     pub sha256: String,
-    /// There was more than the limit of a `get`.
-    pub truncated: bool,
+    /// Of a `get`: there was more than its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
 }
 
 /// What a child and the descendants that it waited for used up.

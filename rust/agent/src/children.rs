@@ -148,25 +148,23 @@ impl Children {
     /// Waits for children for ever: the life of the waiter's thread.
     pub fn wait_for_ever(&self) -> ! {
         loop {
-            if next_ended() {
+            if let Some(pid) = next_ended() {
                 let end_ns = sys::mono_ns();
-                self.reap(end_ns);
+                self.reap(pid, end_ns);
             } else {
                 self.wait_for_birth();
             }
         }
     }
 
-    fn reap(&self, end_ns: u64) {
+    fn reap(&self, pid: pid_t, end_ns: u64) {
         let mut table = self.lock();
         let mut status = 0;
         // SAFETY: rusage is plain numbers, and wait4 fills in both.
-        let (pid, usage) = unsafe {
+        let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            (
-                libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage),
-                usage,
-            )
+            libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage);
+            usage
         };
         // An unknown one is an orphan that came to us; it is reaped, and nobody asks.
         if let Some(child) = table
@@ -204,19 +202,16 @@ fn signal_group(child: &Child, signal: c_int) -> io::Result<()> {
     }
 }
 
-/// Blocks until some child has ended, without reaping it; false when there is no child at all.
-fn next_ended() -> bool {
-    // SAFETY: siginfo is plain data that the kernel fills in.
-    let result = sys::retry(|| unsafe {
+/// Blocks until some child has ended, without reaping it; None when there is no child at all.
+fn next_ended() -> Option<pid_t> {
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: siginfo is plain data that the kernel fills in, with a pid where a child has ended.
+    let ended = sys::retry(|| unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        sys::check(libc::waitid(
-            libc::P_ALL,
-            0,
-            &raw mut info,
-            libc::WEXITED | libc::WNOWAIT,
-        ))
+        sys::check(libc::waitid(libc::P_ALL, 0, &raw mut info, flags))?;
+        Ok(info.si_pid())
     });
-    result.is_ok()
+    ended.ok()
 }
 
 fn usage_of(usage: &libc::rusage) -> Usage {

@@ -85,7 +85,7 @@ impl Put {
         Ok(FileDone {
             size: self.size,
             sha256: hex(self.digest),
-            truncated: false,
+            truncated: None,
         })
     }
 
@@ -184,14 +184,14 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<File
             return Ok(FileDone {
                 size,
                 sha256: hex(digest),
-                truncated: false,
+                truncated: Some(false),
             });
         }
         digest.update(raw.bytes());
         size += count;
         channel.send_raw(Kind::Data, id, &mut raw);
     }
-    let truncated = file.read(&mut [0]).map_err(failed)? > 0;
+    let truncated = Some(file.read(&mut [0]).map_err(failed)? > 0);
     Ok(FileDone {
         size,
         sha256: hex(digest),

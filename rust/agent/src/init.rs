@@ -21,6 +21,8 @@ const NEW_ROOT: &str = "/newroot";
 /// Where the agent lives in the guest: on a tmpfs, so that the image need not hold it.
 pub const AGENT: &str = "/run/ullage/agent";
 const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
+/// `libc::IFF_UP` in the type of the request.
+const IFF_UP: libc::c_short = 1;
 const PLAIN: c_ulong = libc::MS_NOSUID | libc::MS_NODEV;
 const SYSTEM: c_ulong = PLAIN | libc::MS_NOEXEC;
 
@@ -90,8 +92,7 @@ fn boot() -> Result<std::convert::Infallible, String> {
     mount_disks(&boot)?;
     fill_root()?;
     if let Some(hostname) = &boot.hostname {
-        enter::set_hostname(hostname)
-            .map_err(|error| failed("set the host name", hostname, &error))?;
+        set_hostname(hostname).map_err(|error| failed("set the host name", hostname, &error))?;
     }
     bring_up_loopback().map_err(|error| failed("bring up", "lo", &error))?;
     modules::forget_listed();
@@ -219,6 +220,18 @@ fn install_agent(target: &str, source: &str) -> io::Result<()> {
     copy.set_permissions(fs::Permissions::from_mode(0o755))
 }
 
+/// For the kernel, and for a systemd that would go back to the image's name.
+fn set_hostname(name: &str) -> io::Result<()> {
+    enter::set_hostname(name)?;
+    let below = |path: &str| Path::new(NEW_ROOT).join(path);
+    let (ours, theirs) = (below("run/ullage/hostname"), below("etc/hostname"));
+    fs::write(&ours, format!("{name}\n"))?;
+    if theirs.is_file() {
+        mounts::bind(&ours, &theirs)?;
+    }
+    Ok(())
+}
+
 fn bring_up_loopback() -> io::Result<()> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     // SAFETY: on success the socket is ours; the request is zeroed, named "lo", and the right size
@@ -231,18 +244,15 @@ fn bring_up_loopback() -> io::Result<()> {
         ))?;
         let socket = OwnedFd::from_raw_fd(socket);
         let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
-            *to = from.cast_signed();
-        }
+        let name = c"lo";
+        let characters = std::slice::from_raw_parts(name.as_ptr(), name.count_bytes());
+        request.ifr_name[..characters.len()].copy_from_slice(characters);
         sys::check(libc::ioctl(
             socket.as_raw_fd(),
             libc::SIOCGIFFLAGS,
             &raw mut request,
         ))?;
-        #[allow(clippy::cast_possible_truncation, reason = "IFF_UP is 1")]
-        {
-            request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
-        }
+        request.ifr_ifru.ifru_flags |= IFF_UP;
         sys::check(libc::ioctl(
             socket.as_raw_fd(),
             libc::SIOCSIFFLAGS,

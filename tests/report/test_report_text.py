@@ -1,0 +1,81 @@
+"""Text at the edge: harmless and readable."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.report import text
+
+
+@given(st.text(alphabet=st.characters()))
+def test_cleaned_text_hides_and_reorders_nothing(raw: str) -> None:
+    for character in text.clean(raw):
+        hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+        assert not hidden or character in "\n\t"
+
+
+@given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "Zs")), max_size=200))
+def test_plain_text_is_left_as_it_is(raw: str) -> None:
+    assert text.clean(raw) == raw
+
+
+def test_hidden_characters_are_named() -> None:
+    assert text.clean("a\u202eb\x1b[0m\x7f") == "a⟨U+202E⟩b␛[0m⟨U+007F⟩"
+
+
+def test_long_text_is_cut_and_says_so() -> None:
+    assert text.clean("x" * 30, 10) == "x" * 10 + " … (20 more characters)"
+
+
+Json = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)
+
+
+@given(Json)
+def test_json_in_a_script_element_cannot_end_it(value: object) -> None:
+    written = text.as_json(value)
+    assert not set(written) & set("<>&\u2028\u2029")
+    assert json.loads(written) == value
+
+
+def test_json_has_no_numbers_that_json_lacks() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        text.as_json({"x": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (2300.0, "1/s", "2,300 /s"),
+        (0.00039, "s", "390 µs"),
+        (12.5, "s", "12.5 s"),
+        (2.443e10, "B/s", "24.4 GB/s"),
+        (0.0, "1", "0"),
+        (41e9, "bit/s", "41.0 Gbit/s"),
+        (None, "s", "–"),
+        (math.inf, "s", "–"),
+    ],
+)
+def test_quantities(value: float | None, unit: str, shown: str) -> None:
+    assert text.quantity(value, unit).replace("\N{NO-BREAK SPACE}", " ") == shown
+
+
+@given(st.floats(min_value=1e-9, max_value=1e15), st.sampled_from(["s", "B/s", "1/s", "1"]))
+def test_a_quantity_is_within_one_percent_of_its_value(value: float, unit: str) -> None:
+    factor, name = text.unit_scale(value, unit)
+    shown = text.quantity(value, unit).replace(",", "").split("\N{NO-BREAK SPACE}")
+    assert float(shown[0]) * factor == pytest.approx(value, rel=0.01)
+    assert name == (shown[1] if len(shown) > 1 else "")
+
+
+def test_no_break_between_a_number_and_its_sign() -> None:
+    assert text.unbroken("8 to 17 %") == "8 to 17\N{NO-BREAK SPACE}%"

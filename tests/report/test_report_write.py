@@ -1,0 +1,150 @@
+"""The report file and the pictures, without a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.report.made import made_run
+from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
+from ullage import report
+from ullage.report import charts, first, provenance, strip, timeline
+
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report.write(*made_run(tmp_path_factory.mktemp("run")))
+
+
+def test_lands_in_the_run_folder_whole(written: Path) -> None:
+    assert written.name == "report.html"
+    assert not [p.name for p in written.parent.iterdir() if ".tmp" in p.name]
+    assert written.read_text().rstrip().endswith("</html>")
+
+
+def test_can_be_written_elsewhere(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=6)
+    out = tmp_path / "other.html"
+    assert report.write(folder, analysis, out) == out
+    assert out.is_file() and not (folder.path / "report.html").exists()
+
+
+def test_policy_names_exactly_the_scripts(written: Path) -> None:
+    text = written.read_text()
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    allowed = re.findall(r"sha256-([^&']+)", policy.group(1).replace("&#39;", "'"))
+    assert sorted(allowed) == sorted(digests) and len(digests) == 2
+    assert "unsafe-eval" not in text.split("</head>")[0]
+    assert "default-src" in policy.group(1)
+
+
+def test_names_no_address_to_fetch(written: Path) -> None:
+    page = re.sub(r"<script.*?</script>", "", written.read_text(), flags=re.DOTALL)
+    assert re.findall(r"https?://", page) == []
+
+
+def test_charts_are_specifications_with_their_data(written: Path) -> None:
+    found = re.findall(
+        r'<script type="application/json" id="(chart-\d+)">(.*?)</script>', written.read_text()
+    )
+    assert len(found) == 12
+    for _, text in found:
+        chart = json.loads(text)
+        assert chart["spec"]["$schema"].startswith("https://vega.github.io/schema/vega-lite/v6")
+        assert all(chart["data"].values())
+
+
+def test_a_long_run_is_thinned_for_display_and_says_so(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=320, raw=False)
+    page = report.write(folder, analysis).read_text()
+    assert len(folder.trials) == 320 * 20
+    assert len(page.encode()) < 2 * MB
+    assert f"Drawn are {timeline.MOST_BARS:,} of 6,400 trials" in page
+    assert f"Drawn are {strip.MOST_POINTS} of 320 points" in page
+    assert "6400 trials failed" in page
+    found = [json.loads(t) for t in re.findall(r'id="chart-\d+">(.*?)</script>', page)]
+    points = [len(c["data"]["points"]["rows"]) for c in found if "points" in c["data"]]
+    assert max(points) == strip.MOST_POINTS * len(ENVIRONMENTS)
+    bars = found[-1]["data"]
+    assert len(bars["bars"]["rows"]) == timeline.MOST_BARS and len(bars["bad"]["rows"]) == 1
+
+
+def test_a_dead_environment_has_no_figure_and_no_zero(tmp_path: Path) -> None:
+    dead = [(b, "lxc", w.key) for b in range(9) for w in WORKLOADS]
+    folder, analysis = made_run(tmp_path / "run", blocks=8, failures=dead)
+    rows = {row.label: row.cells for row in first.cellar(analysis)}
+    assert {cell.gap for cell in rows["LXC"]} == {"no figure"}
+    assert all("no figure" in cell.svg for cell in rows["LXC"])
+    page = report.write(folder, analysis).read_text()
+    assert "no figure: " in page and "8 of 8 failed" in page
+
+
+def test_better_than_native_is_over_the_brim(tmp_path: Path) -> None:
+    truth = {**TRUTH, ("lxc", "sysbench-cpu"): 0.7}
+    _, analysis = made_run(tmp_path / "run", truth=truth)
+    row = next(row for row in first.cellar(analysis) if row.label == "LXC")
+    assert re.fullmatch(r"4\d % over", row.cells[0].gap)
+
+
+def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
+    odd = ENVIRONMENTS[2].model_copy(
+        update={"nuisances": {**ENVIRONMENTS[2].nuisances, "memory": "2147483648"}}
+    )
+    environments = (*ENVIRONMENTS[:2], odd, *ENVIRONMENTS[3:])
+    folder, analysis = made_run(
+        tmp_path / "run", blocks=6, environments=environments, allowed=("memory",)
+    )
+    labels = [group.label for group in first.groups(analysis.primary())]
+    assert "container (crun), unequal in memory" in labels
+    page = report.write(folder, analysis).read_text()
+    assert "unequal, allowed by the plan" in page and "2GiB" in page
+
+
+def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=8)
+    doubts = provenance.doubts(folder, analysis)
+    codes = [(doubt.code, doubt.advice) for doubt in doubts]
+    assert len(codes) == len(set(codes))
+    assert any("KVM does not work" in text for doubt in doubts for text in doubt.texts)
+
+
+def test_an_unfinished_run_without_trials_has_a_report(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=0, failures=(), finished=False)
+    page = report.write(folder, analysis).read_text()
+    assert "it has no end" in page
+
+
+def test_pictures_for_papers(tmp_path: Path) -> None:
+    folder, analysis = made_run(
+        tmp_path / "run", blocks=8, workloads=(WORKLOADS[0], CURVE_WORKLOAD)
+    )
+    files = charts.export_charts(folder, analysis, tmp_path / "out", ("svg", "png", "pdf"))
+    assert {file.stem for file in files} == {
+        "barrels",
+        "ratios",
+        "sysbench-cpu-events-rate-trials",
+        "sysbench-cpu-events-rate-pairs",
+        "sysbench-cpu-latency-p95-trials",
+        "netpipe-throughput-curve",
+        "netpipe-throughput-ratios",
+        "timeline",
+    }
+    magic = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for file in files:
+        assert file.read_bytes().startswith(magic[file.suffix])
+    for file in files:
+        if file.suffix == ".svg":
+            text = file.read_text()
+            ElementTree.fromstring(text)
+            assert "var(--" not in text

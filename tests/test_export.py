@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from ullage import errors
+from ullage.analysis import overhead
+from ullage.analysis.model import Analysis
+from ullage.errors import UllageError
+from ullage.export import COLUMNS, export, rich_table, rows
+from ullage.folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    run = make_run(tmp_path_factory.mktemp("runs") / "run", raw=False)
+    return overhead.analyse(RunFolder.open(run))
+
+
+def test_every_form_has_the_same_rows(analysis: Analysis) -> None:
+    known = rows(analysis)
+    assert len(known) == len(analysis.comparisons) + len(analysis.again)
+    assert json.loads(export(analysis, "json"))["rows"] == known
+    table = pq.read_table(pa.BufferReader(export(analysis, "parquet")))
+    assert table.to_pylist() == known
+    assert table.schema.metadata[b"format"] == b"1"
+    read = list(csv.DictReader(io.StringIO(export(analysis, "csv").decode())))
+    assert [row["workload"] for row in read] == [row["workload"] for row in known]
+    assert [float(row["ratio"]) for row in read if row["ratio"]] == [
+        row["ratio"] for row in known if row["ratio"] is not None
+    ]
+
+
+def test_columns_are_those_declared(analysis: Analysis) -> None:
+    assert all(list(row) == list(COLUMNS) for row in rows(analysis))
+
+
+def test_figures_are_not_rounded(analysis: Analysis) -> None:
+    c = analysis.comparisons[0]
+    assert rows(analysis)[0]["ratio"] == c.ratio
+
+
+def test_latex_escapes_what_a_plan_may_hold(tmp_path: Path) -> None:
+    nasty = WORKLOADS[0].model_copy(update={"title": r"50% of $x_1$ & \input{/etc/passwd} #~^"})
+    run = make_run(tmp_path / "run", workloads=[nasty], raw=False)
+    text = export(overhead.analyse(RunFolder.open(run)), "latex").decode()
+    assert r"50\% of \$x\_1\$ \& \textbackslash{}input\{/etc/passwd\}" in text
+    assert text.count(r"\\") == 1 + 3
+    assert r"\input{" not in text
+    assert text.count("{tabular}") == 2
+
+
+def test_a_spreadsheet_gets_no_formula(tmp_path: Path) -> None:
+    nasty = WORKLOADS[0].model_copy(update={"title": '=HYPERLINK("http://x")'})
+    run = make_run(tmp_path / "run", workloads=[nasty], raw=False)
+    data = export(overhead.analyse(RunFolder.open(run)), "csv").decode()
+    for row in csv.DictReader(io.StringIO(data)):
+        assert row["workload_title"].startswith("'=")
+
+
+def test_an_unknown_form(analysis: Analysis) -> None:
+    with pytest.raises(UllageError) as caught:
+        export(analysis, "jsn")
+    assert caught.value.kind is errors.EXPORT_UNKNOWN_FORMAT
+    assert "json" in caught.value.hint
+
+
+def test_the_terminals_table(analysis: Analysis) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(rich_table(analysis))
+    text = console.export_text()
+    assert text.count("qemu-tcg (emulated)") == 4
+    assert text.count("A/A") == 4
+    assert "Gbit/s" in text, "the baseline's absolute value"
+    assert "worse" in text
+
+
+def test_labels_are_no_markup(tmp_path: Path) -> None:
+    odd = ENVIRONMENTS[3].model_copy(update={"label": "[red]lxc[/red]"})
+    run = make_run(tmp_path / "run", environments=[ENVIRONMENTS[0], odd], failures=[], raw=False)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(rich_table(overhead.analyse(RunFolder.open(run))))
+    assert "[red]lxc[/red]" in console.export_text()

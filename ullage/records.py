@@ -1,0 +1,70 @@
+"""What a run knows of itself before its first trial, as records of the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ullage.fleet import Fleet
+from ullage.matrix import AGAIN, Environment, Load, Matrix
+from ullage.quantities import format_bytes
+from ullage.runs import EnvironmentRecord, WorkloadRecord
+
+
+def workload(load: Load) -> WorkloadRecord:
+    """A workload, with the definitions of its metrics: an old run reads right for ever."""
+    return WorkloadRecord(
+        key=load.key,
+        workload=load.workload.name,
+        resource=load.workload.resource,
+        title=load.workload.title(load.parameters),
+        parameters=load.parameters.model_dump(mode="json"),
+        factors=dict(load.factors),
+        metrics=load.workload.metrics,
+        duration_s=load.workload.duration_s(load.parameters),
+    )
+
+
+def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> EnvironmentRecord:
+    """An environment; with what was verified inside once the fleet is up."""
+    provider = found.provider
+    up = fleet is not None and fleet.up(found.key)
+    again = found.again_of is not None
+    return EnvironmentRecord(
+        key=found.key,
+        label=label(found, matrix) + (", again" if again else ""),
+        provider=provider.name,
+        options=provider.options.model_dump(mode="json"),
+        factors=dict(found.factors),
+        again_of=found.again_of,
+        emulated=provider.emulated,
+        treatments=provider.treatments(),
+        nuisances=dict(nuisances(found, fleet)) if fleet and up else {},
+        facts=dict(fleet.first(found.key).agent.facts) if fleet and up else {},
+    )
+
+
+def label(found: Environment, matrix: Matrix) -> str:
+    """The provider's label; with the factors that vary, and a name where two are alike."""
+    factors = [f"{name} {value}" for name, value in found.factors.items()]
+    text = ", ".join([found.provider.label(), *factors])
+    name = _name(found)
+    alike = {_name(e) for e in matrix.environments if e.provider.label() == found.provider.label()}
+    return f"{name}: {text}" if alike != {name} and name != text else text
+
+
+def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
+    """What must be equal over the environments, as verified inside the first instance."""
+    spec = fleet.first(found.key).spec
+    quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
+    return {
+        "cpus": f"{len(spec.cpus)}{quota}",
+        "pinning": ",".join(map(str, spec.cpus)),
+        "memory": format_bytes(spec.memory_bytes),
+        "userland": fleet.image.digest[:19] if fleet.image else "host",
+        "instances": str(found.instances),
+    }
+
+
+def _name(found: Environment) -> str:
+    """The plan's own name of it, without factors."""
+    return found.key.removesuffix(AGAIN).partition("[")[0]
