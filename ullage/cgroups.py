@@ -285,6 +285,8 @@ def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
             for name in ("cpuset.cpus", "cpuset.mems"):
                 if not (directory / name).read_text().strip():
                     _write(directory / name, (parent / name).read_text().strip())
+            # Groups that a container engine makes below are born full then.
+            _write(directory / "cgroup.clone_children", "1")
         steps.append(directory)
 
 

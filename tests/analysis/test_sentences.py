@@ -138,7 +138,7 @@ def test_strong_marks_are_asked_for(calm: Analysis) -> None:
                 "floor": 1.0612,
                 "blocks_to_settle": None,
             },
-            "(1 to 5 %), below the noise floor of 6.2 %: no practical number of blocks would settle it",
+            "(1 to 5 %), below the noise floor of 6.2 %: no practical number of blocks would",
         ),
         (
             0.99,

@@ -21,7 +21,7 @@ ARGUMENTS = (
     "--no-first-run",
     "--force-color-profile=srgb",
 )
-SIZE = (1060, 1340)
+SIZE = (1060, 1500)
 
 
 def launch(playwright: Any) -> Any:
@@ -64,7 +64,8 @@ def main(run: str, out: str) -> None:
     from tests.report.made import made_report
 
     with tempfile.TemporaryDirectory() as folder:
-        take(made_report(Path(folder)), Path(out), label="figures of a made-up run")
+        file = made_report(Path(folder), blocks=60, noise_sd=0.035)
+        take(file, Path(out), label="figures of a made-up run")
 
 
 if __name__ == "__main__":

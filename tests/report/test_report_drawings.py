@@ -166,3 +166,8 @@ def test_text_has_contrast(colours: dict[str, str]) -> None:
 def test_both_schemes_have_the_same_colours() -> None:
     assert theme.LIGHT.keys() == theme.DARK.keys()
     assert theme.contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+def test_an_undecided_barrel_claims_no_more_than_its_interval() -> None:
+    svg = barrel.draw(Barrel("x", "undecided", 0.86, 0.72, 1.02))
+    assert ">98–139 %<" in svg and ">116 %<" not in svg

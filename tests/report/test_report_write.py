@@ -148,3 +148,23 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
             text = file.read_text()
             ElementTree.fromstring(text)
             assert "var(--" not in text
+
+
+def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
+    many = [
+        ENVIRONMENTS[2].model_copy(update={"key": f"c{i}", "label": f"container {i}"})
+        for i in range(9)
+    ]
+    folder, analysis = made_run(
+        tmp_path / "run",
+        blocks=6,
+        noise_sd=0.4,
+        environments=(*ENVIRONMENTS[:2], *many),
+        raw=False,
+        failures=(),
+    )
+    assert (
+        first.summary(analysis) == "9 environments in 36 comparisons with native: 36 inconclusive."
+    )
+    page = report.write(folder, analysis).read_text()
+    assert page.index("36 inconclusive") < page.index("In words, environment by environment")

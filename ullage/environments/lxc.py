@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ullage.agent import AgentClient
-from ullage.cgroups import Group, cgroup_path, hierarchies
+from ullage.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.commands import CommandError, attempt, run
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.containers import (
@@ -94,6 +94,10 @@ class Lxc(Provider):
                 endpoint = spec.network.reserve(spec.name)
                 undo.push_async_callback(spec.network.release, endpoint)
             undo.push_async_callback(_stop, spec)
+            # LXC makes its groups below this one's parents. It would make those too, but would
+            # leave cpusets of version 1 empty below the first, so that nobody could enter them.
+            held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
+            undo.push_async_callback(held.remove)
             await _start(spec, spec.image.root, endpoint)
             if spec.network is not None and endpoint is not None:
                 spec.network.silence(endpoint.device)

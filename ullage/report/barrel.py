@@ -52,6 +52,7 @@ CSS: Final = """
 .barrel text{text-anchor:middle;fill:var(--ink)}
 .barrel .pct{font-size:17px;font-weight:600;paint-order:stroke;stroke:var(--empty);stroke-width:3px}
 .barrel .pct.wet{fill:var(--on-liquid);stroke:var(--liquid)}
+.barrel .range{font-size:12.5px}
 .barrel .word{font-size:11.5px;font-style:italic;fill:var(--soft)}
 .barrel .word{paint-order:stroke;stroke:var(--empty);stroke-width:3px}
 .barrel.undecided .stave{stroke-dasharray:5 3}
@@ -144,19 +145,27 @@ def _filled(barrel: Barrel, low: float, high: float) -> list[str]:
 
 
 def _percentage(barrel: Barrel, level: float) -> str:
-    """The figure, in the larger part of the barrel: wet or dry."""
-    text = escape(percent(barrel.left))
+    """The figure, in the larger part of the barrel: wet or dry. An interval while undecided."""
+    text, kind = percent(barrel.left), "pct"
+    if barrel.state == "undecided" and barrel.low and barrel.high:
+        text, kind = _range(barrel.low, barrel.high), "pct range"
+    text = escape(text)
     if barrel.left >= 0.5:
-        return (
-            f'<text x="{CENTRE}" y="{(level + BOTTOM) / 2 + 8:.1f}" class="pct wet">{text}</text>'
-        )
+        middle = (level + BOTTOM) / 2 + 8
+        return f'<text x="{CENTRE}" y="{middle:.1f}" class="{kind} wet">{text}</text>'
     middle = (TOP + HOOP + level) / 2 + 3
     if level - TOP - HOOP < ROOM:
-        return f'<text x="{CENTRE}" y="{middle + 5:.1f}" class="pct">{text}</text>'
+        return f'<text x="{CENTRE}" y="{middle + 5:.1f}" class="{kind}">{text}</text>'
     return (
-        f'<text x="{CENTRE}" y="{middle:.1f}" class="pct">{text}</text>'
+        f'<text x="{CENTRE}" y="{middle:.1f}" class="{kind}">{text}</text>'
         f'<text x="{CENTRE}" y="{middle + 13:.1f}" class="word">left</text>'
     )
+
+
+def _range(low: float, high: float) -> str:
+    """Between which the level lies: an undecided barrel claims no more."""
+    least, most = round(100 / high), round(100 / low)
+    return percent(1 / low) if least == most else f"{least}–{most} %"
 
 
 def _no_figure(barrel: Barrel) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import altair as alt
 
 from ullage.report.lanes import Drawing, Row, finish, over
-from ullage.report.text import clean, quantity, unit_scale
+from ullage.report.text import clean, first_sentence, quantity, unit_scale
 from ullage.report.theme import SERIES
 from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial
 from ullage.stats.means import quantile
@@ -126,7 +126,7 @@ def draw(
 
 def _titled(title: str, unit: str) -> str:
     unit = unit if unit not in ("", "/s") else ""
-    return f"{clean(title, 90)}{f', {clean(unit, 20)}' if unit else ''}"
+    return f"{first_sentence(title)}{f', {clean(unit, 20)}' if unit else ''}"
 
 
 def _row(name: str, p: Point, factor: float, unit: str, coordinate: Coordinate) -> Row:

@@ -10,7 +10,7 @@ from typing import Final
 import altair as alt
 
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
-from ullage.report.text import clean, quantity, unit_scale
+from ullage.report.text import clean, first_sentence, quantity, unit_scale
 from ullage.runs import EnvironmentRecord, Metric, Trial
 from ullage.stats.means import Quantile
 
@@ -180,10 +180,10 @@ def _medians(x: alt.X, scale: alt.Scale, count: int) -> list[Layer]:
     """Upright bar at the median, a line for its interval."""
     base = over("medians")
     return [
-        base.mark_rule(strokeWidth=2.4, color="var(--liquid)").encode(
+        base.mark_rule(strokeWidth=2.4, color="var(--median)").encode(
             x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=lane_axis(count)
         ),
-        base.mark_rule(strokeWidth=3.2, color="var(--liquid)").encode(
+        base.mark_rule(strokeWidth=3.2, color="var(--median)").encode(
             x=x, y=lane_axis(count, field="a"), y2="z:Q"
         ),
     ]
@@ -216,7 +216,7 @@ def _value_axis(values: Sequence[float], title: str) -> tuple[alt.X, alt.Scale]:
 
 
 def _title(metric: Metric, unit: str) -> str:
-    name = clean(metric.description or metric.name, 90)
+    name = first_sentence(metric.description or metric.name)
     better = "more is better →" if metric.better == "higher" else "← less is better"
     return f"{name}{f', {unit}' if unit not in ('', '/s') else ''}   ({better})"
 

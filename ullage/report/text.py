@@ -41,6 +41,11 @@ def clean(text: str, limit: int = LIMIT) -> str:
     return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
 
 
+def first_sentence(text: str) -> str:
+    """A description without its details and its full stop, for a caption."""
+    return clean(text.partition(". ")[0].rstrip("."), 90)
+
+
 def unbroken(text: str) -> str:
     """The same, with no line break between a number and its sign: `95 %`."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")

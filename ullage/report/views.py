@@ -170,6 +170,7 @@ class WorkloadView:
     charts: tuple[Figure, ...]
     folded: tuple[Figure, ...]
     table: Table
+    definitions: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

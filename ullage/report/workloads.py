@@ -13,7 +13,7 @@ from ullage.analysis.model import Absolute, Analysis, Comparison
 from ullage.folder import RunFolder
 from ullage.report import curve, first, strip
 from ullage.report.lanes import Drawing
-from ullage.report.text import as_json, clean, quantity
+from ullage.report.text import as_json, clean, first_sentence, quantity
 from ullage.report.views import (
     Figure,
     Specs,
@@ -64,6 +64,7 @@ def _view(
         charts=tuple(charts),
         folded=tuple(folded),
         table=table(folder, analysis, workload),
+        definitions=_definitions(workload),
     )
 
 
@@ -156,7 +157,7 @@ def _figure(
     kind: str,
 ) -> Figure:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
-    what = clean(metric.description or metric.name, 90)
+    what = first_sentence(metric.description or metric.name)
     caption = f"{what}: {_CAPTIONS[kind].format(along=along)}"
     summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
     return Figure(
@@ -175,7 +176,8 @@ def add(specs: Specs, chart: Drawing) -> str:
 
 
 def _parameters(workload: WorkloadRecord) -> str:
-    parts = (f"{name} {shown(value)}" for name, value in workload.parameters.items())
+    given = ((n, v) for n, v in workload.parameters.items() if v is not None)
+    parts = (f"{name} {shown(value)}" for name, value in given)
     return clean(", ".join(parts), 400)
 
 
@@ -189,6 +191,8 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
     rows = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         found = values(analysis, workload, metric)
+        if not found and not metric.primary and metric.coordinate is None:
+            continue  # the definitions below the table say when a metric is absent
         for environment in folder.resolved.environments:
             label = clean(environment.label, 60)
             value = found.get(environment.key)
@@ -216,14 +220,16 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
         caption=f"All metrics of {clean(workload.title, 90)}",
         heads=heads(*names, numbers=(*names[2:5], "times worse")),
         rows=tuple(rows),
-        note=_definitions(workload),
     )
 
 
-def _definitions(workload: WorkloadRecord) -> str:
-    better = {"higher": "more is better", "lower": "less is better"}
-    parts = (f"{m.name}: {m.description or m.name}, {better[m.better]}" for m in workload.metrics)
-    return clean("; ".join(parts), 1200) + "."
+def _definitions(workload: WorkloadRecord) -> tuple[tuple[str, str], ...]:
+    """Name and meaning of each metric."""
+    better = {"higher": "More is better.", "lower": "Less is better."}
+    return tuple(
+        (clean(m.name, 60), clean(f"{m.description.rstrip('.')}. {better[m.better]}", 600))
+        for m in workload.metrics
+    )
 
 
 def _comparison(

@@ -1,0 +1,53 @@
+"""One direction of flow: the run folder's readers know nothing of what wrote it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ullage
+
+ROOT = Path(ullage.__file__).parent
+READERS = {
+    "ullage.analysis",
+    "ullage.errors",
+    "ullage.export",
+    "ullage.folder",
+    "ullage.nearest",
+    "ullage.pairs",
+    "ullage.runs",
+    "ullage.stats",
+}
+
+
+def _imported(file: Path) -> set[str]:
+    """Top two names of every module of ours that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            plain = node.module == "ullage"
+            names = [f"ullage.{a.name}" for a in node.names] if plain else [node.module]
+        found |= {".".join(n.split(".")[:2]) for n in names if n.split(".")[0] == "ullage"}
+    return found
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "stats").glob("*.py")), ids=lambda f: f.name)
+def test_stats_is_a_leaf(file: Path) -> None:
+    assert _imported(file) <= {"ullage.stats"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *sorted((ROOT / "analysis").glob("*.py")),
+        *(ROOT / f"{n}.py" for n in ("folder", "pairs", "tables", "export")),
+    ],
+    ids=lambda f: f.name,
+)
+def test_readers_import_readers_only(file: Path) -> None:
+    assert _imported(file) <= READERS
