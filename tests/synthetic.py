@@ -218,6 +218,7 @@ class _Maker:
             epoch_ns=self.clock.epoch_ns,
             start_ns=self.clock.mono_ns,
             pid=4711,
+            tag="u1a2b3c4",
             resumed=resumed,
             boot_id="7c9e6679-7425-40de-944b-e07fc1f90ae7",
         )

@@ -16,7 +16,7 @@ from ullage import __version__, host, image, leftovers, parity, places, records,
 from ullage.agent import binary
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import HOST, Fleet
-from ullage.folder import RunFolder
+from ullage.folder import RunFolder, sessions
 from ullage.journal import RESOLVED, Journal, now_ns
 from ullage.matrix import Matrix, packages
 from ullage.pairs import primary_log_ratios
@@ -88,7 +88,6 @@ class Engine:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         reason, message = "failed", ""
         with Journal(self.folder) as self.journal:
-            places.claim(self.tag, str(self.folder))
             try:
                 await self._started()
                 async with self._provisioned() as fleet:
@@ -106,8 +105,9 @@ class Engine:
 
     async def _started(self) -> None:
         """Say who works on the folder, and take up what an earlier controller left."""
-        if self.resume:
-            self.earlier = _earlier(self.folder)
+        before = sessions(self.folder)
+        if self.resume and (self.folder / RESOLVED).exists():
+            self.earlier = RunFolder.open(self.folder)
         if self.earlier:
             self.seed = self.earlier.resolved.seed
             self.trials = {done.trial: done for done in self.earlier.trials}
@@ -117,12 +117,14 @@ class Engine:
                 epoch_ns=now_ns(),
                 start_ns=time.monotonic_ns(),
                 pid=os.getpid(),
+                tag=self.tag,
                 resumed=self.earlier is not None,
                 boot_id=places.boot_id(),
             )
         )
-        if self.earlier:
-            await self._remove(self.earlier.resolved.tag)
+        places.claim(self.tag, str(self.folder))
+        for session in before:
+            await self._remove(session.tag)
 
     @contextlib.asynccontextmanager
     async def _provisioned(self) -> AsyncIterator[Fleet]:
@@ -289,10 +291,3 @@ class Engine:
                 host=host.facts(),
             )
         )
-
-
-def _earlier(folder: Path) -> RunFolder | None:
-    """The run to take up; None when it was killed before it had anything to keep."""
-    if folder.is_dir() and not (folder / RESOLVED).exists():
-        return None
-    return RunFolder.open(folder)

@@ -150,6 +150,12 @@ def read_resolved(path: Path) -> Resolved:
         raise _bad(path, f"{RESOLVED}: {_first(error)}") from error
 
 
+def sessions(path: Path) -> tuple[Started, ...]:
+    """The starts of the controller, also of a folder that has no `resolved.json` yet."""
+    whole = _read(path, path / JOURNAL).rpartition(b"\n")[0]
+    return tuple(e for e in _parse(path, whole.splitlines()) if isinstance(e, Started))
+
+
 def _read(path: Path, file: Path) -> bytes:
     try:
         return file.read_bytes()

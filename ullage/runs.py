@@ -200,6 +200,8 @@ class Started(Record):
     epoch_ns: int
     start_ns: int
     pid: int
+    tag: str
+    """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
     boot_id: str
 

@@ -78,8 +78,10 @@ def _environment(analysis: Analysis, resources: Sequence[ResourceSummary], stron
     undecided = [part for part in parts if part.kind == "undecided"]
     rest = [part.text for part in parts if part.kind == "none"]
     if len(undecided) > 1:
-        several = listed(f"{part.where} ({part.short})" for part in undecided)
-        rest.insert(0, f"{several} are undecided")
+        several = listed(f"{part.where} {part.short}" for part in undecided)
+        if not clauses and not rest:
+            return f"Nothing is decided yet for {who}: {several}."
+        rest.insert(0, f"undecided are {several}")
     elif undecided:
         rest.insert(0, undecided[0].text)
     lead = f"{who} " if clauses else f"with {who}, "
@@ -121,7 +123,7 @@ def _part(c: Comparison, where: str, mark: str) -> _Part:
     text = f"{where} {open_words(c)}"
     if c.no_verdict is not None or c.interval is None or c.why == "too-few-blocks":
         return _Part("none", where, text)
-    return _Part("undecided", where, text, short=f"{effect(c.interval)[1]}; {_settles(c)}")
+    return _Part("undecided", where, text, short=f"{effect(c.interval)[1]} ({_settles(c)})")
 
 
 def _decided(subject: _Subject, where: str, mark: str) -> _Part:
