@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import subprocess
 import tarfile
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import disks, errors, image, mmdebstrap
+from ullage import disks, errors, image, leftovers, mmdebstrap
 from ullage.errors import UllageError
 from ullage.image import Image
 from ullage.manifest import difference, manifest
@@ -99,6 +100,24 @@ def test_a_half_built_image_never_counts(builder: list[Sequence[str]]) -> None:
     assert build("sysbench") == whole
     assert len(builder) == 2
     assert not left.exists()
+
+
+def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
+    builder: list[Sequence[str]],
+) -> None:
+    whole = build("sysbench")
+    images = whole.dir.parent
+    halves = [images / f".new-{whole.dir.name}-died", whole.dir / ".new-disk"]
+    for half in halves:
+        half.mkdir()
+    with whole.dir.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert image.abandoned() == []
+    assert image.abandoned() == sorted(halves)
+    found = [one for one in leftovers.find() if one.kind == "build"]
+    assert leftovers.remove(found) == []
+    assert image.abandoned() == []
+    assert whole.tar.exists()
 
 
 def test_a_failed_build_leaves_nothing(

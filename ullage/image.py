@@ -6,6 +6,7 @@ Built once, named by the digest of its bytes, kept in the cache, and never writt
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ullage import disks, mmdebstrap
+from ullage import disks, mmdebstrap, mounts
 from ullage.commands import CommandError, attempt, run
 from ullage.disks import DiskFormat
 from ullage.errors import (
@@ -26,7 +27,7 @@ from ullage.errors import (
     IMAGE_LACKS_PACKAGE,
     UllageError,
 )
-from ullage.locks import file_lock
+from ullage.locks import file_lock, is_held
 from ullage.manifest import difference, manifest, sha256_of
 from ullage.places import cache_dir
 from ullage.programs import needed
@@ -35,6 +36,7 @@ from ullage.runs import ImageRecord
 BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
 _FORMAT: Final = 1
 _FACTS: Final = "image.json"
+_UNFINISHED: Final = ".new"
 _DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _TAR_PATIENCE_S: Final = 600.0
@@ -61,7 +63,7 @@ class Image:
             return path
         async with file_lock(self.dir.with_suffix(".lock")):
             if not path.exists():
-                with tempfile.TemporaryDirectory(dir=self.dir, prefix=".new-") as name:
+                with tempfile.TemporaryDirectory(dir=self.dir, prefix=f"{_UNFINISHED}-") as name:
                     made = Path(name) / path.name
                     await self._make_disk(format, made)
                     made.chmod(0o444)
@@ -198,7 +200,7 @@ def _read_facts(place: Path) -> dict[str, Any]:
 
 
 async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str], None]) -> None:
-    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".new-{place.name}-"))
+    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
         made = work / "image"
         (made / "root").mkdir(parents=True)
@@ -218,7 +220,8 @@ async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str
         (made / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
         made.rename(place)
     finally:
-        await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+        with contextlib.suppress(OSError):  # `abandoned` finds what stays
+            await asyncio.to_thread(mounts.remove_tree, work)
 
 
 async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
@@ -247,9 +250,15 @@ def _versions(root: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def abandoned() -> list[Path]:
+    """What builders that died have left in the cache; `mounts.remove_tree` removes each."""
+    images = cache_dir() / "images"
+    halves = [(path, path.name.split("-")[1]) for path in images.glob(f"{_UNFINISHED}-*-*")]
+    halves += [(path, path.parent.name) for path in images.glob(f"*/{_UNFINISHED}-*")]
+    return sorted(path for path, name in halves if not is_held(images / f"{name}.lock"))
+
+
 def _remove_unfinished(place: Path) -> None:
     """What a builder that died has left: we hold the lock, so it is nobody's."""
-    for left in place.parent.glob(f".new-{place.name}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    if place.exists():
-        shutil.rmtree(place)
+    for left in (*place.parent.glob(f"{_UNFINISHED}-{place.name}-*"), place):
+        mounts.remove_tree(left)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ullage import cgroups, places
+from ullage import cgroups, image, mounts, places
 from ullage.errors import UllageError
 
 Kind = Literal[
@@ -34,6 +34,7 @@ Kind = Literal[
     "link",
     "state",
     "data",
+    "build",
 ]
 
 _CONTAINER: Final = re.compile(r"ullage-(u[0-9a-f]{7})(?:-.*)?")
@@ -54,6 +55,7 @@ class Leftover:
     kind: Kind
     name: str
     tag: str
+    """Empty for what belongs to no run: a half-built image."""
 
 
 def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> list[Leftover]:
@@ -69,7 +71,7 @@ def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> l
         return found
     living = {
         each
-        for each in {one.tag for one in found}
+        for each in {one.tag for one in found if one.tag}
         if places.lives(each) and not (own and places.claimed_here(each))
     }
     return [one for one in found if one.tag not in living]
@@ -116,7 +118,7 @@ def _find_lxc() -> Iterator[Leftover]:
 def _remove_lxc(one: Leftover) -> None:
     root, _, name = one.name.rpartition("/")
     _run("lxc-stop", "-P", root, "-n", name, "--kill", fine=_LXC_NOT_RUNNING)
-    _remove_tree(Path(one.name))
+    mounts.remove_tree(Path(one.name))
 
 
 def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Leftover]:
@@ -229,20 +231,15 @@ def _remove_cgroup(one: Leftover) -> None:
 # --- mounts, network, directories -----------------------------------------------------------------
 def _find_mounts() -> Iterator[Leftover]:
     roots = [*_tagged(places.state_root()), *_tagged(places.data_root())]
-    for path in reversed(_mount_points()):  # what was mounted last goes first
+    for path in reversed(mounts.points()):  # what was mounted last goes first
         for root in roots:
             if path.is_relative_to(root):
                 yield Leftover("mount", str(path), root.name)
 
 
 def _remove_mount(one: Leftover) -> None:
-    if Path(one.name) in _mount_points():
+    if Path(one.name) in mounts.points():
         _run("umount", "--lazy", "--no-canonicalize", one.name)
-
-
-def _mount_points() -> list[Path]:
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return [Path(cgroups.unescape(line.split()[4])) for line in lines]
 
 
 def _find_netns() -> Iterator[Leftover]:
@@ -283,21 +280,12 @@ def _find_data() -> Iterator[Leftover]:
     yield from (Leftover("data", str(path), path.name) for path in _tagged(places.data_root()))
 
 
+def _find_builds() -> Iterator[Leftover]:
+    yield from (Leftover("build", str(path), "") for path in image.abandoned())
+
+
 def _remove_directory(one: Leftover) -> None:
-    _remove_tree(Path(one.name))
-
-
-def _remove_tree(directory: Path) -> None:
-    if directory.is_dir():
-        _refuse_mounts(directory)
-        shutil.rmtree(directory)
-
-
-def _refuse_mounts(directory: Path) -> None:
-    """Removing a tree with something mounted in it would remove that too."""
-    inside = [path for path in _mount_points() if path.is_relative_to(directory)]
-    if inside:
-        raise OSError(errno.EBUSY, f"{inside[0]} is still mounted")
+    mounts.remove_tree(Path(one.name))
 
 
 def _tagged(root: Path) -> list[Path]:
@@ -351,6 +339,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_links,
     _find_state,
     _find_data,
+    _find_builds,
 )
 _REMOVERS: Final[dict[Kind, Callable[[Leftover], None]]] = {
     "crun": _remove_crun,
@@ -364,4 +353,5 @@ _REMOVERS: Final[dict[Kind, Callable[[Leftover], None]]] = {
     "link": _remove_link,
     "state": _remove_directory,
     "data": _remove_directory,
+    "build": _remove_directory,
 }

@@ -30,3 +30,15 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
                 told = True
                 await asyncio.sleep(_POLL_S)
         yield
+
+
+def is_held(path: Path) -> bool:
+    """Does anybody hold the lock now?"""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False

@@ -82,6 +82,7 @@ async def bootstrap(
     (work / "sources.list").write_text("".join(sources), encoding="utf-8")
     (work / "apt.conf").write_text(await _host_options(), encoding="utf-8")
     status, stderr = await _run(
+        *_confined(),
         program,
         "--variant=minbase",
         f"--include={','.join(packages)}",
@@ -178,8 +179,22 @@ async def _host_options() -> str:
     return "".join(f"{line}\n" for line in dump.splitlines() if _FORWARDED.match(line))
 
 
+def _confined() -> list[str]:
+    """What dies with us and mounts nothing that others see.
+
+    mmdebstrap mounts the host's device nodes in what it builds. Were they still there when its
+    half-built tree is removed, the host's own nodes would go. Without root it makes its own
+    namespaces, and cannot harm ours.
+    """
+    command = [needed("setpriv", "util-linux"), "--pdeathsig", "KILL", "--"]
+    if os.geteuid() == 0:
+        command += [needed("unshare", "util-linux"), "--mount", "--propagation", "private"]
+        command += ["--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL", "--"]
+    return command
+
+
 async def _run(*argv: str, work: Path, on_progress: Callable[[str], None]) -> tuple[int, str]:
-    """Run mmdebstrap; its exit status and all that it said. Cancelled: it cleans up, then ends."""
+    """Run mmdebstrap; its exit status and all that it said. Cancelled: it ends at once."""
     environment = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": str(INSTANT)}
     if os.geteuid() == 0:  # else other user ids must be able to reach it
         environment["TMPDIR"] = str(work)
@@ -203,8 +218,9 @@ async def _run(*argv: str, work: Path, on_progress: Callable[[str], None]) -> tu
         return await process.wait(), "\n".join(said)
     finally:
         if process.returncode is None:
-            # All of them: mmdebstrap alone would wait for its child's work first.
-            os.killpg(process.pid, signal.SIGTERM)
+            # All of them: mmdebstrap alone would wait for its child's work first. As root their
+            # mounts go with their namespace; else they must have the time to take them down.
+            os.killpg(process.pid, signal.SIGKILL if os.geteuid() == 0 else signal.SIGTERM)
             await process.wait()
 
 

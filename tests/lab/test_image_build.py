@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ullage import errors, image
+from ullage import errors, image, leftovers
 from ullage.errors import UllageError
 from ullage.image import Image
 
@@ -63,3 +67,53 @@ def test_a_cancelled_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     asyncio.run(cancel())
     assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".lock"]
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+BUILD = "import asyncio; from ullage import image; asyncio.run(image.build(['sysbench']))"
+NODES = ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
+
+
+def nodes() -> dict[str, tuple[int, int]]:
+    """The host's own device nodes, as mmdebstrap binds them into what it builds."""
+    found = {name: Path("/dev", name).stat() for name in NODES}
+    return {name: (stat.st_mode, stat.st_rdev) for name, stat in found.items()}
+
+
+def builders(cache: Path) -> list[str]:
+    """Processes that work below the cache, wherever their parents are."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        try:
+            if str(cache).encode() in (directory / "environ").read_bytes():
+                found.append((directory / "comm").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("after_s", [0.5, 2.0, 5.0])
+def test_a_killed_build_harms_nothing(
+    after_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it cost this host its /dev/zero: mounts outlived their builder, and were cleaned up."""
+    before = nodes()
+    environment = {**os.environ, "ULLAGE_CACHE_DIR": str(tmp_path)}
+    builder = subprocess.Popen([sys.executable, "-c", BUILD], env=environment)
+    while not list(tmp_path.glob("images/.new-*/mmdebstrap.*")):
+        assert builder.poll() is None
+        time.sleep(0.02)
+    time.sleep(after_s)
+    builder.kill()
+    builder.wait()
+    deadline = time.monotonic() + 10
+    while left := builders(tmp_path):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path))
+    found = [one for one in leftovers.find() if one.kind == "build"]
+    assert len(found) == 1
+    assert leftovers.remove(found) == []
+    assert nodes() == before
+    assert Path("/dev/zero").open("rb").read(4) == bytes(4)
+    assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".lock"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from ullage import mounts
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, cgroup_path, hierarchies
 from ullage.commands import CommandError
@@ -131,4 +131,4 @@ async def thaw_if_there(group: Group) -> None:
 
 async def _remove_files(spec: InstanceSpec) -> None:
     for directory in (spec.state_dir, spec.data_dir):
-        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+        await asyncio.to_thread(mounts.remove_tree, directory)

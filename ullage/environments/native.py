@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from asyncio import to_thread
 from pathlib import Path
 from typing import ClassVar, Final
 
+from ullage import mounts
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, Limits
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
@@ -57,7 +57,7 @@ class Native(Provider):
                 HOST_NEEDS_ROOT, what="native from an image", otherwise="say `image: host`"
             )
         async with contextlib.AsyncExitStack() as undo:
-            undo.push_async_callback(to_thread, shutil.rmtree, spec.data_dir, ignore_errors=True)
+            undo.push_async_callback(to_thread, mounts.remove_tree, spec.data_dir)
             group = _make_group(spec)
             if group is not None:
                 undo.push_async_callback(group.remove)
