@@ -8,13 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ullage.stats.interval import t_interval
-
-FloatList = Sequence[float]
+from ullage.stats.means import Quantile, quantile
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,9 @@ class Figure:
     note: str = ""
 
 
-def median_interval(values: FloatList, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Median with its order-statistic interval (binomial, distribution-free)."""
-    data = np.sort(np.asarray(values, dtype=float))
-    rng = np.random.default_rng(1)
-    medians = np.median(rng.choice(data, size=(2000, data.size)), axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
-    return float(np.median(data)), float(low), float(high)
-
-
-def ratio_interval(log_ratios: FloatList, confidence: float) -> tuple[float, float, float]:
-    """Geometric mean ratio of pairs and its t interval."""
-    found = t_interval(log_ratios, confidence)
-    return found.estimate, found.low, found.high
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Quantile:
+    """Median with its order-statistic interval."""
+    return quantile(values, 0.5, confidence)
 
 
 def main(measure: Callable[[bool], list[Figure]], description: str) -> None:

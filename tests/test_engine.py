@@ -246,5 +246,5 @@ def test_frozen_instances_do_not_run(tmp_path: Path) -> None:
 def test_the_journal_is_json_lines(tmp_path: Path) -> None:
     _, folder = run(tmp_path, ['name: command, argv: ["true"]'], blocks=1)
     lines = (folder.path / journal.JOURNAL).read_text().splitlines()
-    assert [json.loads(line)["event"] for line in lines][0] == "started"
+    assert json.loads(lines[0])["event"] == "started"
     assert json.loads(lines[-1])["event"] == "finished"

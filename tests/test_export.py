@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,9 +78,8 @@ def test_the_terminals_table(analysis: Analysis) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(rich_table(analysis))
     text = console.export_text()
-    assert text.count("qemu-tcg (emulated)") == 4
-    assert text.count("A/A") == 4
-    assert "Gbit/s" in text, "the baseline's absolute value"
+    assert text.count("qemu-tcg (emulated)") == 1, "a heading"
+    assert len(re.findall(r"A/A: [0-9.,]+ (1/s|GB/s|MB/s|Gbit/s)", text)) == 4, "absolute values"
     assert "worse" in text
 
 

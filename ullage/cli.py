@@ -40,7 +40,10 @@ app.add_typer(image_app, name="image")
 
 RUNS = Path("runs")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RunArgument = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
+RunArgument = Annotated[
+    Path | None,
+    typer.Argument(help=f"A run folder; without one, the newest in {RUNS}/.", show_default=False),
+]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
 
 T = TypeVar("T")
@@ -241,7 +244,7 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
 
 
 @app.command("show")
-def show_command(run: RunArgument, as_json: Json = False) -> None:
+def show_command(run: RunArgument = None, as_json: Json = False) -> None:
     """Print the answer of a run, and its table."""
     from ullage import export
     from ullage.analysis import sentences
@@ -257,7 +260,7 @@ def show_command(run: RunArgument, as_json: Json = False) -> None:
 
 @app.command("report")
 def report_command(
-    run: RunArgument,
+    run: RunArgument = None,
     out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
     charts: Annotated[
         Path | None,
@@ -274,13 +277,13 @@ def report_command(
             stdout.print(str(file), soft_wrap=True)
 
 
-def _analysed(run: Path) -> tuple[RunFolder, Analysis]:
-    """The run with its derived tables written, and its analysis."""
+def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
+    """The run (None: the newest) with its derived tables written, and its analysis."""
     from ullage import tables
     from ullage.analysis import overhead
-    from ullage.folder import RunFolder
+    from ullage.folder import RunFolder, newest_run
 
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(run or newest_run(RUNS))
     tables.write(folder)
     return folder, overhead.analyse(folder)
 
@@ -293,7 +296,7 @@ def _write_report(folder: RunFolder, analysis: Analysis, out: Path | None = None
 
 @app.command("export")
 def export_command(
-    run: RunArgument,
+    run: RunArgument = None,
     form: Annotated[str, typer.Option("--format", help="csv, json, latex or parquet.")] = "csv",
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
 ) -> None:
@@ -316,7 +319,11 @@ def query_command(
     """Ask all runs at once, in DuckDB's SQL."""
     from ullage import tables
 
-    found = tables.query(sql, runs)
+    def leave_out(path: Path, error: UllageError) -> None:
+        left_out = escape(f"left out {path}: {error.message}")
+        stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
+
+    found = tables.query(sql, runs, leave_out)
     if as_json:
         _print_json(found.to_pylist())
         return

@@ -216,26 +216,22 @@ def _verdict(c: Comparison) -> str:
 
 
 def rich_table(analysis: Analysis) -> Table:
-    """The primary metrics for the terminal: absolute value of the baseline, ratio, verdict."""
-    table = Table(box=None)
-    table.add_column("environment")
-    table.add_column("workload")
-    table.add_column(analysis.baseline_label, justify="right", no_wrap=True)
+    """The primary metrics for the terminal: a part for each environment, then the A/A."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"against {escape(analysis.baseline_label)}")
     table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column(f"{100 * analysis.confidence:g} % interval", justify="right", no_wrap=True)
-    table.add_column("pairs", justify="right", no_wrap=True)
+    table.add_column(f"{100 * analysis.confidence:g} % interval", no_wrap=True)
     table.add_column("verdict")
+    heading = ""
     for c in (*analysis.primary(), *(again for again in analysis.again if again.primary)):
-        values = c.baseline_values
-        middle, between = _rounded(c)
-        cells = [
-            _name(c),
-            c.workload_title,
-            quantity(values.median, c.unit) if values else "",
-            middle,
-            between,
-            str(c.pairs),
-            "A/A" if c.again else _verdict(c),
-        ]
-        table.add_row(*(escape(cell) for cell in cells))
+        if _name(c) != heading:
+            heading = _name(c)
+            table.add_row(f"[bold]{escape(heading)}[/]")
+        last = f"A/A: {_value(c)}" if c.again else _verdict(c)
+        table.add_row(*(escape(cell) for cell in (f"  {c.workload_title}", *_rounded(c), last)))
     return table
+
+
+def _value(c: Comparison) -> str:
+    """The baseline's absolute value."""
+    return quantity(c.baseline_values.median, c.unit) if c.baseline_values else "no figure"

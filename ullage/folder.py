@@ -231,6 +231,14 @@ def find_runs(root: Path) -> list[Path]:
     )
 
 
+def newest_run(root: Path) -> Path:
+    """The run that was started last; RUN_NOT_FOUND when there is none."""
+    found = find_runs(root)
+    if not found:
+        raise UllageError(RUN_NOT_FOUND, path=root)
+    return found[0]
+
+
 def list_runs(root: Path) -> list[RunSummary]:
     """A line for each run under `root`, newest first; one that cannot be read says why."""
     return [_summary(path) for path in find_runs(root)]

@@ -19,11 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ullage.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
-from ullage.export import export, rich_table
 from ullage.folder import JOURNAL, RunFolder, find_runs
 from ullage.runs import FORMAT, BlockDone, Finished, Metric, Provisioned, Started, Trial, Warned
-
-__all__ = ["SCHEMAS", "export", "query", "rich_table", "write"]
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 

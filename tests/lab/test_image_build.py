@@ -115,5 +115,6 @@ def test_a_killed_build_harms_nothing(
     assert len(found) == 1
     assert leftovers.remove(found) == []
     assert nodes() == before
-    assert Path("/dev/zero").open("rb").read(4) == bytes(4)
+    with Path("/dev/zero").open("rb") as zero:
+        assert zero.read(4) == bytes(4)
     assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".lock"]

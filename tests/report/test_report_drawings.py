@@ -109,6 +109,8 @@ def test_the_axis_holds_everything_in_order(values: list[float]) -> None:
     assert all(0 < place < 1 for place in places)
     assert all(a <= b for a, b in itertools.pairwise(places))
     assert 1 in scale.ticks
+    places = [scale.place(tick) for tick in scale.ticks]
+    assert all(b - a >= 0.12 for a, b in itertools.pairwise(places)), "labels run into each other"
     assert 1 in scale.sparse(3) and len(scale.sparse(3)) <= 3
 
 

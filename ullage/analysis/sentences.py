@@ -192,11 +192,16 @@ def _without_interval(c: Comparison) -> str:
 
 def floor_sentence(analysis: Analysis) -> str | None:
     """What two equal environments differed by; None without an A/A comparison."""
-    if analysis.floor is None or not analysis.again_total:
+    floors: dict[Resource, float] = {}
+    for c in analysis.comparisons:
+        if c.primary and c.floor is not None:
+            floors[c.resource] = max(c.floor, floors.get(c.resource, 1.0))
+    if not floors or not analysis.again_total:
         return None
+    each = listed(f"{floor_words(floor)} in {RESOURCES[r]}" for r, floor in floors.items())
     text = (
-        f"Nothing below {floor_words(analysis.floor)} is called a difference: "
-        f"{analysis.baseline_label} against itself may differ by that much in this run"
+        f"{_capital(analysis.baseline_label)} against itself may differ by {each} in this run: "
+        "nothing below that is called a difference"
     )
     if analysis.again_differing:
         text += (
@@ -204,6 +209,10 @@ def floor_sentence(analysis: Analysis) -> str | None:
             "show a difference where there is none"
         )
     return f"{text}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def floor_words(floor: float) -> str:

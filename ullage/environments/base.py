@@ -66,7 +66,7 @@ class Instance(ABC):
 
     @abstractmethod
     async def destroy(self) -> None:
-        """Remove the instance and all that it left; never fails because something is already gone."""
+        """Remove the instance and all that it left; what is gone already is no failure."""
 
     @property
     def alive(self) -> bool:

@@ -92,6 +92,10 @@ class Group:
         return max((max(v, 1 / v) for v in values), default=1.0)
 
 
+_APART: Final = 0.13
+"""Least distance of two tick labels, as a share of the axis."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """A logarithmic axis of ratios."""
@@ -137,7 +141,16 @@ def axis(groups: Sequence[Group]) -> Axis:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     powers = tuple(10.0**decade for decade in decades)
     steps = next((steps for limit, steps in _STEPS if widest <= limit), powers)
-    return Axis(low, high, tuple(t for t in steps if low <= t <= high))
+    return Axis(low, high, _spaced(Axis(low, high, tuple(t for t in steps if low <= t <= high))))
+
+
+def _spaced(scale: Axis) -> tuple[float, ...]:
+    """The ticks, from 1 outwards, whose labels do not run into each other."""
+    kept = [1.0]
+    for tick in sorted(scale.ticks, key=lambda t: abs(math.log(t))):
+        if all(abs(scale.place(tick) - scale.place(k)) >= _APART for k in kept):
+            kept.append(tick)
+    return tuple(sorted(kept))
 
 
 def panels(groups: Sequence[Group]) -> list[list[Group]]:
