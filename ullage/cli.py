@@ -235,11 +235,15 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     if as_json:
         _print_json([run.model_dump(mode="json") for run in found])
         return
-    table = Table("run", "started", "blocks", "trials", "without figures", "ended by", box=None)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", no_wrap=True, overflow="fold")
+    for column in ("blocks", "trials", "without figures"):
+        table.add_column(column, justify="right")
+    table.add_column("ended by")
     for run in found:
         counts = (str(run.blocks), str(run.trials), str(run.failed))
         ended = escape(run.problem) if run.problem else run.finished or "not finished"
-        table.add_row(escape(run.run), run.started, *counts, ended)
+        table.add_row(escape(run.path), *counts, ended)
     stdout.print(table)
 
 

@@ -238,7 +238,8 @@ CGROUP_MISSING: Final = ErrorKind(
 CGROUP_DENIED: Final = ErrorKind(
     "cgroup-denied",
     "cannot set {what} in {path}: {reason}",
-    "run as root; inside a container, run it with a writable cgroup file system",
+    "run as root (inside a container with a writable cgroup file system), or write"
+    " `resources: {memory: host}` and whole CPUs",
 )
 CGROUP_STUCK: Final = ErrorKind(
     "cgroup-stuck",
@@ -262,7 +263,7 @@ INSTANCE_NOT_STARTED: Final = ErrorKind(
 INSTANCE_NOT_LIMITED: Final = ErrorKind(
     "instance-not-limited",
     "{provider} cannot limit {what} for {name} here: {reason}",
-    "run as root, or ask for all of the host under `resources:`",
+    "run as root, or write `resources: {memory: host}` and whole CPUs",
 )
 NETWORK_FAILED: Final = ErrorKind(
     "network-failed",
@@ -278,16 +279,16 @@ NETWORK_FILTERED: Final = ErrorKind(
     "accept them: `iptables -I FORWARD -s {blocks} -d {blocks} -j ACCEPT`",
 )
 
-# --- workloads ------------------------------------------------------------------------------------
-WORKLOAD_DUPLICATE: Final = ErrorKind(
-    "workload-duplicate",
-    "two workloads are called {name}: {first} and {second}",
+# --- workloads, providers and meters --------------------------------------------------------------
+LIST_DUPLICATE: Final = ErrorKind(
+    "list-duplicate",
+    "two {what}s are called {name}: {first} and {second}",
     "give one of them another `name`",
 )
-WORKLOAD_BAD_INTERFACE: Final = ErrorKind(
-    "workload-bad-interface",
-    "the workload {workload} does not keep the interface: {fault}",
-    "`Add a workload` in CONTRIBUTING.md shows a complete one",
+LIST_BAD_INTERFACE: Final = ErrorKind(
+    "list-bad-interface",
+    "the {what} {name} does not keep the interface: {fault}",
+    "`Add a {what}` in CONTRIBUTING.md shows a complete one",
 )
 WORKLOAD_FILES_TOO_SMALL: Final = ErrorKind(
     "workload-files-too-small",

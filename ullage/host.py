@@ -20,7 +20,7 @@ def facts() -> dict[str, Any]:
         "cpu_model": cpuinfo.get("model name"),
         "microcode": cpuinfo.get("microcode"),
         "virtualised": "hypervisor" in cpuinfo.get("flags", "").split(),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "memory_bytes": memory_bytes(),
         "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "turbo_disabled": _read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
@@ -31,6 +31,11 @@ def facts() -> dict[str, Any]:
         "mitigations": _mitigations(),
     }
     return {name: value for name, value in found.items() if value not in (None, {})}
+
+
+def memory_bytes() -> int:
+    """All memory of this host; a limit of so much or more limits nothing."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(path: str) -> str | None:

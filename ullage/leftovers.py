@@ -125,7 +125,7 @@ def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Left
     """Both keep a directory for each container; ours below the state of its instance."""
     ours = [root for state in _tagged(places.state_root()) for root in state.glob(f"*/{runtime}")]
     for root in [default, *ours]:
-        for path in sorted(root.iterdir()) if root.is_dir() else ():
+        for path in _listed(root):
             if found := _CONTAINER.fullmatch(path.name):
                 yield Leftover(runtime, str(path), found[1])
 
@@ -251,7 +251,7 @@ def _find_links() -> Iterator[Leftover]:
 
 
 def _named(kind: Literal["netns", "link"], directory: Path) -> Iterator[Leftover]:
-    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+    for path in _listed(directory):
         if found := _DEVICE.fullmatch(path.name):
             yield Leftover(kind, path.name, found[1])
 
@@ -289,9 +289,15 @@ def _remove_directory(one: Leftover) -> None:
 
 
 def _tagged(root: Path) -> list[Path]:
-    if not root.is_dir():
+    return [path for path in _listed(root) if places.TAG.fullmatch(path.name)]
+
+
+def _listed(directory: Path) -> list[Path]:
+    """What is in it; nothing when it is not there, or another user's."""
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
         return []
-    return sorted(path for path in root.iterdir() if places.TAG.fullmatch(path.name))
 
 
 # --- helpers --------------------------------------------------------------------------------------

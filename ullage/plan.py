@@ -21,7 +21,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
-from ullage.quantities import Bytes, Fraction, Seconds
+from ullage.quantities import Bytes, Fraction, Memory, Seconds
 from ullage.yamlfile import FieldPath, YamlFile, parse, read
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -43,7 +43,11 @@ class Resources(Fields):
     cpus: float = Field(
         1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota"
     )
-    memory: Bytes = Field(Bytes(1 << 30), ge=64 << 20, description="memory limit, `1GiB`")
+    memory: Memory = Field(
+        Bytes(1 << 30),
+        ge=64 << 20,
+        description="memory limit, `1GiB`; `host`: all that there is, so no limit",
+    )
 
 
 class Until(Fields):

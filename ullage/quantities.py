@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ByteSize, Field
 
+from ullage import host
+
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -31,14 +33,29 @@ def _seconds(value: object) -> object:
     return value
 
 
-Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0, lt=1, allow_inf_nan=False)]
+def _memory(value: object) -> object:
+    return host.memory_bytes() if value == "host" else value
+
+
+Fraction = Annotated[
+    float,
+    BeforeValidator(_fraction, json_schema_input_type=str | float),
+    Field(gt=0, lt=1, allow_inf_nan=False),
+]
 """A share: `2%` or 0.02."""
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds, json_schema_input_type=str | float),
+    Field(gt=0, allow_inf_nan=False),
+]
 """A duration in seconds: `90s`, `10m`, `1h30m` or a number."""
 
 Bytes = ByteSize
 """A size in bytes: `1GiB`, `512MiB`, `16KiB`."""
+
+Memory = Annotated[Bytes, BeforeValidator(_memory, json_schema_input_type=str | int)]
+"""A size in bytes, or `host`: all memory of this host."""
 
 
 def format_seconds(seconds: float) -> str:

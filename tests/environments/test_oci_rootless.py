@@ -14,9 +14,8 @@ import pydantic
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage import errors
+from ullage import errors, host
 from ullage.agent import binary
-from ullage.environments import limits
 from ullage.environments.oci import _refuse_limits
 
 pytestmark = pytest.mark.usefixtures("agent_binary")
@@ -41,7 +40,7 @@ from pathlib import Path
 from ullage import places
 from ullage.agent import Command
 from ullage.environments.base import InstanceSpec
-from ullage.environments.limits import host_memory_bytes
+from ullage import host
 from ullage.environments.oci import Oci, OciOptions
 from ullage.errors import UllageError
 from ullage.image import Image
@@ -56,7 +55,7 @@ async def main():
     state.mkdir(); data.mkdir()
     provider = Oci(OciOptions())
     await provider.check()
-    bytes_ = int(memory) or host_memory_bytes()
+    bytes_ = int(memory) or host.memory_bytes()
     spec = InstanceSpec(tag, "c-0", (1,), None, bytes_, image, Path(agent), state, data, None)
     try:
         instance = await provider.create(spec)
@@ -136,7 +135,7 @@ def test_a_limit_that_a_plain_user_cannot_set_is_refused(user: pwd.struct_passwd
 
 
 def test_a_rootless_quota_is_refused() -> None:
-    spec = kit.bare_spec(cpu_quota=0.5, memory_bytes=limits.host_memory_bytes())
+    spec = kit.bare_spec(cpu_quota=0.5, memory_bytes=host.memory_bytes())
     with pytest.raises(errors.UllageError) as caught:
         _refuse_limits(spec)
     assert caught.value.kind is errors.INSTANCE_NOT_LIMITED

@@ -15,11 +15,6 @@ _VM_MEMORY_LEAST: Final = 0.75
 """A guest's kernel and firmware keep some of its memory to themselves."""
 
 
-def host_memory_bytes() -> int:
-    """All memory of this host; a limit of so much or more limits nothing."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 def verify_limits(
     spec: InstanceSpec, facts: Mapping[str, Any], *, virtual_machine: bool = False
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from ullage import host
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, cgroup_path
 from ullage.commands import attempt, run
@@ -26,7 +27,7 @@ from ullage.environments.containers import (
     thaw_if_there,
 )
 from ullage.environments.docker import Docker
-from ullage.environments.limits import host_memory_bytes, verify_limits
+from ullage.environments.limits import verify_limits
 from ullage.errors import INSTANCE_NOT_LIMITED, UllageError
 from ullage.network import Endpoint
 from ullage.programs import needed
@@ -199,7 +200,7 @@ def _rootless() -> bool:
 def _refuse_limits(spec: InstanceSpec) -> None:
     """INSTANCE_NOT_LIMITED when the plan asks for a limit that only a cgroup can set."""
     what = None
-    if spec.memory_bytes < host_memory_bytes():
+    if spec.memory_bytes < host.memory_bytes():
         what = "memory"
     elif spec.cpu_quota is not None:
         what = "a part of a CPU"

@@ -1,0 +1,55 @@
+"""What the front pages promise: plans resolve, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from typer.main import get_command
+
+from ullage import cli, init, matrix, plan
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PLANS = [
+    (page.relative_to(ROOT), block)
+    for page in PAGES
+    for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    if "baseline:" in block
+] + [
+    (Path(name), (ROOT / name).read_text()) for name in ("demo.yaml", "ullage/templates/plan.yaml")
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])
+def test_plans_resolve(page: Path, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(text)
+    assert matrix.resolve(*plan.load(file)).environments, page
+
+
+@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])
+def test_an_editor_that_knows_the_schema_agrees(page: Path, text: str) -> None:
+    problems = Draft202012Validator(json.loads(init.schema())).iter_errors(yaml.safe_load(text))
+    assert [f"{page}: {problem.json_path}: {problem.message}" for problem in problems] == []
+
+
+def test_some_plans_are_there() -> None:
+    assert {str(page) for page, _ in PLANS} >= {"README.md", "docs/plan.md"}
+
+
+def test_the_readmes_commands_exist() -> None:
+    known = get_command(cli.app).commands  # type: ignore[attr-defined]
+    told = re.findall(r"^ullage (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(told) > 8
+    assert set(told) <= set(known)
