@@ -11,8 +11,10 @@ import pytest
 
 from ullage import errors, journal, leftovers, matrix, plan
 from ullage.engine import Engine, Outcome
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.native import Native
 from ullage.errors import UllageError
-from ullage.folder import RunFolder
+from ullage.folder import RunFolder, sessions
 from ullage.runs import Trial
 
 pytestmark = pytest.mark.root
@@ -93,6 +95,7 @@ def test_a_plain_run(tmp_path: Path) -> None:
         assert (folder.path / str(role.stdout)).read_text() == "hello\n"
         assert trial.metrics["seconds"] == pytest.approx((trial.end_ns - trial.start_ns) / 1e9)
         assert role.status == 0
+        assert list(trial.meters) == [meter.name for meter in folder.resolved.meters] == ["host"]
     assert folder.resolved.environments[0].nuisances["memory"] == "256MiB"
     assert folder.finished is not None
     assert folder.finished.reason == "blocks"
@@ -248,3 +251,22 @@ def test_the_journal_is_json_lines(tmp_path: Path) -> None:
     lines = (folder.path / journal.JOURNAL).read_text().splitlines()
     assert json.loads(lines[0])["event"] == "started"
     assert json.loads(lines[-1])["event"] == "finished"
+
+
+def test_environments_that_cannot_be_made_give_one_plain_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Native.create
+
+    async def create(self: Native, spec: InstanceSpec) -> Instance:
+        if spec.name.startswith("native"):
+            return await real(self, spec)
+        raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked="1 CPU", seen="2")
+
+    monkeypatch.setattr(Native, "create", create)
+    checked, cells, folder = prepare(tmp_path, ['name: command, argv: ["true"]'])
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+    assert caught.value.kind is errors.LIMIT_NOT_APPLIED
+    (started,) = sessions(folder)
+    assert leftovers.find(started.tag, own=True) == []

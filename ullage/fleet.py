@@ -79,8 +79,11 @@ class Fleet:
             async with asyncio.TaskGroup() as group:
                 for key in keys:
                     group.create_task(self._provision(key))
-        except* UllageError as errors:
-            raise errors.exceptions[0] from errors
+        except ExceptionGroup as several:
+            ours, others = several.split(UllageError)
+            if ours is None or others is not None:
+                raise
+            raise ours.exceptions[0] from several
 
     async def stop(self) -> None:
         """Remove everything that `start` made; goes on when one part fails, then raises it."""
