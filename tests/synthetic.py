@@ -177,12 +177,14 @@ class _Maker:
             overhead_s=0.018,
             metrics={} if failed else metrics,
             roles=roles,
-            host={
-                "steal": max(0.0, self.steal * (1 + 0.3 * float(self.rng.standard_normal()))),
-                "busy": 0.55,
-                "psi_cpu": 0.01,
-                "psi_io": 0.0,
-                "psi_memory": 0.0,
+            meters={
+                "host": {
+                    "steal": max(0.0, self.steal * (1 + 0.3 * float(self.rng.standard_normal()))),
+                    "busy": 0.55,
+                    "psi_cpu": 0.01,
+                    "psi_io": 0.0,
+                    "psi_memory": 0.0,
+                }
             },
         )
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's `Add a workload`, followed to the letter in a copy of the package."""
+"""CONTRIBUTING's worked examples, followed to the letter in a copy of the package."""
 
 import json
 import os
@@ -10,13 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from ullage.workloads.registry import UNITS
+from tests.environments import containerkit
+from ullage import leftovers
+from ullage.folder import RunFolder
+from ullage.registry import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
-NAME = "openssl-digest"
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 
-LIST = "import json, ullage.workloads as w; print(json.dumps([w.__file__, *w.names()]))"
-RUN = """
+UNITS_LISTED = """
+import json
+from ullage import environments, meters, workloads
+
+files = [package.__file__ for package in (workloads, environments, meters)]
+names = [workloads.names(), environments.names(), [meter.name for meter in meters.METERS]]
+print(json.dumps([files, names]))
+"""
+WORKLOAD_RUN = """
 import json, sys
 from pathlib import Path
 from tests.workloads.workload_runs import checked, run
@@ -38,32 +48,126 @@ for stdout, stderr in (("", ""), ("\\0", "nan"), half):
     except InvalidTrialError as error:
         print("refused:", error)
 """
+PROVIDER_SEES = """
+import asyncio
+from dataclasses import replace
+from tests.environments import containerkit as kit
+from ullage import environments, errors, leftovers
+
+Unshare = environments.get("unshare")
+
+def unshare(**options):
+    return Unshare(Unshare.options_model(**options))
+
+async def sees_what_it_was_given():
+    async with kit.running(unshare(time=True)) as run:
+        spec = replace(run.spec(), cpus=(1,), cpu_quota=0.5)
+        instance = await run.create(spec)
+        facts = instance.agent.facts
+        assert facts["cpus_allowed"] == [1]
+        assert facts["cpu_quota"] == 0.5
+        assert facts["memory_limit_bytes"] == spec.memory_bytes
+        assert facts["hostname"] == spec.name
+        first, said = await kit.sh(instance, "cat /proc/1/comm; ! touch /here")
+        assert (first.status, said.split()[0]) == (0, "ullage-keeper")
+        assert "Read-only file system" in said
+        written, said = await kit.sh(instance, "echo x > /data/file && touch /dev/shm/unshare")
+        assert (written.status, said) == (0, "")
+        assert (spec.data_dir / "file").read_text() == "x\\n"
+        _, devices = await kit.sh(instance, "cat /proc/net/dev")
+        assert "eth0:" in devices
+        alone = await run.create(replace(run.spec("c-1"), network=None))
+        _, devices = await kit.sh(alone, "cat /proc/net/dev")
+        assert devices.count(":") == 1 and "lo:" in devices
+
+async def leaves_nothing_when_it_fails():
+    async with kit.running(unshare()) as run:
+        for wrong, kind in (
+            ({"agent": run.spec().agent / "nowhere"}, errors.INSTANCE_NOT_STARTED),
+            ({"cpus": (0, 0)}, errors.LIMIT_NOT_APPLIED),
+        ):
+            try:
+                await run.create(replace(run.spec(), **wrong))
+            except errors.UllageError as error:
+                assert error.kind is kind, error
+            assert kit.leftovers(run.tag) == []
+        assert run.made == []
+
+async def is_cleaned_when_its_controller_was_killed():
+    tag = await asyncio.to_thread(kit.tag_of_a_killed_controller, "unshare")
+    found = leftovers.find(tag)
+    assert {"cgroup", "netns", "state", "data"} <= {one.kind for one in found}
+    assert leftovers.remove(found) == []
+    assert leftovers.find(tag) == []
+
+for scenario in (
+    sees_what_it_was_given(),
+    leaves_nothing_when_it_fails(),
+    is_cleaned_when_its_controller_was_killed(),
+    kit.stands_still_when_frozen(unshare()),
+    kit.memory_limit_bites(unshare()),
+    kit.two_stand_side_by_side(unshare()),
+    kit.dies_and_is_destroyed_twice(unshare()),
+):
+    asyncio.run(scenario)
+    print("passed:", scenario.__name__)
+"""
+METER_SEES = """
+import json, time
+from ullage.meters import METERS, metered
+
+began = time.monotonic()
+with metered() as seen:
+    for _ in range(997):
+        time.sleep(1e-6)
+print(json.dumps([time.monotonic() - began, seen["switches"]]))
+"""
+PLAN = """\
+name: contributed
+baseline: native
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  native: {provider: native}
+  bare: {provider: unshare, vary: {time: [false, true]}}
+workloads:
+  - {name: command, argv: ["sleep", "0.02"]}
+blocks: {min: 2, max: 2}
+"""
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package with the worked example added: its file, and its line in the list."""
-    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Add a workload")[2]
-    section = section.partition("\n## ")[0]
-    ((file, code),) = re.findall(r"Save it as `([^`]+)`:\n\n```python\n(.*?)```", section, re.S)
-    (added,) = re.findall(r"Add its line to `WORKLOADS`[^\n]*\n\n```\n(.*?)\n```", section, re.S)
+    """The package with every worked example added: its file, and its line in the list."""
     place = tmp_path_factory.mktemp("contributing")
-    shutil.copytree(
-        ROOT / "ullage", place / "ullage", ignore=shutil.ignore_patterns("__pycache__", "bin")
-    )
-    assert not (place / file).exists()
-    (place / file).write_text(code)
-    listed = place / "ullage/workloads/__init__.py"
-    lines = listed.read_text().split("\n")
-    first = lines.index("WORKLOADS: tuple[type[AnyWorkload], ...] = load(") + 1
-    last = lines.index(")", first)
-    assert "\n" not in added
-    lines[first:last] = sorted([*lines[first:last], added])
-    listed.write_text("\n".join(lines))
+    ignored = shutil.ignore_patterns("__pycache__", "bin")
+    shutil.copytree(ROOT / "ullage", place / "ullage", ignore=ignored)
+    for unit in ("workload", "provider", "meter"):
+        follow(GUIDE.partition(f"## Add a {unit}\n")[2].partition("\n## ")[0], place)
     return place
 
 
-def python(copy: Path, *arguments: str) -> str:
+def follow(section: str, place: Path) -> None:
+    """Save the section's file, and add its line where the section says."""
+    ((file, code),) = re.findall(r"`([^`]+)`:\n\n```python\n(.*?)```", section, re.S)
+    ((listed, where, added),) = re.findall(
+        r"Add its line to `([A-Z]+)`, ([^\n]*):\n\n```\n([^\n]*)\n```", section
+    )
+    assert not (place / file).exists()
+    (place / file).write_text(code)
+    package = (place / file).parent / "__init__.py"
+    lines = package.read_text().split("\n")
+    (first,) = (n for n, line in enumerate(lines, 1) if line.startswith(f"{listed}: "))
+    last = lines.index(")", first)
+    units = [*lines[first:last], added]
+    if where == "in the order of the alphabet":
+        units.sort()
+    else:
+        assert where == "at the end"
+    lines[first:last] = units
+    package.write_text("\n".join(lines))
+
+
+def python(copy: Path, *arguments: str, timeout_s: float = 60) -> str:
     """Run Python with the copy in front of everything else."""
     path = os.pathsep.join([str(copy), str(ROOT)])
     done = subprocess.run(
@@ -72,47 +176,106 @@ def python(copy: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout_s,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_workload_is_listed(copy: Path) -> None:
-    file, *names = json.loads(python(copy, "-c", LIST))
-    assert Path(file).is_relative_to(copy)
-    assert NAME in names
+def section_of(page: str, name: str) -> str:
+    return page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
 
 
-def test_its_docs_are_generated(copy: Path) -> None:
+def test_the_examples_are_listed(copy: Path) -> None:
+    files, (workloads, providers, meters) = json.loads(python(copy, "-c", UNITS_LISTED))
+    assert all(Path(file).is_relative_to(copy) for file in files)
+    assert "openssl-digest" in workloads
+    assert providers[-1] == "unshare"
+    assert meters == ["host", "switches"]
+
+
+def test_their_docs_are_generated(copy: Path) -> None:
     python(copy, "-m", "ullage.docs_reference")
-    page = (copy / "docs/reference/workloads.md").read_text()
-    section = page.partition(f"\n## {NAME}\n")[2].partition("\n## ")[0]
-    assert "`openssl speed`" in section
-    assert "| `digest` | `sha256`, `sha512` | `sha256` | the hash function |" in section
-    assert "| `throughput` *primary* | B/s | higher |" in section
+    reference = copy / "docs/reference"
+    workload = section_of((reference / "workloads.md").read_text(), "openssl-digest")
+    assert "`openssl speed`" in workload
+    assert "| `digest` | `sha256`, `sha512` | `sha256` | the hash function |" in workload
+    assert "| `throughput` *primary* | B/s | higher |" in workload
+    provider = section_of((reference / "providers.md").read_text(), "unshare")
+    assert "a container without a runtime" in provider
+    assert "| `time` | true or false | `false` | a time namespace too |" in provider
+    meter = section_of((reference / "meters.md").read_text(), "switches")
+    assert "| `context_switches` | 1/s | From one task to another. |" in meter
 
 
-def test_a_real_run_of_it_is_parsed(copy: Path, tmp_path: Path) -> None:
-    figures = json.loads(python(copy, "-c", RUN, str(tmp_path)))
+def test_they_keep_the_house_style(copy: Path) -> None:
+    names = ("workloads/openssl_digest", "environments/unshare", "meters/switches")
+    files = [str(copy / f"ullage/{name}.py") for name in names]
+    config = f"--config={ROOT / 'pyproject.toml'}"
+    python(copy, "-m", "ruff", "check", config, *files)
+    python(copy, "-m", "ruff", "format", "--check", config, *files)
+
+
+def test_a_real_run_of_the_workload_is_parsed(copy: Path, tmp_path: Path) -> None:
+    figures = json.loads(python(copy, "-c", WORKLOAD_RUN, str(tmp_path)))
     assert figures["throughput"] > 1_000_000
     assert f":sha512:{figures['throughput']:.2f}\n" in (tmp_path / "main.stdout").read_text()
 
 
-def test_it_refuses_garbage(copy: Path) -> None:
+def test_the_workload_refuses_garbage(copy: Path) -> None:
     assert python(copy, "-c", GARBAGE).count("refused:") == 3
 
 
-def test_it_keeps_the_house_style(copy: Path) -> None:
-    file = str(copy / "ullage/workloads/openssl_digest.py")
-    config = f"--config={ROOT / 'pyproject.toml'}"
-    python(copy, "-m", "ruff", "check", config, file)
-    python(copy, "-m", "ruff", "format", "--check", config, file)
+def test_the_meter_sees_a_known_amount_of_work(copy: Path) -> None:
+    seconds, figures = json.loads(python(copy, "-c", METER_SEES))
+    assert figures["context_switches"] * seconds >= 997
+    assert figures["interrupts"] > 0
+
+
+@pytest.fixture
+def agent(agent_binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy has no binary of its own. And the image is there before anything is timed."""
+    monkeypatch.setenv("ULLAGE_AGENT", str(agent_binary))
+    containerkit.image()
+
+
+@pytest.mark.root
+def test_the_provider_makes_instances_and_leaves_nothing(copy: Path, agent: None) -> None:
+    assert python(copy, "-c", PROVIDER_SEES).count("passed:") == 7
+    assert not Path("/dev/shm/unshare").exists()
+
+
+@pytest.mark.root
+def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    where = ("--runs", str(tmp_path / "runs"))
+    python(copy, "-m", "ullage.cli", "run", str(tmp_path / "plan.yaml"), *where)
+    (path,) = (tmp_path / "runs").iterdir()
+    folder = RunFolder.open(path)
+    assert len(folder.trials) == 2 * 4
+    assert {trial.status for trial in folder.trials} == {"ok"}
+    labels = {each.key: each.label for each in folder.resolved.environments}
+    assert labels["bare[time=true]"].startswith("namespaces (unshare)")
+    assert leftovers.find(folder.resolved.tag, own=True) == []
+    sql = "select unit, min(value) as least, count(*) as n from meters where meter = 'switches'"
+    (row,) = json.loads(
+        python(copy, "-m", "ullage.cli", "query", f"{sql} group by unit", *where, "--json")
+    )
+    assert (row["unit"], row["n"]) == ("1/s", 2 * 2 * 4)
+    assert row["least"] > 0
 
 
 def test_it_names_every_unit() -> None:
-    (units,) = re.findall(
-        r"Metrics have an SI unit \((.*?)\)", (ROOT / "CONTRIBUTING.md").read_text()
-    )
+    (units,) = re.findall(r"Metrics have an SI unit \((.*?)\)", GUIDE)
     assert set(re.findall(r"`([^`]+)`", units)) == UNITS
+
+
+def test_its_make_targets_and_files_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for targets in re.findall(r"`make ([a-z ]+)`", GUIDE):
+        for target in targets.split():
+            assert f"\n{target}:" in makefile
+    for file in re.findall(r"`((?:ullage|docs|tests)/[\w/.]+\.\w+)`", GUIDE):
+        example = re.search(rf"(?:Save it as|Give it)\s+`{re.escape(file)}`", GUIDE)
+        assert example or (ROOT / file).exists(), file

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ByteSize, Field
 
-from ullage import docs_reference, environments, errors, workloads
+from ullage import docs_reference, environments, errors, meters, workloads
 from ullage.quantities import Seconds
 
 
@@ -57,6 +57,14 @@ def test_every_provider_has_its_place() -> None:
     page = docs_reference.providers_page(environments.PROVIDERS)
     for name in environments.names():
         assert f"\n## {name}\n" in page
+
+
+def test_every_quantity_of_a_meter_has_its_place() -> None:
+    page = docs_reference.meters_page(meters.METERS)
+    for meter in meters.METERS:
+        section = page.partition(f"\n## {meter.name}\n")[2].partition("\n## ")[0]
+        for quantity in meter.quantities:
+            assert f"| `{quantity.name}` | {quantity.unit} | {quantity.description} |" in section
 
 
 def test_every_error_has_its_place() -> None:

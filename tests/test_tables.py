@@ -88,6 +88,37 @@ def test_sql_over_all_runs(runs: Path) -> None:
     assert steal["steal"] == pytest.approx(0.002, rel=0.1)
 
 
+def test_a_meter_has_the_unit_that_the_run_says(runs: Path) -> None:
+    run = runs / "20261121T000000-b"
+    resolved = json.loads((run / "resolved.json").read_text())
+    watts = {"name": "wall", "unit": "W", "description": "At the socket."}
+    resolved["meters"] = [{"name": "power", "quantities": [watts]}]
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    trials = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    for trial in trials:
+        if trial["event"] == "trial":
+            trial["meters"] = {"power": {"wall": 23.0}}
+    (run / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in trials))
+    found = _one("select distinct meter, name, value, unit from meters", run)
+    assert found == {"meter": "power", "name": "wall", "value": 23.0, "unit": "W"}
+
+
+def test_a_run_that_has_the_host_alone_reads_as_before(runs: Path) -> None:
+    """Before there was a list of meters, a trial had the shares of the host in a field `host`."""
+    run = runs / "20261121T000000-b"
+    now = RunFolder.open(run)
+    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["event"] == "trial":
+            line["host"] = line.pop("meters")["host"]
+    (run / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    old = RunFolder.open(run)
+    assert old.trials == now.trials
+    assert old.trials[0].host["busy"] == 0.55
+    shares = _one("select distinct meter, unit from meters where name = 'psi_io'", run)
+    assert shares == {"meter": "host", "unit": "1"}
+
+
 def test_every_column_can_be_named_without_quotes(runs: Path) -> None:
     for view, schema in tables.SCHEMAS.items():
         names = ", ".join(schema.names)

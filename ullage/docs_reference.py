@@ -1,4 +1,4 @@
-"""Writes `docs/reference/` from the code: workloads, providers and errors.
+"""Writes `docs/reference/` from the code: workloads, providers, meters and errors.
 
 `python -m ullage.docs_reference` writes the pages, `--check` says whether they are up to date.
 """
@@ -18,8 +18,9 @@ from annotated_types import Ge, Gt, Le, Len, Lt, MaxLen, MinLen, MultipleOf
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from ullage import environments, errors, workloads
+from ullage import environments, errors, meters, workloads
 from ullage.environments import Provider
+from ullage.meters import Meter
 from ullage.quantities import format_bytes
 from ullage.runs import Metric
 from ullage.workloads.registry import AnyWorkload
@@ -41,6 +42,7 @@ def pages() -> dict[str, str]:
     return {
         "workloads.md": workloads_page(workloads.WORKLOADS),
         "providers.md": providers_page(environments.PROVIDERS),
+        "meters.md": meters_page(meters.METERS),
         "errors.md": errors_page(),
     }
 
@@ -79,6 +81,24 @@ def providers_page(found: Sequence[type[Provider]]) -> str:
             f"{cleandoc(provider.__doc__ or '')}\n",
             f"`image: host` {host} with it.\n",
             _table("Field", _fields(provider.options_model)),
+        ]
+    return "\n".join(parts)
+
+
+def meters_page(found: Sequence[type[Meter]]) -> str:
+    """Every meter: its docstring and quantities."""
+    parts = [
+        _NOTE,
+        "# Meters\n",
+        "What is seen of the host during each trial, whatever the plan says: the view `meters` of "
+        "`ullage query`. Figures have SI units; a share is 0 to 1.\n",
+    ]
+    for meter in found:
+        rows = [(_code(each.name), each.unit, each.description) for each in meter.quantities]
+        parts += [
+            f"## {meter.name}\n",
+            f"{cleandoc(meter.__doc__ or '')}\n",
+            _markdown(("Quantity", "Unit", "Meaning"), rows),
         ]
     return "\n".join(parts)
 

@@ -286,6 +286,7 @@ class Engine:
                     for e in self.matrix.environments
                 ),
                 workloads=tuple(records.workload(load) for load in self.matrix.loads),
+                meters=records.meters(),
                 parity=self.parity,
                 image=self.image,
                 host=host.facts(),

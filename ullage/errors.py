@@ -239,7 +239,7 @@ CGROUP_DENIED: Final = ErrorKind(
     "cgroup-denied",
     "cannot set {what} in {path}: {reason}",
     "run as root (inside a container with a writable cgroup file system), or write"
-    " `resources: {memory: host}` and whole CPUs",
+    " `memory: host` and whole CPUs under `resources:`",
 )
 CGROUP_STUCK: Final = ErrorKind(
     "cgroup-stuck",
@@ -263,7 +263,7 @@ INSTANCE_NOT_STARTED: Final = ErrorKind(
 INSTANCE_NOT_LIMITED: Final = ErrorKind(
     "instance-not-limited",
     "{provider} cannot limit {what} for {name} here: {reason}",
-    "run as root, or write `resources: {memory: host}` and whole CPUs",
+    "run as root, or write `memory: host` and whole CPUs under `resources:`",
 )
 NETWORK_FAILED: Final = ErrorKind(
     "network-failed",

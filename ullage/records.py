@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from ullage.fleet import Fleet
 from ullage.matrix import AGAIN, Environment, Load, Matrix
+from ullage.meters import METERS
 from ullage.quantities import format_bytes
-from ullage.runs import EnvironmentRecord, WorkloadRecord
+from ullage.runs import EnvironmentRecord, MeterRecord, WorkloadRecord
 
 
 def workload(load: Load) -> WorkloadRecord:
@@ -22,6 +23,11 @@ def workload(load: Load) -> WorkloadRecord:
         metrics=load.workload.metrics,
         duration_s=load.workload.duration_s(load.parameters),
     )
+
+
+def meters() -> tuple[MeterRecord, ...]:
+    """The meters, with the definitions of their quantities."""
+    return tuple(MeterRecord(name=each.name, quantities=each.quantities) for each in METERS)
 
 
 def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> EnvironmentRecord:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 FORMAT = 1
 
@@ -18,6 +18,8 @@ Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
 Scalar = float
 Curve = list[tuple[float, float]]
+Metered = dict[str, dict[str, float]]
+"""Meter → quantity → value."""
 
 
 class Record(BaseModel):
@@ -44,6 +46,22 @@ class Metric(Record):
     primary: bool = False
     coordinate: Coordinate | None = None
     """None: one number a trial; else a curve of (coordinate, value) points."""
+
+
+class Quantity(Record):
+    """One figure that a meter yields: its definition, kept with every run."""
+
+    name: str
+    unit: str
+    """SI unit, as of a metric."""
+    description: str
+
+
+class MeterRecord(Record):
+    """A meter, as it stands in `resolved.json`."""
+
+    name: str
+    quantities: tuple[Quantity, ...]
 
 
 class WorkloadRecord(Record):
@@ -117,6 +135,8 @@ class Resolved(Record):
     blocks: dict[str, Any]
     environments: tuple[EnvironmentRecord, ...]
     workloads: tuple[WorkloadRecord, ...]
+    meters: tuple[MeterRecord, ...] = ()
+    """Empty in runs from before meters were declared: they have the host's shares."""
     parity: tuple[Parity, ...] = ()
     image: ImageRecord | None = None
     host: dict[str, Any] = {}
@@ -160,6 +180,13 @@ class Reason(Record):
     message: str
 
 
+def _of_the_host(found: object) -> object:
+    """Old runs have a field `host`, with the quantities of that meter alone."""
+    if isinstance(found, dict) and not isinstance(next(iter(found.values()), {}), dict):
+        return {"host": found}
+    return found
+
+
 class Trial(Record):
     """One trial, as journaled."""
 
@@ -189,8 +216,15 @@ class Trial(Record):
     facts: dict[str, str] = {}
     """What the tools told that is no figure: versions, the congestion control in force."""
     roles: tuple[RoleRecord, ...] = ()
-    host: dict[str, float] = {}
-    """Shares of the host during the trial: `busy`, `steal`, `psi_cpu`, `psi_io`, `psi_memory`."""
+    meters: Annotated[Metered, BeforeValidator(_of_the_host)] = Field(
+        {}, validation_alias=AliasChoices("meters", "host")
+    )
+    """What was seen during the trial."""
+
+    @property
+    def host(self) -> dict[str, float]:
+        """What the meter `host` saw."""
+        return self.meters.get("host", {})
 
 
 class Started(Record):

@@ -245,9 +245,18 @@ def _of_trial(trial: Trial) -> Row:
 
 
 def _meters(folder: RunFolder) -> Iterator[Row]:
+    units = {(m.name, q.name): q.unit for m in folder.resolved.meters for q in m.quantities}
     for trial in folder.trials:
-        for name, value in trial.host.items():
-            yield _of_trial(trial) | {"meter": "host", "name": name, "value": value, "unit": "1"}
+        for meter, figures in trial.meters.items():
+            for name, value in figures.items():
+                # Runs from before meters were declared have shares only.
+                unit = units.get((meter, name), "1")
+                yield _of_trial(trial) | {
+                    "meter": meter,
+                    "name": name,
+                    "value": value,
+                    "unit": unit,
+                }
 
 
 def _events(folder: RunFolder) -> Iterator[Row]:

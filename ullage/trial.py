@@ -19,8 +19,8 @@ from ullage.errors import RUN_DISK_FULL, UllageError
 from ullage.fleet import Fleet, Team, workspace
 from ullage.journal import now_ns
 from ullage.matrix import Load
-from ullage.meters.host import HostReading
-from ullage.runs import Curve, Reason, RoleRecord, Scalar, Trial
+from ullage.meters import metered
+from ullage.runs import Curve, Metered, Reason, RoleRecord, Scalar, Trial
 from ullage.schedule import Slot
 from ullage.workloads.base import InvalidTrialError, Output, Task
 
@@ -61,7 +61,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
     epoch_ns = now_ns()
     parts: list[Part] = []
     figures: list[dict[str, Scalar | Curve]] = []
-    host: dict[str, float] = {}
+    meters: Metered = {}
     facts: dict[str, str] = {}
     status, reason = "ok", fleet.broken(slot.environment, slot.workload)
     teams: list[Team] = []
@@ -70,7 +70,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
             raise TrialFailedError(reason.code, reason.message)
         teams = await fleet.teams(slot.environment, load)
         parts = _parts(fleet, load, teams, seed)
-        host = await _work(parts, folder)
+        meters = await _work(parts, folder)
         outputs = _outputs(parts, len(teams))
         figures = [_figures(load, each) for each in outputs]
         facts = load.workload.facts(load.parameters, outputs[0])
@@ -108,7 +108,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
             "instances": _by_instance(teams, figures) if status == "ok" else {},
             "facts": facts,
             "roles": records,
-            "host": host,
+            "meters": meters,
         }
     )
 
@@ -126,21 +126,20 @@ def _parts(fleet: Fleet, load: Load, teams: Sequence[Team], seed: int) -> list[P
     return parts
 
 
-async def _work(parts: Sequence[Part], folder: Path) -> dict[str, float]:
-    """Start and wait for everything; returns the host's shares during it."""
+async def _work(parts: Sequence[Part], folder: Path) -> Metered:
+    """Start and wait for everything; returns what the meters saw during it."""
     services = [part for part in parts if part.task.service]
     workers = [part for part in parts if not part.task.service]
     await asyncio.gather(*(_start_service(part, folder) for part in services))
-    instant = time.monotonic_ns() + LEAD_NS
-    instant += 10 * max(part.instance.agent.clock.rtt_ns for part in workers)
-    before = HostReading.now()
-    await asyncio.gather(*(_spawn(part, folder, at_ns=instant) for part in workers))
-    await asyncio.gather(*(_wait(part) for part in workers))
-    host = before.until(HostReading.now())
+    with metered() as seen:
+        instant = time.monotonic_ns() + LEAD_NS
+        instant += 10 * max(part.instance.agent.clock.rtt_ns for part in workers)
+        await asyncio.gather(*(_spawn(part, folder, at_ns=instant) for part in workers))
+        await asyncio.gather(*(_wait(part) for part in workers))
     await asyncio.gather(*(_end_service(part) for part in services))
     for part in workers:
         _check_end(part)
-    return host
+    return seen
 
 
 async def _spawn(part: Part, folder: Path, *, at_ns: int | None = None) -> Process:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import pwd
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pydantic
 import pytest
 
+from tests import plainuser
 from tests.environments import containerkit as kit
 from ullage import errors, host
 from ullage.agent import binary
@@ -20,19 +18,12 @@ from ullage.environments.oci import _refuse_limits
 
 pytestmark = pytest.mark.usefixtures("agent_binary")
 
-USER = "ullage-test"
-
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    subprocess.run(["useradd", "--create-home", USER], check=True, capture_output=True)
-    try:
-        yield pwd.getpwnam(USER)
-    finally:
-        subprocess.run(["userdel", "--remove", USER], check=True, capture_output=True)
+    with plainuser.made() as made:
+        yield made
 
-
-IMPORTS = "import pydantic, ullage.environments.oci"
 
 ROOTLESS = """
 import asyncio, json, os, sys
@@ -78,39 +69,11 @@ print(json.dumps(asyncio.run(main())))
 
 def as_user(user: pwd.struct_passwd, memory: int) -> dict[str, object]:
     """Run ROOTLESS as that user, with an agent and a state directory that it may use."""
-    home = Path(user.pw_dir)
-    agent = home / "agent"
+    agent = Path(user.pw_dir) / "agent"
     shutil.copy(binary(), agent)
     agent.chmod(0o755)
-    places_of_code = (Path(__file__).parents[2], Path(pydantic.__file__).parents[1])
-    environment = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": str(home),
-        "PYTHONPATH": ":".join(str(place) for place in places_of_code),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "ULLAGE_STATE_DIR": str(home / "state"),
-        "ULLAGE_DATA_DIR": str(home / "data"),
-    }
-
-    def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        who = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-        # `env`, because setpriv itself may still go where the user may not.
-        return subprocess.run(
-            ["setpriv", *who, "env", program, "-c", *arguments],
-            check=False,
-            cwd=home,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    # Our own interpreter may stand in a home that is closed to others.
-    able = (p for p in (sys.executable, "/usr/bin/python3") if not python(p, IMPORTS).returncode)
-    program = next(able, None)
-    if program is None:
-        pytest.skip("no Python with our libraries that a plain user may run")
-    done = python(program, ROOTLESS, str(agent), str(kit.image().root), str(memory))
+    root = str(kit.image().root)
+    done = plainuser.python(user, "-c", ROOTLESS, str(agent), root, str(memory))
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

@@ -10,7 +10,7 @@ from ullage.meters.host import HostReading
 
 def reading(**seconds: float) -> HostReading:
     fields = {"instant_s": 0.0, "busy_s": 0.0, "idle_s": 0.0, "steal_s": 0.0, **seconds}
-    return HostReading(**fields, stalled_s={"cpu": seconds.get("busy_s", 0.0) / 10})  # type: ignore[arg-type]
+    return HostReading(**fields, stalled_s={"cpu": seconds.get("busy_s", 0.0) / 10})
 
 
 def test_shares_of_known_counters() -> None:

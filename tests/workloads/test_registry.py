@@ -8,9 +8,10 @@ from pydantic import Field
 
 from ullage import errors, workloads
 from ullage.errors import UllageError
+from ullage.registry import UNITS
 from ullage.runs import Coordinate, Curve, Metric, Scalar
 from ullage.workloads.base import Context, Output, Parameters, Task, Workload
-from ullage.workloads.registry import UNITS, load, refuse_faults
+from ullage.workloads.registry import REGISTRY
 
 SPEED = Metric(name="speed", unit="1/s", better="higher", description="How fast.", primary=True)
 
@@ -88,15 +89,15 @@ def test_unknown_name() -> None:
 
 
 def test_a_good_class_is_taken() -> None:
-    refuse_faults((Nap,))
+    REGISTRY.refuse_faults((Nap,))
 
 
 def test_a_name_taken_twice_is_refused() -> None:
     other = type("Doze", (Nap,), {"__doc__": "Another nap."})
     for twice in ((Nap, other), (Nap, Nap)):
         with pytest.raises(UllageError) as caught:
-            refuse_faults(twice)
-        assert caught.value.kind is errors.WORKLOAD_DUPLICATE
+            REGISTRY.refuse_faults(twice)
+        assert caught.value.kind is errors.LIST_DUPLICATE
         assert "Nap" in caught.value.message
 
 
@@ -132,8 +133,8 @@ def test_a_name_taken_twice_is_refused() -> None:
 def test_a_wrong_interface_is_refused(change: dict[str, Any], says: str) -> None:
     wrong = type("Wrong", (Nap,), {"__doc__": "Wrong in one thing.", **change})
     with pytest.raises(UllageError) as caught:
-        refuse_faults((wrong,))
-    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE
+        REGISTRY.refuse_faults((wrong,))
+    assert caught.value.kind is errors.LIST_BAD_INTERFACE
     assert says in caught.value.message
     assert "Wrong" in caught.value.message
 
@@ -148,8 +149,8 @@ def test_what_is_missing_is_named() -> None:
             return 1.0
 
     with pytest.raises(UllageError) as caught:
-        refuse_faults((Half,))
-    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE
+        REGISTRY.refuse_faults((Half,))
+    assert caught.value.kind is errors.LIST_BAD_INTERFACE
     for missing in ("check", "parse", "tasks", "resource", "packages", "metrics"):
         assert missing in caught.value.message
 
@@ -157,5 +158,5 @@ def test_what_is_missing_is_named() -> None:
 @pytest.mark.parametrize("line", ["nowhere.Nap", "command.Nowhere", "command.Argument", "command"])
 def test_a_line_that_names_no_workload_is_refused(line: str) -> None:
     with pytest.raises(UllageError) as caught:
-        load(line)
-    assert caught.value.kind is errors.WORKLOAD_BAD_INTERFACE
+        REGISTRY.load(line)
+    assert caught.value.kind is errors.LIST_BAD_INTERFACE

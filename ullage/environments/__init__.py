@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
-from ullage.environments.lxc import Lxc
-from ullage.environments.native import Native
-from ullage.environments.oci import Oci
-from ullage.environments.qemu import Qemu
+from ullage.environments.registry import REGISTRY
 
-PROVIDERS: tuple[type[Provider], ...] = (
-    Native,
-    Oci,
-    Lxc,
-    Qemu,
+PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
+    "native.Native",
+    "oci.Oci",
+    "lxc.Lxc",
+    "qemu.Qemu",
 )
 
 __all__ = ["PROVIDERS", "Instance", "InstanceSpec", "Options", "Provider", "get", "names"]

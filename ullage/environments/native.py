@@ -9,11 +9,11 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import ClassVar, Final
 
-from ullage import mounts
+from ullage import host, mounts
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, Limits
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
-from ullage.environments.limits import host_memory_bytes, verify_limits
+from ullage.environments.limits import verify_limits
 from ullage.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
 
 _DEADLINE_S: Final = 10.0
@@ -67,7 +67,7 @@ class Native(Provider):
                 undo.push_async_callback(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
             agent = await AgentClient.launch(
-                _argv(spec, group, netns),
+                enter(spec, group, netns),
                 deadline_s=_DEADLINE_S,
                 stderr=spec.state_dir / "agent.log",
                 env={**os.environ, "ULLAGE_TAG": spec.tag},
@@ -123,7 +123,7 @@ class NativeInstance(Instance):
 
 def _make_group(spec: InstanceSpec) -> Group | None:
     """The cgroup; None for a plain user who asks for nothing that only a cgroup can do."""
-    memory = spec.memory_bytes if spec.memory_bytes < host_memory_bytes() else None
+    memory = spec.memory_bytes if spec.memory_bytes < host.memory_bytes() else None
     limits = Limits(cpus=spec.cpus, cpu_quota=spec.cpu_quota, memory_bytes=memory)
     try:
         return Group.create(spec.tag, spec.name, limits)
@@ -134,7 +134,8 @@ def _make_group(spec: InstanceSpec) -> Group | None:
         raise
 
 
-def _argv(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[str]:
+def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[str]:
+    """The command that makes its own process an agent on the CPUs, in the group, on the root."""
     argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpus))]
     for directory in group.directories if group is not None else ():
         argv += ["--cgroup", str(directory)]

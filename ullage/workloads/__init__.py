@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ullage.workloads.base import Workload
-from ullage.workloads.registry import AnyWorkload, load, refuse_faults
+from ullage.workloads.registry import REGISTRY, AnyWorkload
 
-WORKLOADS: tuple[type[AnyWorkload], ...] = load(
+WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
     "command.Command",
     "iperf3.Iperf3",
     "sysbench_cpu.SysbenchCpu",
@@ -14,7 +14,6 @@ WORKLOADS: tuple[type[AnyWorkload], ...] = load(
     "sysbench_mutex.SysbenchMutex",
     "sysbench_threads.SysbenchThreads",
 )
-refuse_faults(WORKLOADS)
 
 __all__ = ["WORKLOADS", "Workload", "get", "names"]
 
