@@ -29,7 +29,12 @@ FIRST_LOOK = 20
 Runner = Callable[[tuple[str, ...]], Awaitable[str]]
 
 SYSBENCH = ("sysbench", "cpu", "--time=0", "--events=600", "--cpu-max-prime=10000", "run")
-IPERF = ("iperf3", "-c", "127.0.0.1", "-p", "15201", "-t", "1", "-J")
+IPERF = ("iperf3", "-c", "127.0.0.1", "-p", "15201", "-n", "300M", "-J")
+SURROUNDINGS = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
 
 
 def sysbench_rate(text: str) -> float:
@@ -46,9 +51,14 @@ def iperf_rate(text: str) -> float:
 
 
 async def bare(argv: tuple[str, ...]) -> str:
-    """Run it as a plain child on the last CPU."""
+    """Run it as a plain child on the last CPU, in the surroundings that an agent gives."""
     process = await asyncio.create_subprocess_exec(
-        "taskset", "-c", _cpu(), *argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        *("taskset", "-c", _cpu(), *argv),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=SURROUNDINGS,
+        start_new_session=True,
     )
     out, _ = await process.communicate()
     if process.returncode:
@@ -119,7 +129,7 @@ def _cpu() -> str:
 
 def measure(quick: bool) -> list[Figure]:
     """Both workloads."""
-    return asyncio.run(_measure(30 if quick else 400))
+    return asyncio.run(_measure(30 if quick else 3000))
 
 
 if __name__ == "__main__":

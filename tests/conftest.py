@@ -18,6 +18,8 @@ from ullage.errors import UllageError
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
+pytest_plugins = ["tests.enginekit"]
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 

@@ -121,6 +121,22 @@ def test_time_out_and_kill(with_agent: Callable[[Use], None]) -> None:
     with_agent(use)
 
 
+def test_a_sweep_ends_what_a_program_left(with_agent: Callable[[Use], None]) -> None:
+    async def use(client: AgentClient) -> None:
+        running = await client.spawn(shell("echo up; sleep 100"))
+        await running.wait_for_output(b"up", 10)
+        _, stdout, _ = await client.run(shell("setsid sleep 100 >/dev/null 2>&1 & echo $!"))
+        assert alive(int(stdout))
+        assert await client.sweep() == 1
+        assert not alive(int(stdout))
+        assert await client.sweep() == 0
+        assert running.running
+        await running.kill(signal.SIGKILL)
+        await running.wait()
+
+    with_agent(use)
+
+
 def test_cancelling_kills(with_agent: Callable[[Use], None], tmp_path: Path) -> None:
     async def use(client: AgentClient) -> None:
         out = tmp_path / "pid"

@@ -71,6 +71,10 @@ def test_an_endless_banner() -> None:
     assert "no magic line" in refused(script)
 
 
+def nested(depth: int) -> object:
+    return {"a": nested(depth - 1)} if depth else 1
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -78,6 +82,17 @@ def test_an_endless_banner() -> None:
         ({"version": 1}, "facts is not an object"),
         ({"version": True, "facts": {}}, "version is not an integer"),
         ({"version": 1, "facts": {"x": "\ud800"}}, "bad JSON"),
+        ({"version": 1, "facts": {"x": 1}}, "the fact x: Extra inputs are not permitted"),
+        ({"version": 1, "facts": {"\x1b[2J" * 99: 1}}, "the fact ?[2J?[2J"),
+        ({"version": 1, "facts": {"hostname": nested(250)}}, "the fact hostname: Input should be"),
+        ({"version": 1, "facts": {"hostname": 1}}, "the fact hostname"),
+        ({"version": 1, "facts": {"uid": -1}}, "the fact uid"),
+        ({"version": 1, "facts": {"uid": True}}, "the fact uid"),
+        ({"version": 1, "facts": {"memory_total_bytes": 2**63}}, "the fact memory_total_bytes"),
+        ({"version": 1, "facts": {"cpus_allowed": [0, 1 << 16]}}, "the fact cpus_allowed.1"),
+        ({"version": 1, "facts": {"cpu_quota": True}}, "the fact cpu_quota"),
+        ({"version": 1, "facts": {"cpu_quota": 1e300}}, "the fact cpu_quota"),
+        ({"version": 1, "facts": {"init": 1}}, "the fact init"),
     ],
 )
 def test_a_bad_hello(fields: dict[str, object], reason: str) -> None:
@@ -86,6 +101,21 @@ def test_a_bad_hello(fields: dict[str, object], reason: str) -> None:
         peer.send("hello", id=await peer.request("hello"), **fields)
 
     assert reason in refused(script)
+
+
+def test_facts_are_kept_short_and_printable() -> None:
+    async def script(peer: Peer) -> None:
+        facts = {"os": "\x1b]0;pwned\x07 Linux\n12", "cpu_model": "x" * 999, "cpu_quota": 2}
+        peer.writer.write(MAGIC)
+        peer.send("hello", id=await peer.request("hello"), version=1, facts=facts)
+        for mono_ns in range(8):
+            peer.send("sync", id=await peer.request("sync"), mono_ns=mono_ns)
+
+    async def use(client: AgentClient) -> None:
+        cut = "x" * 199 + "…"
+        assert client.facts == {"os": "?]0;pwned? Linux 12", "cpu_model": cut, "cpu_quota": 2.0}
+
+    play(script, use)
 
 
 def test_a_bad_clock() -> None:
@@ -131,6 +161,22 @@ def no_id(peer: Peer, number: int) -> None:
 
 def end_before_start(peer: Peer, number: int) -> None:
     peer.exit(number, end_ns=9)
+
+
+def end_after_all_time(peer: Peer, number: int) -> None:
+    peer.exit(number, end_ns=2**62)
+
+
+def start_before_all_time(peer: Peer, number: int) -> None:
+    peer.exit(number, start_ns=-(2**63))
+
+
+def end_after_64_bit(peer: Peer, number: int) -> None:
+    peer.exit(number, end_ns=2**63)
+
+
+def negative_usage(peer: Peer, number: int) -> None:
+    peer.exit(number, rusage={**RUSAGE, "user_ns": -1})
 
 
 def status_of_text(peer: Peer, number: int) -> None:
@@ -179,6 +225,10 @@ def end_of_file(peer: Peer, number: int) -> None:
         (file_data, "file data in answer to spawn"),
         (no_id, "id is not an integer"),
         (end_before_start, "ended before it started"),
+        (end_after_all_time, "exit: end_ns is no instant"),
+        (start_before_all_time, "start_ns is not an integer"),
+        (end_after_64_bit, "end_ns is not an integer"),
+        (negative_usage, "user_ns is not an integer"),
         (status_of_text, "status is not an integer"),
         (no_usage, "rusage is not an object"),
         (huge_usage, "max_rss_bytes is not an integer"),

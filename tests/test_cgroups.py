@@ -172,6 +172,11 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "memory.swap.max": "0",
     }
     assert (leaf.parent / "cgroup.subtree_control").read_text() == "+cpu +cpuset +memory"
+    (leaf / "cpuset.cpus.effective").write_text("0-1,3\n")
+    assert Group.find(tag, "vm-0").limits() == Limits((0, 1, 3), 1.5, 4096)
+    for name, text in (("cpu.max", "max 100000\n"), ("memory.max", "max\n")):
+        (leaf / name).write_text(text)
+    assert Group.find(tag, "vm-0").limits() == Limits((0, 1, 3), None, None)
 
 
 MOUNTINFO = """\

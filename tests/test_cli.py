@@ -1,17 +1,21 @@
 """The command line as a user meets it: what it prints where, and how it ends."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.synthetic import make_run
-from ullage import errors
+from ullage import errors, leftovers
 
 PLAN = """\
 name: small
@@ -131,6 +135,41 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     assert learned["learned"] is True
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("how", ["signal", "terminal"])
+def test_a_hang_up_tears_down(tmp_path: Path, agent_binary: Path, how: str) -> None:
+    """As when an ssh session drops: the terminal is gone, and whoever writes to it fails."""
+    write_plan(tmp_path, PLAN.replace("max: 6", "max: 60"))
+    ours, theirs = pty.openpty()
+    controller = subprocess.Popen(
+        [sys.executable, "-m", "ullage.cli", "run", "plan.yaml"],
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no thread yet
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("runs/*/trials/*"))) < 5 and time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            os.read(ours, 4096)
+        time.sleep(0.01)
+    (journal,) = tmp_path.glob("runs/*/journal.jsonl")
+    tag = json.loads(journal.read_text().splitlines()[0])["tag"]
+    if how == "signal":
+        controller.send_signal(signal.SIGHUP)
+    else:
+        os.close(ours)
+    assert controller.wait(60) == 130
+    assert leftovers.find(tag) == []
+    assert json.loads(journal.read_text().splitlines()[-1])["reason"] == "interrupted"
+    if how == "signal":
+        os.close(ours)
+
+
 def test_views_of_a_run_from_elsewhere(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs" / "copied")
     csv = ullage("export", str(run), cwd=tmp_path)
@@ -149,6 +188,42 @@ def test_views_of_a_run_from_elsewhere(tmp_path: Path) -> None:
     assert report.returncode == 0, report.stderr
     assert "<html" in (tmp_path / "page.html").read_text()
     assert json.loads(ullage("show", str(run), "--json", cwd=tmp_path).stdout)["comparisons"]
+
+
+HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b2J\u202e[red]"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["show", "RUN"],
+        ["list"],
+        ["export", "RUN"],
+        ["export", "RUN", "--format", "json"],
+        ["export", "RUN", "--format", "latex"],
+        [
+            "query",
+            "select reason as \"x\x1b[2J\", environment_label from samples where reason != ''",
+        ],
+        ["query", "select '\x1b[2J' as x, pwned"],
+        ["query", "select pwned from samples", "--json"],
+        ["show", f"runs/no{HOSTILE}"],
+    ],
+)
+def test_a_hostile_run_does_not_steer_the_terminal(tmp_path: Path, argv: list[str]) -> None:
+    run = make_run(tmp_path / "runs" / f"copied{HOSTILE}", blocks=6, raw=False)
+    label = '"label": "'
+    resolved = (run / "resolved.json").read_text()
+    hostile = json.dumps(HOSTILE).strip('"')
+    (run / "resolved.json").write_text(resolved.replace(label, f"{label}{hostile}"))
+    journal = (run / "journal.jsonl").read_text()
+    (run / "journal.jsonl").write_text(journal.replace('"message":"', f'"message":"{hostile}'))
+    bad = make_run(tmp_path / "runs" / f"bad{HOSTILE}", blocks=1, raw=False)
+    (bad / "resolved.json").write_text("{}")
+    done = ullage(*(str(run) if word == "RUN" else word for word in argv), cwd=tmp_path)
+    shown = done.stdout + done.stderr
+    assert "pwned" in shown
+    assert not set(shown) & set("\x1b\x07\x9b\u202e")
 
 
 def test_no_such_run(tmp_path: Path) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +58,37 @@ def test_a_program_that_takes_too_long_is_killed(how: str, tmp_path: Path) -> No
     asyncio.run(scenario())
     with pytest.raises(ProcessLookupError):
         os.kill(int(pidfile.read_text()), 0)
+
+
+HELPED = """
+import asyncio, signal
+from ullage.commands import run
+from ullage.leftovers import _run
+
+async def scenario():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
+    print("ready", flush=True)
+    await run(["sleep", "1"])
+    await asyncio.to_thread(_run, "sleep", "1")
+    print("both ended by themselves")
+
+asyncio.run(scenario())
+"""
+
+
+def test_a_helper_outlives_the_terminals_ctrl_c() -> None:
+    """The terminal signals the whole process group: a second Ctrl-C during the tear-down."""
+    controller = subprocess.Popen(
+        [sys.executable, "-c", HELPED], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert controller.stdout is not None
+    assert controller.stdout.readline() == "ready\n"
+    while controller.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(controller.pid, signal.SIGINT)
+        time.sleep(0.2)
+    assert controller.stdout.read() == "both ended by themselves\n"
+    assert controller.wait() == 0
 
 
 def test_the_tail_is_the_last_lines_that_say_something() -> None:

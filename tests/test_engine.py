@@ -2,81 +2,19 @@
 
 import asyncio
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from ullage import errors, journal, leftovers, matrix, plan
-from ullage.engine import Engine, Outcome
-from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.native import Native
+from tests.enginekit import Quiet, prepare, run
+from ullage import errors, journal
+from ullage.engine import Engine
 from ullage.errors import UllageError
-from ullage.folder import RunFolder, sessions
-from ullage.runs import Trial
+from ullage.folder import RunFolder
 
-pytestmark = pytest.mark.root
-
-PLAN = """\
-name: engine
-baseline: native
-image: host
-resources: {{cpus: 1, memory: 256MiB}}
-environments:
-  native: {{provider: native}}
-  other: {{provider: native{other}}}
-workloads:
-{workloads}
-blocks: {{min: {blocks}, max: {blocks}}}
-seed: 3
-"""
-
-
-class Quiet:
-    """A progress that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def step(self, text: str) -> None: ...
-
-    def trial(self, done: Trial, number: int, of_block: int) -> None: ...
-
-    def block(self, number: int, most: int, half_width: float | None) -> None: ...
-
-    def warning(self, text: str) -> None:
-        self.warnings.append(text)
-
-
-@pytest.fixture(autouse=True)
-def places_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent_binary: Path
-) -> Iterator[None]:
-    for name in ("STATE", "DATA", "CACHE"):
-        monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
-    yield
-    for resolved in tmp_path.rglob("resolved.json"):
-        tag = json.loads(resolved.read_text())["tag"]
-        assert leftovers.find(tag, own=True) == []
-
-
-def prepare(
-    root: Path, workloads: Sequence[str], blocks: int = 2, other: str = "", extra: str = ""
-) -> tuple[plan.Plan, matrix.Matrix, Path]:
-    text = PLAN.format(
-        workloads="\n".join(f"  - {{{each}}}" for each in workloads), blocks=blocks, other=other
-    )
-    checked, document = plan.loads(text + extra)
-    folder = journal.new_folder(root, checked.name)
-    return checked, matrix.resolve(checked, document), folder
-
-
-def run(root: Path, workloads: Sequence[str], **more: object) -> tuple[Outcome, RunFolder]:
-    checked, cells, folder = prepare(root, workloads, **more)  # type: ignore[arg-type]
-    outcome = asyncio.run(Engine(checked, cells, folder, Quiet()).run())
-    return outcome, RunFolder.open(folder)
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
 
 def by_status(folder: RunFolder) -> Mapping[str, set[str]]:
@@ -229,44 +167,8 @@ def test_several_instances_start_together(tmp_path: Path) -> None:
         assert trial.metrics["seconds"] == pytest.approx(sum(values) / 3)  # type: ignore[arg-type]
 
 
-def test_frozen_instances_do_not_run(tmp_path: Path) -> None:
-    """A daemon left by a trial of one environment stands still while another is measured."""
-    script = "test -e left || (touch left; setsid sh -c 'while :; do :; done' &) ; exit 0"
-    checked, cells, folder = prepare(
-        tmp_path,
-        [
-            f'name: command, argv: ["sh", "-c", "{script}"]',
-            'name: command, as: nap, argv: ["sleep", "0.3"]',
-        ],
-        blocks=2,
-    )
-    assert shutil.which("setsid")
-    asyncio.run(Engine(checked, cells, folder, Quiet()).run())
-    opened = RunFolder.open(folder)
-    assert {trial.status for trial in opened.trials} == {"ok"}
-
-
 def test_the_journal_is_json_lines(tmp_path: Path) -> None:
     _, folder = run(tmp_path, ['name: command, argv: ["true"]'], blocks=1)
     lines = (folder.path / journal.JOURNAL).read_text().splitlines()
     assert json.loads(lines[0])["event"] == "started"
     assert json.loads(lines[-1])["event"] == "finished"
-
-
-def test_environments_that_cannot_be_made_give_one_plain_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = Native.create
-
-    async def create(self: Native, spec: InstanceSpec) -> Instance:
-        if spec.name.startswith("native"):
-            return await real(self, spec)
-        raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked="1 CPU", seen="2")
-
-    monkeypatch.setattr(Native, "create", create)
-    checked, cells, folder = prepare(tmp_path, ['name: command, argv: ["true"]'])
-    with pytest.raises(UllageError) as caught:
-        asyncio.run(Engine(checked, cells, folder, Quiet()).run())
-    assert caught.value.kind is errors.LIMIT_NOT_APPLIED
-    (started,) = sessions(folder)
-    assert leftovers.find(started.tag, own=True) == []

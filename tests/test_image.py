@@ -173,6 +173,8 @@ def test_required_programs(builder: list[Sequence[str]]) -> None:
         built.require(["sysbench", "iperf3", "/sbin/init"])
     assert caught.value.kind is errors.IMAGE_LACKS_PACKAGE
     assert "iperf3, /sbin/init" in caught.value.message
+    assert "image: packages:" not in caught.value.hint, "plans have no such field"
+    assert "`image: host`" in caught.value.hint
 
 
 def test_disks_hold_the_image(builder: list[Sequence[str]]) -> None:

@@ -133,6 +133,38 @@ def test_tables_follow_the_journal(runs: Path) -> None:
     assert _one(sql, runs) == {"n": 3}
 
 
+def test_tables_are_stamped_with_what_was_read(runs: Path) -> None:
+    """The engine may go on while they are made: they are then of the past, and made again."""
+    run = runs / "20261120T000000-a"
+    folder = RunFolder.open(run)
+    with (run / "journal.jsonl").open("a") as journal:
+        journal.write('{"event":"warning","epoch_ns":1,"code":"c","message":"m"}\n')
+    tables.write(folder)
+    assert _one("select count(*) as n from events where detail = 'c: m'", runs) == {"n": 1}
+
+
+def test_tables_follow_resolved_json(runs: Path) -> None:
+    run = runs / "20261120T000000-a"
+    sql = "select count(*) as n from samples where environment_label = 'NATIVE'"
+    assert _one(sql, runs) == {"n": 0}
+    text = (run / "resolved.json").read_text()
+    (run / "resolved.json").write_text(text.replace('"label": "native"', '"label": "NATIVE"'))
+    assert _one(sql, runs)["n"] > 0
+
+
+@pytest.mark.parametrize("field", ["epoch_ns", "start_ns", "end_ns", "block", "order"])
+@pytest.mark.parametrize("value", [2**63 + 10, -1])
+def test_numbers_that_no_table_holds_are_refused(runs: Path, field: str, value: int) -> None:
+    file = runs / "20261120T000000-a" / "journal.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    next(line for line in lines if line["event"] == "trial")[field] = value
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(UllageError) as caught:
+        tables.query("select 1 as one", runs)
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert field in caught.value.message
+
+
 def test_a_copied_run_is_a_run_of_its_own(runs: Path) -> None:
     tables.query("select 1 as one", runs)
     shutil.copytree(runs / "20261120T000000-a", runs / "copy")

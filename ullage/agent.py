@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ullage import errors
+from ullage import agentfacts, errors
 from ullage.agentchannel import AgentError, Call, Channel, Exchange, printable, quiet_future
 from ullage.agentframes import VERSION, Data, FrameError, Kind, Message
 from ullage.agentprocess import KEEP_BYTES, ClockMap, Command, Finished, Output, Process
@@ -230,6 +230,13 @@ class AgentClient:
         answer, _ = await self._channel.call("sample", "sample", lambda answer: answer.fields)
         return {name: value for name, value in answer.items() if name not in {"op", "id"}}
 
+    async def sweep(self) -> int:
+        """Kill what ended programs have left running; how many processes that were."""
+        killed, _ = await self._channel.call(
+            "sweep", "done", lambda answer: answer.integer("killed")
+        )
+        return killed
+
     async def bye(self, timeout_s: float = 2) -> None:
         """Ask the agent to kill its children and end, then close; never fails."""
         if not self.closed:
@@ -306,7 +313,7 @@ def _facts(hello: Message) -> dict[str, Any]:
     version = hello.integer("version")
     if version != VERSION:
         raise FrameError(f"it speaks version {version}, not {VERSION}")
-    return hello.mapping("facts")
+    return agentfacts.checked(hello.mapping("facts"))
 
 
 async def _slices(data: bytes) -> AsyncIterator[Piece]:

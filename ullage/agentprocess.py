@@ -14,7 +14,7 @@ from ullage import errors
 from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, printable, quiet_future
 from ullage.agentframes import Data, FrameError, Kind, Message
 from ullage.errors import UllageError
-from ullage.runs import Usage
+from ullage.runs import LATEST_NS, Usage
 
 KEEP_BYTES: Final = 8 * 1024 * 1024
 OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
@@ -72,6 +72,8 @@ class Finished:
     """How long after the agreed instant it started."""
     clock_bound_ns: int
     """start_ns and end_ns may be wrong by this much, either way."""
+    arrived_ns: int
+    """When the news came, on the controller's own clock: no guest can tell otherwise."""
     usage: Usage
 
 
@@ -188,12 +190,12 @@ class Process(Exchange):
     def on_message(self, message: Message, arrived_ns: int) -> bool:
         """Take `started` or `exit`."""
         if message.op == "started" and not self._started.done():
-            self._started.set_result(self._clock().to_controller(message.integer("start_ns")))
-            self._late_ns = message.optional_integer("late_ns") or 0
+            self._started.set_result(_instant(message, "start_ns", self._clock()))
+            self._late_ns = message.optional_integer("late_ns", 0, LATEST_NS - 1) or 0
             return False
         if message.op != "exit":
             raise FrameError(f"{message.op} in answer to spawn")
-        finished = _finished(message, self._clock(), self._late_ns)
+        finished = _finished(message, self._clock(), self._late_ns, arrived_ns)
         if not self._started.done():
             self._started.set_result(finished.start_ns)
         self._close_outputs()
@@ -320,20 +322,29 @@ def _disk_trouble(error: OSError, path: Path | None) -> Exception:
     return error
 
 
-def _finished(message: Message, clock: ClockMap, late_ns: int) -> Finished:
-    start_ns, end_ns = message.integer("start_ns"), message.integer("end_ns")
+def _finished(message: Message, clock: ClockMap, late_ns: int, arrived_ns: int) -> Finished:
+    start_ns, end_ns = _instant(message, "start_ns", clock), _instant(message, "end_ns", clock)
     if end_ns < start_ns:
         raise FrameError("exit: it ended before it started")
     return Finished(
         status=message.optional_integer("status", 0, 255),
         signal=message.optional_integer("signal", 1, 64),
         timed_out=message.fields.get("timed_out") is True,
-        start_ns=clock.to_controller(start_ns),
-        end_ns=clock.to_controller(end_ns),
+        start_ns=start_ns,
+        end_ns=end_ns,
         late_ns=late_ns,
         clock_bound_ns=clock.bound_ns,
+        arrived_ns=arrived_ns,
         usage=_usage(Message("rusage", message.mapping("rusage"))),
     )
+
+
+def _instant(message: Message, name: str, clock: ClockMap) -> int:
+    """The field as an instant of the controller's clock; FrameError when it can be none."""
+    instant = clock.to_controller(message.integer(name))
+    if not 0 <= instant < LATEST_NS:
+        raise FrameError(f"{message.op}: {name} is no instant of this machine")
+    return instant
 
 
 def _usage(rusage: Message) -> Usage:

@@ -31,6 +31,8 @@ _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~-]{0,63}")
 _CONTROLLERS: Final = frozenset({"cpu", "cpuset", "memory", "freezer"})
 _PERIOD_US: Final = 100_000
+_UNLIMITED_BYTES: Final = 1 << 62
+"""Version 1 says no limit by a number as large as it goes."""
 _PATIENCE_S: Final = 10.0
 _SHORT_POLL_S: Final = 0.0001
 _SHORT_POLLS: Final = 10
@@ -160,6 +162,38 @@ class Group:
             with contextlib.suppress(OSError):
                 found.update(map(int, (directory / "cgroup.procs").read_text().split()))
         return found
+
+    def holds(self, pid: int) -> bool:
+        """True when the process itself is in it, wherever it is."""
+        for place in self.directories:
+            try:
+                if str(pid) not in (place / "cgroup.procs").read_text().split():
+                    return False
+            except OSError:
+                return False
+        return bool(self._places)
+
+    def limits(self) -> Limits:
+        """The limits that the kernel says it has."""
+        cpus = self._told("cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective")
+        quota = self._told("cpu", "cpu.cfs_quota_us", "cpu.max").split()
+        period = self._told("cpu", "cpu.cfs_period_us", "cpu.max").split()
+        memory = self._told("memory", "memory.limit_in_bytes", "memory.max")
+        return Limits(
+            cpus=_cpu_list(cpus) if cpus else None,
+            cpu_quota=int(quota[0]) / int(period[-1]) if quota and quota[0].isdecimal() else None,
+            memory_bytes=int(memory)
+            if memory.isdecimal() and int(memory) < _UNLIMITED_BYTES
+            else None,
+        )
+
+    def _told(self, controller: str, v1: str, v2: str) -> str:
+        """What a file of the controller says; nothing where there is no such file."""
+        for hierarchy, place in self._places:
+            file = place / (v1 if hierarchy.version == 1 else v2)
+            if controller in hierarchy.controllers and file.is_file():
+                return file.read_text().strip()
+        return ""
 
     async def freeze(self) -> None:
         """Stop every process in it; CGROUP_STUCK when one does not stop."""
@@ -326,6 +360,15 @@ def _remove_empty_parents(hierarchy: Hierarchy, place: Path) -> None:
             parent.rmdir()
         except OSError:
             return
+
+
+def _cpu_list(text: str) -> tuple[int, ...]:
+    """The kernel's notation, `0-2,5`."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
 
 
 def _try_each(files: list[Path], text: str) -> None:

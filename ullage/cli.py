@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -116,7 +117,7 @@ def init_command(
         print(init.schema())
         return
     init.write(file, force=force)
-    stderr.print(f"wrote {file}; next: ullage run {file}", soft_wrap=True)
+    stderr.print(escape(f"wrote {file}; next: ullage run {file}"), soft_wrap=True)
 
 
 @image_app.command("build")
@@ -136,7 +137,7 @@ def image_build(
             {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
         )
     else:
-        stdout.print(f"{built.digest}\n{built.root}", soft_wrap=True)
+        stdout.print(escape(f"{built.digest}\n{built.root}"), soft_wrap=True)
 
 
 @app.command("run")
@@ -176,7 +177,8 @@ def run_command(
             outcome = _interruptible(engine.run())
         except asyncio.CancelledError:
             stderr.print(
-                f"interrupted; take it up with: ullage run --resume {folder}", soft_wrap=True
+                escape(f"interrupted; take it up with: ullage run --resume {folder}"),
+                soft_wrap=True,
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
     _conclude(outcome, as_json=as_json)
@@ -197,7 +199,7 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
             stdout.print(escape(sentence), soft_wrap=True)
         stderr.print(
             f"{outcome.blocks} blocks, {outcome.trials} trials, {outcome.failed} without figures; "
-            f"ended by {outcome.reason}\nreport: {page}",
+            f"ended by {outcome.reason}\nreport: {escape(str(page))}",
             soft_wrap=True,
         )
     if outcome.failed:
@@ -205,7 +207,8 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
 
 
 def _interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Run it so that Ctrl-C and SIGTERM cancel it once; it then tears down in order."""
+    """Run it so that Ctrl-C, SIGTERM and a hang-up cancel it once; it then tears down in order."""
+    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
 
     async def guarded() -> T:
         task = asyncio.ensure_future(work)
@@ -216,14 +219,28 @@ def _interruptible(work: Coroutine[Any, Any, T]) -> T:
             nonlocal told
             if not told:
                 told = True
-                stderr.print("stopping the trial and removing the environments …")
                 task.cancel()
+                stderr.print("stopping the trial and removing the environments …")
+
+        def hang_up() -> None:
+            _silence(terminals)
+            interrupt()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupt)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else we run under `nohup`
+            loop.add_signal_handler(signal.SIGHUP, hang_up)
         return await task
 
     return asyncio.run(guarded())
+
+
+def _silence(descriptors: Iterable[int]) -> None:
+    """Lead output nowhere: to write to a terminal that is gone would fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 @app.command("list")
@@ -273,12 +290,12 @@ def report_command(
 ) -> None:
     """Write the HTML report of a run (again)."""
     folder, analysis = _analysed(run)
-    stdout.print(str(_write_report(folder, analysis, out)), soft_wrap=True)
+    stdout.print(escape(str(_write_report(folder, analysis, out))), soft_wrap=True)
     if charts:
         from ullage.report.charts import export_charts
 
         for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
-            stdout.print(str(file), soft_wrap=True)
+            stdout.print(escape(str(file)), soft_wrap=True)
 
 
 def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
@@ -331,7 +348,7 @@ def query_command(
     if as_json:
         _print_json(found.to_pylist())
         return
-    table = Table(*found.column_names, box=None)
+    table = Table(*map(escape, found.column_names), box=None)
     for row in found.to_pylist():
         table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
     stdout.print(table)

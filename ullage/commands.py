@@ -20,7 +20,10 @@ class CommandError(Exception):
 
 
 async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> str:
-    """Standard output of the program; CommandError with the end of its standard error otherwise."""
+    """Standard output of the program; CommandError with the end of its standard error otherwise.
+
+    It has a session of its own: a Ctrl-C is for us alone, who may be tearing down with its help.
+    """
     program = argv[0].rpartition("/")[2]
     try:
         process = await asyncio.create_subprocess_exec(
@@ -29,6 +32,7 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
         )
     except OSError as error:
         raise CommandError(program, None, error.strerror or str(error)) from error

@@ -1,19 +1,45 @@
-"""What a person sees while a run goes on: one live line on a terminal, plain lines elsewhere."""
+"""What a person sees: on a terminal one live line while a run goes on, plain lines elsewhere.
+
+Everything that is printed here is cleaned first: no guest, and no run folder from elsewhere, steers
+the terminal.
+"""
 
 from __future__ import annotations
 
+import errno
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
+from ullage.agentchannel import printable
+from ullage.printable import whole
 from ullage.quantities import format_seconds
 from ullage.runs import Trial
 
-stderr = Console(stderr=True, highlight=False)
-stdout = Console(highlight=False)
+
+class CleanConsole(Console):
+    """Obeys our own markup and nothing else that stands in a text, in a table either."""
+
+    def render_str(self, text: str, *args: Any, **options: Any) -> Text:
+        """As rich does it, with control and other hidden characters shown by name."""
+        return super().render_str(whole(text), *args, **options)
+
+    def print(self, *args: Any, **options: Any) -> None:
+        """As rich does it; a terminal that has hung up is no reason to fail."""
+        try:
+            super().print(*args, **options)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+
+
+stderr = CleanConsole(stderr=True, highlight=False)
+stdout = CleanConsole(highlight=False)
 
 
 class RunProgress:
@@ -48,14 +74,14 @@ class RunProgress:
 
     def step(self, text: str) -> None:
         """A stage of the set-up began."""
-        self.live.update(self.task, description=escape(text))
+        self.live.update(self.task, description=escape(whole(text)))
         self._line(text)
 
     def trial(self, done: Trial, number: int, of_block: int) -> None:
         """A trial ended."""
         if done.status != "ok":
             self.failed += 1
-            told = done.reason.message.splitlines()[0][:200] if done.reason else ""
+            told = printable(done.reason.message, 200) if done.reason else ""
             stderr.print(
                 f"[yellow]{done.status}[/] {escape(done.trial)} {escape(done.environment)} "
                 f"{escape(done.workload)}: {escape(told)}"

@@ -7,13 +7,14 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ullage import __version__, host, image, leftovers, parity, places, records, schedule, trial
 from ullage.agent import binary
+from ullage.errors import RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import HOST, Fleet
 from ullage.folder import RunFolder, sessions
@@ -34,7 +35,7 @@ from ullage.runs import (
 )
 from ullage.stats.stop import StopRule
 
-DIVERGED = "run-changed"
+DIVERGED = "run-moved"
 
 
 class Progress(Protocol):
@@ -99,8 +100,10 @@ class Engine:
                 message = str(error)[:2000]
                 raise
             finally:
-                await asyncio.shield(self._tear_down())
-                self._finished(reason, message)
+                try:
+                    await _to_the_end(self._tear_down())
+                finally:
+                    self._finished(reason, message)
         return self._outcome(reason)
 
     async def _started(self) -> None:
@@ -133,9 +136,12 @@ class Engine:
         for environment in self.matrix.environments:
             await environment.provider.check()
         built = await self._image()
-        self._write_resolved()
+        if self.earlier is None:
+            self._write_resolved()
+        else:
+            self._compare(self.earlier.resolved)
         self.fleet = fleet = Fleet(
-            self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned
+            self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned, self._warn
         )
         self.progress.step(f"starting {len(self.matrix.environments)} environments")
         await fleet.start()
@@ -155,16 +161,23 @@ class Engine:
         """Find or build what everything runs from, with every program that the workloads need."""
         programs = sorted({p for load in self.matrix.loads for p in load.workload.programs})
         if self.plan.image == "host":
+            image.require_on_host(programs)
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("building the image (once; cached afterwards)")
         built = await image.build(packages(self.matrix))
         built.require(programs)
+        await built.verify()
         self.image = built.record()
-        old = self.earlier.resolved.image if self.earlier else None
-        if old and old.digest != built.digest:
-            self._warn(DIVERGED, f"the image was {old.digest}, is now {built.digest}")
         return built
+
+    def _compare(self, old: Resolved) -> None:
+        """What a run is made of must be what it was: its trials are paired and averaged."""
+        now = self._resolved()
+        if changed := records.changed(old, now):
+            raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
+        for what in records.moved(old, now):
+            self._warn(DIVERGED, f"{what} is not what it was when the run began")
 
     async def _blocks(self, fleet: Fleet) -> str:
         """Run blocks until a rule says stop; returns which one."""
@@ -228,10 +241,15 @@ class Engine:
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 
     async def _tear_down(self) -> None:
-        if self.fleet:
-            self.progress.step("removing the environments")
-            await self.fleet.stop()
-        await self._remove(self.tag)
+        """Remove everything, in order where that works, by its tag where not."""
+        try:
+            if self.fleet:
+                self.progress.step("removing the environments")
+                await self.fleet.stop()
+        except Exception as error:  # whatever it is, the rest must go too
+            self._warn("not-removed", f"the environments could not be removed in order: {error}")
+        finally:
+            await self._remove(self.tag)
 
     async def _remove(self, tag: str) -> None:
         """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
@@ -269,26 +287,35 @@ class Engine:
         self.progress.warning(text)
 
     def _write_resolved(self) -> None:
-        self.journal.resolve(
-            Resolved(
-                ullage=__version__,
-                run=self.folder.name,
-                tag=self.tag,
-                name=self.plan.name,
-                seed=self.seed,
-                baseline=self.matrix.baseline,
-                confidence=self.plan.confidence,
-                margin=self.plan.margin,
-                resources=self.plan.resources.model_dump(),
-                blocks=self.plan.blocks.model_dump(),
-                environments=tuple(
-                    records.environment(e, self.matrix, self.fleet)
-                    for e in self.matrix.environments
-                ),
-                workloads=tuple(records.workload(load) for load in self.matrix.loads),
-                meters=records.meters(),
-                parity=self.parity,
-                image=self.image,
-                host=host.facts(),
-            )
+        self.journal.resolve(self._resolved())
+
+    def _resolved(self) -> Resolved:
+        return Resolved(
+            ullage=__version__,
+            run=self.folder.name,
+            tag=self.tag,
+            name=self.plan.name,
+            seed=self.seed,
+            baseline=self.matrix.baseline,
+            confidence=self.plan.confidence,
+            margin=self.plan.margin,
+            resources=self.plan.resources.model_dump(),
+            blocks=self.plan.blocks.model_dump(),
+            environments=tuple(
+                records.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
+            ),
+            workloads=tuple(records.workload(load) for load in self.matrix.loads),
+            meters=records.meters(),
+            parity=self.parity,
+            image=self.image,
+            host=host.facts(),
         )
+
+
+async def _to_the_end(work: Coroutine[None, None, None]) -> None:
+    """Wait for the work however often we are cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()

@@ -137,6 +137,11 @@ RUN_DISK_FULL: Final = ErrorKind(
     "the disk of {path} is full; what was journaled before is safe",
     "free some space, then `ullage run --resume {path}`",
 )
+RUN_CHANGED: Final = ErrorKind(
+    "run-changed",
+    "{path} cannot go on: {what} changed since it began",
+    "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change",
+)
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
 )
@@ -153,7 +158,8 @@ IMAGE_CHANGED: Final = ErrorKind(
 IMAGE_LACKS_PACKAGE: Final = ErrorKind(
     "image-lacks-package",
     "the image has no program {programs}",
-    "add the Debian package that holds it to `image: packages:` in the plan",
+    "a plan cannot add packages: name the Debian package in `packages` of the workload's class"
+    " (see CONTRIBUTING.md), or use the host's own programs with `image: host`",
 )
 DISK_NOT_MADE: Final = ErrorKind(
     "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"
@@ -168,7 +174,11 @@ VM_NEVER_BOOTED: Final = ErrorKind(
     "{instance} said nothing within {deadline_s:g} s ({accelerator}): {tail}",
     "a slow host needs a longer `boot_deadline_s`",
 )
-VM_FAILED: Final = ErrorKind("vm-failed", "{instance}: {what}: {reason}", "look at {console}")
+VM_FAILED: Final = ErrorKind(
+    "vm-failed",
+    "{instance}: {what}: {reason}",
+    "the end of its console may tell why: {console}",
+)
 VM_NEEDS_IMAGE: Final = ErrorKind(
     "vm-needs-image",
     "{instance} is a VM and cannot run from the host's own userland",

@@ -32,17 +32,17 @@ class Estimate:
 
     @property
     def least_s(self) -> float:
-        """With the fewest blocks."""
+        """With the fewest blocks; they run whatever the budget is."""
         return self._with(self.blocks_min)
 
     @property
     def most_s(self) -> float:
         """With the most blocks, or at the end of the budget if that comes first."""
-        return self._with(self.blocks_max)
+        most = self._with(self.blocks_max)
+        return max(self.least_s, min(most, self.budget_s or most))
 
     def _with(self, blocks: int) -> float:
-        total = self.provision_s + blocks * self.block_s
-        return min(total, self.budget_s) if self.budget_s else total
+        return self.provision_s + blocks * self.block_s
 
 
 class History:

@@ -17,6 +17,7 @@ from ullage.analysis.model import Analysis, Comparison
 from ullage.analysis.rounding import count, quantity, ratio
 from ullage.errors import EXPORT_UNKNOWN_FORMAT, UllageError
 from ullage.nearest import nearest
+from ullage.printable import whole
 from ullage.runs import FORMAT
 
 COLUMNS: Final[dict[str, Any]] = {
@@ -79,8 +80,12 @@ def export(analysis: Analysis, form: str) -> bytes:
 
 
 def rows(analysis: Analysis) -> list[dict[str, Any]]:
-    """The results table."""
-    return [_row(analysis, c) for c in (*analysis.comparisons, *analysis.again)]
+    """The results table; its text is cleaned, as it may go straight to a terminal."""
+    found = [_row(analysis, c) for c in (*analysis.comparisons, *analysis.again)]
+    return [
+        {key: whole(value) if isinstance(value, str) else value for key, value in row.items()}
+        for row in found
+    ]
 
 
 def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
@@ -139,7 +144,7 @@ def _inert(value: object) -> object:
 
 
 def _json(analysis: Analysis) -> bytes:
-    data = {"format": FORMAT, "run": analysis.run, "rows": rows(analysis)}
+    data = {"format": FORMAT, "run": whole(analysis.run), "rows": rows(analysis)}
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -162,7 +167,7 @@ def _latex(analysis: Analysis) -> bytes:
     ]
     for c in analysis.primary():
         cells = [_name(c), c.workload_title, *_rounded(c), _verdict(c)]
-        lines.append(" & ".join(_tex(cell) for cell in cells) + " \\\\")
+        lines.append(" & ".join(_tex(whole(cell)) for cell in cells) + " \\\\")
     lines += ["\\bottomrule", "\\end{tabular}", ""]
     return "\n".join(lines).encode()
 

@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ullage import host
 from ullage.agent import Command
+from ullage.agentchannel import printable
 from ullage.environments import Instance, InstanceSpec, Options
 from ullage.environments.native import Native
 from ullage.errors import HOST_NEEDS_ROOT, HOST_TOO_SMALL, UllageError
@@ -57,6 +59,8 @@ class Fleet:
     agent: Path
     seed: int
     on_provisioned: Callable[[Provisioned], None]
+    warn: Callable[[str, str], None]
+    """Told a code and a sentence about what goes wrong beside the trials."""
     network: Network | None = None
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -86,16 +90,12 @@ class Fleet:
             raise ours.exceptions[0] from several
 
     async def stop(self) -> None:
-        """Remove everything that `start` made; goes on when one part fails, then raises it."""
-        errors = await asyncio.gather(
-            *(i.destroy() for instances in self._instances.values() for i in instances),
-            return_exceptions=True,
+        """Remove everything that `start` made; what cannot be is told, and the rest goes on."""
+        await asyncio.gather(
+            *(self._put_away(i) for instances in self._instances.values() for i in instances)
         )
         if self.network:
             await self.network.destroy()
-        for error in errors:
-            if isinstance(error, Exception):
-                raise error
 
     def up(self, environment: str) -> bool:
         """True once its instances exist."""
@@ -135,19 +135,47 @@ class Fleet:
             )
             for i in range(count)
         ]
-        await _each([m for team in teams for m in team.members], do=_wake)
+        try:
+            await _each([m for team in teams for m in team.members], do=_wake)
+        except BaseException:
+            await self.rest(teams)
+            raise
         return teams
 
     async def rest(self, teams: Iterable[Team]) -> None:
-        """Freeze the members of the teams; the dead need none."""
-        await _each([m for team in teams for m in team.members if m.alive], do=_freeze)
+        """End what the trial left running, and freeze its members; the dead need neither.
+
+        One that cannot be frozen would load the others' trials: it is removed, and made again when
+        its turn comes.
+        """
+        await asyncio.gather(*(self._rest(m) for team in teams for m in team.members if m.alive))
+
+    async def _rest(self, instance: Instance) -> None:
+        try:
+            await instance.agent.sweep()
+            await instance.freeze()
+        except (UllageError, OSError) as error:
+            if instance.alive:
+                self.warn("not-frozen", f"{instance.name} is made again: {error}")
+            await self._put_away(instance)
+
+    async def _put_away(self, instance: Instance) -> None:
+        try:
+            await instance.destroy()
+        except (UllageError, OSError) as error:
+            self.warn("not-removed", f"{instance.name} could not be removed in order: {error}")
 
     async def cleanup(self) -> None:
-        """Run every workload's cleanup tasks."""
+        """Run every workload's cleanup tasks, where there is still somebody to run them."""
         for environment in self.matrix.environments:
+            if not all(instance.alive for instance in self._instances[environment.key]):
+                continue
             for load in self.matrix.loads:
-                for team in await self.teams(environment.key, load):
-                    await self._tasks(team, load, load.workload.cleanup)
+                try:
+                    for team in await self.teams(environment.key, load):
+                        await self._tasks(team, load, load.workload.cleanup)
+                except UllageError as error:
+                    self.warn("no-cleanup", f"{load.key} in {environment.key}: {error}")
 
     def context(self, team: Team, load: Load, seed: int) -> Context:
         """What the workload may know of where it runs."""
@@ -165,7 +193,7 @@ class Fleet:
     async def _provision(self, key: str) -> None:
         environment = self._environment(key)
         started = time.monotonic()
-        count = environment.instances * (2 if key != HOST and "second" in self._places() else 1)
+        count = self._count(environment)
         made = await _all_or_none(
             [environment.provider.create(self._spec(environment, i)) for i in range(count)]
         )
@@ -180,8 +208,12 @@ class Fleet:
                     facts=dict(instance.agent.facts),
                 )
             )
-        await self._prepare(environment)
-        await _each(made, do=_freeze)
+        try:
+            await self._prepare(environment)
+            await _each(made, do=_freeze)
+        except BaseException:
+            await self._destroy(key)  # the next trial makes them again
+            raise
 
     async def _prepare(self, environment: Environment) -> None:
         """Workspaces and preparation of every workload, in each instance that takes part."""
@@ -214,7 +246,7 @@ class Fleet:
             )
             done, stdout, stderr = await players[task.role].agent.run(command)
             if done.status != 0:
-                said = (stderr or stdout).decode("utf-8", "replace").strip()[-500:]
+                said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
                 return Reason(
                     code="prepare-failed",
                     message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
@@ -222,7 +254,12 @@ class Fleet:
         return None
 
     async def _destroy(self, key: str) -> None:
-        await asyncio.gather(*(instance.destroy() for instance in self._instances[key]))
+        await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
+
+    def _count(self, environment: Environment) -> int:
+        """Its instances; twice as many where workloads need a second one for each."""
+        twice = environment.key != HOST and "second" in self._places()
+        return environment.instances * (2 if twice else 1)
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
@@ -271,16 +308,31 @@ class Fleet:
         return Environment(HOST, Native(Options()), {}, baseline.resources, most)
 
     def _check_size(self) -> None:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        """HOST_TOO_SMALL when an environment does not fit; a warning when all of them do not.
+
+        A VM keeps its memory while it is frozen; what else is idle keeps next to none.
+        """
+        total = host.memory_bytes()
+        kept, most = 0, 0
         for environment in self.matrix.environments:
             cpus_for(environment.resources, 0)
-            asked = environment.resources.memory * environment.instances
+            asked = environment.resources.memory * self._count(environment)
             if asked > total:
                 raise UllageError(
                     HOST_TOO_SMALL,
                     asked=f"{format_bytes(asked)} of memory for {environment.key}",
                     has=format_bytes(total),
                 )
+            if environment.provider.keeps_memory:
+                kept += asked
+            else:
+                most = max(most, asked)
+        if kept + most > total:
+            self.warn(
+                "memory-overcommitted",
+                f"all instances together may use {format_bytes(kept + most)} of memory and the "
+                f"host has {format_bytes(total)}: where it swaps, swapping is what is measured",
+            )
 
 
 def cpus_for(

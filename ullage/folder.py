@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ class RunFolder:
     events: tuple[Event, ...]
     truncated: bool
     """The last line is not whole: the controller was killed while it wrote."""
+    stamp: str = ""
+    """Of the two files as they were read; see `stamp`."""
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -53,11 +56,13 @@ class RunFolder:
         is malformed, a trial that stands twice, or a cell twice in a block is RUN_BAD_FORMAT.
         RUN_NOT_FOUND when there is no `resolved.json`.
         """
-        resolved = read_resolved(path)
-        *lines, tail = _read(path, path / JOURNAL).split(b"\n")
+        text = _read_resolved(path)
+        resolved = _resolved(path, text)
+        journal = _read(path, path / JOURNAL)
+        *lines, tail = journal.split(b"\n")
         with _no_garbage_collection():
             events = tuple(_parse(path, lines))
-            folder = cls(path, resolved, events, truncated=tail != b"")
+            folder = cls(path, resolved, events, tail != b"", _stamp(text, len(journal)))
             folder.check_cells()
         return folder
 
@@ -139,15 +144,32 @@ class RunFolder:
         return tuple(event for event in self.events if isinstance(event, kind))
 
 
-def read_resolved(path: Path) -> Resolved:
-    """`resolved.json` of a run folder; RUN_NOT_FOUND, or RUN_BAD_FORMAT for another format."""
+def _read_resolved(path: Path) -> bytes:
     file = path / RESOLVED
     if not file.is_file():
         raise UllageError(RUN_NOT_FOUND, path=path)
+    return _read(path, file)
+
+
+def _resolved(path: Path, text: bytes) -> Resolved:
     try:
-        return Resolved.model_validate_json(_read(path, file))
+        return Resolved.model_validate_json(text)
     except ValidationError as error:
         raise _bad(path, f"{RESOLVED}: {_first(error)}") from error
+
+
+def stamp(path: Path) -> str:
+    """What tells whether something was made of the run as it stands.
+
+    The digest of `resolved.json`, which is written anew, and the size of the journal, which only
+    grows.
+    """
+    journal = path / JOURNAL
+    return _stamp(_read_resolved(path), journal.stat().st_size if journal.is_file() else 0)
+
+
+def _stamp(resolved: bytes, journal_bytes: int) -> str:
+    return f"{hashlib.sha256(resolved).hexdigest()}+{journal_bytes}"
 
 
 def sessions(path: Path) -> tuple[Started, ...]:

@@ -312,9 +312,18 @@ def _lines(program: str, *arguments: str) -> list[str]:
 
 
 def _run(*argv: str, fine: frozenset[int] = frozenset()) -> str:
-    """Run it; CalledProcessError with what it said on another status than 0 or a fine one."""
+    """Run it, out of a Ctrl-C's reach.
+
+    SubprocessError with what it said on another status than 0 or a fine one.
+    """
     done = subprocess.run(
-        argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S, check=False
+        argv,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_COMMAND_S,
+        check=False,
+        start_new_session=True,
     )
     if done.returncode and done.returncode not in fine:
         raise _CommandFailedError(f"{argv[0]}: {done.stderr.strip()[-400:]}")

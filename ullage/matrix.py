@@ -257,8 +257,10 @@ def _plain(value: Any) -> str:
 
 
 def _refuse_twins(keys: list[str], document: YamlFile, path: FieldPath) -> None:
-    for key in keys:
-        if keys.count(key) > 1:
+    # By what becomes of them as directories: there two may be one that are not one here.
+    names = [slug(key) for key in keys]
+    for key, name in zip(keys, names, strict=True):
+        if names.count(name) > 1:
             raise _impossible(
                 document,
                 path,

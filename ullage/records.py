@@ -8,7 +8,7 @@ from ullage.fleet import Fleet
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
 from ullage.quantities import format_bytes
-from ullage.runs import EnvironmentRecord, MeterRecord, WorkloadRecord
+from ullage.runs import EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
 
 
 def workload(load: Load) -> WorkloadRecord:
@@ -49,6 +49,37 @@ def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> Envi
     )
 
 
+def changed(old: Resolved, now: Resolved) -> list[str]:
+    """What of a run may not change while it goes on, and did."""
+    pairs = {
+        "the baseline": (old.baseline, now.baseline),
+        "resources": (old.resources, now.resources),
+        "confidence": (old.confidence, now.confidence),
+        "margin": (old.margin, now.margin),
+        "the stop rule": tuple((r.blocks.get("min"), r.blocks.get("until")) for r in (old, now)),
+        "the image": tuple(r.image and r.image.digest for r in (old, now)),
+    }
+    found = [what for what, (before, after) in pairs.items() if before != after]
+    for kind in ("environments", "workloads"):
+        before = {each.key: _identity(each) for each in getattr(old, kind)}
+        after = {each.key: _identity(each) for each in getattr(now, kind)}
+        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        found += [f"{kind.removesuffix('s')} {key}" for key in keys]
+    return found
+
+
+def moved(old: Resolved, now: Resolved) -> list[str]:
+    """What makes blocks of one run differ, but not the trials of one block."""
+    names = ("hostname", "kernel", "cpu_model", "memory_bytes", "microcode")
+    found = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
+    return [*found, "the version of ullage"] if old.ullage != now.ullage else found
+
+
+def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:
+    """What it is by the plan and the provider's check; not what was seen inside."""
+    return record.model_dump(mode="json", exclude={"nuisances", "facts"})
+
+
 def label(found: Environment, matrix: Matrix) -> str:
     """The provider's label; with the factors that vary, and a name where two are alike."""
     factors = [f"{name} {value}" for name, value in found.factors.items()]
@@ -59,7 +90,11 @@ def label(found: Environment, matrix: Matrix) -> str:
 
 
 def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
-    """What must be equal over the environments, as verified inside the first instance."""
+    """What must be equal over the environments.
+
+    Limits are those of the specification: an instance in which others are seen is refused when it
+    is made. CPUs are those of the first instance; those of the n-th follow from n everywhere.
+    """
     spec = fleet.first(found.key).spec
     quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
     return {

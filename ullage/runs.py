@@ -13,6 +13,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 FORMAT = 1
+LATEST_NS = 1 << 62
+"""No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
+
+Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
+Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Of a block in the run, or within a block."""
 
 Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
@@ -162,10 +168,10 @@ class RoleRecord(Record):
     argv: tuple[str, ...]
     status: int | None
     signal: int | None
-    start_ns: int
-    end_ns: int
-    late_ns: int = 0
-    clock_bound_ns: int = 0
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    late_ns: Nanoseconds = 0
+    clock_bound_ns: Nanoseconds = 0
     """start_ns and end_ns may be wrong by this much, either way."""
     usage: Usage | None = None
     stdout: str | None = None
@@ -193,19 +199,19 @@ class Trial(Record):
     event: Literal["trial"] = "trial"
     trial: str
     """`b003-t017`."""
-    block: int
-    order: int
+    block: Place
+    order: Place
     """Place in the block, over all groups."""
-    position: int
+    position: Place
     """Place among the environments of its group."""
     environment: str
     workload: str
     status: Literal["ok", "failed", "invalid"]
     reason: Reason | None = None
-    epoch_ns: int
-    start_ns: int
-    end_ns: int
-    spread_ns: int | None = None
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    spread_ns: Nanoseconds | None = None
     """Latest minus earliest start of the instances that had one agreed instant."""
     overhead_s: float = 0.0
     """What the engine itself took around the work."""
@@ -231,8 +237,8 @@ class Started(Record):
     """The controller started, or took the run up again."""
 
     event: Literal["started"] = "started"
-    epoch_ns: int
-    start_ns: int
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
     pid: int
     tag: str
     """Of this session: what it makes outside the run folder carries it."""
@@ -246,7 +252,7 @@ class Provisioned(Record):
     event: Literal["provisioned"] = "provisioned"
     environment: str
     instance: str
-    epoch_ns: int
+    epoch_ns: Nanoseconds
     seconds: float
     facts: dict[str, Any]
 
@@ -255,8 +261,8 @@ class BlockDone(Record):
     """Every cell of the block has its trial."""
 
     event: Literal["block"] = "block"
-    block: int
-    epoch_ns: int
+    block: Place
+    epoch_ns: Nanoseconds
     seconds: float
 
 
@@ -264,7 +270,7 @@ class Warned(Record):
     """Something a reader of the results should know, found while running."""
 
     event: Literal["warning"] = "warning"
-    epoch_ns: int
+    epoch_ns: Nanoseconds
     code: str
     message: str
 
@@ -273,7 +279,7 @@ class Finished(Record):
     """The run ended in order."""
 
     event: Literal["finished"] = "finished"
-    epoch_ns: int
+    epoch_ns: Nanoseconds
     seconds: float
     reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
     message: str = ""

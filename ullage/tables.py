@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ullage.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
-from ullage.folder import JOURNAL, RunFolder, find_runs
+from ullage.folder import RunFolder, find_runs, stamp
 from ullage.runs import FORMAT, BlockDone, Finished, Metric, Provisioned, Started, Trial, Warned
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
@@ -151,17 +151,15 @@ def _is_current(path: Path, file: Path) -> bool:
         metadata = pq.read_schema(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return False
-    return all(metadata.get(key) == value for key, value in _metadata(path).items())
+    return all(metadata.get(key) == value for key, value in _metadata(path, stamp(path)).items())
 
 
-def _metadata(path: Path) -> dict[bytes, bytes]:
-    """What tells whether a table is of this folder and this journal."""
-    journal = path / JOURNAL
-    size = journal.stat().st_size if journal.is_file() else 0
+def _metadata(path: Path, stamped: str) -> dict[bytes, bytes]:
+    """What tells whether a table is of this folder, and of what stands in it."""
     return {
         b"format": str(FORMAT).encode(),
-        b"run": path.name.encode(),
-        b"journal_bytes": str(size).encode(),
+        b"run": os.fsencode(path.name),
+        b"stamp": stamped.encode(),
     }
 
 
@@ -173,7 +171,7 @@ def _put(folder: RunFolder, name: str, rows: Iterator[Row]) -> Path:
         row["run"] = run
         for field, column in columns.items():
             column.append(row.get(field))
-    table = pa.table(columns, schema=schema.with_metadata(_metadata(folder.path)))
+    table = pa.table(columns, schema=schema.with_metadata(_metadata(folder.path, folder.stamp)))
     file = folder.path / f"{name}.parquet"
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:

@@ -10,49 +10,25 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.agent import Command, Finished, Process
-from ullage.environments import Instance
+from ullage.agent import Command, Process
+from ullage.agentchannel import printable
 from ullage.errors import RUN_DISK_FULL, UllageError
 from ullage.fleet import Fleet, Team, workspace
 from ullage.journal import now_ns
 from ullage.matrix import Load
 from ullage.meters import metered
+from ullage.part import Part, TrialFailedError
 from ullage.runs import Curve, Metered, Reason, RoleRecord, Scalar, Trial
 from ullage.schedule import Slot
-from ullage.workloads.base import InvalidTrialError, Output, Task
+from ullage.workloads.base import InvalidTrialError, Output
 
 LEAD_NS = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
 
 SERVICE_READY_S = 20.0
 SERVICE_END_S = 5.0
-
-CPU_TOLERANCE = 1.10
-"""A program that used more CPU time than this times its limit ran without the limit."""
-
-
-class TrialFailedError(Exception):
-    """The work could not be done; carries the reason that the journal gets."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = Reason(code=code, message=message)
-
-
-@dataclass
-class Part:
-    """One program of the trial: where it runs, and what became of it."""
-
-    name: str
-    """Role, with the number of its team when there are several."""
-    task: Task
-    instance: Instance
-    cwd: str
-    process: Process | None = None
-    finished: Finished | None = None
 
 
 async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> Trial:
@@ -77,11 +53,11 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
     except TrialFailedError as error:
         status, reason = "failed", error.reason
     except InvalidTrialError as error:
-        status, reason = "invalid", Reason(code="not-valid", message=str(error)[:2000])
+        status, reason = "invalid", Reason(code="not-valid", message=printable(str(error), 2000))
     except UllageError as error:
         if error.kind is RUN_DISK_FULL:
             raise
-        status, reason = "failed", Reason(code=error.code, message=error.message[:2000])
+        status, reason = "failed", Reason(code=error.code, message=printable(error.message, 2000))
     finally:
         await _stop(parts)
         await fleet.rest(teams)
@@ -99,7 +75,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
             "workload": slot.workload,
             "status": status,
             "reason": reason,
-            "epoch_ns": epoch_ns,
+            "epoch_ns": epoch_ns + min(starts, default=began) - began,
             "start_ns": min(starts, default=began),
             "end_ns": max(ends, default=ended),
             "spread_ns": max(starts) - min(starts) if len(starts) > 1 else None,
@@ -138,7 +114,7 @@ async def _work(parts: Sequence[Part], folder: Path) -> Metered:
         await asyncio.gather(*(_wait(part) for part in workers))
     await asyncio.gather(*(_end_service(part) for part in services))
     for part in workers:
-        _check_end(part)
+        part.check(instant)
     return seen
 
 
@@ -181,59 +157,27 @@ async def _end_service(part: Part) -> None:
     part.finished = await part.process.wait()
 
 
-def _check_end(part: Part) -> None:
-    done = part.finished
-    assert done is not None and part.process is not None
-    if done.timed_out:
-        raise TrialFailedError(
-            "timeout", f"{part.name} did not end within {part.task.timeout_s:g} s and was killed"
-        )
-    if done.signal is not None:
-        raise TrialFailedError(
-            "killed", f"{part.name} was killed by signal {done.signal}: {_tail(part.process)}"
-        )
-    elapsed = (done.end_ns - done.start_ns) / 1e9
-    spec = part.instance.spec
-    limit = spec.cpu_quota or len(spec.cpus)
-    used = done.usage.user_s + done.usage.system_s
-    if elapsed > 0.5 and used > CPU_TOLERANCE * limit * elapsed:
-        raise TrialFailedError(
-            "limit-not-held",
-            f"{part.name} used {used / elapsed:.2f} CPUs where the limit is {limit:g}",
-        )
-
-
-def _tail(process: Process) -> str:
-    text = (process.stderr or process.stdout).decode("utf-8", "replace").strip()
-    return text[-500:] or "it printed nothing"
-
-
 def _outputs(parts: Sequence[Part], teams: int) -> list[dict[str, Output]]:
     """Role → output, for each team."""
     each = len(parts) // teams
     return [
-        {part.task.role: _output(part) for part in parts[number * each : (number + 1) * each]}
+        {part.task.role: part.output() for part in parts[number * each : (number + 1) * each]}
         for number in range(teams)
     ]
 
 
 def _figures(load: Load, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
-    """Check, then parse: no figure comes from an invalid trial."""
-    load.workload.check(load.parameters, outputs)
-    return _checked(load, load.workload.parse(load.parameters, outputs))
+    """Check, then parse: no figure comes from an invalid trial.
 
-
-def _output(part: Part) -> Output:
-    done = part.finished
-    assert done is not None and part.process is not None
-    return Output(
-        status=done.status,
-        signal=done.signal,
-        stdout=part.process.stdout.decode("utf-8", "replace"),
-        stderr=part.process.stderr.decode("utf-8", "replace"),
-        seconds=(done.end_ns - done.start_ns) / 1e9,
-        usage=done.usage,
-    )
+    What a guest printed may be anything: a check that it brings to fall has refused it.
+    """
+    try:
+        load.workload.check(load.parameters, outputs)
+        return _checked(load, load.workload.parse(load.parameters, outputs))
+    except InvalidTrialError:
+        raise
+    except Exception as error:
+        raise InvalidTrialError(f"{type(error).__name__} in the check: {error}") from error
 
 
 def _checked(load: Load, figures: dict[str, Scalar | Curve]) -> dict[str, Scalar | Curve]:

@@ -17,6 +17,7 @@ READERS = {
     "ullage.folder",
     "ullage.nearest",
     "ullage.pairs",
+    "ullage.printable",
     "ullage.runs",
     "ullage.stats",
 }

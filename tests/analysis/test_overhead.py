@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
-from ullage.analysis import overhead
+from ullage.analysis import overhead, sentences
 from ullage.analysis.model import Analysis, Comparison
+from ullage.export import export
 from ullage.folder import RunFolder
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
@@ -265,6 +266,22 @@ def test_without_a_second_copy_the_floor_is_unknown(analyse: Make) -> None:
     assert analysis.floor is None
     assert [d.code for d in analysis.doubts] == ["no-again"]
     assert all("no-again" in _codes(c) for c in analysis.primary())
+
+
+def test_a_floor_beyond_all_numbers_is_unknown(tmp_path: Path) -> None:
+    """Two pairs at 99.99 %: the lower bound of an A/A is 0 as a float, the upper one infinite."""
+    run = make_run(
+        tmp_path / "r", blocks=2, confidence=0.9999, noise_sd=0.5, failures=[], raw=False
+    )
+    analysis = overhead.analyse(RunFolder.open(run))
+    unknown = [c for c in analysis.comparisons if c.floor is None and c.primary]
+    assert unknown
+    assert all("no-again" in {doubt.code for doubt in c.doubts} for c in unknown)
+    assert all(math.isfinite(c.floor) for c in analysis.comparisons if c.floor is not None)
+    exported = json.loads(export(analysis, "json"))["rows"]
+    assert {row["floor"] for row in exported if row["is_primary"]} >= {None}
+    json.dumps(analysis.model_dump(mode="json"), allow_nan=False)
+    assert sentences.answer(analysis)
 
 
 def test_a_pair_that_was_split_is_told(analyse: Make) -> None:

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage import errors
+from ullage import cgroups, errors
+from ullage.cgroups import Group, Limits
+from ullage.environments import join
 from ullage.environments.base import InstanceSpec
-from ullage.environments.limits import verify_limits
+from ullage.environments.limits import verify_group, verify_limits
 from ullage.errors import UllageError
 
 GIB = 1 << 30
@@ -42,6 +49,7 @@ GOOD = {
         (SPEC, {"memory_limit_bytes": None, "memory_total_bytes": GIB}),
         (SPEC, {"memory_limit_bytes": 9 * GIB, "memory_total_bytes": GIB}),
         (SPEC, {"cpu_quota": 2.0}),
+        (SPEC, {"cpus_allowed": [3, 1]}),
         (HALF, {"cpu_quota": 1.5}),
         (HALF, {"cpu_quota": 1.495}),
     ],
@@ -53,9 +61,11 @@ def test_limits_that_hold(spec: InstanceSpec, facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "facts", "asked", "seen"),
     [
-        (SPEC, {"cpus_allowed": [1]}, "2 CPUs", "1 allowed"),
-        (SPEC, {"cpus_allowed": None}, "2 CPUs", "none allowed"),
-        (SPEC, {"cpus_allowed": "13"}, "2 CPUs", "none allowed"),
+        (SPEC, {"cpus_allowed": [1]}, "CPUs 1, 3", "1 allowed"),
+        (SPEC, {"cpus_allowed": [0, 2]}, "CPUs 1, 3", "0, 2 allowed"),
+        (SPEC, {"cpus_allowed": [0, 1, 2, 3]}, "CPUs 1, 3", "0, 1, 2, 3 allowed"),
+        (SPEC, {"cpus_allowed": None}, "CPUs 1, 3", "none allowed"),
+        (SPEC, {"cpus_allowed": "13"}, "CPUs 1, 3", "none allowed"),
         (SPEC, {"cpu_quota": 1.0}, "without a quota", "a quota of 1"),
         (HALF, {}, "a quota of 1.5", "none"),
         (HALF, {"cpu_quota": 2.0}, "a quota of 1.5", "2"),
@@ -89,3 +99,71 @@ def test_a_machine_counts_by_what_it_has() -> None:
     ):
         with pytest.raises(UllageError):
             verify_limits(HALF, {**machine, **wrong}, virtual_machine=True)
+
+
+ASKED = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+
+
+@pytest.fixture
+def group(tag: str) -> Iterator[tuple[Group, int]]:
+    """A group with limits, and a process in it."""
+    if missing := ASKED.controllers - cgroups.available():
+        pytest.skip(f"no controller {missing} here")
+    made = Group.create(tag, "vm-0", ASKED)
+    argv = [sys.executable, "-I", "-S", join.__file__, "", *map(str, made.directories), "--"]
+    process = subprocess.Popen([*argv, "/bin/sleep", "60"])
+    while not made.holds(process.pid):
+        assert process.poll() is None
+    yield made, process.pid
+    asyncio.run(made.kill_all())
+    process.wait(10)
+    asyncio.run(made.remove())
+
+
+@pytest.mark.root
+def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, int]) -> None:
+    made, pid = group
+    assert made.limits() == ASKED
+    verify_group(SPEC, ASKED, made, pid)
+    verify_group(SPEC, Limits(cpu_quota=0.5), made, pid)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("asked", "seen"),
+    [
+        (replace(ASKED, cpus=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
+        (replace(ASKED, cpus=(0, 1)), "CPUs 0, 1"),
+        (replace(ASKED, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
+        (replace(ASKED, cpu_quota=None), "a quota of none"),
+        (replace(ASKED, memory_bytes=32 << 20), "a limit of 67108864 in its cgroup"),
+    ],
+)
+def test_a_group_with_other_limits(group: tuple[Group, int], asked: Limits, seen: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        verify_group(SPEC, asked, *group)
+    assert caught.value.kind is errors.LIMIT_NOT_APPLIED
+    assert seen in caught.value.message
+
+
+@pytest.mark.root
+def test_a_group_that_lost_its_limits(group: tuple[Group, int]) -> None:
+    made, pid = group
+    for directory in made.directories:
+        for name, text in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max")):
+            if (directory / name).exists():
+                (directory / name).write_text(text)
+    assert made.limits() == replace(ASKED, cpu_quota=None)
+    with pytest.raises(UllageError, match="a quota of none in its cgroup"):
+        verify_group(SPEC, ASKED, made, pid)
+
+
+@pytest.mark.root
+def test_a_process_that_has_left_its_group(group: tuple[Group, int]) -> None:
+    with pytest.raises(UllageError, match="a part that is not"):
+        verify_group(SPEC, ASKED, group[0], os.getpid())
+
+
+def test_nobody_is_in_a_group_that_is_nowhere() -> None:
+    assert not Group("/ullage/u0123abc/vm-0", []).holds(os.getpid())
+    assert Group("/ullage/u0123abc/vm-0", []).limits() == Limits()

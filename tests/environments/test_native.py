@@ -117,6 +117,27 @@ def test_an_image_is_the_root_and_stays_as_it_is(
 
 
 @pytest.mark.root
+def test_an_image_instance_shares_no_memory_and_cannot_mount(
+    clean: str, agent_binary: Path, tiny_root: Path
+) -> None:
+    spec = spec_of(clean, agent_binary, image=image_of(tiny_root))
+    left = Path("/dev/shm") / clean
+
+    async def use(instance: Instance) -> None:
+        await say(instance, f"echo x > {left}; cat {left}")
+        assert not left.exists()
+        status = await say(instance, "cat /proc/self/status")
+        effective = int(status.partition("CapEff:")[2].split()[0], 16)
+        assert not effective & (1 << 21 | 1 << 27)  # SYS_ADMIN, MKNOD
+        assert effective & (1 << 13)  # NET_RAW: ping
+
+    try:
+        with_instance(spec, use)
+    finally:
+        left.unlink(missing_ok=True)
+
+
+@pytest.mark.root
 def test_a_namespace_on_the_bridge(clean: str, agent_binary: Path) -> None:
     async def main() -> None:
         network = await Network.create(clean)

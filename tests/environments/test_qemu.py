@@ -9,6 +9,7 @@ import os
 import signal
 import struct
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,7 @@ def test_what_qemu_says_is_told(tmp_path: Path) -> None:
         asyncio.run(QemuProcess.start(wanted, tmp_path / "console.log"))
     assert caught.value.kind is errors.VM_FAILED
     assert "no-such-cpu" in caught.value.message
+    assert caught.value.hint == "the end of its console may tell why: nothing"
 
 
 def test_a_vm_that_never_boots(tmp_path: Path) -> None:
@@ -188,9 +190,44 @@ def test_a_qemu_that_dies_is_no_slow_boot(tmp_path: Path) -> None:
         with pytest.raises(UllageError) as frozen:
             await process.stop()
         assert frozen.value.kind is errors.VM_FAILED
+        assert "its console" in frozen.value.hint
         await process.kill()
 
     asyncio.run(boot())
+
+
+def test_who_has_ended_is_not_killed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process id may be another's by then."""
+    killed: list[int] = []
+    killpg = os.killpg
+
+    def counted(group: int, number: int) -> None:
+        killed.append(group)
+        killpg(group, number)
+
+    async def use() -> None:
+        process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
+        await process.kill()
+        await process.kill()
+        assert killed == [process.pid]
+
+    monkeypatch.setattr(os, "killpg", counted)
+    asyncio.run(use())
+
+
+def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
+    async def use() -> None:
+        process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
+        while not (tmp_path / "console.log").exists():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        error = qemu_build._inside_failed(process, "no\x1b[2J route")
+        await process.kill()
+        assert error.message == "vm-0: the network, inside: no?[2J route"
+        assert error.hint.startswith("the end of its console may tell why: ")
+        assert error.hint.endswith("HI")
+
+    asyncio.run(use())
 
 
 def test_a_host_without_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,6 +416,21 @@ def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
     assert caught.value.kind is errors.VM_NEEDS_IMAGE
 
 
+def test_a_plain_user_cannot_have_a_part_of_a_cpu(
+    tmp_path: Path, tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be ignored, as there is no cgroup."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    spec = spec_for(tmp_path, tag, tiny_image(tmp_path), tmp_path / "agent")
+    kernel = hanging_kernel(tmp_path)
+    assert Builder(options(), "tcg", "max", kernel, spec)._group(AsyncExitStack()) is None
+    half = replace(spec, cpu_quota=0.5)
+    with pytest.raises(UllageError) as caught:
+        Builder(options(), "tcg", "max", kernel, half)._group(AsyncExitStack())
+    assert caught.value.kind is errors.INSTANCE_NOT_LIMITED
+    assert "a part of a CPU for vm-0" in caught.value.message
+
+
 def test_systemd_needs_its_package(tmp_path: Path, tag: str) -> None:
     assert Qemu(options(boot="systemd")).packages() == ("systemd-sysv",)
     assert Qemu(options()).packages() == ()
@@ -425,7 +477,7 @@ def test_a_real_vm_boots(tmp_path: Path, tag: str, agent_binary: Path) -> None:
         provider = Qemu(options(accel="tcg", network="user"))
         await provider.check()
         built = await image.build(())
-        spec = spec_for(tmp_path, tag, built, agent_binary)
+        spec = replace(spec_for(tmp_path, tag, built, agent_binary), cpu_quota=0.9)
         instance = await provider.create(spec)
         try:
             await look_inside(instance)
@@ -454,6 +506,7 @@ async def look_inside(instance: Instance) -> None:
     limits = [d / name for d in group.directories for name in LIMIT_FILES if (d / name).exists()]
     expected = 256 * MIB + OVERHEAD_BYTES["tcg"]
     assert [int(path.read_text()) for path in limits] == [expected]
+    assert group.limits().cpu_quota == instance.spec.cpu_quota == 0.9
     busy = await instance.agent.spawn(Command(argv=("sha256sum", "/dev/zero")))
     await busy.started()
     await instance.freeze()

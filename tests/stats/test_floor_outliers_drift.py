@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ullage.stats.drift import drift
-from ullage.stats.floor import noise_floor
+from ullage.stats.floor import noise_floor, reach
 from ullage.stats.interval import Interval, TooFewError, t_interval
 from ullage.stats.outliers import outliers, robust_z
 
@@ -40,6 +40,8 @@ def test_an_open_interval_makes_an_infinite_floor() -> None:
     floor = noise_floor([Interval(1.0, 0.0, math.inf, 0.95, 2, "t")])
     assert floor is not None
     assert floor.ratio == math.inf
+    assert reach(Interval(1.0, 0.0, 2.0, 0.95, 2, "t")) == math.inf
+    assert reach(_interval(0.25, 2.0)) == pytest.approx(math.log(4))
 
 
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=12))

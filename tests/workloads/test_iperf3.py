@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, context_in, free_port, printing, run
+from ullage.agentprocess import KEEP_BYTES
 from ullage.workloads.base import InvalidTrialError, Output
 from ullage.workloads.iperf3 import LONGEST_RESULT, Iperf3, Iperf3Parameters
 
@@ -140,6 +141,41 @@ def test_every_field_is_needed(path: str) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0, "1", True, 10**400])
 def test_figures_must_be_figures(path: str, value: Any) -> None:
     assert refused(bent(path, value))
+
+
+@pytest.mark.parametrize("value", [10**400, 2**63, -1])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(path for path in NEEDED if path.split(".")[-1] in {"port", "sock_bufsize", "bytes"}),
+        *(path for path in NEEDED if path.startswith("start.test_start.") and "proto" not in path),
+        "end.sum_sent.bytes",
+        "end.sum_sent.retransmits",
+    ],
+)
+def test_no_integer_is_larger_than_any_count(path: str, value: int) -> None:
+    assert path.rsplit(".", maxsplit=1)[-1] in refused(bent(path, value))
+
+
+def test_bytes_that_agree_beyond_all_reason() -> None:
+    """So large that they fit no float: the rate could not even be computed."""
+    result = json.loads(sample()[1]["client"].stdout)
+    for part in [result["end"]["sum_received"], *(s["receiver"] for s in result["end"]["streams"])]:
+        part["bytes"] = 10**400
+    assert "bytes" in refused(printing(sample()[1], "client", json.dumps(result)))
+
+
+def test_the_output_does_not_grow_with_the_length(tmp_path: Path) -> None:
+    """A trial whose output was cut fails: a day of 128 streams must stay below what is kept."""
+    parameters = Iperf3Parameters(streams=128, port=free_port())
+    outputs = run(IPERF3, parameters, tmp_path)
+    checked(IPERF3, parameters, outputs)
+    assert len(outputs["client"].stdout) < LONGEST_RESULT / 2 < KEEP_BYTES
+    assert len(json.loads(outputs["client"].stdout)["intervals"]) <= 1
+    omitted = Iperf3Parameters(time_s=2, omit_s=1, port=free_port())
+    longer = run(IPERF3, omitted, tmp_path)
+    checked(IPERF3, omitted, longer)
+    assert len(json.loads(longer["client"].stdout)["intervals"]) <= 1
 
 
 def test_figures_that_contradict_each_other() -> None:

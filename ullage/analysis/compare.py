@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from ullage.stats.outliers import outliers
 from ullage.stats.verdict import PValues, p_values
 
 BOOTSTRAP_LEAST = 3
+_LEAST = sys.float_info.min
 
 
 @dataclass(frozen=True)
@@ -167,8 +169,8 @@ def robust(d: Draft) -> Interval | None:
 
 
 def stored(found: intervals.Interval) -> Interval | None:
-    """As the model holds it; None when a bound is no number that JSON has."""
-    if not (found.low > 0 and math.isfinite(found.high) and math.isfinite(found.estimate)):
+    """As the model holds it; None when a bound, or its inverse, is no number that JSON has."""
+    if not (found.low >= _LEAST and math.isfinite(found.high) and math.isfinite(found.estimate)):
         return None
     return Interval(
         estimate=found.estimate,

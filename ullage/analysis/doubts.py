@@ -292,8 +292,8 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
     if floor is None:
         return Doubt(
             code="no-again",
-            message="No A/A comparison has figures here: the noise floor is unknown.",
-            advice="Leave the A/A pair in the plan.",
+            message="No A/A comparison has an interval here: the noise floor is unknown.",
+            advice="Leave the A/A pair in the plan; run more blocks.",
         )
     if not floor.biased:
         return None

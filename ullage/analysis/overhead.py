@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from ullage.analysis import compare, doubts
@@ -11,7 +12,7 @@ from ullage.analysis.resources import summaries
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, comparison_key
 from ullage.runs import EnvironmentRecord, Finished, Resolved, Started, Trial
-from ullage.stats.floor import Floor, noise_floor
+from ullage.stats.floor import Floor, noise_floor, reach
 from ullage.stats.interval import Moments, t_interval
 from ullage.stats.stop import StopRule
 from ullage.stats.verdict import Case, Judgement, judge
@@ -121,7 +122,8 @@ def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments 
     """Noise floor of a comparison, and the A/A that set it.
 
     Of the same workload and metric: the baseline against its second copy, and the environment
-    against its own where the plan has one.
+    against its own where the plan has one. Unknown (None) when an A/A could be anything: so few
+    pairs at such a confidence that a bound is no number.
     """
     sides = (draft.baseline.key, draft.environment.key)
     nulls = [
@@ -133,9 +135,9 @@ def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments 
         and null.moments is not None
     ]
     floor = noise_floor(interval for interval, _ in nulls)
-    if floor is None:
+    if floor is None or math.isinf(floor.ratio):
         return None, None
-    widest = max(nulls, key=lambda each: max(each[0].high, 1 / each[0].low))
+    widest = max(nulls, key=lambda each: reach(each[0]))
     return floor, widest[1].moments
 
 

@@ -55,6 +55,8 @@ class Instance(ABC):
     """IPv4 address on the run's bridge."""
     data: str = "/data"
     """The data directory as seen inside."""
+    own_kernel: bool = False
+    """True for a VM: CPU times are told by a kernel that does not know of waiting for its vCPU."""
 
     @abstractmethod
     async def freeze(self) -> None:
@@ -85,6 +87,9 @@ class Provider(ABC):
     options_model: ClassVar[type[Options]]
     host_image: ClassVar[bool] = False
     """Can it run from the host's own userland (`image: host`)?"""
+
+    keeps_memory: ClassVar[bool] = False
+    """Does an idle instance keep the memory that it has once used (a VM)?"""
 
     provision_s: ClassVar[float] = 1.0
     """Seconds to make one: a first guess for the estimate, replaced by what is seen."""

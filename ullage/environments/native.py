@@ -28,8 +28,11 @@ class Native(Provider):
 
     The workload runs in the image's root directory (`chroot`), with `/data` on the host's disk, in
     a cgroup that holds the CPUs, the CPU quota and the memory limit, and, where the plan needs a
-    network, in a network namespace on the run's bridge. With `image: host` it runs in the host's
-    own root instead, and data are where the host keeps them.
+    network, in a network namespace on the run's bridge. Shared memory (`/dev/shm`, System V) is the
+    instance's own, and root there lacks five capabilities (SYS_ADMIN, SYS_MODULE, SYS_BOOT, MKNOD,
+    SYS_RAWIO), so that no program can mount the image writable. With `image: host` it runs in the
+    host's own root instead, with the host's shared memory and every capability of the user, and
+    data are where the host keeps them.
 
     Without root there is no chroot, no network namespace and mostly no cgroup: `image: host` then
     runs on the plan's CPUs by affinity, and a memory limit or CPU quota is refused.

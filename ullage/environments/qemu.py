@@ -32,11 +32,12 @@ class Qemu(Provider):
     it; otherwise the VM is emulated, and called `qemu-tcg (emulated)` everywhere, because that is
     not what a user of KVM gets. A VM has as many vCPUs as the instance has CPUs, and QEMU with all
     its threads runs on just these. Without root: a closed network, and no control group on the
-    host.
+    host, so a CPU quota is refused.
     """
 
     name: ClassVar[str] = "qemu"
     options_model: ClassVar[type[Options]] = QemuOptions
+    keeps_memory: ClassVar[bool] = True
     provision_s: ClassVar[float] = 6.0
 
     def __init__(self, options: Options) -> None:
@@ -135,6 +136,8 @@ class Qemu(Provider):
 
 class QemuInstance(Instance):
     """One running VM."""
+
+    own_kernel = True
 
     def __init__(self, spec: InstanceSpec, built: Built, undo: AsyncExitStack) -> None:
         self.name = spec.name

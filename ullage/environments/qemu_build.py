@@ -14,11 +14,11 @@ from ullage.agent import AgentClient, Command
 from ullage.agentchannel import printable
 from ullage.cgroups import Group, Limits
 from ullage.environments.base import InstanceSpec
-from ullage.environments.limits import verify_limits
+from ullage.environments.limits import verify_group, verify_limits
 from ullage.environments.qemu_command import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
 from ullage.environments.qemu_options import MIB, QemuOptions
 from ullage.environments.qemu_process import QemuProcess
-from ullage.errors import VM_FAILED, VM_NEEDS_IMAGE, UllageError
+from ullage.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, UllageError
 from ullage.kernel import GuestKernel
 from ullage.network import TapEndpoint
 
@@ -67,13 +67,14 @@ class Builder:
             machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
         )
         undo.push_async_callback(process.kill)
+        if group is not None:
+            verify_group(self.spec, self._limits, group, process.pid)
         agent = await process.agent(self._deadline_s)
         undo.push_async_callback(agent.close)
         if self.options.boot == "systemd":
-            await _finish_boot(agent, self._deadline_s)
-        await _configure(
-            agent, tap, self.spec.network.gateway if tap and self.spec.network else None
-        )
+            await _finish_boot(process, agent, self._deadline_s)
+        gateway = self.spec.network.gateway if tap and self.spec.network else None
+        await _configure(process, agent, tap, gateway)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         return Built(process, agent, tap.address if tap else None)
 
@@ -111,13 +112,25 @@ class Builder:
             raw.unlink()
         return Drive(path, disk.format, disk.cache)
 
+    @property
+    def _limits(self) -> Limits:
+        """Of QEMU on the host."""
+        memory = self.spec.memory_bytes + OVERHEAD_BYTES[self.accelerator]
+        return Limits(self.spec.cpus, self.spec.cpu_quota, memory)
+
     def _group(self, undo: AsyncExitStack) -> Group | None:
-        if os.geteuid() != 0:
-            return None
         spec = self.spec
-        overhead = OVERHEAD_BYTES[self.accelerator]
-        limits = Limits(spec.cpus, spec.cpu_quota, spec.memory_bytes + overhead)
-        group = Group.create(spec.tag, spec.name, limits)
+        if os.geteuid() != 0:
+            if spec.cpu_quota is not None:
+                raise UllageError(
+                    INSTANCE_NOT_LIMITED,
+                    provider="qemu",
+                    what="a part of a CPU",
+                    name=spec.name,
+                    reason="a plain user has no cgroup to set limits in",
+                )
+            return None
+        group = Group.create(spec.tag, spec.name, self._limits)
         undo.push_async_callback(group.remove)
         undo.push_async_callback(group.kill_all)
         return group
@@ -175,11 +188,13 @@ def _clock_words(accelerator: Accelerator) -> tuple[str, ...]:
     return ("tsc=reliable",) if accelerator == "tcg" and host in {"tsc", "kvm-clock"} else ()
 
 
-async def _configure(agent: AgentClient, tap: TapEndpoint | None, gateway: str | None) -> None:
+async def _configure(
+    vm: QemuProcess, agent: AgentClient, tap: TapEndpoint | None, gateway: str | None
+) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
-    await _inside(agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
-    await _inside(agent, "ip", "link", "set", "eth0", "up")
+    await _inside(vm, agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
+    await _inside(vm, agent, "ip", "link", "set", "eth0", "up")
     if gateway is None:
         return
     # An e1000 says that it has a link a second before it really passes packets.
@@ -188,31 +203,26 @@ async def _configure(agent: AgentClient, tap: TapEndpoint | None, gateway: str |
         if (await agent.run(ping))[0].status == 0:
             return
         # The host's packet filter may drop pings, but it does not see ARP.
-        if b"lladdr" in await _inside(agent, "ip", "neighbour", "show", "to", gateway):
+        if b"lladdr" in await _inside(vm, agent, "ip", "neighbour", "show", "to", gateway):
             return
-    raise _inside_failed(agent, f"{gateway} does not answer")
+    raise _inside_failed(vm, f"{gateway} does not answer")
 
 
-async def _finish_boot(agent: AgentClient, deadline_s: float) -> None:
+async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:
     """Wait until systemd has started everything, so that no trial shares the VM with that."""
     wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
     _, stdout, stderr = await agent.run(wait)
     if stdout.strip() not in {b"running", b"degraded"}:
         said = (stdout + stderr).decode(errors="replace")
-        raise _inside_failed(agent, said or "no answer", "systemctl is-system-running --wait")
+        raise _inside_failed(vm, said or "no answer", "systemctl is-system-running --wait")
 
 
-async def _inside(agent: AgentClient, *argv: str) -> bytes:
+async def _inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:
     done, stdout, stderr = await agent.run(Command(argv=argv, timeout_s=30))
     if done.status != 0:
-        raise _inside_failed(agent, stderr.decode(errors="replace"), " ".join(argv))
+        raise _inside_failed(vm, stderr.decode(errors="replace"), " ".join(argv))
     return stdout
 
 
-def _inside_failed(agent: AgentClient, reason: str, what: str = "the network") -> UllageError:
-    return UllageError(
-        VM_FAILED,
-        instance=printable(str(agent.facts.get("hostname", "the VM")), 60),
-        what=f"{what}, inside",
-        reason=printable(reason, 300),
-    )
+def _inside_failed(vm: QemuProcess, reason: str, what: str = "the network") -> UllageError:
+    return vm.failed(f"{what}, inside", printable(reason, 300))

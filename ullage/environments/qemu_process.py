@@ -109,6 +109,16 @@ class QemuProcess:
         """False once QEMU has ended."""
         return self._process.returncode is None
 
+    def failed(self, what: str, reason: str) -> UllageError:
+        """VM_FAILED, with the end of the console: its file goes with the VM."""
+        return UllageError(
+            VM_FAILED,
+            instance=self.machine.name,
+            what=what,
+            reason=printable(reason, _SHOWN),
+            console=self._console_end or "nothing",
+        )
+
     async def agent(self, deadline_s: float) -> AgentClient:
         """Wait until the agent inside says hello; VM_NEVER_BOOTED when it does not in time."""
         port, self._port = self._port, None
@@ -133,8 +143,9 @@ class QemuProcess:
 
     async def kill(self) -> None:
         """End QEMU, its VM and our ends of its sockets; does nothing when they are gone."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self.running:  # else its id may be another's by now
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         with contextlib.suppress(QMPError, OSError, EOFError):
             await self._qmp.disconnect()
@@ -161,22 +172,20 @@ class QemuProcess:
         if await self._ended_soon():
             await asyncio.wait(self._listeners, timeout=1)
             reason = self._stderr.text or f"QEMU ended with status {self._process.returncode}"
-        return UllageError(
-            VM_FAILED,
-            instance=self.machine.name,
-            what=what,
-            reason=printable(reason[-_SHOWN:], _SHOWN),
-        )
+        return self.failed(what, reason[-_SHOWN:])
 
     def _never_booted(self, deadline_s: float) -> UllageError:
-        tail = printable(self._console.text[-_SHOWN:], _SHOWN) or "nothing on its console"
         return UllageError(
             VM_NEVER_BOOTED,
             instance=self.machine.name,
             deadline_s=deadline_s,
             accelerator=self.machine.accelerator,
-            tail=tail,
+            tail=self._console_end or "nothing on its console",
         )
+
+    @property
+    def _console_end(self) -> str:
+        return printable(self._console.text[-_SHOWN:], _SHOWN)
 
 
 class _Tail:

@@ -14,9 +14,9 @@ import vl_convert
 from ullage import journal
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.report import barrel, first, forest, theme, timeline, workloads
 from ullage.report.lanes import Drawing
-from ullage.report.text import clean
 from ullage.runs import Trial
 
 Format = Literal["svg", "png", "pdf"]

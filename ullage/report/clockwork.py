@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.report import timeline
-from ullage.report.text import clean, quantity
+from ullage.report.text import quantity
 from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
 from ullage.report.workloads import add
 from ullage.runs import EnvironmentRecord, Trial

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import altair as alt
 
+from ullage.printable import clean
 from ullage.report.lanes import Drawing, Row, finish, over
-from ullage.report.text import clean, first_sentence, quantity, unit_scale
+from ullage.report.text import first_sentence, quantity, unit_scale
 from ullage.report.theme import SERIES
 from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial
 from ullage.stats.means import quantile

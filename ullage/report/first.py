@@ -12,9 +12,10 @@ from markupsafe import Markup
 from ullage.analysis import rounding, sentences
 from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.quantities import format_bytes, format_seconds
 from ullage.report import barrel, forest
-from ullage.report.text import clean, unbroken
+from ullage.report.text import unbroken
 from ullage.report.views import (
     BarrelCell,
     BarrelRow,

@@ -17,8 +17,9 @@ import ullage
 from ullage.analysis import rounding, sentences
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.report import barrel, clockwork, first, forest, provenance, theme, workloads
-from ullage.report.text import clean, unbroken
+from ullage.report.text import unbroken
 from ullage.report.views import Mark, Specs
 
 TEMPLATE = "report.html.j2"

@@ -9,8 +9,9 @@ from typing import Any, Final
 from ullage.analysis import rounding
 from ullage.analysis.model import Analysis, Comparison, Doubt
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.quantities import format_bytes, format_seconds
-from ullage.report.text import clean, duration
+from ullage.report.text import duration
 from ullage.report.views import DoubtView, Fold, Table, TableCell, cells, heads
 from ullage.report.workloads import shown
 from ullage.runs import EnvironmentRecord

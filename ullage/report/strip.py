@@ -9,8 +9,9 @@ from typing import Final
 
 import altair as alt
 
+from ullage.printable import clean
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
-from ullage.report.text import clean, first_sentence, quantity, unit_scale
+from ullage.report.text import first_sentence, quantity, unit_scale
 from ullage.runs import EnvironmentRecord, Metric, Trial
 from ullage.stats.means import Quantile
 

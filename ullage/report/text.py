@@ -1,20 +1,13 @@
-"""Text at the edge: untrusted words made harmless, and SI figures made readable."""
+"""Text at the edge: SI figures made readable, and JSON that no element can be ended with."""
 
 from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from typing import Final
 
+from ullage.printable import clean
 from ullage.quantities import format_seconds
-
-LIMIT: Final = 4000
-"""Longest text from a run that the page shows."""
-
-_KEPT: Final = "\n\t"
-_HIDDEN: Final = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
-"""Unicode categories that draw nothing, or reorder what is drawn."""
 
 _PREFIXES: Final = (
     (1e12, "T"),
@@ -30,17 +23,6 @@ _PREFIXED: Final = {"s", "B", "B/s", "bit", "bit/s", "J", "W", "Hz", "V", "A"}
 """Units that take a prefix; a count or a rate of events is written out."""
 
 
-def clean(text: str, limit: int = LIMIT) -> str:
-    """Text from a run, safe to look at.
-
-    Control characters, bidirectional overrides and other invisible characters are shown by name,
-    so that what is read is what is there. What is over `limit` characters is cut, and says so.
-    """
-    rest = len(text) - limit
-    shown = "".join(_visible(character) for character in text[:limit])
-    return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
-
-
 def first_sentence(text: str) -> str:
     """A description without its details and its full stop, for a caption."""
     return clean(text.partition(". ")[0].rstrip("."), 90)
@@ -49,13 +31,6 @@ def first_sentence(text: str) -> str:
 def unbroken(text: str) -> str:
     """The same, with no line break between a number and its sign: `95 %`."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _visible(character: str) -> str:
-    if character in _KEPT or unicodedata.category(character) not in _HIDDEN:
-        return character
-    code = ord(character)
-    return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
 
 
 def as_json(value: object) -> str:

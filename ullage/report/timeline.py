@@ -7,8 +7,9 @@ from typing import Final
 
 import altair as alt
 
+from ullage.printable import clean
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
-from ullage.report.text import clean, duration, quantity
+from ullage.report.text import duration, quantity
 from ullage.runs import EnvironmentRecord, Trial, WorkloadRecord
 
 MOST_BARS: Final = 2000

@@ -11,9 +11,10 @@ from markupsafe import Markup
 from ullage.analysis import rounding
 from ullage.analysis.model import Absolute, Analysis, Comparison
 from ullage.folder import RunFolder
+from ullage.printable import clean
 from ullage.report import curve, first, strip
 from ullage.report.lanes import Drawing
-from ullage.report.text import as_json, clean, first_sentence, quantity
+from ullage.report.text import as_json, first_sentence, quantity
 from ullage.report.views import (
     Figure,
     Specs,

@@ -37,11 +37,16 @@ def noise_floor(again: Iterable[Interval]) -> Floor | None:
     intervals = list(again)
     if not intervals:
         return None
-    limit = max(max(abs(_log(i.low)), abs(_log(i.high))) for i in intervals)
+    limit = max(map(reach, intervals))
     return Floor(
         ratio=math.inf if limit > 700 else math.exp(limit),
         biased=any(interval.excludes(1.0) for interval in intervals),
     )
+
+
+def reach(interval: Interval) -> float:
+    """How far from 1 the farther bound is, on the log scale; infinite when it is 0 or infinite."""
+    return max(abs(_log(interval.low)), abs(_log(interval.high)))
 
 
 def _log(ratio: float) -> float:

@@ -42,6 +42,11 @@ pub enum Answer {
         #[serde(flatten)]
         file: Option<FileDone>,
     },
+    #[serde(rename = "done")]
+    Swept {
+        id: u32,
+        killed: usize,
+    },
     Sample {
         id: u32,
         #[serde(flatten)]

@@ -5,7 +5,7 @@
 //! under the table's lock, so that no signal of ours can reach a process number that has been given
 //! to somebody else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use libc::{c_int, pid_t};
 
 use crate::answer::Usage;
+use crate::descendants::{self, Process};
 use crate::protocol::{Code, Failure};
 use crate::sys;
 
@@ -143,6 +144,20 @@ impl Children {
             child.timed_out = true;
             let _ = signal_group(child, libc::SIGKILL);
         }
+    }
+
+    /// Kills every descendant that belongs to none of the children, and returns them: a child's own
+    /// are in its session or below a process that is.
+    pub fn kill_strays(&self) -> io::Result<Vec<Process>> {
+        let table = self.lock();
+        let sessions: HashSet<pid_t> = table.values().map(|child| child.pid).collect();
+        // A child that has not come to its `setsid` yet is in our session.
+        let spared = |process: &Process| {
+            sessions.contains(&process.session) || sessions.contains(&process.pid)
+        };
+        let strays = descendants::below_us(spared)?;
+        descendants::kill(&strays);
+        Ok(strays)
     }
 
     /// Waits for children for ever: the life of the waiter's thread.

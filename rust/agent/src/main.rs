@@ -3,6 +3,7 @@
 //! `docs/agent-protocol.md`.
 
 mod answer;
+mod capabilities;
 mod cgroup;
 mod channel;
 mod child;
@@ -28,6 +29,7 @@ mod root;
 mod sample;
 mod serve;
 mod spawn;
+mod sweep;
 mod sys;
 mod timer;
 

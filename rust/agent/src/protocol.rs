@@ -61,6 +61,7 @@ pub enum Request {
     Put(Put),
     Get(Get),
     Sample,
+    Sweep,
     Bye,
 }
 
@@ -193,6 +194,7 @@ fn request(op: &str, rest: Value) -> Result<Request, Failure> {
         "put" => Request::Put(fields_of(op, rest)?),
         "get" => Request::Get(fields_of(op, rest)?),
         "sample" => nothing(op, rest, Request::Sample)?,
+        "sweep" => nothing(op, rest, Request::Sweep)?,
         "bye" => nothing(op, rest, Request::Bye)?,
         _ => return Err(Failure::new(Code::UnknownOp, format!("{op}: no such op"))),
     })
@@ -287,7 +289,7 @@ mod tests {
 
         #[test]
         fn no_json_panics(
-            op in "(hello|sync|spawn|kill|put|get|sample|bye|credit|x)",
+            op in "(hello|sync|spawn|kill|put|get|sample|sweep|bye|credit|x)",
             id in any::<Option<i64>>(),
             field in "[a-z_]{1,8}",
             number in any::<f64>(),

@@ -1,5 +1,5 @@
 //! A root directory for `enter`: read-only, in a mount namespace of its own, with the host's /proc,
-//! /sys and /dev and with what the caller binds into it.
+//! /sys and /dev, with shared memory of its own and with what the caller binds into it.
 //!
 //! Sources are opened before the root changes and targets are looked up after it, so a symlink in
 //! an image leads into the image and never to the host.
@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::enter::failed;
-use crate::mounts;
+use crate::{capabilities, mounts, sys};
 
 /// Something mounted in addition.
 #[derive(Debug, PartialEq)]
@@ -79,8 +79,11 @@ pub fn enter(root: Option<&Path>, extras: &[Extra]) -> Result<(), String> {
                     .and_then(|source| mounts::bind(&mounts::path_of(&source), Path::new(path)))
                     .map_err(|error| failed("mount of", Path::new(path), &error))?;
             }
+            own_shared_memory()?;
             mount_extras(extras, &sources)?;
-            old.as_ref().map_or(Ok(()), leave)
+            old.as_ref().map_or(Ok(()), leave)?;
+            capabilities::take_from_programs()
+                .map_err(|error| failed("capabilities on", root, &error))
         }
     }
 }
@@ -121,6 +124,24 @@ fn leave(old: &OwnedFd) -> Result<(), String> {
         .and_then(|()| mounts::detach_cwd())
         .map_err(wrong)?;
     std::env::set_current_dir("/").map_err(wrong)
+}
+
+/// What a program leaves in shared memory must end with the instance, and not load the next one.
+/// Where the host's root stays, so does its shared memory: programs of the host may need it.
+fn own_shared_memory() -> Result<(), String> {
+    // SAFETY: no memory is involved.
+    sys::check(unsafe { libc::unshare(libc::CLONE_NEWIPC) })
+        .map_err(|error| failed("IPC namespace of", Path::new("/"), &error))?;
+    let (shm, queues) = (Path::new("/dev/shm"), Path::new("/dev/mqueue"));
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    for (kind, target, options) in [("tmpfs", shm, "mode=1777"), ("mqueue", queues, "")] {
+        // On a host without the directory there is nothing to share.
+        if target.is_dir() {
+            mounts::mount(kind, Path::new(kind), target, flags, options)
+                .map_err(|error| failed("mount of", target, &error))?;
+        }
+    }
+    Ok(())
 }
 
 fn mount_extras(extras: &[Extra], sources: &[OwnedFd]) -> Result<(), String> {

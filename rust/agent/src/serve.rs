@@ -14,7 +14,7 @@ use crate::frame::{Decoder, Fault, Frame, Kind};
 use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
 use crate::sample::Sample;
 use crate::timer::Timer;
-use crate::{life, sys};
+use crate::{life, sweep, sys};
 
 /// Ids of failed puts whose data may still be on the way; beyond this many, forget them.
 const FORGET_ABOVE: usize = 1024;
@@ -149,6 +149,10 @@ impl Server {
             Request::Sample => {
                 let sample = Box::new(Sample::take());
                 self.channel.send(&Answer::Sample { id, sample });
+            }
+            Request::Sweep => {
+                let killed = sweep::sweep(&self.nursery.children)?;
+                self.channel.send(&Answer::Swept { id, killed });
             }
             Request::Bye => {
                 self.channel.send(&Answer::done(id));

@@ -184,3 +184,84 @@ fn failed_steps_are_named() {
         assert_eq!(error_of(&args), format!("ullage-agent: {message}"));
     }
 }
+
+/// `/proc/self/status` of a program on an image's root: one line of its capabilities.
+fn capabilities(agent: &mut Agent, set: &str) -> u64 {
+    let run = agent.shell(4, "cat /proc/self/status");
+    let line = run.text().lines().find_map(|line| line.strip_prefix(set));
+    let digits = line.expect("a line").trim_start_matches(':').trim();
+    u64::from_str_radix(digits, 16).expect("hexadecimal")
+}
+
+#[test]
+fn programs_cannot_make_the_image_writable() {
+    let Some(()) = privileged() else { return };
+    let root = image("remount").display().to_string();
+    let mut agent = Agent::start(["enter", "--root", &root, "--bind", "/usr:/usr:ro"]);
+    let run = agent.shell(
+        4,
+        "mount -o remount,rw /; mount -o remount,bind,rw /usr; umount /usr; touch /etc/x",
+    );
+    let errors = String::from_utf8_lossy(&run.stderr).into_owned();
+    for refused in [
+        "mount: /: permission denied",
+        "mount: /usr: permission denied",
+        "umount: /usr: must be superuser",
+        "touch: cannot touch '/etc/x': Read-only file system",
+    ] {
+        assert!(errors.contains(refused), "{errors}");
+    }
+}
+
+#[test]
+fn programs_on_an_image_lose_five_capabilities_and_no_more() {
+    let Some(()) = privileged() else { return };
+    let taken = [16, 17, 21, 22, 27]
+        .iter()
+        .fold(0, |set, bit| set | 1 << bit);
+    let root = image("capabilities").display().to_string();
+    // As under a service manager that lets its services inherit some.
+    let mut inheriting = Command::new("setpriv");
+    inheriting.args(["--inh-caps", "+sys_admin,+chown", AGENT]);
+    inheriting.args(["enter", "--root", &root, "--bind", "/usr:/usr:ro"]);
+    let mut inside = Agent::start_by(&mut inheriting);
+    let mut outside = Agent::start(["enter", "--cpus", "0"]);
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        let whole = capabilities(&mut outside, set);
+        assert_eq!(capabilities(&mut inside, set), whole & !taken, "{set}");
+    }
+    assert_eq!(capabilities(&mut inside, "CapInh"), 1, "chown alone");
+}
+
+#[test]
+fn shared_memory_on_an_image_is_its_own() {
+    let Some(()) = privileged() else { return };
+    let root = image("shm").display().to_string();
+    let mut agent = Agent::start(["enter", "--root", &root, "--bind", "/usr:/usr:ro"]);
+    let file = PathBuf::from(format!("/dev/shm/ullage-test-{}", std::process::id()));
+    let script = format!(
+        "touch {} && stat -fc %T /dev/shm && stat -c %a /dev/shm && readlink /proc/self/ns/ipc",
+        file.display()
+    );
+    let run = agent.shell(4, &script);
+    let outside = fs::remove_file(&file);
+    assert!(outside.is_err(), "the file is not on the host's /dev/shm");
+    let here = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
+    let (start, namespace) = run.text().split_at("tmpfs\n1777\n".len());
+    assert_eq!(start, "tmpfs\n1777\n", "{run:?}");
+    assert_ne!(namespace.trim(), here.display().to_string());
+}
+
+#[test]
+fn the_host_s_root_comes_with_its_shared_memory_and_all_capabilities() {
+    let here = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
+    let status = fs::read_to_string("/proc/self/status").expect("status");
+    let mut agent = Agent::start(["enter", "--cpus", "0"]);
+    let run = agent.shell(
+        4,
+        "readlink /proc/self/ns/ipc; grep CapBnd /proc/self/status",
+    );
+    let (namespace, bound) = run.text().split_once('\n').expect("two lines");
+    assert_eq!(namespace, here.display().to_string());
+    assert!(status.contains(bound), "{bound}");
+}

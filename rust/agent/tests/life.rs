@@ -5,6 +5,7 @@ mod common;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const SOON: Duration = Duration::from_secs(5);
 const FAMILY: &str = "echo $$; setsid sleep 1000 >/dev/null 2>&1 & echo $!; \
     (setsid sleep 1000 >/dev/null 2>&1 & echo $!); echo end; sleep 1000";
 
-fn raise_family(agent: &mut Agent) -> Vec<i32> {
+fn raise_family(agent: &mut Agent) -> [i32; 3] {
     agent.send(&json!({"op": "spawn", "id": 4, "argv": ["sh", "-c", FAMILY]}));
     let mut text = String::new();
     while !text.ends_with("end\n") {
@@ -25,11 +26,8 @@ fn raise_family(agent: &mut Agent) -> Vec<i32> {
         }
     }
     let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    assert!(
-        pids.len() == 3 && pids.iter().all(|pid| alive(*pid)),
-        "{text}"
-    );
-    pids
+    assert!(pids.iter().all(|pid| alive(*pid)), "{text}");
+    pids.try_into().expect("three of them")
 }
 
 fn pid_of_worker(agent: &mut Agent) -> i32 {
@@ -124,6 +122,92 @@ fn orphans_are_reaped() {
     std::thread::sleep(Duration::from_millis(500));
     let run = agent.shell(6, &format!("ps -o stat= --ppid {worker} | grep -c Z"));
     assert_eq!(run.text().trim(), "0");
+}
+
+/// Leaves one in a session of its own and one in the program's own group, with its output closed.
+const LEAVE: &str = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; \
+    sleep 1000 >/dev/null 2>&1 & echo $!";
+
+#[test]
+fn a_sweep_takes_what_ended_programs_left() {
+    let mut agent = Agent::serve();
+    let worker = pid_of_worker(&mut agent);
+    let run = agent.shell(5, LEAVE);
+    let left: Vec<i32> = run.text().lines().filter_map(|l| l.parse().ok()).collect();
+    assert!(left.len() == 2 && left.iter().all(|pid| alive(*pid)));
+    assert_eq!(
+        agent.ask(&json!({"op": "sweep", "id": 6})),
+        json!({"op": "done", "id": 6, "killed": 2})
+    );
+    let gone = |pid: &i32| !Path::new(&format!("/proc/{pid}")).exists();
+    assert!(left.iter().all(gone), "reaped, not only killed");
+    assert!(alive(worker) && alive(keeper(&agent)));
+    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 0);
+    assert_eq!(agent.shell(7, "echo on").text(), "on\n");
+}
+
+#[test]
+fn a_sweep_spares_what_runs() {
+    let mut agent = Agent::serve();
+    let family = raise_family(&mut agent);
+    // SAFETY: no memory is involved.
+    while family[1..]
+        .iter()
+        .any(|pid| unsafe { libc::getsid(*pid) } != *pid)
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Nothing tells the detached orphan of a running program from that of an ended one.
+    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 1);
+    assert_eq!(family.map(alive), [true, true, false]);
+    agent.send(&json!({"op": "kill", "id": 7, "target": 4, "signal": 9}));
+    // `done` and `exit`, in either order.
+    let _ = (agent.answer(), agent.answer());
+    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 1);
+    assert_eq!(family.map(alive), [false, false, false]);
+}
+
+#[test]
+fn a_sweep_spares_the_orphans_of_what_runs() {
+    let mut agent = Agent::serve();
+    let script = "(sleep 1000 & echo $!); sleep 1000";
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": ["sh", "-c", script]}));
+    let Event::Json(_) = agent.next() else {
+        panic!("started comes first")
+    };
+    let Event::Raw { bytes, .. } = agent.next() else {
+        panic!("a pid")
+    };
+    let orphan = String::from_utf8_lossy(&bytes)
+        .trim()
+        .parse()
+        .expect("a pid");
+    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 0);
+    assert!(alive(orphan));
+}
+
+#[test]
+fn a_sweep_by_a_guest_s_first_process() {
+    // In a user namespace, so that switching the guest off cannot be meant for this machine.
+    let namespaces = ["--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let allowed = Command::new("unshare")
+        .args(namespaces)
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success());
+    if !allowed {
+        eprintln!("skipped: user namespaces are needed");
+        return;
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args(namespaces).args([AGENT, "serve", "--guest"]);
+    let mut agent = Agent::start_by(&mut unshare);
+    assert_eq!(agent.hello()["facts"]["init"], true);
+    assert_eq!(agent.shell(5, LEAVE).text().lines().count(), 2);
+    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 2);
+    let run = agent.shell(7, "cd /proc; echo [0-9]*; echo $$");
+    let (all, own) = run.text().trim().split_once('\n').expect("two lines");
+    assert_eq!(all, format!("1 {own}"));
 }
 
 #[test]

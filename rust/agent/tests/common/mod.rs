@@ -36,8 +36,12 @@ impl Agent {
     }
 
     pub fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
-        let mut process = Command::new(AGENT)
-            .args(args)
+        Self::start_by(Command::new(AGENT).args(args))
+    }
+
+    /// By a command that becomes the agent.
+    pub fn start_by(command: &mut Command) -> Self {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
