@@ -250,6 +250,8 @@ def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{leave}"]'], blocks=3)
     said = [(folder.path / str(t.roles[0].stdout)).read_text() for t in folder.trials]
     assert said == ["1\n"] * 9
+    told = [warned.message for warned in folder.warnings if warned.code == "left-running"]
+    assert len(told) == 3, "once for each instance"
 
 
 # --- figures --------------------------------------------------------------------------------------

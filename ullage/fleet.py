@@ -65,6 +65,8 @@ class Fleet:
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _broken: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    _untidy: set[str] = field(default_factory=set)
+    """Instances of which it was said that a trial left processes; they are ended each time."""
 
     async def start(self) -> None:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
@@ -152,12 +154,16 @@ class Fleet:
 
     async def _rest(self, instance: Instance) -> None:
         try:
-            await instance.agent.sweep()
+            left = await instance.agent.sweep()
             await instance.freeze()
         except (UllageError, OSError) as error:
             if instance.alive:
                 self.warn("not-frozen", f"{instance.name} is made again: {error}")
             await self._put_away(instance)
+            return
+        if left and instance.name not in self._untidy:
+            self._untidy.add(instance.name)
+            self.warn("left-running", f"{left} processes outlived a trial in {instance.name}")
 
     async def _put_away(self, instance: Instance) -> None:
         try:

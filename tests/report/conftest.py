@@ -56,8 +56,9 @@ def watch(browser: Browser, file: Path, **options: object) -> Watched:
     return watched
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of one module: while Playwright lives its event loop does, and nobody else's can start."""
     with sync_playwright() as playwright:
         found = launch(playwright)
         yield found

@@ -159,10 +159,12 @@ def test_no_integer_is_larger_than_any_count(path: str, value: int) -> None:
 
 def test_bytes_that_agree_beyond_all_reason() -> None:
     """So large that they fit no float: the rate could not even be computed."""
-    result = json.loads(sample()[1]["client"].stdout)
-    for part in [result["end"]["sum_received"], *(s["receiver"] for s in result["end"]["streams"])]:
-        part["bytes"] = 10**400
-    assert "bytes" in refused(printing(sample()[1], "client", json.dumps(result)))
+    parameters, outputs = sample()
+    end = (result := json.loads(outputs["client"].stdout))["end"]
+    for stream in end["streams"]:
+        stream["receiver"]["bytes"] = 10**400
+    end["sum_received"]["bytes"] = parameters.streams * 10**400
+    assert "receiver.bytes" in refused(printing(outputs, "client", json.dumps(result)))
 
 
 def test_the_output_does_not_grow_with_the_length(tmp_path: Path) -> None:
