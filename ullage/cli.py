@@ -192,7 +192,7 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
     page = _write_report(folder, analysis)
     if as_json:
         _print_json(
-            {"run": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
+            {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
         )
     else:
         for sentence in sentences.answer(analysis):

@@ -36,7 +36,7 @@ def test_the_demo(tmp_path: Path) -> None:
     }
     assert all(c["interval"] and c["verdict"] for c in answer["comparisons"] if c["primary"])
     assert {c["resource"] for c in answer["again"]} == {"cpu", "memory", "disk", "network"}
-    image = RunFolder.open(Path(answer["run"])).resolved.image
+    image = RunFolder.open(Path(answer["folder"])).resolved.image
     assert image is not None and image.digest.startswith("sha256:")
     assert "sysbench" in image.packages
     page = Path(answer["report"]).read_text(encoding="utf-8")
