@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ullage import host
+from ullage import placement
 from ullage.agent import Command
 from ullage.agentchannel import printable
 from ullage.environments import Instance, InstanceSpec, Options
 from ullage.environments.native import Native
-from ullage.errors import HOST_NEEDS_ROOT, HOST_TOO_SMALL, UllageError
+from ullage.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.image import Image
 from ullage.journal import now_ns
 from ullage.matrix import Environment, Load, Matrix, slug
 from ullage.network import Network
 from ullage.places import data_dir, state_dir
-from ullage.plan import Resources
-from ullage.quantities import format_bytes
 from ullage.runs import Provisioned, Reason
 from ullage.workloads.base import Context, Role, Task
 
@@ -70,7 +67,9 @@ class Fleet:
 
     async def start(self) -> None:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
-        self._check_size()
+        counts = [(each, self._count(each)) for each in self.matrix.environments]
+        if trouble := placement.check(counts):
+            self.warn("memory-overcommitted", trouble)
         if self._places() - {"instance"}:
             if os.geteuid() != 0:
                 raise UllageError(
@@ -269,7 +268,9 @@ class Fleet:
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
-        cpus, quota = cpus_for(environment.resources, index, backwards=environment.key == HOST)
+        cpus, quota = placement.cpus(
+            environment.resources, index, backwards=environment.key == HOST
+        )
         state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)
@@ -312,50 +313,6 @@ class Fleet:
         baseline = self.matrix.environment(self.matrix.baseline)
         most = max(environment.instances for environment in self.matrix.environments)
         return Environment(HOST, Native(Options()), {}, baseline.resources, most)
-
-    def _check_size(self) -> None:
-        """HOST_TOO_SMALL when an environment does not fit; a warning when all of them do not.
-
-        A VM keeps its memory while it is frozen; what else is idle keeps next to none.
-        """
-        total = host.memory_bytes()
-        kept, most = 0, 0
-        for environment in self.matrix.environments:
-            cpus_for(environment.resources, 0)
-            asked = environment.resources.memory * self._count(environment)
-            if asked > total:
-                raise UllageError(
-                    HOST_TOO_SMALL,
-                    asked=f"{format_bytes(asked)} of memory for {environment.key}",
-                    has=format_bytes(total),
-                )
-            if environment.provider.keeps_memory:
-                kept += asked
-            else:
-                most = max(most, asked)
-        if kept + most > total:
-            self.warn(
-                "memory-overcommitted",
-                f"all instances together may use {format_bytes(kept + most)} of memory and the "
-                f"host has {format_bytes(total)}: where it swaps, swapping is what is measured",
-            )
-
-
-def cpus_for(
-    resources: Resources, index: int, *, backwards: bool = False
-) -> tuple[tuple[int, ...], float | None]:
-    """Host CPUs of instance `index`, and the quota when the plan asks for a part of a CPU.
-
-    Instances take the host's CPUs in turn; host endpoints (`backwards`) from the other end.
-    """
-    allowed = sorted(os.sched_getaffinity(0), reverse=backwards)
-    whole = math.ceil(resources.cpus)
-    if whole > len(allowed):
-        raise UllageError(
-            HOST_TOO_SMALL, asked=f"{resources.cpus:g} CPUs", has=f"{len(allowed)} CPUs"
-        )
-    chosen = tuple(sorted(allowed[(index * whole + i) % len(allowed)] for i in range(whole)))
-    return chosen, (resources.cpus if resources.cpus != whole else None)
 
 
 def workspace(instance: Instance, load: Load) -> str:
