@@ -88,7 +88,7 @@ def test_start_at_an_instant(with_agent: Callable[[Use], None]) -> None:
         started = await process.started()
         finished = await process.wait()
         assert finished.start_ns == started
-        assert finished.late_ns > 0
+        assert finished.late_ns >= 0
         # Rounding apart, it is late by what it says.
         assert abs(started - instant - finished.late_ns) <= finished.clock_bound_ns
         assert not process.running

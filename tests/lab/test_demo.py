@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import leftovers
+from tests.lab.traces import left_by
 from ullage.folder import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -42,4 +42,4 @@ def test_the_demo(tmp_path: Path) -> None:
     page = Path(answer["report"]).read_text(encoding="utf-8")
     assert "</html>" in page
     assert 'src="http' not in page and 'href="http' not in page
-    assert not leftovers.find()
+    assert not left_by(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import leftovers
+from tests.lab.traces import left_by
 from ullage.folder import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -61,7 +61,7 @@ def test_a_plan_with_factors_is_interrupted_and_resumed(tmp_path: Path) -> None:
     _, said = first.communicate(timeout=120)
     assert first.returncode == 130, said
     assert "ullage run --resume" in said
-    assert not leftovers.find()
+    assert not left_by(runs)
     done = journaled(runs)
     (folder,) = runs.iterdir()
     resumed = subprocess.run(
@@ -84,4 +84,4 @@ def test_a_plan_with_factors_is_interrupted_and_resumed(tmp_path: Path) -> None:
         command("show", str(folder), "--json"), capture_output=True, text=True, check=True
     )
     assert len(json.loads(shown.stdout)["comparisons"]) >= 3 * 3
-    assert not leftovers.find()
+    assert not left_by(runs)

@@ -4,7 +4,6 @@ No finished trial is lost, none is done twice, and nothing is left on the host.
 """
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import leftovers
+from tests.lab.traces import left_by
 from ullage.folder import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -79,13 +78,14 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
     assert trials(opened.path)[: len(seen)] == seen
     assert all(trial.status == "ok" for trial in opened.trials)
     assert opened.finished is not None
-    assert nothing_left()
+    assert not left_by(runs)
 
 
 def test_clean_after_kill(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN)
-    argv = ullage("run", str(plan), runs=tmp_path / "runs")
+    runs = tmp_path / "runs"
+    argv = ullage("run", str(plan), runs=runs)
     controller = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("runs/*/trials/*")):
@@ -94,27 +94,9 @@ def test_clean_after_kill(tmp_path: Path) -> None:
         time.sleep(0.05)
     controller.send_signal(signal.SIGKILL)
     controller.wait()
-    assert not nothing_left(), "a killed run should leave its environments"
+    assert left_by(runs), "a killed run should leave its environments"
     cleaned = subprocess.run(
         [sys.executable, "-m", "ullage.cli", "clean"], capture_output=True, text=True, check=True
     )
     assert "leftovers removed" in cleaned.stderr
-    assert nothing_left()
-
-
-def nothing_left() -> bool:
-    """Looked at twice: by our own finder, and by the system's tools."""
-    if leftovers.find():
-        return False
-    tagged = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    mounts = Path("/proc/self/mountinfo").read_text()
-    spaces = subprocess.run(
-        ["ip", "netns", "list"], capture_output=True, text=True, check=True
-    ).stdout
-    groups = [path for path, _, _ in os.walk("/sys/fs/cgroup") if "/ullage/u" in path]
-    return (
-        not any(f": u{digit}" in tagged for digit in "0123456789abcdef")
-        and "/ullage/u" not in mounts
-        and not spaces.startswith("u")
-        and not groups
-    )
+    assert not left_by(runs)

@@ -1,0 +1,28 @@
+"""What a run has left on this host, by the tags in its journal: others may run here too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from ullage import leftovers
+from ullage.folder import sessions
+
+
+def left_by(runs: Path) -> list[str]:
+    """Looked for twice: by our own finder, and by the system's tools."""
+    tags = {session.tag for folder in runs.iterdir() for session in sessions(folder)}
+    assert tags
+    seen = [
+        *_lines("ip", "-o", "link"),
+        *_lines("ip", "netns", "list"),
+        *Path("/proc/self/mountinfo").read_text().splitlines(),
+        *(path for path, _, _ in os.walk("/sys/fs/cgroup")),
+        *(f"{left.kind} {left.name} of {left.tag}" for left in leftovers.find()),
+    ]
+    return [text for text in seen if any(tag in text for tag in tags)]
+
+
+def _lines(*argv: str) -> list[str]:
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
