@@ -1,0 +1,59 @@
+//! The counter that was decided for.
+
+use crate::{Counter, Raw, Reasons, Sample, Watch};
+
+#[cfg(target_arch = "aarch64")]
+pub type Native = crate::Cntvct;
+#[cfg(target_arch = "x86_64")]
+pub type Native = crate::Tsc;
+/// No counter of its own.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub type Native = Raw;
+
+#[derive(Debug)]
+pub struct Any {
+    /// None for the kernel's clock.
+    native: Option<Native>,
+    /// Begun when the counter was decided for, and never renewed: what it notices is said once, of
+    /// everything that follows.
+    watch: Watch,
+}
+
+impl Any {
+    pub fn new(native: Option<Native>) -> Self {
+        Self {
+            native,
+            watch: Watch::new(),
+        }
+    }
+}
+
+impl Counter for Any {
+    #[inline]
+    fn read(&self) -> Sample {
+        match &self.native {
+            Some(counter) => counter.read(),
+            None => Raw.read(),
+        }
+    }
+
+    #[inline]
+    fn read_ordered(&self) -> Sample {
+        match &self.native {
+            Some(counter) => counter.read_ordered(),
+            None => Raw.read_ordered(),
+        }
+    }
+
+    fn bridge_ns(&self) -> u64 {
+        Raw::ns()
+    }
+
+    fn paired(&self) -> bool {
+        self.native.as_ref().is_none_or(Counter::paired)
+    }
+
+    fn news(&self) -> Reasons {
+        self.watch.glance()
+    }
+}

@@ -1,0 +1,232 @@
+//! The clock of this process: decided once, read from everywhere.
+
+use std::cell::UnsafeCell;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use std::vec::Vec;
+
+use crate::any::Any;
+use crate::{
+    Bridging, Facts, Fold, Pair, Promise, Rate, Reasons, Rvec, Scale, Shared, Source, Watch,
+    calibrate, gather,
+};
+
+/// How long a later burst of pairs takes, and of how many.
+const BURST: Duration = Duration::from_millis(2);
+const BURST_PAIRS: u32 = 40;
+
+/// A value with what is to be said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Nanoseconds, as by [`Clock::ordered`].
+    pub ns: u64,
+    /// Why it is worth less than it could be; mostly empty, but in a virtual machine.
+    pub reasons: Reasons,
+}
+
+/// The clock: nanoseconds since about the machine's start, not counting suspension, at the rate of
+/// `CLOCK_MONOTONIC_RAW`. Not for signal handlers: a value read in one may interrupt another.
+#[derive(Debug)]
+pub struct Clock {
+    counter: Any,
+    shared: Shared,
+    facts: Facts,
+    promise: Promise,
+    slow: Mutex<Slow>,
+}
+
+/// What is only needed now and then.
+#[derive(Debug)]
+struct Slow {
+    watch: Watch,
+    /// The first pairs since the last disruption: the far end of every later baseline.
+    pairs: Vec<Pair>,
+    rate: Rate,
+}
+
+std::thread_local! {
+    static RVEC: UnsafeCell<Rvec> = const { UnsafeCell::new(Rvec::new()) };
+}
+
+impl Clock {
+    /// The clock of this process. The first call takes about 25 ms, to look at the machine.
+    #[inline]
+    pub fn get() -> &'static Self {
+        static CLOCK: OnceLock<Clock> = OnceLock::new();
+        CLOCK.get_or_init(Self::start)
+    }
+
+    fn start() -> Self {
+        let watch = Watch::new();
+        let (facts, pairs) = gather::facts(&watch);
+        let promise = Promise::decide(&facts);
+        let paired = promise.bridging == Bridging::Clock;
+        let native = gather::native(paired).filter(|_| promise.source == Source::Counter);
+        let native = native.zip(Scale::of(&promise.rate));
+        let (counter, promise, scale) = if let Some((native, scale)) = native {
+            (Any::new(Some(native)), promise, scale)
+        } else {
+            let promise = Promise::fallback(promise.reasons);
+            (Any::new(None), promise, Scale::NANOSECONDS)
+        };
+        let cpus = facts.synchrony.map(|cores| cores.cpus);
+        let cpus = cpus.filter(|_| promise.source == Source::Counter);
+        let shared = Shared::new(&counter, scale, promise.bridging, promise.drift_ppb, cpus);
+        shared.blame(promise.reasons);
+        let slow = Mutex::new(Slow {
+            watch,
+            pairs,
+            rate: promise.rate,
+        });
+        Self {
+            counter,
+            shared,
+            facts,
+            promise,
+            slow,
+        }
+    }
+
+    /// Nanoseconds, strictly increasing in this thread. As cheap as can be; may be executed early,
+    /// so not to be compared with other threads' values.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        // SAFETY: nothing that `read` calls comes back here, and the reference does not get out.
+        RVEC.with(|rvec| unsafe { (*rvec.get()).read(&self.counter, &self.shared) })
+    }
+
+    /// Nanoseconds, strictly increasing in this thread, and to be compared with other threads'
+    /// ordered values within [`Promise::ordered_ns`].
+    #[inline]
+    pub fn ordered(&self) -> u64 {
+        // SAFETY: as above.
+        RVEC.with(|rvec| unsafe { (*rvec.get()).read_ordered(&self.counter, &self.shared) })
+    }
+
+    /// An ordered value with the reasons that hold for it.
+    #[inline]
+    pub fn stamp(&self) -> Stamp {
+        let ns = self.ordered();
+        // SAFETY: as above.
+        let own = RVEC.with(|rvec| unsafe { (*rvec.get()).reasons() });
+        Stamp {
+            ns,
+            reasons: self.shared.reasons() | own,
+        }
+    }
+
+    /// What was promised at the start. What has happened since is in [`Clock::check`] and in every
+    /// [`Stamp`].
+    pub fn promise(&self) -> &Promise {
+        &self.promise
+    }
+
+    /// What was found out about this machine.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The rate in use now.
+    pub fn rate(&self) -> Rate {
+        self.slow().rate
+    }
+
+    /// Looks for suspension, live migration and the kernel's loss of trust, and says it of every
+    /// later time-stamp. After such a thing the old rate means nothing, so the line starts anew by
+    /// the bridge clock, with a rate fitted in 20 ms. A few microseconds when nothing has happened.
+    /// Every thread that reads the clock looks for the first two by itself once a second, and says
+    /// so, but goes on with the old rate.
+    ///
+    /// Only the move of a virtual machine with vmclock can be noticed, see
+    /// [`Reasons::MOVES_UNSEEN`]. Where the kernel keeps time by the same counter, its clocks jump
+    /// with it, and a change of the counter's rate is only visible from another machine.
+    pub fn check(&self) -> Reasons {
+        let mut slow = self.slow();
+        let news = slow.watch.check();
+        if !news.is_empty() {
+            self.shared.blame(news);
+            slow.watch.renew();
+            self.calibrate(&mut slow);
+        }
+        self.shared.reasons()
+    }
+
+    fn calibrate(&self, slow: &mut Slow) {
+        if self.promise.source == Source::MonotonicRaw {
+            return;
+        }
+        slow.pairs = calibrate::measure(&self.counter, 10 * BURST, BURST_PAIRS);
+        let fitted = calibrate::fit(&slow.pairs, self.one_core());
+        let rate = fitted.unwrap_or(slow.rate);
+        self.shared
+            .blame(Reasons::RATE_UNKNOWN.when(fitted.is_none()));
+        if let Some(scale) = Scale::of(&rate) {
+            slow.rate = rate;
+            self.shared.publish(&self.counter, scale, Fold::Bridge);
+        }
+    }
+
+    /// Fits the rate again over everything since the start, so the later the better, and goes on
+    /// with it if its bound is better than the one in use. Takes 2 ms. Time goes on without a jump.
+    pub fn refine(&self) -> Rate {
+        let mut slow = self.slow();
+        if self.promise.source == Source::Counter {
+            let mut pairs = slow.pairs.clone();
+            pairs.extend(calibrate::measure(&self.counter, BURST, BURST_PAIRS));
+            let better = calibrate::fit(&pairs, self.one_core())
+                .filter(|rate| rate.bound_ppb < slow.rate.bound_ppb);
+            if let Some((rate, scale)) = better.and_then(|rate| Some((rate, Scale::of(&rate)?))) {
+                slow.rate = rate;
+                self.shared.publish(&self.counter, scale, Fold::Counter);
+            }
+        }
+        slow.rate
+    }
+
+    fn one_core(&self) -> bool {
+        self.promise.bridging == Bridging::Clock
+    }
+
+    fn slow(&self) -> std::sync::MutexGuard<'_, Slow> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Raw;
+
+    #[test]
+    fn the_process_has_one_clock() {
+        let clock = Clock::get();
+        assert!(std::ptr::eq(clock, Clock::get()));
+        let first = clock.now();
+        assert!(clock.ordered() > first);
+        assert!(clock.stamp().ns > first);
+    }
+
+    #[test]
+    fn it_is_about_the_bridge_clocks_time() {
+        let clock = Clock::get();
+        let before = Raw::ns();
+        let stamp = clock.stamp();
+        let after = Raw::ns();
+        // A minute of a rate that is as wrong as it may be.
+        let slack = 1_000 + u64::from(clock.rate().bound_ppb) * 60;
+        assert!(
+            stamp.ns + slack >= before && stamp.ns <= after + slack,
+            "{stamp:?} {before}"
+        );
+        assert!(!stamp.reasons.any(Reasons::STEPPED), "{}", stamp.reasons);
+    }
+
+    #[test]
+    fn a_longer_baseline_makes_it_better_and_time_goes_on() {
+        let clock = Clock::get();
+        let before = (clock.rate(), clock.ordered());
+        let after = (clock.refine(), clock.ordered());
+        assert!(after.0.bound_ppb <= before.0.bound_ppb && after.1 > before.1);
+        assert!(!clock.check().any(Reasons::STEPPED | Reasons::SUSPENDED));
+    }
+}

@@ -1,0 +1,40 @@
+//! `CLOCK_MONOTONIC_RAW` as a counter of nanoseconds: the fallback everywhere, and the bridge.
+
+use crate::{Counter, NO_CPU, Sample, sys};
+
+/// The kernel's clock that nobody disciplines. Does not count while the machine is suspended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Raw;
+
+impl Raw {
+    /// Nanoseconds.
+    #[inline]
+    #[must_use]
+    pub fn ns() -> u64 {
+        sys::clock_ns(libc::CLOCK_MONOTONIC_RAW)
+    }
+}
+
+impl Counter for Raw {
+    #[inline]
+    fn read(&self) -> Sample {
+        Sample {
+            ticks: Self::ns(),
+            cpu: NO_CPU,
+        }
+    }
+
+    /// The kernel orders its reads itself (`rdtsc_ordered` in `arch/x86/include/asm/msr.h`).
+    #[inline]
+    fn read_ordered(&self) -> Sample {
+        self.read()
+    }
+
+    fn bridge_ns(&self) -> u64 {
+        Self::ns()
+    }
+
+    fn paired(&self) -> bool {
+        true
+    }
+}

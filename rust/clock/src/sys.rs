@@ -1,0 +1,78 @@
+//! What we ask of libc: clocks, affinity.
+
+use std::io;
+
+/// A clock of the kernel's, in nanoseconds; through the vDSO where the clock source allows.
+#[inline]
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid timespec, and these clocks exist since Linux 2.6.39.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec
+        .cast_unsigned()
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(now.tv_nsec.cast_unsigned())
+}
+
+/// The cores that the calling thread may use.
+pub fn allowed_cpus() -> io::Result<std::vec::Vec<u32>> {
+    // SAFETY: a cpu_set_t is an array of bits; all zero is an empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is as long as we say.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
+    if failed {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the numbers are inside of the set.
+    let allowed = (0..CPUS).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) });
+    Ok(allowed.collect())
+}
+
+/// Keeps the calling thread on one core.
+pub fn pin(cpu: u32) -> io::Result<()> {
+    if cpu >= CPUS {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: as above; the number is inside of the set.
+    let failed = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set) != 0
+    };
+    if failed {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// A `cpu_set_t` has so many; cores beyond are not measured, and said to be so.
+const CPUS: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_go_forward() {
+        let before = clock_ns(libc::CLOCK_MONOTONIC_RAW);
+        assert!(before > 0 && clock_ns(libc::CLOCK_MONOTONIC_RAW) >= before);
+    }
+
+    #[test]
+    fn a_thread_stays_where_it_is_put() {
+        let allowed = allowed_cpus().expect("allowed");
+        let last = *allowed.last().expect("a core");
+        std::thread::spawn(move || {
+            pin(last).expect("pin");
+            assert_eq!(allowed_cpus().expect("allowed"), [last]);
+        })
+        .join()
+        .expect("join");
+        assert!(pin(1023).is_err() || allowed.len() > 1000);
+        assert!(pin(1024).is_err());
+    }
+}
