@@ -10,7 +10,8 @@ TARGET := x86_64-unknown-linux-gnu
 AGENT := ullage/bin/ullage-agent
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates
+RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
+  golang-github-containers-common
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io stress-ng busybox-static
 
 .PHONY: help

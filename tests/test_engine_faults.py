@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from tests.enginekit import Quiet, prepare, run
 from ullage import agentprocess, errors, host, leftovers, matrix, plan
 from ullage.agent import AgentClient
+from ullage.analysis.overhead import analyse
 from ullage.cgroups import Group
 from ullage.engine import Engine
 from ullage.environments.base import Instance, InstanceSpec
@@ -123,6 +126,47 @@ def test_a_resumption_that_fails_takes_nothing_from_the_run(
     with pytest.raises(UllageError):
         asyncio.run(resumed(first).run())
     assert RunFolder.open(first.folder).resolved == before
+
+
+def test_a_run_that_is_over_is_left_alone(tmp_path: Path) -> None:
+    first = engine(tmp_path)
+    asyncio.run(first.run())
+    before = (first.folder / "journal.jsonl").read_bytes()
+    outcome = asyncio.run(resumed(first).run())
+    assert (outcome.reason, outcome.trials) == ("blocks", 6)
+    assert (first.folder / "journal.jsonl").read_bytes() == before
+
+
+def test_a_run_without_its_description_is_not_begun_again(tmp_path: Path) -> None:
+    first = engine(tmp_path)
+    asyncio.run(first.run())
+    (first.folder / "resolved.json").unlink()
+    before = (first.folder / "journal.jsonl").read_bytes()
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(resumed(first).run())
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert (first.folder / "journal.jsonl").read_bytes() == before
+
+
+CLAIM = """
+import sys
+from ullage import places
+places.claim('u1234567', '/other')
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_runs_at_once_doubt_each_other(tmp_path: Path) -> None:
+    one = engine(tmp_path, 'name: command, argv: ["sleep", "0.2"]', blocks=3)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        asyncio.run(one.run())
+    folder = RunFolder.open(one.folder)
+    assert [warned.code for warned in folder.warnings] == ["host-shared"]
+    assert "host-shared" in {doubt.code for doubt in analyse(folder).doubts}
 
 
 # --- tearing down ---------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ What takes long to import (SciPy, PyArrow, DuckDB, Altair) is imported by the co
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
 import sys
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.markup import escape
@@ -20,7 +21,7 @@ from rich.table import Table
 
 from ullage import __version__, journal, matrix, plan
 from ullage.console import RunProgress, stderr, stdout
-from ullage.errors import ExitCode, UllageError
+from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
 
 if TYPE_CHECKING:
     from ullage.analysis.model import Analysis
@@ -52,14 +53,26 @@ T = TypeVar("T")
 
 def main() -> None:
     """Entry point: errors of the catalogue become one sentence, a hint and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever the locale can show is shown
+            stream.reconfigure(errors="replace")
     try:
         app()
     except UllageError as error:
-        stderr.print(f"[red]error\\[{error.code}]:[/] {escape(error.message)}", soft_wrap=True)
-        stderr.print(f"[cyan]hint:[/] {escape(error.hint)}", soft_wrap=True)
-        sys.exit(error.kind.exit_code)
+        _fail(error)
     except BrokenPipeError:
         sys.exit(ExitCode.GATE_FAILED)
+    except OSError as error:
+        file = error.filename2 or error.filename or "standard output"
+        _fail(UllageError(FILE_FAILED, file=file, reason=error.strerror or error))
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def _fail(error: UllageError) -> NoReturn:
+    stderr.print(f"[red]error\\[{error.code}]:[/] {escape(error.message)}", soft_wrap=True)
+    stderr.print(f"[cyan]hint:[/] {escape(error.hint)}", soft_wrap=True)
+    sys.exit(error.kind.exit_code)
 
 
 def _version(wanted: bool) -> None:
@@ -156,6 +169,8 @@ def run_command(
     """Run a plan: every environment and workload, in interleaved blocks."""
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
+    if resume is not None and not (resume / journal.PLAN).is_file():
+        raise UllageError(RUN_NOT_FOUND, path=resume)
     source = file if file is not None else Path(resume or "") / journal.PLAN
     checked, document = plan.load(source)
     cells = matrix.resolve(checked, document)
@@ -185,18 +200,23 @@ def run_command(
 
 
 def _conclude(outcome: Outcome, *, as_json: bool) -> None:
-    """Derived files, the report and the answer."""
-    from ullage.analysis import sentences
+    """The answer first, which needs no disk; then the derived files and the report."""
+    from ullage import tables
+    from ullage.analysis import overhead, sentences
+    from ullage.folder import RunFolder
 
-    folder, analysis = _analysed(outcome.folder)
+    folder = RunFolder.open(outcome.folder)
+    analysis = overhead.analyse(folder)
+    if not as_json:
+        for sentence in sentences.answer(analysis):
+            stdout.print(escape(sentence), soft_wrap=True)
+    tables.write(folder)
     page = _write_report(folder, analysis)
     if as_json:
         _print_json(
             {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
         )
     else:
-        for sentence in sentences.answer(analysis):
-            stdout.print(escape(sentence), soft_wrap=True)
         stderr.print(
             f"{outcome.blocks} blocks, {outcome.trials} trials, {outcome.failed} without figures; "
             f"ended by {outcome.reason}\nreport: {escape(str(page))}",

@@ -7,6 +7,7 @@ the terminal.
 from __future__ import annotations
 
 import errno
+import os
 import time
 from types import TracebackType
 from typing import Any
@@ -38,8 +39,17 @@ class CleanConsole(Console):
                 raise
 
 
-stderr = CleanConsole(stderr=True, highlight=False)
-stdout = CleanConsole(highlight=False)
+def _console(*, to_stderr: bool) -> CleanConsole:
+    """No emoji codes: `:x:` is data. Not on a terminal there is no width to wrap or cut at."""
+    made = CleanConsole(stderr=to_stderr, highlight=False, emoji=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _WIDE
+    return made
+
+
+_WIDE = 10_000
+stderr = _console(to_stderr=True)
+stdout = _console(to_stderr=False)
 
 
 class RunProgress:

@@ -14,15 +14,17 @@ from typing import Protocol
 
 from ullage import __version__, host, image, leftovers, parity, places, records, schedule, trial
 from ullage.agent import binary
-from ullage.errors import RUN_CHANGED, UllageError
+from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import HOST, Fleet
 from ullage.folder import RunFolder, sessions
-from ullage.journal import RESOLVED, Journal, now_ns
+from ullage.journal import RESOLVED, TRIALS, Journal, now_ns
 from ullage.matrix import Matrix, packages
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
 from ullage.runs import (
+    FORMAT,
+    HOST_SHARED,
     BlockDone,
     Finished,
     ImageRecord,
@@ -84,11 +86,15 @@ class Engine:
         self.image: ImageRecord | None = None
         self.journal: Journal
         self.fleet: Fleet | None = None
+        self.shared = False
 
     async def run(self) -> Outcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         reason, message = "failed", ""
         with Journal(self.folder) as self.journal:
+            self._take_up()
+            if over := self._over():
+                return self._outcome(over)
             try:
                 await self._started()
                 async with self._provisioned() as fleet:
@@ -106,15 +112,33 @@ class Engine:
                     self._finished(reason, message)
         return self._outcome(reason)
 
+    def _take_up(self) -> None:
+        """What earlier sessions have done. RUN_BAD_FORMAT where some of it is missing."""
+        if not self.resume:
+            return
+        if not (self.folder / RESOLVED).exists():
+            if any((self.folder / TRIALS).glob("*")):
+                raise UllageError(
+                    RUN_BAD_FORMAT, path=self.folder, format=FORMAT, reason=f"{RESOLVED} is missing"
+                )
+            return  # it was stopped before the first trial
+        self.earlier = RunFolder.open(self.folder)
+        self.seed = self.earlier.resolved.seed
+        self.trials = {done.trial: done for done in self.earlier.trials}
+        self.spent_s = sum(block.seconds for block in self.earlier.blocks)
+
+    def _over(self) -> str | None:
+        """Why there is nothing left to do, when the run has ended and its plan allows no more."""
+        if self.earlier is None or self.earlier.finished is None:
+            return None
+        old, now = self.earlier.resolved.blocks, self.plan.blocks.model_dump()
+        reason = self.earlier.finished.reason
+        ended = reason in ("precision", "blocks", "budget") and old == now
+        return reason if ended else None
+
     async def _started(self) -> None:
-        """Say who works on the folder, and take up what an earlier controller left."""
+        """Say who works on the folder, and remove what earlier controllers left on the host."""
         before = sessions(self.folder)
-        if self.resume and (self.folder / RESOLVED).exists():
-            self.earlier = RunFolder.open(self.folder)
-        if self.earlier:
-            self.seed = self.earlier.resolved.seed
-            self.trials = {done.trial: done for done in self.earlier.trials}
-            self.spent_s = sum(block.seconds for block in self.earlier.blocks)
         self.journal.append(
             Started(
                 epoch_ns=now_ns(),
@@ -164,7 +188,7 @@ class Engine:
             image.require_on_host(programs)
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
-        self.progress.step("building the image (once; cached afterwards)")
+        self.progress.step("finding the image (built once, then cached)")
         built = await image.build(packages(self.matrix))
         built.require(programs)
         await built.verify()
@@ -219,7 +243,16 @@ class Engine:
         if todo:
             seconds = time.monotonic() - began
             self.spent_s += seconds
+            self._look_for_others()
             self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _look_for_others(self) -> None:
+        """Say once that another run works on this host: it is what both then measure."""
+        others = places.living(self.tag)
+        if others and not self.shared:
+            self.shared = True
+            runs = ", ".join(others)
+            self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
     def _over_budget(self, blocks: int) -> bool:
         budget = self.plan.blocks.budget

@@ -127,10 +127,15 @@ PARITY_UNEQUAL: Final = ErrorKind(
 RUN_NOT_FOUND: Final = ErrorKind(
     "run-not-found", "no run at {path}", "`ullage list` shows the runs here"
 )
+FILE_FAILED: Final = ErrorKind(
+    "file-failed",
+    "{file}: {reason}",
+    "name a place that exists, may be written and has room",
+)
 RUN_BAD_FORMAT: Final = ErrorKind(
     "run-bad-format",
     "{path} is not a run folder of format {format}: {reason}",
-    "use the version of ullage that wrote it",
+    "use the version of ullage that wrote it, or a copy of the folder that is whole",
 )
 RUN_DISK_FULL: Final = ErrorKind(
     "run-disk-full",

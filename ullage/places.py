@@ -138,6 +138,16 @@ def lives(tag: str) -> bool:
     return any(line.endswith(f" {held}") for line in lines)
 
 
+def living(but: str) -> list[str]:
+    """Run folders that other controllers work on here now; `but` is the tag of our own."""
+    root = state_root()
+    tags = (
+        [path.name for path in root.iterdir() if TAG.fullmatch(path.name)] if root.is_dir() else []
+    )
+    found = [controller(tag) for tag in sorted(tags) if tag != but]
+    return [each.run for each in found if each is not None and each.alive]
+
+
 def controller(tag: str) -> Controller | None:
     """Who claimed the tag; None when nobody did or the file cannot be understood."""
     try:

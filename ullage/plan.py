@@ -94,9 +94,7 @@ class WorkloadPlan(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
 
-    name: str = Field(
-        description="`sysbench-cpu`, `iperf3` …: `ullage doctor --workloads` lists them"
-    )
+    name: str = Field(description="`sysbench-cpu`, `iperf3` …: docs/reference/workloads.md has all")
     alias: str | None = Field(None, alias="as", description="what to call it, when it stands twice")
     vary: dict[str, list[Any]] = Field({}, description="factors: parameter → its values")
 

@@ -13,6 +13,7 @@ from ullage.analysis.model import Cell, Comparison, CurvePoint, Doubt, Interval
 from ullage.analysis.rounding import ratio, share
 from ullage.folder import RunFolder
 from ullage.pairs import Series
+from ullage.runs import HOST_SHARED
 from ullage.stats.drift import drift
 from ullage.stats.floor import Floor
 from ullage.stats.verdict import LEAST_PAIRS
@@ -325,6 +326,14 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
                 code="no-again",
                 message="There is no A/A comparison: the noise floor is unknown.",
                 advice="Leave the second copy of the baseline in the plan.",
+            )
+        )
+    if any(warned.code == HOST_SHARED for warned in folder.warnings):
+        found.append(
+            Doubt(
+                code=HOST_SHARED,
+                message="Another run worked on this host at the same time.",
+                advice="Run it again, one at a time.",
             )
         )
     steal = [t.host["steal"] for t in folder.trials if "steal" in t.host]

@@ -31,6 +31,7 @@ DoubtCode = Literal[
     "curve-mixed",
     "curve-ragged",
     "not-finished",
+    "host-shared",
 ]
 
 
