@@ -48,7 +48,7 @@ def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
     found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
     if analysis.floor is not None:
-        found.append(Fact(f"noise floor {sentences.floor_words(analysis.floor)}"))
+        found.append(Fact(f"noise floor up to {sentences.floor_words(analysis.floor)}"))
     if analysis.failed:
         found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
     machine = machine_name(folder)

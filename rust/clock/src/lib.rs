@@ -5,7 +5,9 @@
 //! [`Clock::ordered`] (comparable with other threads) or [`Clock::stamp`] (with the reasons, if
 //! any, why the value is worth less than it could be). [`Clock::promise`] says in advance.
 //!
-//! The core ([`Scale`], [`Counter`], [`Shared`], [`Rvec`], [`Facts`], [`Promise`]) needs neither
+//! Another clock's time comes from [`rgap`].
+//!
+//! The core ([`Scale`], [`Counter`], [`Shared`], [`Rvec`], [`Facts`], [`Promise`], [`rgap`]) needs neither
 //! `std` nor an allocator; everything that touches a machine is behind the `std` feature and is for
 //! Linux.
 
@@ -19,6 +21,7 @@ mod cpus;
 mod promise;
 mod rate;
 mod reasons;
+pub mod rgap;
 mod rvec;
 mod scale;
 mod shared;

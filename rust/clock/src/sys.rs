@@ -1,6 +1,7 @@
 //! What we ask of libc: clocks, affinity.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A clock of the kernel's, in nanoseconds; through the vDSO where the clock source allows.
 #[inline]
@@ -15,6 +16,33 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
         .cast_unsigned()
         .wrapping_mul(1_000_000_000)
         .wrapping_add(now.tv_nsec.cast_unsigned())
+}
+
+/// Whether something can be read, now or within this time; also if that is an error. A signal may
+/// make it earlier.
+pub fn readable(file: BorrowedFd<'_>, within_ns: u64) -> io::Result<bool> {
+    let mut asked = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: a timespec of zeros is one; some have padding.
+    let mut within: libc::timespec = unsafe { std::mem::zeroed() };
+    within.tv_sec = (within_ns / 1_000_000_000)
+        .try_into()
+        .unwrap_or(libc::time_t::MAX);
+    within.tv_nsec = (within_ns % 1_000_000_000).try_into().unwrap_or(0);
+    // SAFETY: one pollfd, a valid timespec, and no change of the signal mask.
+    let ready = unsafe { libc::ppoll(&raw mut asked, 1, &raw const within, std::ptr::null()) };
+    if ready < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted {
+            Ok(false)
+        } else {
+            Err(error)
+        };
+    }
+    Ok(ready > 0)
 }
 
 /// The cores that the calling thread may use.
