@@ -94,8 +94,8 @@ PLAN_NO_BASELINE: Final = ErrorKind(
 )
 PLAN_BAD_NAME: Final = ErrorKind(
     "plan-bad-name",
-    "{file}:{line}: {found} cannot be a name: at most 40 letters, digits, dots, dashes and"
-    " underscores",
+    "{file}:{line}: {found} cannot be a name: 1 to 40 letters, digits, dots, dashes, underscores,"
+    " a letter or digit first, no two dots together",
     "names become folders and devices; choose a plain one",
 )
 PLAN_IMPOSSIBLE_MATRIX: Final = ErrorKind(

@@ -162,7 +162,9 @@ class Fleet:
             return
         if left and instance.name not in self._untidy:
             self._untidy.add(instance.name)
-            self.warn("left-running", f"processes outlived a trial in {instance.name}: {left}, ended")
+            self.warn(
+                "left-running", f"processes outlived a trial in {instance.name}: {left}, ended"
+            )
 
     async def _put_away(self, instance: Instance) -> None:
         try:
