@@ -146,7 +146,13 @@ def _find_daemon(program: Literal["docker", "podman"]) -> Iterator[Leftover]:
 
 
 def _remove_daemon(one: Leftover) -> None:
-    _run(one.kind, "rm", "--force", one.name)
+    try:
+        _run(one.kind, "rm", "--force", one.name)
+    except subprocess.SubprocessError:
+        if one.kind != "podman":
+            raise
+        # With its monitor killed, the first try only finds out that the container is dead.
+        _run(one.kind, "rm", "--force", one.name)
 
 
 # --- processes and cgroups ------------------------------------------------------------------------
@@ -346,9 +352,9 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_crun,
     _find_lxc,
     _find_docker,
-    _find_podman,
     _find_cgroups,  # before the processes: it thaws the frozen, who could not die
     _find_processes,
+    _find_podman,  # no daemon: it removes a container only once nothing of it lives
     _find_mounts,
     _find_netns,
     _find_links,

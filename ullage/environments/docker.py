@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
+import shlex
+import sys
 from typing import Any, Final, Literal
 
 from ullage.agent import AgentClient
 from ullage.cgroups import ROOT
 from ullage.commands import CommandError, attempt, run
-from ullage.environments import ocispec
+from ullage.environments import crunhybrid, ocispec
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.containers import (
     START_DEADLINE_S,
@@ -29,6 +32,8 @@ from ullage.programs import needed
 _PACKAGES: Final = {"docker": "docker.io", "podman": "podman"}
 _START: Final = {"docker": "systemctl start docker", "podman": "podman info"}
 _IMPORT_TIMEOUT_S: Final = 600.0
+
+PODMAN_NPROC: Final = 32768
 
 
 class Docker:
@@ -101,8 +106,10 @@ class Docker:
         quota = [] if spec.cpu_quota is None else [f"--cpus={spec.cpu_quota:g}"]
         return [
             self._program,
+            *self._runtime(spec),
             "run",
             "--rm",
+            *self._ulimits(),
             "--interactive",
             "--pull=never",
             f"--name={container_id(spec)}",
@@ -123,6 +130,29 @@ class Docker:
             image,
             "serve",
         ]
+
+    def _runtime(self, spec: InstanceSpec) -> list[str]:
+        """Podman starts crun itself, and takes a path only: see `crunhybrid`."""
+        if self.label != "podman" or not crunhybrid.needed():
+            return []
+        wrapper = spec.state_dir / "crun"
+        words = [sys.executable, "-I", "-S", crunhybrid.__file__, needed("crun", "crun")]
+        wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+        wrapper.chmod(0o700)
+        return [f"--runtime={wrapper}", "--cgroup-manager=cgroupfs"]
+
+    def _ulimits(self) -> list[str]:
+        """Podman 4.3 asks for more than it may have where root lacks CAP_SYS_RESOURCE.
+
+        Ours are what it may have; of processes it first leaves itself no more than PODMAN_NPROC.
+        """
+        if self.label != "podman":
+            return []
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
+        if not 0 <= processes <= PODMAN_NPROC:
+            processes = PODMAN_NPROC
+        return [f"--ulimit=nofile={soft}:{hard}", f"--ulimit=nproc={processes}:{processes}"]
 
     def _parent(self, spec: InstanceSpec) -> list[str]:
         """Our cgroup; where systemd keeps the cgroups, the parent must be one of its own."""

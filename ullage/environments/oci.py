@@ -53,10 +53,8 @@ class Oci(Provider):
 
     `runtime: docker` imports the image once and calls `docker run` with the same limits; the
     storage driver is then part of what is measured. It cannot run from the host's own userland
-    (`image: host`). `runtime: podman` does the same with `podman run`, but has not been seen to
-    work: Podman 4.3 was refused `setrlimit RLIMIT_NOFILE` and `RLIMIT_NPROC` on a machine whose
-    root lacks CAP_SYS_RESOURCE, whatever `--ulimit` said, and its crun refused the machine's hybrid
-    cgroups. Where it cannot start, the run says so and stops.
+    (`image: host`). `runtime: podman` does the same with `podman
+    run`, with our own limits of open files and processes (at most 32,768 of the latter).
 
     The network is a veth on the run's bridge. `/data` is a bind mount of a directory on the host's
     disk; `/tmp`, `/run` and `/dev/shm` are in memory and count against the memory limit.
