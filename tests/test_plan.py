@@ -128,3 +128,11 @@ def test_two_workloads_with_one_directory_are_refused() -> None:
         resolved(text)
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
     assert "twice" in caught.value.message
+
+
+def test_a_second_copy_of_nothing_names_the_field() -> None:
+    with pytest.raises(UllageError) as caught:
+        resolved(GOOD + "again: [wm]\n")
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+    assert "again.0" in caught.value.message
+    assert "native, vm" in caught.value.message

@@ -14,7 +14,6 @@ from ullage import environments, workloads
 from ullage.environments import Provider
 from ullage.errors import (
     PLAN_IMPOSSIBLE_MATRIX,
-    PLAN_NO_BASELINE,
     PLAN_UNKNOWN_PROVIDER,
     PLAN_UNKNOWN_WORKLOAD,
     UllageError,
@@ -27,6 +26,7 @@ from ullage.plan import (
     WorkloadPlan,
     allowed_fields,
     checked,
+    no_environment,
     shown,
 )
 from ullage.workloads.base import Parameters, Workload
@@ -121,13 +121,7 @@ def _copy(environment: Environment) -> Environment:
 def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
     if name in keys:
         return name
-    raise UllageError(
-        PLAN_NO_BASELINE,
-        file=document.name,
-        line=document.line(path),
-        found=repr(name),
-        allowed=", ".join(keys),
-    )
+    raise no_environment(document, path, name, keys)
 
 
 def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:

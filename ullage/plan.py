@@ -161,14 +161,24 @@ def check(document: YamlFile) -> Plan:
         (("again", i), name) for i, name in enumerate(plan.again)
     ]:
         if name.partition("[")[0] not in plan.environments:
-            raise UllageError(
-                PLAN_NO_BASELINE,
-                file=document.name,
-                line=document.line(path),
-                found=repr(name),
-                allowed=", ".join(plan.environments),
-            )
+            raise no_environment(document, path, name, list(plan.environments))
     return plan
+
+
+def no_environment(
+    document: YamlFile, path: FieldPath, name: str, known: Sequence[str]
+) -> UllageError:
+    """The complaint about a field that should name an environment and does not."""
+    where = {"file": document.name, "line": document.line(path), "found": repr(name)}
+    if path == ("baseline",):
+        return UllageError(PLAN_NO_BASELINE, **where, allowed=", ".join(known))
+    return UllageError(
+        PLAN_BAD_FIELD,
+        **where,
+        field=".".join(map(str, path)),
+        allowed=f"one of the environments: {', '.join(known)}",
+        suggestion=nearest(name, known),
+    )
 
 
 def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
