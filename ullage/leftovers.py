@@ -135,7 +135,10 @@ def _find_docker() -> Iterator[Leftover]:
 
 
 def _find_podman() -> Iterator[Leftover]:
-    yield from _find_daemon("podman")
+    # Asked by a plain user it starts a process that stays, so only who has used it is asked for.
+    store = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "containers"
+    if os.geteuid() == 0 or store.is_dir():
+        yield from _find_daemon("podman")
 
 
 def _find_daemon(program: Literal["docker", "podman"]) -> Iterator[Leftover]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,5 @@ def test_a_plain_users_run(user: pwd.struct_passwd) -> None:
     assert (folder.path / "report.html").exists()
     cleaned = plainuser.python(user, "-m", "ullage.cli", "clean", "--dry-run", "--json")
     assert cleaned.stdout.strip() == "[]"
+    living = subprocess.run(["pgrep", "-u", user.pw_name, "-a"], capture_output=True, check=False)
+    assert living.stdout == b"", "a process of theirs outlived the run"
