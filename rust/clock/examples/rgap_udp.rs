@@ -10,13 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use ullage_clock::Clock;
-use ullage_clock::rgap::udp::{serve, synchronise};
-use ullage_clock::rgap::{Correction, Drift, Fix, Global, Rules, Server, Token};
+use ullage_clock::rgap::udp::{Udp, serve};
+use ullage_clock::rgap::{
+    Correction, Drift, Fix, Global, Rules, Server, Standing, Token, synchronise,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let now = || Clock::get().ordered();
+    let now = || (Clock::get().ordered(), Standing::ROOT);
     match words[..] {
         ["serve", address, token] => {
             let mut server = Server::new(parse(token)?);
@@ -38,20 +40,15 @@ fn parse(token: &str) -> Result<Token, Box<dyn Error>> {
 }
 
 fn sync(address: &str, token: Token, seconds: u64) -> Result<(), Box<dyn Error>> {
-    let socket = UdpSocket::bind(if address.starts_with('[') {
-        "[::]:0"
-    } else {
-        "0.0.0.0:0"
-    })?;
-    socket.connect(address)?;
-    let first = once(&socket, token)?;
+    let mut server = Udp::new(address.parse()?)?;
+    let first = once(&mut server, token)?;
     let drift = Drift::USUAL;
     let global = Global::once(&first, &drift);
     thread::sleep(Duration::from_secs(seconds));
     let local = Clock::get().ordered();
     println!("after {seconds} s, from the first: {:?}", global.at(local));
-    let last = once(&socket, token)?;
-    let rated = Global::twice(&first, &last, &drift)?;
+    let last = once(&mut server, token)?;
+    let rated = Global::fit(&[first, last], &drift)?;
     println!("the same from both: {:?}", rated.at(local));
     println!("rate, parts per trillion: {:?}", rated.rate());
     let correction = Correction::new(&first, &last, &drift)?;
@@ -60,8 +57,8 @@ fn sync(address: &str, token: Token, seconds: u64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-fn once(socket: &UdpSocket, token: Token) -> Result<Fix, Box<dyn Error>> {
-    let outcome = synchronise(socket, token, Rules::PUBLISHED, || Clock::get().ordered())?;
+fn once(server: &mut Udp, token: Token) -> Result<Fix, Box<dyn Error>> {
+    let outcome = synchronise(server, token, Rules::PUBLISHED, || Clock::get().ordered())?;
     let outcome = outcome.map_err(|failure| format!("not synchronised: {failure:?}"))?;
     println!(
         "{:?} after {} messages and {} us: {:?}",

@@ -1,5 +1,7 @@
 //! The counter that was decided for.
 
+use std::sync::Mutex;
+
 use crate::{Counter, Raw, Reasons, Sample, Watch};
 
 #[cfg(target_arch = "aarch64")]
@@ -14,16 +16,15 @@ pub type Native = Raw;
 pub struct Any {
     /// None for the kernel's clock.
     native: Option<Native>,
-    /// Begun when the counter was decided for, and never renewed: what it notices is said once, of
-    /// everything that follows.
-    watch: Watch,
+    /// Says each thing once. Tried, never waited for: whoever has it looks for all.
+    watch: Mutex<Watch>,
 }
 
 impl Any {
     pub fn new(native: Option<Native>) -> Self {
         Self {
             native,
-            watch: Watch::new(),
+            watch: Mutex::new(Watch::new()),
         }
     }
 }
@@ -54,6 +55,13 @@ impl Counter for Any {
     }
 
     fn news(&self) -> Reasons {
-        self.watch.glance()
+        let Ok(mut watch) = self.watch.try_lock() else {
+            return Reasons::NONE;
+        };
+        let news = watch.glance();
+        if !news.is_empty() {
+            watch.renew();
+        }
+        news
     }
 }

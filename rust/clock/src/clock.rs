@@ -6,14 +6,19 @@ use std::time::Duration;
 use std::vec::Vec;
 
 use crate::any::Any;
+use crate::distortion::Distortion;
+use crate::line::{Apart, Line};
 use crate::{
-    Bridging, Facts, Fold, Pair, Promise, Rate, Reasons, Rvec, Scale, Shared, Source, Watch,
-    calibrate, gather,
+    Bridging, Counter, Facts, Fold, Pair, Promise, Rate, Reasons, Rvec, Scale, Shared, Source,
+    Watch, calibrate, gather,
 };
 
 /// How long a later burst of pairs takes, and of how many.
 const BURST: Duration = Duration::from_millis(2);
 const BURST_PAIRS: u32 = 40;
+/// Lines of processes on one kernel are not further apart than this when they are new, in
+/// nanoseconds.
+const STRANGE_NS: u64 = 1_000_000;
 
 /// A value with what is to be said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,7 @@ pub struct Clock {
     shared: Shared,
     facts: Facts,
     promise: Promise,
+    distortion: Distortion,
     slow: Mutex<Slow>,
 }
 
@@ -71,8 +77,13 @@ impl Clock {
         };
         let cpus = facts.synchrony.map(|cores| cores.cpus);
         let cpus = cpus.filter(|_| promise.source == Source::Counter);
-        let shared = Shared::new(&counter, scale, promise.bridging, promise.drift_ppb, cpus);
-        shared.blame(promise.reasons);
+        let distortion = Distortion::of_environment();
+        let drift_ppb = promise.drift_ppb.saturating_add(distortion.rate_ppb());
+        let shared = Shared::new(&counter, scale, promise.bridging, drift_ppb, cpus);
+        if !distortion.is_none() {
+            shared.adopt(&distortion.of(&shared.anchor()));
+        }
+        shared.blame(promise.reasons | Reasons::DISTORTED.when(!distortion.is_none()));
         let slow = Mutex::new(Slow {
             watch,
             pairs,
@@ -83,6 +94,7 @@ impl Clock {
             shared,
             facts,
             promise,
+            distortion,
             slow,
         }
     }
@@ -144,7 +156,7 @@ impl Clock {
         let mut slow = self.slow();
         let news = slow.watch.check();
         if !news.is_empty() {
-            self.shared.blame(news);
+            self.shared.disrupt(news);
             slow.watch.renew();
             self.calibrate(&mut slow);
         }
@@ -152,7 +164,7 @@ impl Clock {
     }
 
     fn calibrate(&self, slow: &mut Slow) {
-        if self.promise.source == Source::MonotonicRaw {
+        if self.promise.source == Source::MonotonicRaw || !self.distortion.is_none() {
             return;
         }
         slow.pairs = calibrate::measure(&self.counter, 10 * BURST, BURST_PAIRS);
@@ -170,7 +182,7 @@ impl Clock {
     /// with it if its bound is better than the one in use. Takes 2 ms. Time goes on without a jump.
     pub fn refine(&self) -> Rate {
         let mut slow = self.slow();
-        if self.promise.source == Source::Counter {
+        if self.promise.source == Source::Counter && self.distortion.is_none() {
             let mut pairs = slow.pairs.clone();
             pairs.extend(calibrate::measure(&self.counter, BURST, BURST_PAIRS));
             let better = calibrate::fit(&pairs, self.one_core())
@@ -181,6 +193,44 @@ impl Clock {
             }
         }
         slow.rate
+    }
+
+    /// How often something has happened to this clock that voids what was known of others: see
+    /// [`Clock::check`].
+    #[inline]
+    pub fn disruptions(&self) -> u32 {
+        self.shared.disruptions()
+    }
+
+    /// The line that this process reads time from, for others on this kernel: see [`Clock::adopt`].
+    pub fn line(&self) -> Line {
+        Line::of(self.promise.source, self.shared.anchor())
+    }
+
+    /// Goes over to the line of another process on this kernel, so that both read the same time from
+    /// the same counter, to the nanosecond and for ever. Returns how far this clock's time moved, in
+    /// nanoseconds; where it moved back, each thread's values go on by 1 ns until it has caught up.
+    ///
+    /// # Errors
+    /// If the counters are not the same, or the line is not what this clock could show.
+    pub fn adopt(&self, line: &Line) -> Result<i64, Apart> {
+        let _slow = self.slow();
+        if line.source != self.promise.source || self.one_core() {
+            return Err(Apart);
+        }
+        let ticks = self.counter.pair().ticks;
+        let theirs = line.at(ticks).ok_or(Apart)?;
+        let own = Line::of(line.source, self.shared.anchor());
+        let before = own.at(ticks).ok_or(Apart)?;
+        // Both began with the bridge clock's time.
+        let old = own.elapsed_ns(ticks).max(line.elapsed_ns(ticks));
+        let most = STRANGE_NS.saturating_add(self.shared.tolerance_ns(old));
+        if self.distortion.is_none() && theirs.abs_diff(before) > most {
+            return Err(Apart);
+        }
+        self.shared.adopt(&self.distortion.of(&line.anchor));
+        let after = Line::of(line.source, self.shared.anchor()).at(ticks);
+        Ok(after.unwrap_or(theirs).wrapping_sub(before).cast_signed())
     }
 
     fn one_core(&self) -> bool {

@@ -53,8 +53,8 @@ pub trait Counter {
     /// Whether `ticks` and `cpu` of a sample are read in one go.
     fn paired(&self) -> bool;
 
-    /// What has happened to the machine that no counter tells of. Asked in every fold, so about once
-    /// a second.
+    /// What has happened to the machine, since this was last asked, that no counter tells of. Asked in
+    /// every fold, so about once a second.
     fn news(&self) -> Reasons {
         Reasons::NONE
     }

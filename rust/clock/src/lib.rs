@@ -48,9 +48,13 @@ mod cntvct;
 #[cfg(feature = "std")]
 mod cpu;
 #[cfg(feature = "std")]
+mod distortion;
+#[cfg(feature = "std")]
 pub mod double;
 #[cfg(feature = "std")]
 mod gather;
+#[cfg(feature = "std")]
+mod line;
 #[cfg(feature = "std")]
 mod ping;
 #[cfg(feature = "std")]
@@ -72,6 +76,8 @@ pub use clock::{Clock, Stamp};
 pub use cntvct::Cntvct;
 #[cfg(feature = "std")]
 pub use cpu::CpuId;
+#[cfg(feature = "std")]
+pub use line::{Apart, LINE_LENGTH, Line};
 #[cfg(feature = "std")]
 pub use ping::synchrony;
 #[cfg(feature = "std")]

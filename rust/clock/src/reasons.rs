@@ -9,7 +9,7 @@ use core::ops::BitOr;
 pub struct Reasons(u32);
 
 /// Every reason, its name, and what it means.
-const NAMES: [(Reasons, &str, &str); 12] = [
+const NAMES: [(Reasons, &str, &str); 14] = [
     (
         Reasons::NO_COUNTER,
         "no-counter",
@@ -66,6 +66,16 @@ const NAMES: [(Reasons, &str, &str); 12] = [
         "moves-unseen",
         "a virtual machine without vmclock: a live migration would not be noticed",
     ),
+    (
+        Reasons::DISTORTED,
+        "distorted",
+        "the clock was made to run falsely on purpose, for an experiment",
+    ),
+    (
+        Reasons::ADRIFT,
+        "adrift",
+        "since the last synchronisation something happened to this clock: it may be off by anything",
+    ),
 ];
 
 impl Reasons {
@@ -97,6 +107,11 @@ impl Reasons {
     /// A virtual machine without vmclock: a live migration would not be noticed. Known from the
     /// start, and no reason to distrust a value by itself.
     pub const MOVES_UNSEEN: Self = Self(1 << 11);
+    /// The clock was made to run falsely on purpose, for an experiment.
+    pub const DISTORTED: Self = Self(1 << 12);
+    /// Since the last synchronisation something happened to this clock, or to the one it follows: it
+    /// may be off by anything.
+    pub const ADRIFT: Self = Self(1 << 13);
 
     /// Nothing to say.
     #[must_use]

@@ -145,7 +145,7 @@ impl Rvec {
         let age = match by_counter {
             Some(age) if !apart_but_moved => age,
             None if !apart_but_moved && pair.width != u64::MAX => {
-                shared.blame(Reasons::STEPPED);
+                shared.disrupt(Reasons::STEPPED);
                 by_bridge
             }
             _ => by_bridge,
@@ -158,7 +158,10 @@ impl Rvec {
         if elapsed >= NS_PER_S && self.long(pair.width) <= shared.tolerance_ns(0) {
             self.checked = (age.saturating_sub(self.since(&pair)), pair.ns);
         }
-        shared.blame(counter.news());
+        let news = counter.news();
+        if !news.is_empty() {
+            shared.disrupt(news);
+        }
         self.folds += 1;
         self.arrive(pair.cpu, moved, shared);
         self.give(whole(age))

@@ -45,6 +45,7 @@ pub struct Shared {
     /// Odd while the line is being replaced; 0 is never a whole line.
     epoch: AtomicU32,
     reasons: AtomicU32,
+    disruptions: AtomicU32,
     ticks: AtomicU64,
     age_low: AtomicU64,
     age_high: AtomicU64,
@@ -74,6 +75,7 @@ impl Shared {
         Self {
             epoch: AtomicU32::new(2),
             reasons: AtomicU32::new(0),
+            disruptions: AtomicU32::new(0),
             ticks: AtomicU64::new(pair.ticks),
             age_low: AtomicU64::new(low),
             age_high: AtomicU64::new(high),
@@ -130,8 +132,6 @@ impl Shared {
     /// jump, by what the bridge clock says.
     pub fn publish<C: Counter>(&self, counter: &C, scale: Scale, fold: Fold) {
         let old = self.begin();
-        // Only now, so that nobody reads the old line at a later tick, see `Rvec::read_ordered`.
-        fence(Ordering::SeqCst);
         let pair = counter.pair();
         let ahead = pair.ticks.wrapping_sub(old.ticks);
         let by_bridge = u128::from(pair.ns.saturating_sub(old.ns)) << SHIFT;
@@ -141,18 +141,19 @@ impl Shared {
         } else {
             by_bridge
         };
-        let [low, high] = halves(old.age.saturating_add(elapsed));
-        self.ticks.store(pair.ticks, Ordering::Relaxed);
-        self.age_low.store(low, Ordering::Relaxed);
-        self.age_high.store(high, Ordering::Relaxed);
-        self.ns.store(pair.ns, Ordering::Relaxed);
-        self.mult.store(scale.mult(), Ordering::Relaxed);
-        // Skips 0 when the number wraps: to a thread, 0 means that it has no line yet.
-        let next = match old.epoch.wrapping_add(2) {
-            0 => 2,
-            next => next,
-        };
-        self.epoch.store(next, Ordering::Release);
+        self.end(&Anchor {
+            epoch: old.epoch,
+            ticks: pair.ticks,
+            age: old.age.saturating_add(elapsed),
+            ns: pair.ns,
+            scale,
+        });
+    }
+
+    /// Goes over to another process's line, whose counter and bridge clock are these.
+    pub fn adopt(&self, line: &Anchor) {
+        let Anchor { epoch, .. } = self.begin();
+        self.end(&Anchor { epoch, ..*line });
     }
 
     /// Makes the number odd, and so keeps others from doing it.
@@ -165,9 +166,28 @@ impl Shared {
                 .compare_exchange(even, odd, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
+                // Only now, so that nobody reads the old line at a later tick, see
+                // `Rvec::read_ordered`.
+                fence(Ordering::SeqCst);
                 return anchor;
             }
         }
+    }
+
+    /// Replaces the line that [`Shared::begin`] returned.
+    fn end(&self, line: &Anchor) {
+        let [low, high] = halves(line.age);
+        self.ticks.store(line.ticks, Ordering::Relaxed);
+        self.age_low.store(low, Ordering::Relaxed);
+        self.age_high.store(high, Ordering::Relaxed);
+        self.ns.store(line.ns, Ordering::Relaxed);
+        self.mult.store(line.scale.mult(), Ordering::Relaxed);
+        // Skips 0 when the number wraps: to a thread, 0 means that it has no line yet.
+        let next = match line.epoch.wrapping_add(2) {
+            0 => 2,
+            next => next,
+        };
+        self.epoch.store(next, Ordering::Release);
     }
 
     /// Says it of every time-stamp from now on.
@@ -177,6 +197,18 @@ impl Shared {
             return;
         }
         self.reasons.fetch_or(reasons.bits(), Ordering::Relaxed);
+    }
+
+    /// Something has happened to the machine: what was known of other clocks is void.
+    pub fn disrupt(&self, reasons: Reasons) {
+        self.blame(reasons);
+        self.disruptions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often that was.
+    #[inline]
+    pub fn disruptions(&self) -> u32 {
+        self.disruptions.load(Ordering::Acquire)
     }
 
     /// What is to be said of every time-stamp.

@@ -2,7 +2,8 @@
 
 use ullage_clock::rgap::double::{Net, Path};
 use ullage_clock::rgap::{
-    Action, Body, Client, Drift, Failure, Global, LENGTH, Message, Rules, Server, Stop, Token,
+    Action, Body, Client, Drift, Failure, Global, LENGTH, Message, Rules, Server, Standing, Stop,
+    Token,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -80,7 +81,7 @@ fn ten_seconds_at_a_known_rate() {
     let first = net.synchronise(Rules::PUBLISHED).expect("synchronised").fix;
     net.pass(10 * SECOND);
     let last = net.synchronise(Rules::PUBLISHED).expect("synchronised").fix;
-    let global = Global::twice(&first, &last, &Drift::USUAL).expect("agree");
+    let global = Global::fit(&[first, last], &Drift::USUAL).expect("agree");
     net.pass(10 * SECOND);
     let (local, truth) = net.clocks();
     assert!(global.at(local).ns.abs_diff(truth) <= 100);
@@ -96,7 +97,8 @@ fn answers_that_cannot_all_be_true_end_it() {
     for (now, instants) in [(1_000, [5_000, 5_100]), (2_000, [50_000, 50_100])] {
         let bytes = sent(&mut client, now);
         let pending = server.receive(&bytes, instants[0]).expect("request");
-        client.receive(&pending.answer(instants[1]), now + 1_000);
+        let answer = pending.answer(instants[1], Standing::ROOT);
+        client.receive(&answer, now + 1_000, true);
     }
     let contradiction = Action::Done(Err(Failure::Contradiction));
     assert_eq!(client.poll(3_000), contradiction);
@@ -117,7 +119,11 @@ fn sent(client: &mut Client, now_ns: u64) -> [u8; LENGTH] {
 fn only_what_was_asked_for_is_taken() {
     let mut client = Client::new(Rules::PUBLISHED, TOKEN, 1_000);
     let request = Message::parse(&sent(&mut client, 1_000)).expect("request");
-    let body = Body::Response { t2: 5, t3: 5 };
+    let body = Body::Response {
+        t2: 5,
+        t3: 5,
+        standing: Standing::ROOT,
+    };
     let answer = Message { body, ..request };
     let late = Message {
         sequence: request.sequence.wrapping_sub(1),
@@ -129,19 +135,19 @@ fn only_what_was_asked_for_is_taken() {
         ..answer
     };
     for message in [late, early, foreign, request] {
-        client.receive(&message.encode(), 2_000);
+        client.receive(&message.encode(), 2_000, true);
     }
-    client.receive(&answer.encode()[1..], 2_000);
+    client.receive(&answer.encode()[1..], 2_000, true);
     let counts = client.counts();
     assert_eq!(
         (counts.answers, counts.old, counts.foreign, counts.malformed),
         (0, 2, 1, 2)
     );
-    client.receive(&answer.encode(), 2_000);
-    client.receive(&answer.encode(), 2_100);
+    client.receive(&answer.encode(), 2_000, true);
+    client.receive(&answer.encode(), 2_100, true);
     assert_eq!((client.counts().answers, client.counts().old), (1, 3));
     sent(&mut client, 2_200);
-    client.receive(&answer.encode(), 2_300);
+    client.receive(&answer.encode(), 2_300, true);
     assert_eq!((client.counts().answers, client.counts().old), (1, 4));
 }
 

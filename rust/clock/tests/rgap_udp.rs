@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use ullage_clock::Clock;
-use ullage_clock::rgap::udp::{serve, synchronise};
-use ullage_clock::rgap::{Drift, Failure, Global, Rules, Served, Server, Stop, Token};
+use ullage_clock::rgap::udp::{Udp, serve};
+use ullage_clock::rgap::{
+    Drift, Failure, Global, Rules, Served, Server, Standing, Stop, Token, synchronise,
+};
 
 const TOKEN: Token = Token(*b"over the loopbac");
 
-fn pair() -> (UdpSocket, UdpSocket) {
+fn pair() -> (UdpSocket, Udp) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    let client = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    let address = server.local_addr().expect("address");
-    client.connect(address).expect("connect");
+    let client = Udp::new(server.local_addr().expect("address")).expect("bind");
     (server, client)
 }
 
@@ -24,7 +24,8 @@ fn beside_a_server<T>(socket: &UdpSocket, client: impl FnOnce() -> T) -> (T, Ser
     thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let mut server = Server::new(TOKEN);
-            serve(socket, &mut server, || Clock::get().ordered(), &stop).expect("serve");
+            let clock = || (Clock::get().ordered(), Standing::ROOT);
+            serve(socket, &mut server, clock, &stop).expect("serve");
             server.served()
         });
         let result = client();
@@ -35,12 +36,12 @@ fn beside_a_server<T>(socket: &UdpSocket, client: impl FnOnce() -> T) -> (T, Ser
 
 #[test]
 fn the_offset_to_oneself_is_zero() {
-    let (socket, client) = pair();
+    let (socket, mut client) = pair();
     let clock = Clock::get();
     let now = || clock.ordered();
     let both = || {
         [(); 2].map(|()| {
-            let outcome = synchronise(&client, TOKEN, Rules::PUBLISHED, now);
+            let outcome = synchronise(&mut client, TOKEN, Rules::PUBLISHED, now);
             outcome.expect("socket").expect("answered")
         })
     };
@@ -61,7 +62,7 @@ fn the_offset_to_oneself_is_zero() {
     let sent: u32 = outcomes.iter().map(|outcome| outcome.counts.sent).sum();
     assert!(served.answered <= u64::from(sent));
     let [first, last] = outcomes.map(|outcome| outcome.fix);
-    let global = Global::twice(&first, &last, &Drift::USUAL).expect("agree");
+    let global = Global::fit(&[first, last], &Drift::USUAL).expect("agree");
     let local = now();
     let reading = global.at(local);
     assert!(
@@ -72,28 +73,28 @@ fn the_offset_to_oneself_is_zero() {
 
 #[test]
 fn nobody_answers() {
-    let (server, client) = pair();
+    let (server, mut client) = pair();
     let rules = Rules {
         patience_ns: 20_000_000,
         ..Rules::PUBLISHED
     };
     let now = || Clock::get().ordered();
-    let silent = synchronise(&client, TOKEN, rules, now).expect("socket");
+    let silent = synchronise(&mut client, TOKEN, rules, now).expect("socket");
     assert_eq!(silent, Err(Failure::NoAnswer));
     drop(server);
-    let gone = synchronise(&client, TOKEN, rules, now).expect("socket");
+    let gone = synchronise(&mut client, TOKEN, rules, now).expect("socket");
     assert_eq!(gone, Err(Failure::NoAnswer));
 }
 
 #[test]
 fn strangers_get_nothing() {
-    let (socket, client) = pair();
+    let (socket, mut client) = pair();
     let rules = Rules {
         patience_ns: 20_000_000,
         ..Rules::PUBLISHED
     };
     let now = || Clock::get().ordered();
-    let ask = || synchronise(&client, Token([0; 16]), rules, now).expect("socket");
+    let ask = || synchronise(&mut client, Token([0; 16]), rules, now).expect("socket");
     let (outcome, served) = beside_a_server(&socket, ask);
     assert_eq!(outcome, Err(Failure::NoAnswer));
     assert!(served.answered == 0 && served.foreign > 0, "{served:?}");

@@ -1,5 +1,6 @@
 //! The side that asks, and knows when to stop.
 
+use super::Standing;
 use super::exchange::{Contradiction, Exchange, Fix};
 use super::smallest::Smallest;
 use super::wire::{Body, LENGTH, Message, Token};
@@ -180,11 +181,12 @@ impl Client {
         self.send()
     }
 
-    /// A datagram came, now: the clock was read after it came.
-    pub fn receive(&mut self, bytes: &[u8], now_ns: u64) {
+    /// A datagram came, now: the clock was read after it came. `awake`: this side was waiting for it
+    /// with its eyes open, so that no scheduler took part.
+    pub fn receive(&mut self, bytes: &[u8], now_ns: u64, awake: bool) {
         let counts = &mut self.counts;
         let parsed = Message::parse(bytes).map(|message| (message, message.body));
-        let Ok((message, Body::Response { t2, t3 })) = parsed else {
+        let Ok((message, Body::Response { t2, t3, standing })) = parsed else {
             counts.malformed = counts.malformed.saturating_add(1);
             return;
         };
@@ -199,7 +201,9 @@ impl Client {
             return;
         };
         self.waiting = None;
-        if self.take([waiting.t1, t2, t3, now_ns]).is_err() {
+        let awake = awake && standing.awake;
+        let standing = Standing { awake, ..standing };
+        if self.take([waiting.t1, t2, t3, now_ns], standing).is_err() {
             self.done = Some(Err(Failure::Contradiction));
         }
     }
@@ -223,9 +227,9 @@ impl Client {
         }
     }
 
-    fn take(&mut self, instants: [u64; 4]) -> Result<(), Contradiction> {
+    fn take(&mut self, instants: [u64; 4], standing: Standing) -> Result<(), Contradiction> {
         let worst_ppb = self.rules.worst_ppb;
-        let exchange = Exchange::new(instants, worst_ppb)?;
+        let exchange = Exchange::new(instants, standing, worst_ppb)?;
         let fix = exchange.fix(worst_ppb);
         let known = [self.best, self.early].into_iter().flatten();
         let mut known = known.map(|other| other.fix(worst_ppb));
@@ -235,7 +239,7 @@ impl Client {
         self.counts.answers = self.counts.answers.saturating_add(1);
         self.wait_ns = self.rules.reply_ns.max(exchange.rtt_ns().saturating_mul(2));
         let place = if self.counts.answers > self.rules.dropped {
-            self.smallest.add(exchange.rtt_ns());
+            self.smallest.add(exchange.rtt_ns(), exchange.theta());
             &mut self.best
         } else {
             &mut self.early
@@ -279,7 +283,10 @@ impl Client {
     fn end(&mut self, stop: Stop) {
         let outcome = self.found().map(|best| Outcome {
             best,
-            fix: best.fix(self.rules.worst_ppb),
+            fix: self.smallest.sd_ns().map_or_else(
+                || best.fix(self.rules.worst_ppb),
+                |sd_ns| best.best_of(sd_ns, self.rules.worst_ppb),
+            ),
             stop,
             counts: self.counts,
             took_ns: self.now_ns.saturating_sub(self.started_ns),

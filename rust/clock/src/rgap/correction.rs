@@ -26,7 +26,7 @@ impl Correction {
         Ok(Self {
             first,
             last,
-            beyond: Global::twice(&first, &last, drift)?,
+            beyond: Global::fit(&[first, last], drift)?,
             worst_ppt: ppt(drift.worst_ppb),
             wander_ppt: ppt(drift.wander_ppb),
             drifted_ns: first.offset_ns.abs_diff(last.offset_ns),
@@ -67,7 +67,7 @@ impl Correction {
             return self.beyond.through(&end).at(local_ns);
         };
         let wander = drift_ns(self.wander_ppt, place.end_ns.saturating_add(1));
-        let bound_ns = place.half_ns.saturating_add(wander);
+        let bound_ns = place.sure_ns.saturating_add(wander);
         Reading::of(
             local_ns,
             place.offset,
@@ -104,14 +104,18 @@ impl Correction {
         let part = moved
             .saturating_mul(i128::from(x))
             .div_euclid(i128::from(apart));
-        let [from, to] = [(&self.first, rest), (&self.last, x)]
-            .map(|(fix, weight)| u128::from(fix.half_ns) * u128::from(weight));
-        let half = from.saturating_add(to).div_ceil(u128::from(apart));
-        // At one and the same instant, nothing is between.
-        let least = self.first.half_ns.min(self.last.half_ns);
+        let weighted = |[from, to]: [u64; 2]| {
+            let sum = u128::from(from) * u128::from(rest);
+            let sum = sum.saturating_add(u128::from(to) * u128::from(x));
+            let mean = u64::try_from(sum.div_ceil(u128::from(apart))).unwrap_or(u64::MAX);
+            // At one and the same instant, nothing is between.
+            mean.max(from.min(to))
+        };
+        let ends = [&self.first, &self.last];
         Some(Place {
             offset: i128::from(self.first.offset_ns) + part,
-            half_ns: u64::try_from(half).unwrap_or(u64::MAX).max(least),
+            half_ns: weighted(ends.map(|fix| fix.half_ns)),
+            sure_ns: weighted(ends.map(|fix| fix.sure_ns)),
             end_ns: x.min(rest),
         })
     }
@@ -136,6 +140,7 @@ struct Place {
     offset: i128,
     /// What the ends' own bounds make of it.
     half_ns: u64,
+    sure_ns: u64,
     /// How far the nearer end is.
     end_ns: u64,
 }
@@ -151,6 +156,8 @@ mod tests {
             local_ns,
             offset_ns,
             half_ns: 100,
+            sure_ns: 100,
+            noise_ns: 100,
             rtt_ns: 200,
         }
     }

@@ -4,7 +4,9 @@
 
 use std::vec::Vec;
 
-use super::{Action, Client, Failure, LENGTH, Outcome, Pending, Rules, Served, Server, Token};
+use super::{
+    Action, Client, Failure, LENGTH, Outcome, Pending, Rules, Served, Server, Standing, Token,
+};
 use crate::Counter;
 use crate::double::{Thread, World};
 
@@ -127,7 +129,7 @@ impl Net {
                 Action::Send(bytes) => self.send(What::There(bytes)),
                 Action::Wait { until_ns } => {
                     if let Some(bytes) = self.step(until_ns.saturating_sub(now_ns).max(1)) {
-                        client.receive(&bytes, self.clocks().0);
+                        client.receive(&bytes, self.clocks().0, true);
                     }
                 }
             }
@@ -184,7 +186,7 @@ impl Net {
                 self.due.push(Event { at_ns, what });
             }
             What::Thought(pending) => {
-                let bytes = pending.answer(self.clocks().1);
+                let bytes = pending.answer(self.clocks().1, Standing::ROOT);
                 self.send(What::Back(bytes));
             }
             What::Back(bytes) => return Some(bytes),

@@ -1,5 +1,6 @@
 //! The side that is asked: no state but counts, so any number of clients cost nothing.
 
+use super::Standing;
 use super::wire::{Body, LENGTH, Message, Token};
 
 /// What a server has seen.
@@ -63,10 +64,12 @@ impl Server {
 }
 
 impl Pending {
-    /// The answer, sent at `t3`: by the server's clock, read before it goes.
+    /// The answer, sent at `t3`: by the server's clock, read before it goes, which is as good as the
+    /// standing says.
     #[must_use]
-    pub fn answer(&self, t3: u64) -> [u8; LENGTH] {
-        let body = Body::Response { t2: self.t2, t3 };
+    pub fn answer(&self, t3: u64, standing: Standing) -> [u8; LENGTH] {
+        let t2 = self.t2;
+        let body = Body::Response { t2, t3, standing };
         Message {
             body,
             ..self.request

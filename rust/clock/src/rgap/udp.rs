@@ -1,18 +1,16 @@
 //! RGAP over UDP.
 
 use std::io::{self, ErrorKind};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Action, Client, Failure, LENGTH, Outcome, Rules, Server, Token};
+use super::channel::{Buffer, Channel, Eyes, LOOK_NS};
+use super::{LENGTH, Server, Standing};
 use crate::sys;
 
-/// How often the server looks whether it is to stop, in nanoseconds.
-const LOOK_NS: u64 = 50_000_000;
-
-/// One more than any message has, so that a longer one is seen to be none.
-type Buffer = [u8; LENGTH + 1];
+/// How often a sleeping server looks whether it is to stop, in nanoseconds.
+const STOP_NS: u64 = 50_000_000;
 
 /// Answers with this clock until told to stop. The socket is made non-blocking.
 ///
@@ -21,56 +19,88 @@ type Buffer = [u8; LENGTH + 1];
 pub fn serve(
     socket: &UdpSocket,
     server: &mut Server,
-    clock: impl Fn() -> u64,
+    clock: impl Fn() -> (u64, Standing),
     stop: &AtomicBool,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut buffer: Buffer = [0; LENGTH + 1];
+    let (mut eyes, mut since_ns) = (Eyes::default(), 0);
     while !stop.load(Ordering::Relaxed) {
-        if !sys::readable(socket.as_fd(), LOOK_NS)? {
-            continue;
-        }
-        let Some((length, from)) = unless_passing(socket.recv_from(&mut buffer))? else {
+        let found = unless_passing(socket.recv_from(&mut buffer))?;
+        let (now_ns, _) = clock();
+        let Some((length, from)) = found else {
+            eyes.empty(now_ns);
+            // A clock that is slewed may seem to stand, but not to run backwards.
+            if now_ns.saturating_sub(since_ns) >= LOOK_NS {
+                sys::readable(socket.as_fd(), STOP_NS)?;
+                eyes.closed();
+            }
             continue;
         };
-        if let Some(pending) = server.receive(&buffer[..length], clock()) {
+        if let Some(pending) = server.receive(&buffer[..length], now_ns) {
+            let (t3, standing) = clock();
+            let awake = standing.awake && eyes.awake(now_ns);
+            let answer = pending.answer(t3, Standing { awake, ..standing });
             // If it does not go out, it is lost like any other.
-            let _ = socket.send_to(&pending.answer(clock()), from);
+            let _ = socket.send_to(&answer, from);
+            since_ns = t3;
         }
+        eyes.closed();
     }
     Ok(())
 }
 
-/// Synchronises this clock with the server that the socket is connected to. The socket is made
-/// non-blocking.
-///
-/// # Errors
-/// If the socket is broken. That nobody answers is a [`Failure`].
-pub fn synchronise(
-    socket: &UdpSocket,
-    token: Token,
-    rules: Rules,
-    clock: impl Fn() -> u64,
-) -> io::Result<Result<Outcome, Failure>> {
-    socket.set_nonblocking(true)?;
-    let mut buffer: Buffer = [0; LENGTH + 1];
-    let mut client = Client::new(rules, token, clock());
-    loop {
-        let now_ns = clock();
-        match client.poll(now_ns) {
-            Action::Done(done) => return Ok(done),
-            Action::Send(bytes) => {
-                unless_passing(socket.send(&bytes))?;
-            }
-            Action::Wait { until_ns } => {
-                if !sys::readable(socket.as_fd(), until_ns.saturating_sub(now_ns))? {
-                    continue;
-                }
-                if let Some(length) = unless_passing(socket.recv(&mut buffer))? {
-                    client.receive(&buffer[..length], clock());
-                }
-            }
-        }
+/// To one server. Not a connected socket, so that both sides do the same work for a message: the
+/// kernel takes some hundred nanoseconds longer to send to an address.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    server: SocketAddr,
+    buffer: Buffer,
+}
+
+impl Udp {
+    /// To the server at this address, from any port.
+    ///
+    /// # Errors
+    /// If there is no socket to be had.
+    pub fn new(server: SocketAddr) -> io::Result<Self> {
+        let any: SocketAddr = match server {
+            SocketAddr::V4(_) => ([0; 4], 0).into(),
+            SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+        };
+        Self::from(UdpSocket::bind(any)?, server)
+    }
+
+    /// The same by this socket, which is made non-blocking.
+    ///
+    /// # Errors
+    /// If the socket is broken.
+    pub fn from(socket: UdpSocket, server: SocketAddr) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            server,
+            buffer: [0; LENGTH + 1],
+        })
+    }
+}
+
+impl Channel for Udp {
+    fn send(&mut self, bytes: &[u8; LENGTH]) -> io::Result<()> {
+        unless_passing(self.socket.send_to(bytes, self.server))?;
+        Ok(())
+    }
+
+    fn look(&mut self) -> io::Result<Option<&[u8]>> {
+        let found = unless_passing(self.socket.recv_from(&mut self.buffer))?;
+        let ours = found.filter(|(_, from)| *from == self.server);
+        Ok(ours.map(|(length, _)| &self.buffer[..length]))
+    }
+
+    fn wait(&mut self, within_ns: u64) -> io::Result<()> {
+        sys::readable(self.socket.as_fd(), within_ns)?;
+        Ok(())
     }
 }
 

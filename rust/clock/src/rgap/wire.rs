@@ -1,24 +1,34 @@
-//! The datagram: 56 bytes, big-endian, the same length both ways, so that a server sends nobody more
+//! The datagram: 80 bytes, big-endian, the same length both ways, so that a server sends nobody more
 //! than it got.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0–3 | `RGAP` |
-//! | 4 | version, 1 |
+//! | 4 | version, 2 |
 //! | 5 | 1 request, 2 response |
-//! | 6–7 | 0 |
+//! | 6 | stratum of the server |
+//! | 7 | 1: the server was awake |
 //! | 8–15 | sequence |
 //! | 16–31 | run token |
 //! | 32–39 | t1 |
-//! | 40–47 | t2, 0 in a request |
-//! | 48–55 | t3, 0 in a request |
+//! | 40–47 | t2 |
+//! | 48–55 | t3 |
+//! | 56–63 | hard bound of the server's clock |
+//! | 64–71 | its statistical bound |
+//! | 72–75 | its reasons, [`crate::Reasons::bits`] |
+//! | 76–79 | 0 |
+//!
+//! In a request, 6, 7 and everything from 40 on is 0.
 
 use core::fmt;
 
+use super::Standing;
+use crate::Reasons;
+
 /// Bytes of every message.
-pub const LENGTH: usize = 56;
+pub const LENGTH: usize = 80;
 const MAGIC: [u8; 4] = *b"RGAP";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 
@@ -54,6 +64,8 @@ pub enum Body {
         t2: u64,
         /// Answered.
         t3: u64,
+        /// What it says of itself.
+        standing: Standing,
     },
 }
 
@@ -78,18 +90,22 @@ impl Message {
     /// As it is sent.
     #[must_use]
     pub fn encode(&self) -> [u8; LENGTH] {
-        let (kind, t2, t3) = match self.body {
-            Body::Request => (REQUEST, 0, 0),
-            Body::Response { t2, t3 } => (RESPONSE, t2, t3),
-        };
         let mut bytes = [0; LENGTH];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
-        bytes[5] = kind;
+        bytes[5] = REQUEST;
         bytes[8..16].copy_from_slice(&self.sequence.to_be_bytes());
         bytes[16..32].copy_from_slice(&self.token.0);
-        for (place, instant) in bytes[32..].chunks_exact_mut(8).zip([self.t1, t2, t3]) {
-            place.copy_from_slice(&instant.to_be_bytes());
+        bytes[32..40].copy_from_slice(&self.t1.to_be_bytes());
+        if let Body::Response { t2, t3, standing } = self.body {
+            bytes[5] = RESPONSE;
+            bytes[6] = standing.stratum;
+            bytes[7] = u8::from(standing.awake);
+            let numbers = [t2, t3, standing.hard_ns, standing.bound_ns];
+            for (place, number) in bytes[40..].chunks_exact_mut(8).zip(numbers) {
+                place.copy_from_slice(&number.to_be_bytes());
+            }
+            bytes[72..76].copy_from_slice(&standing.reasons.bits().to_be_bytes());
         }
         bytes
     }
@@ -100,30 +116,40 @@ impl Message {
     /// If it is no message.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let bytes: &[u8; LENGTH] = bytes.try_into().map_err(|_| Malformed)?;
-        let [m1, m2, m3, m4, version, kind, 0, 0, rest @ ..] = bytes else {
-            return Err(Malformed);
-        };
-        if [*m1, *m2, *m3, *m4] != MAGIC || *version != VERSION {
-            return Err(Malformed);
-        }
         let mut token = [0; 16];
-        token.copy_from_slice(&rest[8..24]);
-        let [t1, t2, t3] = [24, 32, 40].map(|at| number(rest, at));
-        let body = match *kind {
-            REQUEST if t2 == 0 && t3 == 0 => Body::Request,
-            RESPONSE => Body::Response { t2, t3 },
+        token.copy_from_slice(&bytes[16..32]);
+        let standing = Standing {
+            hard_ns: number(bytes, 56),
+            bound_ns: number(bytes, 64),
+            stratum: bytes[6],
+            awake: bytes[7] & 1 == 1,
+            reasons: Reasons::from_bits((number(bytes, 72) >> 32) as u32),
+        };
+        let body = match bytes[5] {
+            REQUEST => Body::Request,
+            RESPONSE => Body::Response {
+                t2: number(bytes, 40),
+                t3: number(bytes, 48),
+                standing,
+            },
             _ => return Err(Malformed),
         };
-        Ok(Self {
+        let message = Self {
             token: Token(token),
-            sequence: number(rest, 0),
-            t1,
+            sequence: number(bytes, 8),
+            t1: number(bytes, 32),
             body,
-        })
+        };
+        // Magic, version, and whatever must be 0.
+        if message.encode() == *bytes {
+            Ok(message)
+        } else {
+            Err(Malformed)
+        }
     }
 }
 
-fn number(bytes: &[u8; LENGTH - 8], at: usize) -> u64 {
+fn number(bytes: &[u8; LENGTH], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);
     u64::from_be_bytes(number)
@@ -140,15 +166,24 @@ mod tests {
             token: Token(*b"sixteen bytes ok"),
             sequence: 7,
             t1: 0x0102,
-            body: Body::Response { t2: 3, t3: 4 },
+            body: Body::Response {
+                t2: 3,
+                t3: 4,
+                standing: Standing {
+                    hard_ns: 5,
+                    bound_ns: 6,
+                    stratum: 9,
+                    awake: true,
+                    reasons: Reasons::MOVED,
+                },
+            },
         };
         let bytes = message.encode();
-        assert_eq!(&bytes[..16], b"RGAP\x01\x02\0\0\0\0\0\0\0\0\0\x07");
+        assert_eq!(&bytes[..16], b"RGAP\x02\x02\x09\x01\0\0\0\0\0\0\0\x07");
         assert_eq!(&bytes[16..32], b"sixteen bytes ok");
-        assert_eq!(
-            bytes[32..],
-            *b"\0\0\0\0\0\0\x01\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04"
-        );
+        let numbers = [0x0102, 3, 4, 5, 6].map(u64::to_be_bytes);
+        assert_eq!(bytes[32..72], *numbers.as_flattened());
+        assert_eq!(bytes[72..], *b"\0\0\x04\0\0\0\0\0");
         assert_eq!(Message::parse(&bytes), Ok(message));
     }
 
