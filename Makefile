@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TARGET := x86_64-unknown-linux-gnu
 AGENT := ullage/bin/ullage-agent
+CLOCK := ullage/_clock.abi3.so
+NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
@@ -23,19 +25,19 @@ demo: setup ## Weigh containers and a VM against this machine: installs, builds,
 	$(BIN)/ullage run demo.yaml
 
 .PHONY: setup
-setup: run-packages $(VENV)/.installed $(AGENT) ## Install and build what a run needs, and the demo's image
+setup: run-packages $(VENV)/.installed $(AGENT) $(CLOCK) ## Install and build what a run needs, and the demo's image
 	$(BIN)/ullage image build demo.yaml
 
 .PHONY: build
-build: $(VENV)/.installed $(AGENT) ## The Python environment and the agent binary
+build: $(VENV)/.installed $(AGENT) $(CLOCK) ## The Python environment, the agent binary and the clock's module
 
 .PHONY: test
-test: test-packages $(VENV)/.installed-dev $(AGENT) ## All tests but the lab (under 15 minutes)
+test: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## All tests but the lab (under 15 minutes)
 	cargo test --locked --quiet --workspace
 	$(BIN)/pytest
 
 .PHONY: lab
-lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) ## The slow real things: guests, Docker, kill -9, the demo
+lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## The slow real things: guests, Docker, kill -9, the demo
 	$(BIN)/pytest -m lab --timeout 1200
 
 .PHONY: lint
@@ -72,7 +74,7 @@ lock: $(VENV)/.installed-dev ## Lock the Python dependencies anew, with hashes
 .PHONY: clean
 clean: ## Remove what was built here, and what killed runs left on this host
 	-test ! -x $(BIN)/ullage || $(BIN)/ullage clean
-	rm -rf $(VENV) target ullage/bin build dist *.egg-info
+	rm -rf $(VENV) target ullage/bin $(CLOCK) build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -89,9 +91,14 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	touch $@
 
 $(AGENT): $(RUST_SOURCES)
-	@command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
+	@$(NEED_CARGO)
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
 	install -D target/$(TARGET)/release/ullage-agent $@
+
+$(CLOCK): $(RUST_SOURCES)
+	@$(NEED_CARGO)
+	cargo build --locked --quiet --profile extension -p ullage-python
+	install -m 644 target/extension/libullage_python.so $@
 
 .PHONY: run-packages
 run-packages:

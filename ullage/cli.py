@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage import __version__, journal, matrix, plan
+from ullage.clockcli import clock_app
 from ullage.console import RunProgress, stderr, stdout
 from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
 
@@ -39,6 +40,7 @@ image_app = typer.Typer(
     help="The root filesystem that every environment runs from.", no_args_is_help=True
 )
 app.add_typer(image_app, name="image")
+app.add_typer(clock_app, name="clock")
 
 RUNS = Path("runs")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -353,7 +355,9 @@ def export_command(
 
 @app.command("query")
 def query_command(
-    sql: Annotated[str, typer.Argument(help="SQL over the views samples, events and meters.")],
+    sql: Annotated[
+        str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
+    ],
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:

@@ -54,6 +54,8 @@ class Builder:
     cpu_model: str
     kernel: GuestKernel
     spec: InstanceSpec
+    words: tuple[str, ...] = ()
+    """More of the kernel's command line."""
 
     async def build(self, undo: AsyncExitStack) -> Built:
         """The running VM, ready for work."""
@@ -168,6 +170,7 @@ class Builder:
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ("ullage.ro",)),
                 "ullage.data=/dev/vdb",
                 f"ullage.hostname={spec.name}",
+                *self.words,
             ),
             drives=drives,
             link=Link(options.nic, device, mac, options.vhost),

@@ -1,5 +1,5 @@
 //! The virtual counter of aarch64 (Arm ARM D12). Steady and the same on all cores by definition;
-//! the latter is measured all the same. Not run on any machine of ours yet.
+//! the latter is measured all the same. Run under qemu-aarch64 only.
 
 use core::arch::asm;
 
@@ -33,7 +33,7 @@ impl Counter for Cntvct {
         let ticks: u64;
         // SAFETY: reads a register.
         unsafe {
-            asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
+            asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
         };
         Sample {
             ticks,

@@ -122,6 +122,10 @@ mod rseq {
 
     #[cfg(target_arch = "aarch64")]
     #[inline]
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "glibc aligns the area to 32 bytes"
+    )]
     pub fn cpu(offset: isize) -> u32 {
         // SAFETY: as above.
         unsafe {

@@ -40,6 +40,7 @@ pub fn native(paired: bool) -> Option<Native> {
 }
 
 #[cfg(target_arch = "aarch64")]
+#[expect(clippy::unnecessary_wraps, reason = "as on the others")]
 pub fn native(_: bool) -> Option<Native> {
     Some(Native::new())
 }

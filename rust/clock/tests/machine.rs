@@ -69,13 +69,13 @@ fn strictly_increasing_on_all_cores_under_forced_migration() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn migrations_are_noticed() {
     let cpus = allowed();
     if Clock::get().promise().source == Source::MonotonicRaw || cpus.len() < 2 {
         eprintln!("skipped: a counter and two cores are needed");
         return;
     }
-    #[cfg(target_arch = "x86_64")]
     for paired in [false, true] {
         let counter = ullage_clock::Tsc::new(paired).expect("tsc");
         let scale = Scale::of(&Clock::get().rate()).expect("scale");

@@ -59,6 +59,7 @@ fn path(most_lost: u64) -> impl Strategy<Value = Path> {
             lost,
             twice,
             forged,
+            ..Path::default()
         },
     )
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Action, Client, Failure, LENGTH, Outcome, Rules, Token};
+use super::{Action, Client, Failure, LENGTH, Outcome, Rules, Server, Standing, Token};
 
 /// One more than any message has, so that a longer one is seen to be none.
 pub(super) type Buffer = [u8; LENGTH + 1];
@@ -14,6 +14,9 @@ pub(super) const LOOK_NS: u64 = 200_000;
 /// Between two looks of somebody awake there is no more than this, in nanoseconds: two system calls,
 /// one of which copies a message. More is a thread that was taken off its core.
 const AWAKE_NS: u64 = 5_000;
+
+/// How often a sleeping server looks whether it is to stop, in nanoseconds.
+pub(super) const STOP_NS: u64 = 50_000_000;
 
 /// Carries messages to one server and back. Never blocks but in [`Channel::wait`].
 pub trait Channel {
@@ -61,6 +64,22 @@ impl Eyes {
     }
 }
 
+/// The answer to what has just come, if it is a request of this run, and when it goes.
+pub(super) fn respond(
+    server: &mut Server,
+    bytes: &[u8],
+    eyes: Eyes,
+    clock: impl Fn() -> (u64, Standing),
+) -> Option<([u8; LENGTH], u64)> {
+    let (t2, before) = clock();
+    let pending = server.receive(bytes, t2)?;
+    let (t3, after) = clock();
+    // What it says must hold for both instants: in between, it may have learned something.
+    let worse = before.or_worse(after);
+    let awake = worse.awake && eyes.awake(t2);
+    Some((pending.answer(t3, Standing { awake, ..worse }), t3))
+}
+
 /// Synchronises this clock with the server at the other end.
 ///
 /// # Errors
@@ -100,6 +119,9 @@ pub fn synchronise(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reasons;
+    use crate::rgap::{Body, Message};
+    use std::cell::Cell;
 
     #[test]
     fn awake_is_who_has_just_looked() {
@@ -109,5 +131,66 @@ mod tests {
         assert!(eyes.awake(1_000 + AWAKE_NS) && !eyes.awake(1_001 + AWAKE_NS));
         eyes.closed();
         assert!(!eyes.awake(1_000));
+    }
+
+    /// It learned something between the request and the answer: what it says holds for both.
+    #[test]
+    fn an_answer_is_as_good_as_the_worse_of_its_instants() {
+        let token = Token([1; 16]);
+        let request = Message {
+            token,
+            sequence: 1,
+            t1: 5,
+            body: Body::Request,
+        };
+        let before = Standing {
+            hard_ns: 900,
+            bound_ns: 10,
+            stratum: 3,
+            awake: true,
+            reasons: Reasons::MOVED,
+        };
+        let after = Standing {
+            hard_ns: 100,
+            bound_ns: 20,
+            stratum: 1,
+            awake: true,
+            reasons: Reasons::SUSPENDED,
+        };
+        let asked = Cell::new(0);
+        let clock = || {
+            asked.set(asked.get() + 1);
+            (
+                1_000 * asked.get(),
+                if asked.get() == 1 { before } else { after },
+            )
+        };
+        let mut eyes = Eyes::default();
+        eyes.empty(999);
+        let mut server = Server::new(token);
+        let (bytes, t3) = respond(&mut server, &request.encode(), eyes, clock).expect("answer");
+        let standing = Standing {
+            hard_ns: 900,
+            bound_ns: 20,
+            stratum: 3,
+            awake: true,
+            reasons: Reasons::MOVED | Reasons::SUSPENDED,
+        };
+        let body = Body::Response {
+            t2: 1_000,
+            t3: 2_000,
+            standing,
+        };
+        assert_eq!((Message { body, ..request }.encode(), 2_000), (bytes, t3));
+        eyes.closed();
+        asked.set(0);
+        let (bytes, _) = respond(&mut server, &request.encode(), eyes, clock).expect("answer");
+        let woken = Message::parse(&bytes).expect("message").body;
+        assert!(matches!(woken, Body::Response { standing, .. } if !standing.awake));
+        let foreign = Message {
+            token: Token([2; 16]),
+            ..request
+        };
+        assert!(respond(&mut server, &foreign.encode(), eyes, clock).is_none());
     }
 }

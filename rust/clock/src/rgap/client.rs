@@ -13,7 +13,7 @@ pub struct Rules {
     pub dropped: u32,
     /// K: the smallest round trips' standard deviation is under this, in nanoseconds.
     pub spread_ns: u64,
-    /// N: how many are the smallest, 2 to [`super::KEEP_MOST`].
+    /// N: how many are the smallest, 2 to [`super::KEEP_MOST`]; under 8, there is no statistical bound.
     pub smallest: usize,
     /// No more requests and answers together than this.
     pub messages: u32,
@@ -134,6 +134,8 @@ pub struct Client {
     best: Option<Exchange>,
     early: Option<Exchange>,
     smallest: Smallest,
+    /// The same of all, the first D included: there may be few others.
+    smallest_of_all: Smallest,
     counts: Counts,
     done: Option<Result<Outcome, Failure>>,
 }
@@ -159,6 +161,7 @@ impl Client {
             best: None,
             early: None,
             smallest: Smallest::new(rules.smallest),
+            smallest_of_all: Smallest::new(rules.smallest),
             counts: Counts::default(),
             done: None,
         }
@@ -238,8 +241,10 @@ impl Client {
         }
         self.counts.answers = self.counts.answers.saturating_add(1);
         self.wait_ns = self.rules.reply_ns.max(exchange.rtt_ns().saturating_mul(2));
+        let (rtt_ns, theta) = (exchange.rtt_ns(), exchange.theta());
+        self.smallest_of_all.add(rtt_ns, theta);
         let place = if self.counts.answers > self.rules.dropped {
-            self.smallest.add(exchange.rtt_ns(), exchange.theta());
+            self.smallest.add(rtt_ns, theta);
             &mut self.best
         } else {
             &mut self.early
@@ -283,7 +288,7 @@ impl Client {
     fn end(&mut self, stop: Stop) {
         let outcome = self.found().map(|best| Outcome {
             best,
-            fix: self.smallest.sd_ns().map_or_else(
+            fix: self.smallest_of_all.sd_ns().map_or_else(
                 || best.fix(self.rules.worst_ppb),
                 |sd_ns| best.best_of(sd_ns, self.rules.worst_ppb),
             ),

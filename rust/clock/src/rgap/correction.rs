@@ -1,8 +1,8 @@
 //! What all time-stamps become once the run is over and a second synchronisation is there.
 
 use super::exchange::{Contradiction, Fix};
-use super::global::{Drift, Global, Reading, in_order};
-use super::{drift_ns, ppt, rate_ppt};
+use super::global::{Global, Reading, in_order};
+use super::{Drift, drift_ns, ppt, rate_ppt};
 
 /// The chord between the first synchronisation and the last; beyond them, a [`Global`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A deterministic stand-in for a network between two machines: each way has its own delay, jitter
 //! (so that datagrams overtake each other), loss, duplicates and forgeries, and both clocks run as
-//! [`World`] does. Time passes only when told.
+//! [`World`] does; either side may be taken off its core. Time passes only when told. A [`Tree`] has
+//! more machines.
 
 use std::vec::Vec;
 
@@ -10,35 +11,121 @@ use super::{
 use crate::Counter;
 use crate::double::{Thread, World};
 
+mod path;
+mod tree;
+
+pub use path::{Dice, Path, Shape};
+pub use tree::Tree;
+
 /// Of the run in here.
 const TOKEN: Token = Token(*b"a run in a dream");
-
-/// One way.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Path {
-    /// No datagram takes less, in nanoseconds.
-    pub least_ns: u64,
-    /// Some take up to so much more.
-    pub jitter_ns: u64,
-    /// How many of a thousand do not arrive.
-    pub lost: u64,
-    /// How many of a thousand arrive twice.
-    pub twice: u64,
-    /// How many of a thousand are followed by one with a wrong byte outside of its answer.
-    pub forged: u64,
-}
 
 /// Two machines and what is between them.
 #[derive(Debug)]
 pub struct Net {
     client: Thread,
     server: Thread,
+    between: Between,
+}
+
+impl Net {
+    /// A server that takes so long to answer. The seed decides everything that is random.
+    #[must_use]
+    pub fn new(paths: [Path; 2], think_ns: u64, seed: u64) -> Self {
+        Self {
+            client: machine(),
+            server: machine(),
+            between: Between::new(paths, think_ns, seed),
+        }
+    }
+
+    /// The client's machine, whose clock may be skewed. Its time passes by [`Net::pass`] only.
+    #[must_use]
+    pub fn client(&self) -> &World {
+        self.client.world()
+    }
+
+    /// The server's.
+    #[must_use]
+    pub fn server(&self) -> &World {
+        self.server.world()
+    }
+
+    /// Both clocks at this moment: the client's, the server's.
+    #[must_use]
+    pub fn clocks(&self) -> (u64, u64) {
+        (ticks(&self.client), ticks(&self.server))
+    }
+
+    /// What the server has seen.
+    #[must_use]
+    pub fn served(&self) -> Served {
+        self.between.answering.served()
+    }
+
+    /// Other paths from now on.
+    pub fn reroute(&mut self, paths: [Path; 2]) {
+        self.between.paths = paths;
+    }
+
+    /// From now on, the client is taken off its core so many times in a thousand that it looks, for
+    /// up to so long.
+    pub fn disturb(&mut self, often: u64, most_ns: u64) {
+        self.between.naps = (often, most_ns);
+    }
+
+    /// Time passes, for both.
+    pub fn pass(&self, ns: u64) {
+        self.client.world().pass(ns);
+        self.server.world().pass(ns);
+    }
+
+    /// A whole synchronisation.
+    ///
+    /// # Errors
+    /// As [`Client`] ends.
+    pub fn synchronise(&mut self, rules: Rules) -> Result<Outcome, Failure> {
+        self.synchronise_with(rules, |ns| (ns, Standing::ROOT))
+    }
+
+    /// The same with a server that says this of itself when its clock shows that.
+    ///
+    /// # Errors
+    /// As [`Client`] ends.
+    pub fn synchronise_with(
+        &mut self,
+        rules: Rules,
+        mut says: impl FnMut(u64) -> (u64, Standing),
+    ) -> Result<Outcome, Failure> {
+        let machines = [&self.client, &self.server];
+        let serve = || says(ticks(&self.server));
+        self.between
+            .synchronise(&machines, &self.client, serve, rules)
+    }
+}
+
+fn machine() -> Thread {
+    let world = World::new(1_000_000_000, 1);
+    world.delays(&[0]);
+    world.thread(0)
+}
+
+/// A clock of a billion ticks a second.
+fn ticks(machine: &Thread) -> u64 {
+    machine.read_ordered().ticks
+}
+
+/// What is between a client and its server.
+#[derive(Debug)]
+struct Between {
     answering: Server,
     /// To the server, and back.
     paths: [Path; 2],
     think_ns: u64,
+    /// How often of a thousand times, and for how long at most.
+    naps: (u64, u64),
     due: Vec<Event>,
-    state: u64,
+    dice: Dice,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,151 +145,116 @@ enum What {
     Back([u8; LENGTH]),
 }
 
-impl Net {
-    /// A server that takes so long to answer. The seed decides everything that is random.
-    #[must_use]
-    pub fn new(paths: [Path; 2], think_ns: u64, seed: u64) -> Self {
-        let machine = || {
-            let world = World::new(1_000_000_000, 1);
-            world.delays(&[0]);
-            world.thread(0)
-        };
+impl Between {
+    fn new(paths: [Path; 2], think_ns: u64, seed: u64) -> Self {
         Self {
-            client: machine(),
-            server: machine(),
             answering: Server::new(TOKEN),
             paths,
             think_ns,
+            naps: (0, 0),
             due: Vec::new(),
-            state: seed | 1,
+            dice: Dice::new(seed),
         }
     }
 
-    /// The client's machine, whose clock may be skewed. Its time passes by [`Net::pass`] only.
-    #[must_use]
-    pub fn client(&self) -> &World {
-        self.client.world()
-    }
-
-    /// The server's.
-    #[must_use]
-    pub fn server(&self) -> &World {
-        self.server.world()
-    }
-
-    /// Both clocks at this moment: the client's, the server's.
-    #[must_use]
-    pub fn clocks(&self) -> (u64, u64) {
-        (
-            self.client.read_ordered().ticks,
-            self.server.read_ordered().ticks,
-        )
-    }
-
-    /// What the server has seen.
-    #[must_use]
-    pub fn served(&self) -> Served {
-        self.answering.served()
-    }
-
-    /// Other paths from now on.
-    pub fn reroute(&mut self, paths: [Path; 2]) {
-        self.paths = paths;
-    }
-
-    /// Time passes, for both.
-    pub fn pass(&self, ns: u64) {
-        self.client.world().pass(ns);
-        self.server.world().pass(ns);
-    }
-
-    /// A whole synchronisation.
-    ///
-    /// # Errors
-    /// As [`Client`] ends.
-    pub fn synchronise(&mut self, rules: Rules) -> Result<Outcome, Failure> {
-        let mut client = Client::new(rules, TOKEN, self.clocks().0);
+    /// Time passes for all machines alike.
+    fn synchronise(
+        &mut self,
+        machines: &[&Thread],
+        client: &Thread,
+        mut serve: impl FnMut() -> (u64, Standing),
+        rules: Rules,
+    ) -> Result<Outcome, Failure> {
+        let mut asking = Client::new(rules, TOKEN, ticks(client));
+        let (often, most_ns) = self.naps;
         loop {
-            let now_ns = self.clocks().0;
-            match client.poll(now_ns) {
+            if self.dice.happens(often) {
+                let woken_ns = now(client) + self.dice.below(most_ns.saturating_add(1));
+                while now(client) < woken_ns {
+                    self.step(machines, &mut serve, woken_ns, false);
+                }
+            }
+            let now_ns = ticks(client);
+            match asking.poll(now_ns) {
                 Action::Done(done) => return done,
-                Action::Send(bytes) => self.send(What::There(bytes)),
+                Action::Send(bytes) => self.send(What::There(bytes), now(client)),
                 Action::Wait { until_ns } => {
-                    if let Some(bytes) = self.step(until_ns.saturating_sub(now_ns).max(1)) {
-                        client.receive(&bytes, self.clocks().0, true);
+                    let until_ns = now(client) + until_ns.saturating_sub(now_ns).max(1);
+                    let came = self.step(machines, &mut serve, until_ns, true);
+                    if let Some((bytes, awake)) = came {
+                        asking.receive(&bytes, ticks(client), awake);
                     }
                 }
             }
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        self.client.world().now_ns()
-    }
-
-    fn send(&mut self, what: What) {
+    fn send(&mut self, what: What, now_ns: u64) {
         let (path, bytes) = match what {
             What::There(bytes) => (self.paths[0], bytes),
             What::Back(bytes) => (self.paths[1], bytes),
             What::Thought(_) => return,
         };
-        if !self.happens(path.lost) {
-            self.fly(path, what);
+        if !self.dice.happens(path.lost) {
+            self.fly(path, what, now_ns);
         }
-        if self.happens(path.twice) {
-            self.fly(path, what);
+        if self.dice.happens(path.twice) {
+            self.fly(path, what, now_ns);
         }
-        if self.happens(path.forged) {
+        if self.dice.happens(path.forged) {
             let mut bytes = bytes;
-            let place = usize::try_from(self.random() % 40).unwrap_or(0);
-            bytes[place] ^= 1 << (self.random() % 8);
+            let place = usize::try_from(self.dice.below(40)).unwrap_or(0);
+            bytes[place] ^= 1 << self.dice.below(8);
             let there = matches!(what, What::There(_));
             let forged = if there { What::There } else { What::Back };
-            self.fly(path, forged(bytes));
+            self.fly(path, forged(bytes), now_ns);
         }
     }
 
-    fn fly(&mut self, path: Path, what: What) {
-        let late_ns = self.random() % path.jitter_ns.saturating_add(1);
-        let at_ns = self.now_ns() + path.least_ns + late_ns;
+    fn fly(&mut self, path: Path, what: What, now_ns: u64) {
+        let at_ns = now_ns.saturating_add(path.delay_ns(&mut self.dice));
         self.due.push(Event { at_ns, what });
     }
 
-    /// Until something happens anywhere, but no longer than this. What arrived at the client.
-    fn step(&mut self, most_ns: u64) -> Option<[u8; LENGTH]> {
-        let until_ns = self.now_ns() + most_ns;
-        let next = self.due.iter().enumerate().min_by_key(|(_, it)| it.at_ns);
+    /// Until something happens anywhere, but no longer than this. What arrived at the client if it
+    /// `looks`, and whether it was awake when that came.
+    fn step(
+        &mut self,
+        machines: &[&Thread],
+        serve: &mut impl FnMut() -> (u64, Standing),
+        until_ns: u64,
+        looks: bool,
+    ) -> Option<([u8; LENGTH], bool)> {
+        let now_ns = machines.first().map_or(until_ns, |it| now(it));
+        let pass = |ns| machines.iter().for_each(|it| it.world().pass(ns));
+        let seen = |event: &Event| looks || !matches!(event.what, What::Back(_));
+        let due = self.due.iter().enumerate().filter(|(_, it)| seen(it));
+        let next = due.min_by_key(|(_, it)| it.at_ns);
         let Some((next, _)) = next.filter(|(_, it)| it.at_ns <= until_ns) else {
-            self.pass(most_ns);
+            pass(until_ns.saturating_sub(now_ns));
             return None;
         };
         let event = self.due.swap_remove(next);
-        self.pass(event.at_ns.saturating_sub(self.now_ns()));
+        pass(event.at_ns.saturating_sub(now_ns));
         match event.what {
             What::There(bytes) => {
-                let pending = self.answering.receive(&bytes, self.clocks().1)?;
-                let at_ns = self.now_ns() + self.think_ns;
+                let pending = self.answering.receive(&bytes, serve().0)?;
+                let at_ns = event.at_ns.max(now_ns) + self.think_ns;
                 let what = What::Thought(pending);
                 self.due.push(Event { at_ns, what });
             }
             What::Thought(pending) => {
-                let bytes = pending.answer(self.clocks().1, Standing::ROOT);
-                self.send(What::Back(bytes));
+                let (t3, standing) = serve();
+                let bytes = pending.answer(t3, standing);
+                self.send(What::Back(bytes), event.at_ns.max(now_ns));
             }
-            What::Back(bytes) => return Some(bytes),
+            What::Back(bytes) => return Some((bytes, event.at_ns >= now_ns)),
         }
         None
     }
+}
 
-    fn happens(&mut self, of_a_thousand: u64) -> bool {
-        self.random() % 1_000 < of_a_thousand
-    }
-
-    /// Marsaglia's xorshift64.
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state >> 8
-    }
+/// In true time.
+fn now(machine: &Thread) -> u64 {
+    machine.world().now_ns()
 }

@@ -1,41 +1,14 @@
 //! The other clock's time from one's own, without a message.
 
-use super::exchange::{Contradiction, Fix, UNLIKE};
+use super::exchange::{Contradiction, Fix};
 use super::line::Line;
-use super::{TRILLION, drift_ns, ppt, rate_ppt};
+use super::{Drift, TRILLION, drift_ns, ppt, rate_ppt};
 
-/// What is assumed of the two clocks' rates relative to each other: nothing here can prove it.
-///
-/// That is about oscillators. A clock that a daemon slews may go far beyond: take one that nobody
-/// disciplines, as this crate's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drift {
-    /// ρ: the rates never differ by more, in parts per billion of the client's time.
-    pub worst_ppb: u32,
-    /// ω: the rate of any moment is within this of its mean over the baseline.
-    pub wander_ppb: u32,
-    /// Two synchronisations at least this far apart make a rate, in nanoseconds.
-    pub baseline_ns: u64,
-}
+#[cfg(feature = "std")]
+mod words;
 
-impl Drift {
-    /// 100 ppm before a rate is known, 1 ppm around it afterwards, known after a second (clocks.md
-    /// §5 (b), (c)).
-    pub const USUAL: Self = Self {
-        worst_ppb: 100_000,
-        wander_ppb: 1_000,
-        baseline_ns: 1_000_000_000,
-    };
-}
-
-impl Default for Drift {
-    fn default() -> Self {
-        Self::USUAL
-    }
-}
-
-/// Of [`Global::words`].
-pub(super) const WORDS: usize = 15;
+#[cfg(feature = "std")]
+pub(super) use words::WORDS;
 
 /// A global instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +45,9 @@ impl Reading {
 /// The global clock: a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Global {
-    /// The last synchronisation, or the narrower if no rate is known: what the hard bound is from.
+    /// The synchronisation that the hard bound is from: the one that ρ leaves the narrowest.
     anchor: Fix,
-    /// A point of the line: local instant, offset.
+    /// A point of the line, local instant and offset: the synchronisation that ω leaves the narrowest.
     centre: (u64, i64),
     /// s, in parts per trillion.
     slope_ppt: i64,
@@ -106,8 +79,9 @@ impl Global {
         }
     }
 
-    /// After several, in the order of time. If they are too close to tell a rate better than ρ does,
-    /// the narrowest one is taken.
+    /// After several, in the order of time. The rate is that of all of them, as soon as they tell it
+    /// better than ρ does; the line goes through the one that is now the narrowest, as a rate that
+    /// wanders takes the clock further off the line of all of them than chance takes each of them.
     ///
     /// # Errors
     /// If there are none, they are not in order, or ρ does not hold in between.
@@ -121,27 +95,29 @@ impl Global {
         if !fixes.windows(2).all(follows) || !first.agrees(last, drift.worst_ppb) {
             return Err(Contradiction);
         }
-        let apart_ns = first.apart_ns(last);
-        let line = Line::through(fixes).filter(|_| apart_ns >= drift.baseline_ns.max(1));
-        let rated = line.map(|line| Self {
-            centre: line.centre,
-            slope_ppt: line.slope_ppt,
-            noise_ns: line.noise_ns,
-            noise_ppt: line.noise_ppt,
-            bias_ns: bias_ns(fixes),
-            wander_ppt: ppt(drift.wander_ppb).saturating_add(rate_ppt(unlike_ns(fixes), apart_ns)),
-            rated: true,
-            ..Self::once(last, drift)
+        let anchor = narrowest(fixes, last, |it| it.half_ns, ppt(drift.worst_ppb));
+        let once = Self::once(anchor, drift);
+        let long = |it: &Line| it.baseline_ns >= drift.baseline_ns.max(1);
+        let line = Line::through(fixes).filter(long);
+        let rated = line.map(|line| {
+            let [least_ns, bias_ns] = bias_ns(fixes);
+            let tilt_ppt = rate_ppt(bias_ns - least_ns, line.baseline_ns);
+            let wander_ppt = ppt(drift.wander_ppb).saturating_add(tilt_ppt);
+            let unsure_ppt = wander_ppt.saturating_add(line.noise_ppt);
+            let centre = narrowest(fixes, last, |it| it.noise_ns, unsure_ppt);
+            Self {
+                centre: (centre.local_ns, centre.offset_ns),
+                slope_ppt: line.slope_ppt,
+                noise_ns: centre.noise_ns,
+                noise_ppt: line.noise_ppt,
+                bias_ns,
+                wander_ppt,
+                rated: true,
+                ..once
+            }
         });
         let better = |it: &Self| it.unsure_ppt() < it.worst_ppt;
-        Ok(rated.filter(better).unwrap_or_else(|| {
-            let aged = |it: &Fix| {
-                let drifted = drift_ns(ppt(drift.worst_ppb), it.apart_ns(last));
-                it.half_ns.saturating_add(drifted)
-            };
-            let narrowest = fixes.iter().min_by_key(|it| aged(it));
-            Self::once(narrowest.unwrap_or(last), drift)
-        }))
+        Ok(rated.filter(better).unwrap_or(once))
     }
 
     /// What the rate may be off s.
@@ -164,16 +140,14 @@ impl Global {
     #[inline]
     pub fn at(&self, local_ns: u64) -> Reading {
         let offset = self.offset(local_ns);
-        let from_centre = local_ns.abs_diff(self.centre.0).saturating_add(1);
-        let slope_noise = u128::from(drift_ns(self.noise_ppt, from_centre));
-        let noise = u128::from(self.noise_ns);
-        let noise = noise * noise + slope_noise * slope_noise;
-        let noise_ns = u64::try_from(noise.isqrt()).unwrap_or(u64::MAX);
-        let age_ns = local_ns.abs_diff(self.anchor.local_ns).saturating_add(1);
-        let bound_ns = noise_ns
-            .saturating_add(1)
+        let from_centre_ns = local_ns.abs_diff(self.centre.0).saturating_add(1);
+        // Chance in the point and in the slope is not added in squares: the slope is partly of that
+        // point.
+        let bound_ns = self
+            .noise_ns
             .saturating_add(self.bias_ns)
-            .saturating_add(drift_ns(self.wander_ppt, age_ns));
+            .saturating_add(drift_ns(self.unsure_ppt(), from_centre_ns));
+        let age_ns = local_ns.abs_diff(self.anchor.local_ns).saturating_add(1);
         let moved = (offset - i128::from(self.anchor.offset_ns)).unsigned_abs();
         let hard_ns = u64::try_from(moved)
             .unwrap_or(u64::MAX)
@@ -190,77 +164,6 @@ impl Global {
         i128::from(self.centre.1) + moved
     }
 
-    /// Its parts, for [`super::Synced`] and for other processes.
-    pub(super) fn words(&self) -> [u64; WORDS] {
-        let Fix {
-            local_ns,
-            offset_ns,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-        } = self.anchor;
-        [
-            local_ns,
-            offset_ns.cast_unsigned(),
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-            self.centre.0,
-            self.centre.1.cast_unsigned(),
-            self.slope_ppt.cast_unsigned(),
-            self.noise_ns,
-            self.noise_ppt,
-            self.bias_ns,
-            self.wander_ppt,
-            self.worst_ppt,
-            u64::from(self.rated),
-        ]
-    }
-
-    /// The inverse of [`Global::words`].
-    pub(super) fn of_words(words: &[u64; WORDS]) -> Self {
-        let [
-            local_ns,
-            offset,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-            rest @ ..,
-        ] = *words;
-        let [
-            at,
-            there,
-            slope,
-            noise,
-            noise_ppt,
-            bias_ns,
-            wander_ppt,
-            worst_ppt,
-            rated,
-        ] = rest;
-        Self {
-            anchor: Fix {
-                local_ns,
-                offset_ns: offset.cast_signed(),
-                half_ns,
-                sure_ns,
-                noise_ns,
-                rtt_ns,
-            },
-            centre: (at, there.cast_signed()),
-            slope_ppt: slope.cast_signed(),
-            noise_ns: noise,
-            noise_ppt,
-            bias_ns,
-            wander_ppt,
-            worst_ppt,
-            rated: rated != 0,
-        }
-    }
-
     /// How much faster the other clock runs, and how well that is known, in parts per trillion; none
     /// if only ρ is known.
     #[must_use]
@@ -269,21 +172,26 @@ impl Global {
     }
 }
 
-/// The largest that all have: it moves the line, not its slope.
-fn bias_ns(fixes: &[Fix]) -> u64 {
-    let bias = fixes
-        .iter()
-        .map(|it| it.sure_ns.saturating_sub(it.noise_ns));
-    bias.max().unwrap_or(0)
+/// What the paths' being unlike may do: the least and the most of all. What is common to all moves
+/// the line, and only the rest of it tilts it.
+fn bias_ns(fixes: &[Fix]) -> [u64; 2] {
+    let bias = || {
+        let each = fixes.iter();
+        each.map(|it| it.sure_ns.saturating_sub(it.noise_ns))
+    };
+    [bias().min(), bias().max()].map(Option::unwrap_or_default)
 }
 
-/// How differently unlike the paths may have been at times, from how much the round trips differ.
-fn unlike_ns(fixes: &[Fix]) -> u64 {
-    let rtts = || fixes.iter().map(|it| it.rtt_ns);
-    let (Some(least), Some(most)) = (rtts().min(), rtts().max()) else {
-        return 0;
-    };
-    (most - least).div_ceil(UNLIKE)
+/// The one that is known best at the last one's instant, if it grows worse by so much.
+fn narrowest<'a>(
+    fixes: &'a [Fix],
+    last: &'a Fix,
+    known_ns: impl Fn(&Fix) -> u64,
+    rate_ppt: u64,
+) -> &'a Fix {
+    let aged = |it: &&Fix| known_ns(it).saturating_add(drift_ns(rate_ppt, it.apart_ns(last)));
+    // Of equals, the latest.
+    fixes.iter().rev().min_by_key(aged).unwrap_or(last)
 }
 
 /// The earlier first.
@@ -334,8 +242,8 @@ mod tests {
         assert!((1_007_071..1_007_080).contains(&sure), "{sure}");
         let reading = global.at(20_000_000_000);
         assert_eq!(reading.ns, 20_000_225_000);
-        // sqrt((2·50)² + 50²) + 1 ppm of 10 s.
-        assert!((10_111..10_120).contains(&reading.bound_ns), "{reading:?}");
+        // 50 + 7.1 ppb of 10 s + 1 ppm of 10 s.
+        assert!((10_120..10_126).contains(&reading.bound_ns), "{reading:?}");
         assert!(reading.hard_ns > 1_000_000);
     }
 
@@ -355,13 +263,31 @@ mod tests {
         let bound_ns = global.at(40_000_000_000).bound_ns;
         assert!((1_000..1_040).contains(&bound_ns), "{bound_ns}");
         let last = Fix {
-            rtt_ns: 10_000,
+            sure_ns: 2_000,
             ..fixes[2]
         };
         let global = Global::fit(&[fixes[0], fixes[1], last], &still).expect("agree");
-        // A tenth of 10 us in 20 s, for as long again.
+        // 1 us more in 20 s, for as long again.
         let more_ns = global.at(40_000_000_000).bound_ns - bound_ns;
-        assert!((999..1_003).contains(&more_ns), "{more_ns}");
+        assert!((1_999..2_003).contains(&more_ns), "{more_ns}");
+    }
+
+    #[test]
+    fn a_curve_is_followed_and_a_poor_synchronisation_is_not() {
+        // 0.5 ppm more or less than the mean: 5 us off the chord in the middle.
+        let mut fixes = [(0, 0), (10, 105_000), (20, 200_000)]
+            .map(|(seconds, offset)| fix(seconds * 1_000_000_000, offset, 50));
+        let global = Global::fit(&fixes, &Drift::USUAL).expect("agree");
+        let reading = global.at(20_000_000_000);
+        assert_eq!(reading.ns, 20_000_200_000);
+        assert!((50..60).contains(&reading.bound_ns), "{reading:?}");
+        // It had to be woken up.
+        let poor = fix(20_000_000_000, 300_000, 200_000);
+        fixes[2] = poor;
+        let global = Global::fit(&fixes, &Drift::USUAL).expect("agree");
+        let reading = global.at(20_000_000_000);
+        assert!(reading.ns.abs_diff(20_000_210_000) < 100, "{reading:?}");
+        assert!((10_050..10_200).contains(&reading.bound_ns), "{reading:?}");
     }
 
     #[test]

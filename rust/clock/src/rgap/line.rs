@@ -2,17 +2,18 @@
 
 use super::exchange::Fix;
 
-/// A line through (local, offset) by weighted least squares, each point's weight being 1/noise². What
-/// chance does to it follows from that (e.g. Bevington & Robinson, 3rd ed., eq. 6.12 and 6.23): with
-/// the weighted mean of the local instants as the point of reference, the two do not depend on each
-/// other, and both are 99.9 % where the points' noise is.
+/// The slope of a line through (local, offset) by weighted least squares, each point's weight being
+/// 1/noise². What chance does to it follows from that (e.g. Bevington & Robinson, 3rd ed., eq. 6.23),
+/// and is 99.9 % where the points' noise is. It is a mean of the rates of all moments in between, so
+/// no further from any of them than they are from each other. The line itself is: a rate that wanders
+/// makes a curve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// The weighted mean.
-    pub centre: (u64, i64),
     pub slope_ppt: i64,
-    pub noise_ns: u64,
     pub noise_ppt: u64,
+    /// What the slope was measured over: of two points, the time between them; of more, that of two
+    /// with the same leverage. Points of little weight at a far end do not make it longer.
+    pub baseline_ns: u64,
 }
 
 impl Line {
@@ -47,20 +48,17 @@ impl Line {
             return None;
         }
         let slope = sxy / sxx;
+        let reach = sum(&|(w, x, _)| w * (x - mean_x).abs());
         // Points further from the line than chance would have them say that there is more of it
         // (Birge's ratio, with the largest instead of the mean).
         let misfit = fixes.iter().map(point).fold(1.0_f64, |most, (w, x, y)| {
             let off = y - mean_y - slope * (x - mean_x);
             most.max(off * off * w)
         });
-        let centre_ns = first.local_ns.saturating_add(mean_x as u64);
-        // The point is moved along the line to a whole nanosecond.
-        let offset = mean_y + slope * (mean_x as u64 as f64 - mean_x);
         Some(Self {
-            centre: (centre_ns, first.offset_ns.saturating_add(offset as i64)),
             slope_ppt: (slope * 1e12) as i64,
-            noise_ns: root(misfit / weights * 1e6).div_ceil(1_000),
             noise_ppt: root(misfit / sxx * 1e24),
+            baseline_ns: (2.0 * sxx / reach) as u64,
         })
     }
 }
@@ -94,9 +92,11 @@ mod tests {
     fn as_by_hand() {
         let fixes = [fix(1_000, 7, 1), fix(2_000, 9, 1), fix(3_000, 11, 1)];
         let line = Line::through(&fixes).expect("line");
-        assert_eq!((line.centre, line.slope_ppt), ((2_000, 9), 2_000_000_000));
-        // 1/sqrt(3) ns; 1/sqrt(2·1000²) of 10^12.
-        assert_eq!((line.noise_ns, line.noise_ppt), (1, 707_106_782));
+        // 1/sqrt(2·1000²) of 10^12.
+        assert_eq!(
+            (line.slope_ppt, line.noise_ppt),
+            (2_000_000_000, 707_106_782)
+        );
     }
 
     #[test]
@@ -104,9 +104,16 @@ mod tests {
         let on = [fix(0, 0, 10), fix(1_000_000, 0, 10), fix(2_000_000, 0, 10)];
         let off = [on[0], fix(1_000_000, 300, 10), on[2]];
         let [on, off] = [on, off].map(|it| Line::through(&it).expect("line"));
+        assert_eq!((off.baseline_ns, on.baseline_ns), (2_000_000, 2_000_000));
         // 200 off the mean is 20 times the noise.
         assert_eq!(off.noise_ppt.div_ceil(on.noise_ppt), 20);
-        assert!(off.noise_ns >= 19 * on.noise_ns);
+    }
+
+    #[test]
+    fn a_point_of_no_weight_is_no_baseline() {
+        let close = [fix(9_000_000, 0, 10), fix(9_001_000, 0, 10)];
+        let line = Line::through(&[fix(0, 0, 1_000_000), close[0], close[1]]).expect("line");
+        assert!((1_000..20_000).contains(&line.baseline_ns), "{line:?}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The N exchanges with the smallest round trips: the published rule to stop is that the standard
-//! deviation of these is under K; that of their offsets is what chance does to one.
+//! deviation of these is under K; that of the offsets of the smaller half is what chance does to one.
 
 /// The largest N.
 pub const KEEP_MOST: usize = 64;
-/// A standard deviation of fewer is not worth a bound.
-const FEWEST: usize = 20;
+/// A standard deviation of fewer is not worth a bound: with two ways there and two ways back, this
+/// many exchanges could all be of one kind once in a thousand times.
+const FEWEST: usize = 8;
 
 /// The N smallest round trips of all seen, in order, each with its offset.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +47,12 @@ impl Smallest {
         self.filled == self.keep && variance.is_some_and(|(over, n)| over < most.saturating_mul(n))
     }
 
-    /// The sample standard deviation of the offsets, rounded up; none if there are too few.
+    /// The sample standard deviation of the smaller half's offsets, rounded up; none if there are too
+    /// few. The larger half says more of the delays' tail than of the best exchange.
     pub(super) fn sd_ns(&self) -> Option<u64> {
-        let least = self.kept().iter().map(|it| it.1).min()?;
-        let distances = self.kept().iter().map(|it| it.1.abs_diff(least));
-        let (over, n) = variance(distances).filter(|_| self.filled >= FEWEST)?;
+        let half = self.kept().get(..self.filled.div_ceil(2).max(FEWEST))?;
+        let least = half.iter().map(|it| it.1).min()?;
+        let (over, n) = variance(half.iter().map(|it| it.1.abs_diff(least)))?;
         u64::try_from(over.div_ceil(n).isqrt() + 1).ok()
     }
 }
@@ -98,17 +100,22 @@ mod tests {
     #[test]
     fn the_offsets_spread_is_a_sample_standard_deviation() {
         let mut smallest = Smallest::new(20);
-        for number in 0..19 {
+        for number in 0..7 {
             smallest.add(100, if number % 2 == 0 { -30 } else { 30 });
             assert_eq!(smallest.sd_ns(), None);
         }
         smallest.add(90, 30);
-        // sqrt(20·30²/19) = 30.8, rounded up once or twice.
+        // sqrt(8·30²/7) = 32.1, rounded up once or twice.
         assert!(
-            matches!(smallest.sd_ns(), Some(31 | 32)),
+            matches!(smallest.sd_ns(), Some(33 | 34)),
             "{:?}",
             smallest.sd_ns()
         );
+        // The larger half does not count.
+        for _ in 0..8 {
+            smallest.add(200, 1_000_000);
+        }
+        assert!(matches!(smallest.sd_ns(), Some(33 | 34)));
         smallest.add(1, i64::MIN);
         smallest.add(1, i64::MAX);
         assert!(smallest.sd_ns().is_none_or(|sd| sd > 1 << 60));

@@ -28,4 +28,16 @@ impl Standing {
         awake: true,
         reasons: Reasons::NONE,
     };
+
+    /// The worse of both in everything.
+    #[must_use]
+    pub fn or_worse(self, other: Self) -> Self {
+        Self {
+            hard_ns: self.hard_ns.max(other.hard_ns),
+            bound_ns: self.bound_ns.max(other.bound_ns),
+            stratum: self.stratum.max(other.stratum),
+            awake: self.awake && other.awake,
+            reasons: self.reasons | other.reasons,
+        }
+    }
 }

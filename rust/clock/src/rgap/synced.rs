@@ -1,10 +1,13 @@
 //! The global clock of this process: its own clock, what it learned of the root's, and what has
 //! happened since.
 
+mod short;
+
 use core::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::Vec;
 
+use self::short::Short;
 use super::global::WORDS;
 use super::seqlock::Seqlock;
 use super::slew::{self, Slew};
@@ -34,6 +37,8 @@ pub struct Synced {
     clock: &'static Clock,
     /// The line, the slew, and the rest: reasons, stratum and whether, disruptions.
     state: Seqlock<STATE>,
+    /// The part of it that [`Synced::now_ns`] needs.
+    short: Seqlock<{ short::WORDS }>,
     /// What the line was made of.
     fixes: Mutex<Vec<Fix>>,
 }
@@ -148,6 +153,7 @@ impl Synced {
         Self {
             clock,
             state: Seqlock::new(),
+            short: Seqlock::new(),
             fixes: Mutex::default(),
         }
     }
@@ -156,6 +162,29 @@ impl Synced {
     #[inline]
     pub fn now(&self) -> Instant {
         self.of(self.clock.stamp())
+    }
+
+    /// The nanoseconds of [`Synced::now`], give or take one, and nothing else: for whoever asks for
+    /// the bound another time. A multiplication more than [`Clock::ordered`].
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        let local_ns = self.clock.ordered();
+        let short = Short::of_words(&self.short.load());
+        short
+            .shown(local_ns)
+            .unwrap_or_else(|| self.long_ns(local_ns))
+    }
+
+    /// Before the first synchronisation, and while something is slewed away.
+    #[cold]
+    #[inline(never)]
+    fn long_ns(&self, local_ns: u64) -> u64 {
+        let state = self.state();
+        if state.synchronised {
+            state.slew.of(state.global.at(local_ns), local_ns).ns
+        } else {
+            local_ns
+        }
     }
 
     /// What the root's clock showed when this process's showed this, by what is known now.
@@ -210,17 +239,14 @@ impl Synced {
             baseline_ns: u64::MAX,
         };
         let global = Global::once(&fix, &never);
-        self.state.store(
-            &State {
-                global,
-                slew: Slew::NONE,
-                reasons: Reasons::NONE,
-                stratum: 0,
-                synchronised: true,
-                disruptions: self.clock.disruptions(),
-            }
-            .words(),
-        );
+        self.store(&State {
+            global,
+            slew: Slew::NONE,
+            reasons: Reasons::NONE,
+            stratum: 0,
+            synchronised: true,
+            disruptions: self.clock.disruptions(),
+        });
     }
 
     /// Takes a synchronisation of this process's [`Clock::ordered`] in. The global time goes on
@@ -242,7 +268,7 @@ impl Synced {
         let Ok(global) = Global::fit(&fixes, drift) else {
             fixes.clear();
             let reasons = before.reasons | Reasons::ADRIFT;
-            self.state.store(&State { reasons, ..before }.words());
+            self.store(&State { reasons, ..before });
             return Err(Refusal::Contradiction);
         };
         if fixes.len() > MOST {
@@ -264,7 +290,7 @@ impl Synced {
             synchronised: true,
             disruptions,
         };
-        self.state.store(&state.words());
+        self.store(&state);
         Ok(())
     }
 
@@ -275,18 +301,40 @@ impl Synced {
         self.clock.disruptions()
     }
 
-    /// What this process says of itself as a server, with its global time.
+    /// What this process says of itself as a server, with its global time: as it is known, so without
+    /// what is still to be slewed away.
     pub fn serve(&self) -> (u64, Standing) {
         let now = self.now();
         let state = self.state();
+        let mut known = now.global;
+        if state.synchronised && !now.reasons.any(Reasons::ADRIFT) {
+            known = state.global.at(now.local_ns);
+        }
         let standing = Standing {
-            hard_ns: now.global.hard_ns,
-            bound_ns: now.global.bound_ns,
+            hard_ns: known.hard_ns,
+            bound_ns: known.bound_ns,
             stratum: state.stratum,
             awake: true,
             reasons: now.reasons,
         };
-        (now.global.ns, standing)
+        (known.ns, standing)
+    }
+
+    /// The nanoseconds of [`Synced::serve`], give or take one: what is asked for right before an answer
+    /// goes. The own clock's before the first synchronisation.
+    #[inline]
+    pub fn known_ns(&self) -> u64 {
+        let local_ns = self.clock.ordered();
+        let short = Short::of_words(&self.short.load());
+        short.known(local_ns).unwrap_or_else(|| {
+            let state = self.state();
+            let known = state.global.at(local_ns);
+            if state.synchronised {
+                known.ns
+            } else {
+                local_ns
+            }
+        })
     }
 
     /// How much faster the root runs, and how well that is known, in parts per trillion.
@@ -299,6 +347,11 @@ impl Synced {
     pub fn stratum(&self) -> Option<u8> {
         let state = self.state();
         state.synchronised.then_some(state.stratum)
+    }
+
+    /// How many synchronisations of this process's own the line is made of.
+    pub fn synchronisations(&self) -> usize {
+        self.fixes().len()
     }
 
     /// From the first synchronisation to the last, with those in between held against it.
@@ -358,13 +411,23 @@ impl Synced {
             synchronised,
             disruptions,
         };
-        self.state.store(&state.words());
+        self.store(&state);
         Ok(moved)
     }
 
     #[inline]
     fn state(&self) -> State {
         State::of(&self.state.load())
+    }
+
+    /// For whoever has the fixes. Nobody gets the old line from the short one after this.
+    fn store(&self, state: &State) {
+        self.short.store(&Short::NONE.words());
+        self.state.store(&state.words());
+        if state.synchronised {
+            let short = Short::through(self.clock.ordered(), &state.global, &state.slew);
+            self.short.store(&short.words());
+        }
     }
 
     /// Whoever has them may replace the state.

@@ -5,12 +5,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::channel::{Buffer, Channel, Eyes, LOOK_NS};
+use super::channel::{Buffer, Channel, Eyes, LOOK_NS, STOP_NS, respond};
 use super::{LENGTH, Server, Standing};
 use crate::sys;
-
-/// How often a sleeping server looks whether it is to stop, in nanoseconds.
-const STOP_NS: u64 = 50_000_000;
 
 /// Answers with this clock until told to stop. The socket is made non-blocking.
 ///
@@ -27,8 +24,8 @@ pub fn serve(
     let (mut eyes, mut since_ns) = (Eyes::default(), 0);
     while !stop.load(Ordering::Relaxed) {
         let found = unless_passing(socket.recv_from(&mut buffer))?;
-        let (now_ns, _) = clock();
         let Some((length, from)) = found else {
+            let (now_ns, _) = clock();
             eyes.empty(now_ns);
             // A clock that is slewed may seem to stand, but not to run backwards.
             if now_ns.saturating_sub(since_ns) >= LOOK_NS {
@@ -37,10 +34,7 @@ pub fn serve(
             }
             continue;
         };
-        if let Some(pending) = server.receive(&buffer[..length], now_ns) {
-            let (t3, standing) = clock();
-            let awake = standing.awake && eyes.awake(now_ns);
-            let answer = pending.answer(t3, Standing { awake, ..standing });
+        if let Some((answer, t3)) = respond(server, &buffer[..length], eyes, &clock) {
             // If it does not go out, it is lost like any other.
             let _ = socket.send_to(&answer, from);
             since_ns = t3;

@@ -29,6 +29,9 @@ use crate::Reasons;
 pub const LENGTH: usize = 80;
 const MAGIC: [u8; 4] = *b"RGAP";
 const VERSION: u8 = 2;
+/// How every message begins.
+#[cfg(feature = "std")]
+pub(super) const START: [u8; 5] = [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION];
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 

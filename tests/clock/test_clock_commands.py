@@ -1,0 +1,313 @@
+"""`ullage clock …` as a user meets it: real processes, real networks, and what goes wrong."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from ullage import clock, errors
+from ullage.cli import app
+from ullage.clock import lab
+from ullage.clock.checking import CheckReport
+from ullage.clock.costing import CostReport, published
+from ullage.clock.model import Model
+from ullage.clock.nodes import server_of
+from ullage.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
+from ullage.clock.peer import PORT, VARIABLE, resolve, token
+from ullage.clock.scaling import ScalingReport
+from ullage.clock.serving import ServeReport
+from ullage.clock.syncing import SyncReport
+from ullage.errors import UllageError
+
+KEY = "000102030405060708090a0b0c0d0e0f"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def ullage(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ullage.cli", "clock", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | environment,
+    )
+
+
+@contextmanager
+def served(*argv: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server in a process of its own, and where it listens."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ullage.cli", "clock", "serve", "127.0.0.1:0", *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("serving the clock at "), line
+        yield line.removeprefix("serving the clock at ").partition(";")[0], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGTERM)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 0, stderr
+    return stdout
+
+
+def valid(model: type[Model], text: str) -> None:
+    """JSON that the model's own JSON Schema allows, and that holds nothing else."""
+    jsonschema.validate(json.loads(text), model.model_json_schema(mode="serialization"))
+
+
+def assert_failed(done: subprocess.CompletedProcess[str], kind: errors.ErrorKind) -> None:
+    assert done.returncode == kind.exit_code, done.stderr
+    assert f"error[{kind.code}]" in done.stderr
+    assert "hint:" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("protocol", [(), ("--tcp",)])
+def test_the_offset_of_another_process_is_inside_its_bounds(protocol: tuple[str, ...]) -> None:
+    """Its clock is made to be 5 ms ahead and 11.25 ppm fast; the counter beneath is the same."""
+    with served(*protocol, "--json", ULLAGE_CLOCK_DISTORT="11250,5000000") as (address, process):
+        done = ullage("sync", address, *protocol, "--seconds", "2", "--json")
+        seen = end(process)
+    assert done.returncode == 0, done.stderr
+    valid(SyncReport, done.stdout)
+    report = SyncReport.model_validate_json(done.stdout)
+    assert len(report.synchronisations) >= 3
+    for one in report.synchronisations:
+        # The two processes began within this of each other's rate, for some seconds.
+        assert abs(one.offset_ns - 5_000_000) < one.hard_ns + 400_000, one
+    assert {"distorted"} <= set(report.reasons)
+    assert report.corrected is not None
+    assert all(
+        abs(one.error_ns) <= (one.hard_ns or 0) + one.measured_within_ns for one in report.foretold
+    )
+    valid(ServeReport, seen)
+    assert ServeReport.model_validate_json(seen).answered >= 3
+
+
+def test_a_server_that_follows_hands_the_roots_time_on() -> None:
+    with served(ULLAGE_CLOCK_DISTORT="0,5000000") as (root, _):
+        with served("--follow", root, "--json") as (address, process):
+            done = ullage("sync", address, "--seconds", "0", "--json")
+            report = ServeReport.model_validate_json(end(process))
+        assert done.returncode == 0, done.stderr
+    one = SyncReport.model_validate_json(done.stdout).synchronisations[0]
+    assert one.stratum == 1
+    assert abs(one.offset_ns - 5_000_000) < one.hard_ns + 400_000
+    assert (report.follows, report.stratum, report.failed) == (root, 1, 0)
+    assert report.bound_ns is not None
+
+
+def test_a_page_and_words(tmp_path: Path) -> None:
+    page = tmp_path / "sync.html"
+    with served() as (address, process):
+        done = ullage("sync", address, "--quick", "--html", str(page))
+        assert "requests answered" in end(process)
+    assert done.returncode == 0, done.stderr
+    assert f"The clock at {address} is" in done.stdout
+    assert "foretold" in done.stdout
+    text = page.read_text()
+    assert f"The clock at {address} is" in text
+    assert "vegaEmbed" in text
+    assert "How the bounds grow" in text
+
+
+def test_a_server_that_is_lost_in_the_middle() -> None:
+    with served() as (address, process):
+        client = subprocess.Popen(
+            [sys.executable, "-m", "ullage.cli", "clock", "sync", address, "--seconds", "20"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(2)
+        process.kill()
+        _, stderr = client.communicate(timeout=30)
+    assert client.returncode == 1
+    assert f"error[{errors.CLOCK_REFUSED.code}]" in stderr
+
+
+def test_another_token() -> None:
+    other = KEY[::-1]
+    with served() as (address, process):
+        assert_failed(
+            ullage("sync", address, "--seconds", "0", ULLAGE_CLOCK_TOKEN=other),
+            errors.CLOCK_NO_ANSWER,
+        )
+        assert " 0 requests answered" in f" {end(process)}"
+    with served("--tcp") as (address, _):
+        assert_failed(
+            ullage("sync", address, "--tcp", ULLAGE_CLOCK_TOKEN=other), errors.CLOCK_TURNED_AWAY
+        )
+
+
+def test_nobody_there() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert_failed(ullage("serve", address), errors.CLOCK_CANNOT_SERVE)
+        assert_failed(ullage("sync", address, "--tcp"), errors.CLOCK_REFUSED)
+    assert_failed(ullage("sync", address), errors.CLOCK_REFUSED)
+    assert_failed(ullage("sync", "255.255.255.255"), errors.CLOCK_UNREACHABLE)
+
+
+def test_a_liar() -> None:
+    """A server whose clock jumps by a second at every answer."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
+        liar.bind(("127.0.0.1", 0))
+        liar.settimeout(20)
+
+        def lie() -> None:
+            server, lies = clock.Server(bytes.fromhex(KEY)), 0
+            while lies < 2:
+                data, client = liar.recvfrom(200)
+                lies += 1
+                now = clock.ordered_ns() + lies * 1_000_000_000
+                pending = server.receive(data, now)
+                assert pending is not None
+                liar.sendto(pending.answer(now), client)
+
+        thread = threading.Thread(target=lie)
+        thread.start()
+        done = ullage("sync", f"127.0.0.1:{liar.getsockname()[1]}", "--seconds", "3")
+        thread.join()
+    assert_failed(done, errors.CLOCK_CONTRADICTION)
+
+
+@pytest.mark.parametrize("text", ["", ":7000", "127.0.0.1:70000", "no.such.host.invalid", "a:b:c"])
+def test_no_address(text: str) -> None:
+    with pytest.raises(UllageError) as refused:
+        resolve(text)
+    assert refused.value.kind is errors.CLOCK_BAD_ADDRESS
+
+
+def test_addresses() -> None:
+    assert str(resolve("127.0.0.1")) == f"127.0.0.1:{PORT}"
+    assert str(resolve("127.0.0.1:0")) == "127.0.0.1:0"
+    assert str(resolve("[::1]:5")) == "[::1]:5"
+
+
+def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert token(None) == bytes.fromhex(KEY)
+    file = tmp_path / "token"
+    made = token(file, create=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert token(file, create=True) == token(file) == made
+    file.write_text("secret")
+    for where in (file, None):
+        monkeypatch.setenv(VARIABLE, KEY[1:])
+        with pytest.raises(UllageError) as refused:
+            token(where)
+        assert refused.value.kind is errors.CLOCK_BAD_TOKEN
+    assert "secret" not in str(refused.value)
+    monkeypatch.delenv(VARIABLE)
+    for where in (tmp_path / "none", None):
+        with pytest.raises(UllageError) as refused:
+            token(where)
+        assert refused.value.kind is errors.CLOCK_NO_TOKEN
+
+
+def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
+    page = tmp_path / "check.html"
+    done = ullage("check", "--quick", "--json", "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    valid(CheckReport, done.stdout)
+    report = CheckReport.model_validate_json(done.stdout)
+    assert set(report.promise.reasons) <= set(report.advice)
+    assert report.kept
+    assert report.strict.alone is not None
+    assert report.strict.alone.reads >= 20_000_000
+    text = page.read_text()
+    assert "The values of one thread strictly increase" in text
+    assert "Loop of 1,000,000 instructions" in text
+
+
+def test_a_clock_that_breaks_its_promise_fails_the_check() -> None:
+    done = ullage("check", "--quick", "--json")
+    report = CheckReport.model_validate_json(done.stdout)
+    alone = report.strict.alone
+    assert alone is not None
+    broken = alone.model_copy(update={"equal": 1})
+    strict = report.strict.model_copy(update={"alone": broken})
+    assert not report.model_copy(update={"strict": strict}).kept
+    assert report.kept
+
+
+def test_cost_stands_beside_what_was_published() -> None:
+    done = CliRunner().invoke(app, ["clock", "cost", "--quick", "--json"])
+    assert done.exit_code == 0, done.output
+    valid(CostReport, done.stdout)
+    report = CostReport.model_validate_json(done.stdout)
+    assert {"rvec", "counter", "monotonic"} <= {cost.clock for cost in report.measured.clocks}
+    assert published().ratio("rvec", "counter") == pytest.approx(420 / 257)
+    assert published().ratio("rvec-stamp", "counter") is None
+    shown = CliRunner().invoke(app, ["clock", "cost", "--quick"])
+    assert "1.63" in shown.stdout
+
+
+def test_scaling_beside_real_processes() -> None:
+    done = ullage("scaling", "--quick", "--processes", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    valid(ScalingReport, done.stdout)
+    report = ScalingReport.model_validate_json(done.stdout)
+    assert len(report.stages) + len(report.absent) == 2
+    for stage in report.stages:
+        assert len(stage.measured) == 50
+        assert {(real.nodes, real.topology.kind) for real in stage.real} == {
+            (nodes, kind) for nodes in (2, 3) for kind in ("flat", "two-level", "binomial")
+        }
+        assert all(real.failed == 0 and min(real.messages) >= 2 for real in stage.real)
+        assert max(point.nodes for point in stage.simulated.points) == 10_000
+
+
+def test_topologies_are_those_of_the_simulation() -> None:
+    flat, two, binomial, tree = Flat(), TwoLevel(), Binomial(), KAry(children=3)
+    assert [server_of(flat, n, 10) for n in range(1, 10)] == [0] * 9
+    assert [server_of(two, n, 10) for n in range(1, 10)] == [0, 0, 0, 1, 2, 3, 1, 2, 3]
+    assert [server_of(binomial, n, 8) for n in range(1, 8)] == [0, 0, 1, 0, 1, 2, 3]
+    assert [server_of(tree, n, 8) for n in range(1, 8)] == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_what_the_measurement_refuses() -> None:
+    with pytest.raises(UllageError) as refused:
+        lab.ecp(EcpOptions(runs=0), lambda done, of: None)
+    assert refused.value.kind is errors.CLOCK_NOT_MEASURED
+    assert "runs must be 1" in refused.value.message
+
+
+def test_without_the_extension_module() -> None:
+    code = "import sys; sys.modules['ullage._clock'] = None; from ullage.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "clock", "cost", "--quick"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert_failed(done, errors.CLOCK_NOT_BUILT)

@@ -1,0 +1,157 @@
+"""The NTP experiment on real parts: chronyd here, chronyd in a guest whose oscillator is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from ullage import errors, leftovers, places
+from ullage.clock import ntp, ntp_guest
+from ullage.clock.ntp import NtpOptions, NtpOutcome, measure
+from ullage.clock.ntp_guest import Guest, Lab, Server
+from ullage.errors import UllageError
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+def running() -> set[str]:
+    """Every chronyd and QEMU on this host that one of our tags stands on, by process."""
+    found = leftovers.find(force=True)
+    return {f"{one.tag} {one.name}" for one in found if "chronyd" in one.name or "qemu" in one.name}
+
+
+@pytest.fixture(autouse=True)
+def clean(tag: str) -> Iterator[None]:
+    """Nothing is left of what a test made; its state and data are below its own directory."""
+    before = running()
+    yield
+    assert not [p for p in places.state_root().rglob("*") if p.is_file()]
+    assert not [p for p in places.data_root().rglob("*") if p.is_file()]
+    assert not running() - before
+
+
+def test_corrections_of_a_guest_50_ppm_slow() -> None:
+    said: list[str] = []
+    before_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    outcome = measure(NtpOptions(observe_s=60, settle_s=10), said.append)
+    after_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    assert abs(after_ns - before_ns) < 20_000_000  # nobody touched this host's clock
+    (found,) = outcome.intervals
+    assert found.poll == -7
+    assert found.used_s is not None
+    assert found.used_s < 1
+    assert found.error_ppb == pytest.approx(-50_000, abs=15_000)
+    # Two that know nothing of each other: chrony over the network, we over the agent's port.
+    estimate = found.tracking.frequency_ppb
+    assert estimate == pytest.approx(found.error_ppb, abs=3 * found.tracking.skew_ppb + 5_000)
+    assert found.decided is not None
+    assert found.applied is not None
+    assert found.decided.count > 100
+    assert found.applied.max_ns > 0
+    # All that was done to the clock is what the kernel was told to do.
+    assert found.unexplained_ns < 50_000
+    kept = sum(one.size_ns for one in found.corrections)
+    assert abs(kept) < 50_000_000
+    assert any("left" in line for line in said)
+    assert NtpOutcome.model_validate_json(outcome.model_dump_json()) == outcome
+
+
+def test_the_other_sign_at_another_interval() -> None:
+    outcome = measure(
+        NtpOptions(intervals_s=(1,), frequency_error_ppm=120, observe_s=45, settle_s=10), print
+    )
+    (found,) = outcome.intervals
+    assert found.poll == 0
+    assert found.used_s == pytest.approx(1, rel=0.3)
+    assert found.error_ppb == pytest.approx(120_000, abs=15_000)
+    assert found.tracking.frequency_ppb > 0
+
+
+def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def five_seconds_late(self: Guest) -> None:
+        ahead_ns = (await self.agent.sync()).offset_ns + time.time_ns() - time.monotonic_ns()
+        await self.call("python3", ntp_guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
+
+    monkeypatch.setattr(Guest, "set_clock", five_seconds_late)
+    (found,) = measure(NtpOptions(observe_s=20), print).intervals
+    steps = [one for one in found.corrections if one.kind == "step"]
+    assert len(steps) == 1
+    assert steps[0].size_ns == pytest.approx(5_000_000_000, abs=50_000_000)
+
+
+def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chronyd that serves others, not us."""
+    conf = ntp_guest.SERVER_CONF.replace("{subnet}", "192.0.2.1")
+    monkeypatch.setattr(ntp_guest, "SERVER_CONF", conf)
+    monkeypatch.setattr(ntp, "_SILENCE_S", 5.0)
+    with pytest.raises(UllageError, match="no answer from") as caught:
+        measure(NtpOptions(observe_s=20), print)
+    assert caught.value.kind is errors.CLOCK_NTP_FAILED
+
+
+def test_a_server_that_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Lab.server
+
+    @contextlib.asynccontextmanager
+    async def dying(self: Lab) -> AsyncIterator[Server]:
+        async with real(self) as server:
+            killing = asyncio.get_running_loop().call_later(30, server.process.kill)
+            yield server
+            killing.cancel()
+
+    monkeypatch.setattr(Lab, "server", dying)
+    with pytest.raises(UllageError, match="it ended") as caught:
+        measure(NtpOptions(observe_s=120), print)
+    assert caught.value.kind is errors.CLOCK_NTP_FAILED
+
+
+def test_a_guest_that_does_not_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ntp_guest, "_NO_OTHER_CLOCK", ("rdinit=/nothing",))
+    with pytest.raises(UllageError) as caught:
+        measure(NtpOptions(), print)
+    assert caught.value.kind in {errors.VM_NEVER_BOOTED, errors.CLOCK_NTP_FAILED}
+
+
+def test_a_guest_that_finds_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another clock to look at, its kernel puts the false frequency right."""
+    monkeypatch.setattr(ntp_guest, "_NO_OTHER_CLOCK", ())
+    with pytest.raises(UllageError, match="the guest runs off by"):
+        measure(NtpOptions(observe_s=20, frequency_error_ppm=200), print)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted(number: signal.Signals) -> None:
+    """Ctrl-C leaves nothing. After `kill -9` all that is left carries the tag."""
+    program = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # `&` of a shell ignores it
+        "from ullage.clock import ntp\n"
+        "ntp.measure(ntp.NtpOptions(), lambda text: print(text, flush=True))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "s left" in line:
+            break
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == -number
+    if number == signal.SIGKILL:
+        tags = {path.name for path in Path(places.state_root()).iterdir()}
+        assert len(tags) == 1
+        found = leftovers.find(tags.pop())
+        assert {"process", "link", "state"} <= {one.kind for one in found}
+        assert leftovers.remove(found) == []

@@ -1,0 +1,114 @@
+"""The clock: strictly increasing, at about the cost of a counter read; and another clock's time.
+
+Instants are whole nanoseconds. `now_ns`, `ordered_ns` and `stamp` read this process's own clock,
+and `promise` says what may be expected of it here. `Synced` is the process's global clock: `lead`
+makes this clock the global one, `learn` takes over what `synchronise_udp` found out about another;
+`now` then costs no message, and says how wrong it may be. `Correction` says it better afterwards.
+
+Two bounds go with every global instant: `bound_ns` holds in 99.9 % of all cases if the two ways of
+a message are alike; `hard_ns` always, as long as the two oscillators keep within
+`Drift.worst_ppb`. A bound that is None bounds nothing. `reasons` are names of `REASONS`.
+
+What may go wrong here is an exception of this module: `ContradictionError`, `NoAnswerError`,
+`ApartError`, or an `OSError` of the network. `docs/clock.md` tells how to use it from a shell.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from ullage._clock import (
+    ApartError,
+    Client,
+    ContradictionError,
+    Correction,
+    Counts,
+    Drift,
+    Fix,
+    Global,
+    Instant,
+    NoAnswerError,
+    Outcome,
+    Pending,
+    Reading,
+    Rules,
+    Served,
+    Server,
+    Standing,
+    Synced,
+    TcpServer,
+    UdpServer,
+    adopt,
+    check,
+    disruptions,
+    facts_json,
+    line,
+    now_ns,
+    ordered_ns,
+    promise_json,
+    reason_meanings,
+    refine_json,
+    stamp,
+    synchronise_tcp,
+    synchronise_udp,
+)
+from ullage.clock.model import Facts, Promise, Rate, Synchrony
+
+__all__ = [
+    "REASONS",
+    "ApartError",
+    "Client",
+    "ContradictionError",
+    "Correction",
+    "Counts",
+    "Drift",
+    "Facts",
+    "Fix",
+    "Global",
+    "Instant",
+    "NoAnswerError",
+    "Outcome",
+    "Pending",
+    "Promise",
+    "Rate",
+    "Reading",
+    "Rules",
+    "Served",
+    "Server",
+    "Standing",
+    "Synced",
+    "Synchrony",
+    "TcpServer",
+    "UdpServer",
+    "adopt",
+    "check",
+    "disruptions",
+    "facts",
+    "line",
+    "now_ns",
+    "ordered_ns",
+    "promise",
+    "refine",
+    "stamp",
+    "synchronise_tcp",
+    "synchronise_udp",
+]
+
+REASONS: Final = MappingProxyType(dict(reason_meanings()))
+"""Why a clock promises less than it could, or a time-stamp is worth less: name → meaning."""
+
+
+def facts() -> Facts:
+    """What was found out about this machine's counter. The first look takes about 25 ms."""
+    return Facts.model_validate_json(facts_json())
+
+
+def promise() -> Promise:
+    """What the clock promised at the start. `check` and `stamp` tell what has happened since."""
+    return Promise.model_validate_json(promise_json())
+
+
+def refine() -> Rate:
+    """Fit the counter's rate again, the later the better; used if it is better known. 2 ms."""
+    return Rate.model_validate_json(refine_json())

@@ -1,0 +1,193 @@
+"""The bodies of `ullage clock …`: measure, then show it as text, JSON or a page."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from rich.markup import escape
+
+from ullage import journal
+from ullage.clock import checking, costing, peer, serving, syncing, words
+from ullage.clock.model import Model
+from ullage.clock.progress import Bar
+from ullage.clock.view import View, show
+from ullage.console import stderr, stdout
+from ullage.errors import ExitCode
+
+M = TypeVar("M", bound=Model)
+
+
+def check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
+    """This machine's clock. GATE_FAILED when the tests found it wrong."""
+    with Bar() as bar:
+        report = checking.measure(bar, quick=quick)
+    conclude(report, checking.view, as_json=as_json, html=html)
+    return ExitCode.DONE if report.kept else ExitCode.GATE_FAILED
+
+
+def cost(*, quick: bool, as_json: bool, html: Path | None) -> None:
+    """What a read costs."""
+    with Bar() as bar:
+        report = costing.measure(bar, quick=quick)
+    conclude(report, costing.view, as_json=as_json, html=html)
+
+
+def serve(
+    address: str,
+    *,
+    token_file: Path | None,
+    follow: str | None,
+    tcp: bool,
+    seconds: float | None,
+    as_json: bool,
+    html: Path | None,
+) -> None:
+    """Answer until interrupted."""
+    where, key = peer.resolve(address), peer.token(token_file, create=True)
+    follower = None
+    if follow is not None:
+        server = peer.resolve(follow)
+        follower = serving.Follower(server, key, tcp=tcp, warn=_warn)
+    told = _Told()
+    with told:
+        report = serving.serve(
+            where,
+            key,
+            follower=follower,
+            tcp=tcp,
+            seconds=seconds,
+            ready=_serving,
+            stopped=lambda: told.interrupted,
+        )
+    conclude(report, _served, as_json=as_json, html=html)
+
+
+def sync(
+    address: str,
+    *,
+    token_file: Path | None,
+    tcp: bool,
+    seconds: float,
+    as_json: bool,
+    html: Path | None,
+) -> None:
+    """Another machine's time."""
+    server, key = peer.resolve(address), peer.token(token_file)
+    with Bar() as bar:
+        told = bar.stage(f"synchronising with {server}", seconds)
+        report = syncing.measure(
+            server,
+            key,
+            seconds=seconds,
+            tcp=tcp,
+            told=lambda done, of: told(round(done * 1000), round(of * 1000)),
+        )
+    conclude(report, syncing.view, as_json=as_json, html=html)
+
+
+def scaling(*, quick: bool, processes: int | None, as_json: bool, html: Path | None) -> None:
+    """How synchronisation scales."""
+    from ullage.clock import scaling as scales
+
+    with _orderly(), Bar() as bar:
+        report = scales.measure(bar, quick=quick, processes=processes)
+    conclude(report, scales.view, as_json=as_json, html=html)
+
+
+def ntp(
+    *,
+    intervals: list[float],
+    error_ppm: float,
+    observe_s: float,
+    quick: bool,
+    as_json: bool,
+    html: Path | None,
+) -> None:
+    """What a real NTP daemon does."""
+    from ullage.clock import disciplining
+    from ullage.clock.ntp_outcome import NtpOptions
+
+    options = NtpOptions(
+        intervals_s=tuple(intervals),
+        frequency_error_ppm=error_ppm,
+        observe_s=min(observe_s, 60.0) if quick else observe_s,
+        settle_s=10.0 if quick else 30.0,
+    )
+    with _orderly(), Bar() as bar:
+        report = disciplining.measure(bar, options)
+    conclude(report, disciplining.view, as_json=as_json, html=html)
+
+
+def conclude(report: M, view: Callable[[M], View], *, as_json: bool, html: Path | None) -> None:
+    """The answer on standard output; the page, if there is to be one, where it is to be."""
+    if as_json:
+        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+    else:
+        show(view(report), stdout)
+    if html is not None:
+        from ullage.clock.page import render
+
+        when = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+        journal.put(html, render(view(report), when).encode())
+        stderr.print(escape(f"page: {html}"), soft_wrap=True)
+
+
+def _serving(address: str) -> None:
+    stderr.print(escape(f"serving the clock at {address}; Ctrl-C ends it"), soft_wrap=True)
+
+
+def _warn(text: str) -> None:
+    stderr.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+
+
+def _served(report: serving.ServeReport) -> View:
+    lines = [
+        f"{report.answered:,} requests answered at {report.address} over {report.protocol} in"
+        f" {words.span(report.seconds * 1e9)}.",
+        f"Not answered: {report.foreign:,} with another token, {report.malformed:,} that were no"
+        " requests.",
+    ]
+    if report.follows is not None:
+        lines.append(
+            f"It followed {report.follows}: {report.synchronisations} synchronisations,"
+            f" {report.failed} of which failed; in the end it was right to"
+            f" {words.span(report.bound_ns)} (99.9 %), {words.span(report.hard_ns)} (hard)."
+        )
+    return View("A served clock", tuple(lines), ())
+
+
+@contextmanager
+def _orderly() -> Iterator[None]:
+    """A SIGTERM ends it as Ctrl-C does: nothing is left."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Told:
+    """Whether somebody wants an end of it: the first Ctrl-C or SIGTERM ends it in order."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+
+    def __enter__(self) -> _Told:
+        self._before = {
+            number: signal.signal(number, self._interrupt)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True

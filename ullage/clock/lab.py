@@ -1,0 +1,86 @@
+"""Runs the measurements of the extension module, with progress."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ullage import _clock
+from ullage.clock.model import Model
+from ullage.clock.outcomes import (
+    CostOptions,
+    CostOutcome,
+    EcpOptions,
+    EcpOutcome,
+    LoopsOptions,
+    LoopsOutcome,
+    ScalingOptions,
+    ScalingOutcome,
+    StrictOptions,
+    StrictOutcome,
+)
+from ullage.errors import CLOCK_NOT_MEASURED, UllageError
+
+Told = Callable[[int, int], None]
+"""Is told how much is done, of how much; of 0 while that is not known."""
+
+LOOK_S: Final = 0.1
+
+M = TypeVar("M", bound=Model)
+
+
+def ecp(options: EcpOptions, told: Told) -> EcpOutcome:
+    """Are elapsed times precise: 15 additions, timed by every clock. CLOCK_NOT_MEASURED."""
+    return _measure("ecp", options, EcpOutcome, told)
+
+
+def strict(options: StrictOptions, told: Told) -> StrictOutcome:
+    """Does every value exceed the one before? CLOCK_NOT_MEASURED."""
+    return _measure("strict", options, StrictOutcome, told)
+
+
+def cost(options: CostOptions, told: Told) -> CostOutcome:
+    """What does a read of each clock cost? CLOCK_NOT_MEASURED."""
+    return _measure("cost", options, CostOutcome, told)
+
+
+def loops(options: LoopsOptions, told: Told) -> LoopsOutcome:
+    """How long do loops of a known number of instructions take? CLOCK_NOT_MEASURED."""
+    return _measure("loops", options, LoopsOutcome, told)
+
+
+def scaling(options: ScalingOptions, told: Told) -> ScalingOutcome:
+    """How does synchronisation scale, by simulation? CLOCK_NOT_MEASURED."""
+    return _measure("scaling", options, ScalingOutcome, told)
+
+
+def _measure(unit: str, options: Model, outcome: type[M], told: Told) -> M:
+    """In a thread of its own, so that this one can tell of it, and be interrupted.
+
+    An interrupted measurement goes on in its thread, which ends with the process.
+    """
+    progress = _clock.Progress()
+    found: list[str] = []
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            asked = options.model_dump_json(exclude_none=True)
+            found.append(_clock.lab(unit, asked, progress))
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name=f"clock-{unit}", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(LOOK_S)
+        told(progress.done, progress.of)
+    for error in failed:
+        if isinstance(error, _clock.LabError):
+            code, reason, hint = error.args
+            raise UllageError(
+                CLOCK_NOT_MEASURED, what=unit, reason=f"{reason} ({code})", suggestion=hint
+            ) from error
+        raise error
+    return outcome.model_validate_json(found[0])

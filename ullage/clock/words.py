@@ -1,0 +1,57 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from ullage.clock.outcomes import Interval, Probe
+
+NAMES: dict[Probe, str] = {
+    "counter": "counter, unfenced",
+    "counter-fenced": "counter, fenced",
+    "rdtscp": "rdtscp",
+    "rvec": "ours (now)",
+    "rvec-ordered": "ours, ordered",
+    "rvec-stamp": "ours, with reasons",
+    "monotonic": "CLOCK_MONOTONIC",
+    "monotonic-raw": "CLOCK_MONOTONIC_RAW",
+    "monotonic-syscall": "CLOCK_MONOTONIC, system call",
+}
+
+
+def span(ns: float | None) -> str:
+    """A length of time: `111 ns`, `1.23 µs`, `4.5 s`; `unknown` for None."""
+    if ns is None:
+        return "unknown"
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if abs(ns) >= factor:
+            return f"{figure(ns / factor)} {unit}"
+    return f"{figure(ns)} ns"
+
+
+def figure(value: float) -> str:
+    """Three significant digits, or all before the point."""
+    size = abs(value)
+    if size >= 99.95 or round(value, 2) == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+
+
+def ratio(interval: Interval) -> str:
+    """`1.32 (1.30 to 1.35)`."""
+    return f"{interval.median:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def spans(interval: Interval) -> str:
+    """`21.3 ns (20.9 to 22.0)`, an interval in nanoseconds."""
+    return f"{span(interval.median)} ({span(interval.low)} to {span(interval.high)})"
+
+
+def rate(ppb: float) -> str:
+    """A difference of rates: `11.2 ppm`, `35 ppb`."""
+    if abs(ppb) >= 1000:
+        return f"{figure(ppb / 1000)} ppm"
+    return f"{figure(ppb)} ppb"
+
+
+def count(number: int) -> str:
+    """`1,000,000`."""
+    return f"{number:,}"
