@@ -97,7 +97,7 @@ $(AGENT): $(RUST_SOURCES)
 
 $(CLOCK): $(RUST_SOURCES)
 	@$(NEED_CARGO)
-	cargo build --locked --quiet --profile extension -p ullage-python
+	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
 
 .PHONY: run-packages

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ullage import agent, cgroups, environments, host
+from ullage import agent, cgroups, clock, environments, host
 from ullage.environments import Provider
 from ullage.errors import UllageError
 
@@ -26,7 +26,8 @@ class Finding:
 
 async def examine() -> list[Finding]:
     """Look at the host; nothing is changed, and a small guest may be booted to try KVM."""
-    findings = [_root(), _cpus(), _agent(), _cgroups(), _program("mmdebstrap", "the image")]
+    findings = [_root(), _cpus(), _agent(), _clock(), _cgroups()]
+    findings.append(_program("mmdebstrap", "the image"))
     for provider in environments.PROVIDERS:
         findings.append(await _provider(provider))
     return findings
@@ -62,6 +63,16 @@ def _agent() -> Finding:
         return Finding("agent", "ok", str(agent.binary()))
     except UllageError as error:
         return Finding("agent", "missing", error.message, error.hint)
+
+
+def _clock() -> Finding:
+    promise = clock.promise()
+    if promise.source == "counter" and promise.ordered_ns is not None:
+        detail = f"the counter; threads can be compared within {promise.ordered_ns} ns"
+        return Finding("clock", "ok", ", ".join([detail, *promise.reasons]))
+    return Finding(
+        "clock", "limited", ", ".join(promise.reasons), "`ullage clock check` says what to do"
+    )
 
 
 def _cgroups() -> Finding:

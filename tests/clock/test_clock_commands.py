@@ -18,11 +18,13 @@ from typer.testing import CliRunner
 
 from ullage import clock, errors
 from ullage.cli import app
-from ullage.clock import lab
+from ullage.clock import disciplining, lab
 from ullage.clock.checking import CheckReport
 from ullage.clock.costing import CostReport, published
 from ullage.clock.model import Model
 from ullage.clock.nodes import server_of
+from ullage.clock.ntp_logs import Tracking
+from ullage.clock.ntp_outcome import IntervalOutcome, NtpOptions, NtpOutcome, Sizes
 from ullage.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
 from ullage.clock.peer import PORT, VARIABLE, resolve, token
 from ullage.clock.scaling import ScalingReport
@@ -302,7 +304,9 @@ def test_what_the_measurement_refuses() -> None:
 
 
 def test_without_the_extension_module() -> None:
-    code = "import sys; sys.modules['ullage._clock'] = None; from ullage.cli import main; main()"
+    code = (
+        "import sys; sys.modules['ullage._clock'] = None; from ullage.__main__ import main; main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, "clock", "cost", "--quick"],
         capture_output=True,
@@ -311,3 +315,55 @@ def test_without_the_extension_module() -> None:
         timeout=60,
     )
     assert_failed(done, errors.CLOCK_NOT_BUILT)
+
+
+def interval(applied: Sizes | None) -> IntervalOutcome:
+    tracking = Tracking(
+        server="10.0.0.1",
+        stratum=11,
+        rms_offset_ns=900,
+        frequency_ppb=50_000,
+        skew_ppb=10,
+        update_interval_s=1,
+    )
+    return IntervalOutcome(
+        asked_s=1,
+        poll=0,
+        used_s=1,
+        observed_s=20,
+        error_ppb=-50_000,
+        error_bound_ppb=20,
+        tracking=tracking,
+        delay_ns=100_000,
+        settled_ns=None if applied is None else 5,
+        decided=None,
+        applied=applied,
+        decided_learning=None,
+        applied_learning=None,
+        rate_max_ppb=None,
+        unexplained_ns=0,
+        updates=[],
+        corrections=[],
+    )
+
+
+def test_ntp_in_words_settled_or_not() -> None:
+    applied = Sizes.of([-1_000, 3_000])
+    outcome = NtpOutcome(
+        options=NtpOptions(intervals_s=(1,)),
+        counter_khz=2e6,
+        server="a server",
+        versions={"chrony": "4"},
+        intervals=[interval(applied), interval(None)],
+    )
+    report = disciplining.NtpReport(measured=outcome, published=disciplining.published())
+    view = disciplining.view(report)
+    assert "moved the clock by 2 µs at a time on average, 3 µs at most" in view.answer[0]
+    assert "had not settled" in view.answer[1]
+    measured, known = view.sections[0].tables
+    assert measured.rows[1][3:8] == ("0", "–", "–", "–", "–")
+    assert known.rows[2] == ("600 s", "10.2 ms", "651 µs")
+    jsonschema.validate(
+        report.model_dump(mode="json"),
+        disciplining.NtpReport.model_json_schema(mode="serialization"),
+    )

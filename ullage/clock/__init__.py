@@ -18,42 +18,47 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from ullage._clock import (
-    ApartError,
-    Client,
-    ContradictionError,
-    Correction,
-    Counts,
-    Drift,
-    Fix,
-    Global,
-    Instant,
-    NoAnswerError,
-    Outcome,
-    Pending,
-    Reading,
-    Rules,
-    Served,
-    Server,
-    Standing,
-    Synced,
-    TcpServer,
-    UdpServer,
-    adopt,
-    check,
-    disruptions,
-    facts_json,
-    line,
-    now_ns,
-    ordered_ns,
-    promise_json,
-    reason_meanings,
-    refine_json,
-    stamp,
-    synchronise_tcp,
-    synchronise_udp,
-)
 from ullage.clock.model import Facts, Promise, Rate, Synchrony
+from ullage.errors import CLOCK_NOT_BUILT, UllageError
+
+try:
+    from ullage._clock import (
+        ApartError,
+        Client,
+        ContradictionError,
+        Correction,
+        Counts,
+        Drift,
+        Fix,
+        Global,
+        Instant,
+        NoAnswerError,
+        Outcome,
+        Pending,
+        Reading,
+        Rules,
+        Served,
+        Server,
+        Standing,
+        Synced,
+        TcpServer,
+        UdpServer,
+        adopt,
+        check,
+        disruptions,
+        facts_json,
+        line,
+        now_ns,
+        ordered_ns,
+        promise_json,
+        reason_meanings,
+        refine_json,
+        stamp,
+        synchronise_tcp,
+        synchronise_udp,
+    )
+except ImportError as error:
+    raise UllageError(CLOCK_NOT_BUILT, reason=error) from error
 
 __all__ = [
     "REASONS",

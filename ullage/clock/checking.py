@@ -19,6 +19,7 @@ from ullage.clock.outcomes import (
     Placement,
     StrictOptions,
     StrictOutcome,
+    Timed,
 )
 from ullage.clock.progress import Bar
 from ullage.clock.view import Chart, Section, Table, View
@@ -243,10 +244,7 @@ def _loops(loops: LoopsOutcome) -> Section:
 def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for loop in loops.loops:
-        clocks = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
-        if loop.external is not None:
-            clocks.append(("independent clock", loop.external))
-        for name, timed in clocks:
+        for name, timed in _clocks(loop):
             took = timed.durations
             middle = f"{words.span(took.p25_ns)} to {words.span(took.p75_ns)}"
             rows.append(
@@ -262,31 +260,15 @@ def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
     return rows
 
 
-def _draw(loop: Loop) -> Drawing:
-    from ullage.report import curve
-    from ullage.runs import Coordinate
+def _clocks(loop: Loop) -> list[tuple[str, Timed]]:
+    found = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
+    return found if loop.external is None else [*found, ("independent clock", loop.external)]
 
-    clocks = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
-    if loop.external is not None:
-        clocks.append(("independent clock", loop.external))
-    lines = [
-        curve.Line(
-            name,
-            tuple(
-                curve.Point(
-                    at=(b.from_ns * b.to_ns) ** 0.5 / 1e9,
-                    middle=b.count,
-                    low=b.count,
-                    high=b.count,
-                    trials=b.count,
-                )
-                for b in timed.histogram.bins
-                if b.count
-            ),
-        )
-        for name, timed in clocks
-    ]
-    return curve.draw(lines, Coordinate(name="duration", unit="s"), "loops", "1")
+
+def _draw(loop: Loop) -> Drawing:
+    from ullage.clock import histogram
+
+    return histogram.draw([(name, timed.histogram) for name, timed in _clocks(loop)])
 
 
 def _strictness(report: CheckReport) -> Section:

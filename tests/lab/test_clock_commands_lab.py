@@ -1,0 +1,64 @@
+"""`ullage clock ntp` and `scaling` with all real parts: guests, daemons, network namespaces."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ullage.clock.disciplining import NtpReport
+from ullage.network import NETNS_DIR
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+
+def test_ntp(tmp_path: Path) -> None:
+    page = tmp_path / "ntp.html"
+    argv = [sys.executable, "-m", "ullage.cli", "clock", "ntp", "--quick", "--json"]
+    done = subprocess.run(
+        [*argv, "--html", str(page)], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    report = NtpReport.model_validate_json(done.stdout)
+    schema = NtpReport.model_json_schema(mode="serialization")
+    jsonschema.validate(report.model_dump(mode="json"), schema)
+    found = report.measured.intervals[0]
+    assert abs(found.error_ppb + 50_000) < 20_000
+    assert found.applied is not None
+    assert found.applied.count > 10
+    assert "chrony" in page.read_text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_scaling_that_is_interrupted_leaves_nothing(how: signal.Signals, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "ullage.cli", "clock", "scaling", "--processes", "8"]
+    places = {f"ULLAGE_{name}_DIR": str(tmp_path / name) for name in ("STATE", "DATA")}
+    with subprocess.Popen(
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | places,
+    ) as it:
+        until = time.monotonic() + 100
+        while not (tags := [path.name for path in tmp_path.glob("STATE/u*") if path.is_dir()]):
+            assert it.poll() is None, it.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        (tag,) = tags
+        time.sleep(2)
+        assert list(NETNS_DIR.glob(f"{tag}-*"))
+        it.send_signal(how)
+        stdout, _ = it.communicate(timeout=60)
+    assert it.returncode == 130
+    assert stdout == ""
+    assert not list(NETNS_DIR.glob(f"{tag}-*"))
+    assert not [name for _, name in socket.if_nameindex() if name.startswith(tag)]
+    assert not list(tmp_path.glob("*/u*/*"))

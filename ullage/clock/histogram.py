@@ -1,0 +1,54 @@
+"""Histograms of durations by several clocks, over each other. Long to import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import altair as alt
+
+from ullage.clock import words
+from ullage.clock.outcomes import Histogram
+from ullage.report.lanes import Drawing, finish, over
+from ullage.report.theme import SERIES
+
+HEIGHT: Final = 220
+
+
+def draw(histograms: Sequence[tuple[str, Histogram]]) -> Drawing:
+    """Bars over a logarithmic axis; a single value is still seen beside ten thousand."""
+    names = [name for name, _ in histograms]
+    rows = [
+        {
+            "e": name,
+            "x": one.from_ns / 1e9,
+            "z": one.to_ns / 1e9,
+            "y": one.count,
+            "b": 0,
+            "t": f"{words.span(one.from_ns)} to {words.span(one.to_ns)}",
+        }
+        for name, histogram in histograms
+        for one in histogram.bins
+        if one.count
+    ]
+    colours = alt.Scale(domain=names, range=[f"var(--{SERIES[i]})" for i in range(len(names))])
+    tips = (("e", "clock"), ("t", "duration"), ("y", "loops"))
+    bars = (
+        over("bins")
+        .mark_rect(fillOpacity=0.3, strokeWidth=1.2)
+        .encode(
+            x=alt.X(
+                "x:Q",
+                title="duration, s",
+                scale=alt.Scale(type="log", nice=False, padding=6),
+                axis=alt.Axis(format="~s"),
+            ),
+            x2="z:Q",
+            y=alt.Y("y:Q", title="loops", scale=alt.Scale(type="symlog"), stack=None),
+            y2="b:Q",
+            color=alt.Color("e:N", scale=colours, legend=alt.Legend(title=None, orient="top")),
+            stroke=alt.Stroke("e:N", scale=colours, legend=None),
+            tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in tips],
+        )
+    )
+    return finish([bars], HEIGHT, {"bins": rows})
