@@ -85,7 +85,7 @@ void init_after(void) {
         }
     }
     shim.first.time_ns = ullage_clock_ordered() - start_ns;
-    if (shim.way == NOTHING) {
+    if (!wtime_global) {
         complain(shim.first.problem != NULL ? shim.first.problem : "MPI failed",
                  "preload the library in all ranks; the others' records say more");
     }

@@ -9,8 +9,6 @@
 #define AWAKE_NS 5000
 /* An answer takes less, unless somebody has to be woken up. */
 #define SOON_NS 20000
-/* Who waits longer than this lets others have the processor. */
-#define PATIENT_NS 2000000
 
 void post_open(Post *post, MPI_Comm comm, int peer, int out_tag, int in_tag) {
     *post = (Post){.comm = comm, .peer = peer, .out_tag = out_tag, .in_tag = in_tag};
@@ -32,21 +30,28 @@ void post_close(Post *post) {
     }
 }
 
+static void nap(void) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
 /* The one that is waited for may need this one's processor: where there are more ranks than
- * processors; and where the scheduler has put both on one, which shows when no answer comes. */
+ * processors, and where the scheduler has put both on one, which shows when no answer comes. */
 void post_relax(uint64_t waited_ns) {
     if (shim.crowded || waited_ns > SOON_NS) {
         (void)sched_yield();
     }
 }
 
+void post_leave(void) {
+    if (!shim.crowded) {
+        nap();
+    }
+}
+
 /* The turn of others: they need the processors more. */
 static void post_idle(uint64_t waited_ns) {
-    const struct timespec nap = {.tv_nsec = 50000};
-    if (shim.crowded || waited_ns > PATIENT_NS) {
-        (void)nanosleep(&nap, NULL);
-    } else {
-        post_relax(waited_ns);
+    if (shim.crowded || waited_ns > SOON_NS) {
+        nap();
     }
 }
 

@@ -92,9 +92,7 @@ static void correction(FILE *out, const Corrected *it) {
         (void)fputs("\"correction\": null, ", out);
         return;
     }
-    ullage_instant since;
-    (void)ullage_global_at(it->local_ns, &since);
-    const double since_s = (double)(int64_t)(since.ns - shim.common.origin_ns) * 1e-9;
+    const double since_s = (double)(int64_t)(it->since_ns - shim.common.origin_ns) * 1e-9;
     (void)fprintf(out,
                   "\"correction\": {\"since_s\": %.9f, \"length_s\": %.9f, \"shown_ahead_ns\": %" PRId64
                   ", ",

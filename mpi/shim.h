@@ -51,7 +51,7 @@ typedef struct {
 typedef struct {
     int64_t drifted_ns;   /* how far the root's clock has moved against the own one */
     uint64_t apart_ns;    /* from the first synchronisation to the last */
-    uint64_t local_ns;    /* when, by the own clock, the first was */
+    uint64_t since_ns;    /* what was shown when the first was */
     int64_t rate_ppt;
     uint64_t unsure_ppt;
     uint64_t bound_ns;    /* of a corrected time-stamp halfway */
@@ -127,6 +127,8 @@ bool post_tell(void *bytes, size_t count, MPI_Comm comm);
 /* Until all ranks are here. */
 bool post_barrier(void);
 void post_relax(uint64_t waited_ns);
+/* Leaves the processor, once: who wakes up is put on a free one, if there is one. */
+void post_leave(void);
 
 /* session.c: two ranks synchronise */
 void session_serve(MPI_Comm comm, int peer, int phase, bool able, Sync *sync);

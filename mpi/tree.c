@@ -210,7 +210,7 @@ static void correct(void) {
     (void)ullage_correction_at(correction, first->local_ns + apart_ns / 2, &halfway);
     *found = (Corrected){.drifted_ns = last->offset_ns - first->offset_ns,
                          .apart_ns = apart_ns,
-                         .local_ns = first->local_ns,
+                         .since_ns = first->local_ns + (uint64_t)first->offset_ns,
                          .bound_ns = halfway.bound_ns,
                          .hard_ns = halfway.hard_ns,
                          .residual_ns = facts.residual_ns,

@@ -186,6 +186,30 @@ def test_the_ranks_of_a_host_read_one_clock(
             assert sync.offset_ns is not None and sync.half_ns is not None
 
 
+def test_leaders_synchronise_and_their_hosts_follow(programs: Path, tmp_path: Path) -> None:
+    """MPICH takes the odd ranks for those of another host when it is told to."""
+    found, all_stamps = measured(
+        programs, tmp_path, job("mpich", 4, MPIR_CVAR_ODD_EVEN_CLIQUES="1"), 500
+    )
+    assert [record.way for record in found] == ["root", "messages", "shared", "shared"]
+    assert [record.stratum for record in found] == [0, 1, 0, 1]
+    assert found[1].correction is not None
+    # To the nanosecond that roundings add.
+    led, own_line = found[3].correction, found[1].correction
+    assert led is not None and led.shown_ahead_ns == own_line.shown_ahead_ns
+    assert led.since_s == pytest.approx(own_line.since_s, abs=2e-9)
+    truth = Truth.of(all_stamps[0])
+    for record, stamps in zip(found, all_stamps, strict=True):
+        assert record.start is not None and record.start.hard_ns is not None
+        errors, known = truth.errors_ns(stamps)
+        growth = 100_000.0 if record.stratum else 0.0
+        age_s = stamps.seconds - stamps.seconds[0]
+        hard = record.start.hard_ns + growth * age_s
+        assert (np.abs(errors) - known - SLACK_NS <= hard).all()
+    following = Truth.of(all_stamps[1]).errors_ns(all_stamps[3])
+    assert (np.abs(following[0]) - following[1] <= SLACK_NS).all()
+
+
 @pytest.mark.parametrize("mpi", MPIS)
 def test_a_clock_that_is_not_the_leaders_is_not_shared(
     programs: Path, tmp_path: Path, mpi: str
@@ -320,6 +344,34 @@ def test_a_rank_that_never_answers_leaves_stock_time_and_says_so(
     assert record.start is None and record.end is None and record.correction is None
     rows = stamps_of(job(mpi, 2, missing, **settings).run(programs / mpi / "stamps"))
     assert [row[4] for row in rows] == ["0", "0"]
+
+
+@pytest.mark.parametrize("share", ["0", "1"])
+@pytest.mark.parametrize("mute", [0, 1])
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_rank_whose_messages_get_lost(
+    programs: Path, tmp_path: Path, mpi: str, mute: int, share: str
+) -> None:
+    """Asking or asked: whoever gets no answer has stock time; everybody goes on."""
+    silenced = f'[ "$rank" != {mute} ] || LD_PRELOAD={programs / mpi / "mute.so"}:$LD_PRELOAD'
+    path = tmp_path / "record.json"
+    settings = {"ULLAGE_CLOCK_SHARE": share, "ULLAGE_CLOCK_RECORD": str(path)}
+    done = job(mpi, 3, silenced, **settings).run(programs / mpi / "work")
+    assert own(done) == own(stock(mpi, 3).run(programs / mpi / "work"))
+    assert done.returncode == 0
+    found = records(path)
+    lost = [1, 2] if mute == 0 else [1]
+    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
+    ranks = [line.split(":")[1] for line in sorted(said)]
+    assert ranks == [f" rank {rank}" for rank in lost]
+    assert all("not global: nobody answered in time; hint: " in line for line in said)
+    for record in found:
+        assert record.wtime == ("stock" if record.rank in lost else "global")
+        assert (record.why_stock is None) == (record.rank not in lost)
+        assert (record.start is None) == (record.rank in lost)
+    if share == "0":
+        rows = stamps_of(job(mpi, 3, silenced, **settings).run(programs / mpi / "stamps"))
+        assert [row[4] for row in rows] == ["0", "0", "0"]
 
 
 def test_another_mpis_library_keeps_its_hands_off(programs: Path) -> None:

@@ -84,6 +84,8 @@ pub mod double;
 #[cfg(feature = "std")]
 mod frames;
 #[cfg(feature = "std")]
+mod patience;
+#[cfg(feature = "std")]
 pub mod pipe;
 #[cfg(feature = "std")]
 mod stream;

@@ -2,15 +2,12 @@
 
 use std::io;
 
+use super::patience::Patience;
 use super::{Action, Client, Failure, LENGTH, Outcome, Rules, Server, Standing, Token};
 
 /// One more than any message has, so that a longer one is seen to be none.
 pub(super) type Buffer = [u8; LENGTH + 1];
 
-/// Whoever waits looks for so long without a break before it lets the scheduler wake it up, in
-/// nanoseconds: the next message of a synchronisation comes sooner, and being woken up takes longer
-/// than the message.
-pub(super) const LOOK_NS: u64 = 200_000;
 /// Between two looks of somebody awake there is no more than this, in nanoseconds: two system calls,
 /// one of which copies a message. More is a thread that was taken off its core.
 const AWAKE_NS: u64 = 5_000;
@@ -91,7 +88,7 @@ pub fn synchronise(
     clock: impl Fn() -> u64,
 ) -> io::Result<Result<Outcome, Failure>> {
     let mut client = Client::new(rules, token, clock());
-    let (mut eyes, mut since_ns) = (Eyes::default(), 0);
+    let (mut eyes, mut patience) = (Eyes::default(), Patience::default());
     loop {
         let now_ns = clock();
         match client.poll(now_ns) {
@@ -99,13 +96,15 @@ pub fn synchronise(
             Action::Send(bytes) => {
                 channel.send(&bytes)?;
                 eyes.closed();
-                since_ns = now_ns;
+                patience.begin(now_ns);
             }
             Action::Wait { until_ns } => {
                 if let Some(bytes) = channel.look()? {
                     let now_ns = clock();
-                    client.receive(bytes, now_ns, eyes.awake(now_ns));
-                } else if now_ns.saturating_sub(since_ns) < LOOK_NS {
+                    let awake = eyes.awake(now_ns);
+                    client.receive(bytes, now_ns, awake);
+                    patience.met(now_ns, awake);
+                } else if !patience.over(now_ns) {
                     eyes.empty(now_ns);
                 } else {
                     channel.wait(until_ns.saturating_sub(now_ns))?;

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::channel::{Channel, Eyes, LOOK_NS, STOP_NS};
+use super::channel::{Channel, Eyes, STOP_NS};
+use super::patience::Patience;
 use super::stream::{Stream, poll};
 use super::{LENGTH, Server, Standing};
 
@@ -40,11 +41,11 @@ impl Pipe {
         clock: impl Fn() -> (u64, Standing),
         stop: &AtomicBool,
     ) -> io::Result<()> {
-        let (mut eyes, mut since_ns) = (Eyes::default(), 0);
+        let (mut eyes, mut patience) = (Eyes::default(), Patience::default());
         while !stop.load(Ordering::Relaxed) {
             match self.0.answer(server, &mut eyes, &clock) {
-                Ok(Some(t3)) => since_ns = t3,
-                Ok(None) if clock().0.saturating_sub(since_ns) < LOOK_NS => {}
+                Ok(Some((t3, awake))) => patience.met(t3, awake),
+                Ok(None) if !patience.over(clock().0) => {}
                 Ok(None) => {
                     poll(&mut [self.0.asks()], STOP_NS)?;
                     eyes.closed();

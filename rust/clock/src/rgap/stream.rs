@@ -42,7 +42,8 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
         }
     }
 
-    /// Answers one request, if one is there. When, by the clock.
+    /// Answers one request, if one is there. When, by the clock, and whether it was waited for with
+    /// open eyes.
     ///
     /// # Errors
     /// If the stream is broken, or brought what is no request of this run.
@@ -51,7 +52,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
         server: &mut Server,
         eyes: &mut Eyes,
         clock: impl Fn() -> (u64, Standing),
-    ) -> io::Result<Option<u64>> {
+    ) -> io::Result<Option<(u64, bool)>> {
         if !self.outbox.flush(&mut self.writer)? {
             eyes.closed();
             return Ok(None);
@@ -61,10 +62,11 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
             return Ok(None);
         };
         let answer = respond(server, bytes, *eyes, clock);
-        eyes.closed();
         let (bytes, t3) = answer.ok_or(io::ErrorKind::PermissionDenied)?;
+        let awake = eyes.awake(t3);
+        eyes.closed();
         self.outbox.send(&bytes, &mut self.writer)?;
-        Ok(Some(t3))
+        Ok(Some((t3, awake)))
     }
 }
 

@@ -153,6 +153,7 @@ impl Synced {
         Self {
             clock,
             state: Seqlock::new(),
+            // All 0: the own clock.
             short: Seqlock::new(),
             fixes: Mutex::default(),
         }

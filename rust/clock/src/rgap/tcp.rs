@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 
-use super::channel::{Channel, Eyes, LOOK_NS, STOP_NS};
+use super::channel::{Channel, Eyes, STOP_NS};
+use super::patience::{MOST_NS, Patience};
 use super::stream::{Stream, poll};
 use super::{LENGTH, Server, Standing};
 
@@ -98,7 +99,7 @@ pub fn serve(
         let (now_ns, _) = clock();
         let busy = guests.answer(server, &clock, now_ns);
         // Whoever is awake still looks for others now and then.
-        if !busy || now_ns.saturating_sub(looked_ns) >= LOOK_NS {
+        if !busy || now_ns.saturating_sub(looked_ns) >= MOST_NS {
             guests.wait(listener, if busy { 0 } else { STOP_NS }, &clock)?;
             looked_ns = clock().0;
         }
@@ -111,9 +112,8 @@ pub fn serve(
 struct Guest {
     stream: Stream<TcpStream, TcpStream>,
     eyes: Eyes,
-    /// By the server's clock: last time there was something. Until a while later it is looked at
-    /// without a break.
-    stirred_ns: u64,
+    /// How long it is looked at without a break.
+    patience: Patience,
     greeted: bool,
     /// Of the last request, or of the connection.
     since: Instant,
@@ -137,13 +137,13 @@ impl Guests {
     ) -> bool {
         let mut busy = false;
         self.all.retain_mut(|guest| {
-            if now_ns.saturating_sub(guest.stirred_ns) >= LOOK_NS {
+            if guest.patience.over(now_ns) {
                 return true;
             }
             busy = true;
             match guest.stream.answer(server, &mut guest.eyes, clock) {
-                Ok(Some(t3)) => {
-                    guest.stirred_ns = t3;
+                Ok(Some((t3, awake))) => {
+                    guest.patience.met(t3, awake);
                     guest.greeted = true;
                     guest.since = Instant::now();
                     true
@@ -180,7 +180,7 @@ impl Guests {
                 guest.eyes.closed();
             }
             if asked.revents != 0 {
-                guest.stirred_ns = now_ns;
+                guest.patience.begin(now_ns);
             }
         }
         if asked.last().is_some_and(|door| door.revents != 0) {
@@ -210,10 +210,12 @@ impl Guests {
                 continue;
             }
             if let Ok(stream) = open(connection) {
+                let mut patience = Patience::default();
+                patience.begin(now_ns);
                 self.all.push(Guest {
                     stream,
                     eyes: Eyes::default(),
-                    stirred_ns: now_ns,
+                    patience,
                     greeted: false,
                     since: Instant::now(),
                 });

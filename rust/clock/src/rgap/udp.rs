@@ -5,7 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::channel::{Buffer, Channel, Eyes, LOOK_NS, STOP_NS, respond};
+use super::channel::{Buffer, Channel, Eyes, STOP_NS, respond};
+use super::patience::Patience;
 use super::{LENGTH, Server, Standing};
 use crate::sys;
 
@@ -21,14 +22,13 @@ pub fn serve(
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut buffer: Buffer = [0; LENGTH + 1];
-    let (mut eyes, mut since_ns) = (Eyes::default(), 0);
+    let (mut eyes, mut patience) = (Eyes::default(), Patience::default());
     while !stop.load(Ordering::Relaxed) {
         let found = unless_passing(socket.recv_from(&mut buffer))?;
         let Some((length, from)) = found else {
             let (now_ns, _) = clock();
             eyes.empty(now_ns);
-            // A clock that is slewed may seem to stand, but not to run backwards.
-            if now_ns.saturating_sub(since_ns) >= LOOK_NS {
+            if patience.over(now_ns) {
                 sys::readable(socket.as_fd(), STOP_NS)?;
                 eyes.closed();
             }
@@ -37,7 +37,7 @@ pub fn serve(
         if let Some((answer, t3)) = respond(server, &buffer[..length], eyes, &clock) {
             // If it does not go out, it is lost like any other.
             let _ = socket.send_to(&answer, from);
-            since_ns = t3;
+            patience.met(t3, eyes.awake(t3));
         }
         eyes.closed();
     }
