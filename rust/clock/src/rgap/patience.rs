@@ -46,10 +46,10 @@ impl Patience {
             LATER_NS.. => false,
             _ => self.futile || !awake && self.most_ns > LEAST_NS,
         };
-        self.most_ns = if self.futile || took_ns > MOST_NS {
-            LEAST_NS
-        } else {
-            (2 * took_ns).clamp(LEAST_NS, MOST_NS)
+        self.most_ns = match took_ns {
+            _ if self.futile => 0,
+            0..=MOST_NS => (2 * took_ns).clamp(LEAST_NS, MOST_NS),
+            _ => LEAST_NS,
         };
         self.since_ns = now_ns;
     }
@@ -80,7 +80,7 @@ mod tests {
         assert!(!patience.over(100_000));
         patience.met(200_000, false);
         for now_ns in [260_000, 320_000] {
-            assert!(patience.over(now_ns - 30_000));
+            assert!(patience.over(patience.since_ns));
             patience.met(now_ns, false);
         }
         patience.met(1_000_000_000, false);
