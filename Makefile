@@ -14,7 +14,8 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml C
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
   golang-github-containers-common
-TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static
+TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
+  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony
 
 .PHONY: help
 help: ## List the targets
@@ -30,6 +31,12 @@ setup: run-packages $(VENV)/.installed $(AGENT) $(CLOCK) ## Install and build wh
 
 .PHONY: build
 build: $(VENV)/.installed $(AGENT) $(CLOCK) ## The Python environment, the agent binary and the clock's module
+
+.PHONY: mpi
+mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
+	$(MAKE) --quiet -C mpi
+	$(MAKE) --quiet -C mpi/ocean
+	$(MAKE) --quiet -C mpi/noise
 
 .PHONY: test
 test: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## All tests but the lab (under 15 minutes)
@@ -60,7 +67,7 @@ docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
 	$(BIN)/python -m ullage.docs_reference
 
 .PHONY: bench
-bench: build ## The benchmarks, each beside its peers
+bench: build mpi ## The benchmarks, each beside its peers
 	$(BIN)/python -m benchmarks
 
 .PHONY: lock
