@@ -9,10 +9,12 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ullage import clock
 from ullage.agent import AgentClient
-from ullage.agentframes import Kind, encode_data, encode_message
+from ullage.agentframes import Kind, encode_clock, encode_data, encode_message
 
-MAGIC = b"ULLAGE-AGENT 1\n"
+MAGIC = b"ULLAGE-AGENT 2\n"
+CLOCK = {"ns": 1, "source": "counter", "ordered_ns": 0, "reasons": [], "shared": True}
 RUSAGE = {
     "user_ns": 1,
     "system_ns": 2,
@@ -47,14 +49,32 @@ class Peer:
         """The next frame must be this request; its id."""
         kind, found = await self.take()
         assert (kind, found["op"]) == (0, op)
+        if op == "hello":
+            self.server = clock.Server(bytes.fromhex(found["token"]))
         return int(found["id"])
+
+    async def hello(self, **said: object) -> None:
+        """Say hello; with a clock that is shared, unless told otherwise."""
+        self.writer.write(MAGIC)
+        number = await self.request("hello")
+        self.send("hello", id=number, version=2, facts={"uid": 0}, clock={**CLOCK, **said})
+
+    async def tell_time(self, ahead_ns: int = 0, *, fast_ppb: int = 0) -> bytes:
+        """Answer a request for the time: this process's own, so much ahead of its own."""
+        kind, message = await self.take()
+        assert kind == Kind.CLOCK
+        ns = clock.ordered_ns() + ahead_ns
+        ns += ns * fast_ppb // 1_000_000_000
+        pending = self.server.receive(message, ns)
+        assert pending is not None
+        answer = pending.answer(ns + 1, clock.Standing(awake=False))
+        self.writer.write(encode_clock(answer))
+        return answer
 
     async def greet(self) -> None:
         """Be a good agent until the client is connected."""
-        self.writer.write(MAGIC)
-        self.send("hello", id=await self.request("hello"), version=1, facts={"uid": 0})
-        for mono_ns in range(8):
-            self.send("sync", id=await self.request("sync"), mono_ns=mono_ns)
+        await self.hello()
+        await self.tell_time()
 
     async def spawned(self) -> int:
         """Take a spawn and say that it started."""
@@ -63,7 +83,14 @@ class Peer:
         return number
 
     def exit(self, number: int, **fields: object) -> None:
-        given = {"status": 0, "signal": None, "start_ns": 10, "end_ns": 20, "rusage": RUSAGE}
+        given = {
+            "reasons": [],
+            "status": 0,
+            "signal": None,
+            "start_ns": 10,
+            "end_ns": 20,
+            "rusage": RUSAGE,
+        }
         self.send("exit", id=number, **{**given, **fields})
 
 

@@ -32,6 +32,7 @@ from ullage.runs import (
     EnvironmentRecord,
     Finished,
     ImageRecord,
+    InstanceClock,
     Parity,
     Provisioned,
     Reason,
@@ -117,6 +118,7 @@ class _Maker:
         start = self.clock.mono_ns
         end = start + round(work.duration_s * 1e9)
         made = []
+        ahead = 7_000_000_000 if env == "vm" else 0
         for name in names:
             out = f"trials/{trial}/{name}.stdout"
             if self.raw:
@@ -134,7 +136,10 @@ class _Maker:
                     start_ns=start + late,
                     end_ns=end + late,
                     late_ns=late,
-                    clock_bound_ns=400_000 if env == "vm" else 0,
+                    start_local_ns=start + late + ahead,
+                    end_local_ns=end + late + ahead,
+                    clock_bound_ns=400_000 if env == "vm" else 120,
+                    clock_sure_ns=300_000 if env == "vm" else 120,
                     usage=Usage(user_s=0.93, system_s=0.02, max_rss_bytes=9_000_000),
                     stdout=out if self.raw else None,
                 )
@@ -177,6 +182,7 @@ class _Maker:
             overhead_s=0.018,
             metrics={} if failed else metrics,
             roles=roles,
+            clocks={f"{env}-0": _instance_clock(env, end - start)},
             meters={
                 "host": {
                     "steal": max(0.0, self.steal * (1 + 0.3 * float(self.rng.standard_normal()))),
@@ -224,6 +230,27 @@ class _Maker:
             resumed=resumed,
             boot_id="7c9e6679-7425-40de-944b-e07fc1f90ae7",
         )
+
+
+def _instance_clock(env: str, lasted_ns: int) -> InstanceClock:
+    """The VM's runs 11.25 ppm fast; all others share the controller's."""
+    if env != "vm":
+        return InstanceClock(
+            shared=True, looks=(2,), messages=2, took_ns=150_000, hard_ns=120, sure_ns=120
+        )
+    return InstanceClock(
+        shared=False,
+        looks=(2, 3),
+        messages=40,
+        took_ns=1_400_000,
+        hard_ns=400_000,
+        sure_ns=300_000,
+        drifted_ns=lasted_ns * 11_250 // 1_000_000_000,
+        drift_unsure_ns=900,
+        between_ns=lasted_ns,
+        residual_ns=700,
+        reasons=("moves-unseen",),
+    )
 
 
 def _parity(environments: Sequence[EnvironmentRecord], allowed: Sequence[str]) -> list[Parity]:

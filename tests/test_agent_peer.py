@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.peer import MAGIC, RUSAGE, Peer, play
-from ullage import agentchannel, agentprocess, errors
+from tests.peer import CLOCK, MAGIC, RUSAGE, Peer, play
+from ullage import agentchannel, agentclock, agentprocess, clock, errors
 from ullage.agent import AgentClient, AgentError, Command
-from ullage.agentframes import CREDIT, Kind
+from ullage.agentframes import CREDIT, Kind, encode_clock
 from ullage.errors import ErrorKind, UllageError
 
 TRUE = Command(("true",))
@@ -78,21 +78,21 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"version": 2, "facts": {}}, "version 2"),
-        ({"version": 1}, "facts is not an object"),
+        ({"version": 1, "facts": {}}, "version 1"),
+        ({"version": 2}, "facts is not an object"),
         ({"version": True, "facts": {}}, "version is not an integer"),
-        ({"version": 1, "facts": {"x": "\ud800"}}, "bad JSON"),
-        ({"version": 1, "facts": {"x": 1}}, "the fact x: Extra inputs are not permitted"),
-        ({"version": 1, "facts": {"\x1b[2J" * 99: 1}}, "the fact ?[2J?[2J"),
-        ({"version": 1, "facts": {"hostname": nested(250)}}, "the fact hostname: Input should be"),
-        ({"version": 1, "facts": {"hostname": 1}}, "the fact hostname"),
-        ({"version": 1, "facts": {"uid": -1}}, "the fact uid"),
-        ({"version": 1, "facts": {"uid": True}}, "the fact uid"),
-        ({"version": 1, "facts": {"memory_total_bytes": 2**63}}, "the fact memory_total_bytes"),
-        ({"version": 1, "facts": {"cpus_allowed": [0, 1 << 16]}}, "the fact cpus_allowed.1"),
-        ({"version": 1, "facts": {"cpu_quota": True}}, "the fact cpu_quota"),
-        ({"version": 1, "facts": {"cpu_quota": 1e300}}, "the fact cpu_quota"),
-        ({"version": 1, "facts": {"init": 1}}, "the fact init"),
+        ({"version": 2, "facts": {"x": "\ud800"}}, "bad JSON"),
+        ({"version": 2, "facts": {"x": 1}}, "the fact x: Extra inputs are not permitted"),
+        ({"version": 2, "facts": {"\x1b[2J" * 99: 1}}, "the fact ?[2J?[2J"),
+        ({"version": 2, "facts": {"hostname": nested(250)}}, "the fact hostname: Input should be"),
+        ({"version": 2, "facts": {"hostname": 1}}, "the fact hostname"),
+        ({"version": 2, "facts": {"uid": -1}}, "the fact uid"),
+        ({"version": 2, "facts": {"uid": True}}, "the fact uid"),
+        ({"version": 2, "facts": {"memory_total_bytes": 2**63}}, "the fact memory_total_bytes"),
+        ({"version": 2, "facts": {"cpus_allowed": [0, 1 << 16]}}, "the fact cpus_allowed.1"),
+        ({"version": 2, "facts": {"cpu_quota": True}}, "the fact cpu_quota"),
+        ({"version": 2, "facts": {"cpu_quota": 1e300}}, "the fact cpu_quota"),
+        ({"version": 2, "facts": {"init": 1}}, "the fact init"),
     ],
 )
 def test_a_bad_hello(fields: dict[str, object], reason: str) -> None:
@@ -107,9 +107,8 @@ def test_facts_are_kept_short_and_printable() -> None:
     async def script(peer: Peer) -> None:
         facts = {"os": "\x1b]0;pwned\x07 Linux\n12", "cpu_model": "x" * 999, "cpu_quota": 2}
         peer.writer.write(MAGIC)
-        peer.send("hello", id=await peer.request("hello"), version=1, facts=facts)
-        for mono_ns in range(8):
-            peer.send("sync", id=await peer.request("sync"), mono_ns=mono_ns)
+        peer.send("hello", id=await peer.request("hello"), version=2, facts=facts, clock=CLOCK)
+        await peer.tell_time()
 
     async def use(client: AgentClient) -> None:
         cut = "x" * 199 + "…"
@@ -118,13 +117,97 @@ def test_facts_are_kept_short_and_printable() -> None:
     play(script, use)
 
 
-def test_a_bad_clock() -> None:
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"clock": None}, "clock is not an object"),
+        ({"clock": {**CLOCK, "source": "sundial"}}, "unknown source"),
+        ({"clock": {**CLOCK, "shared": 1}}, "neither true nor false"),
+        ({"clock": {**CLOCK, "ordered_ns": -1}}, "ordered_ns is not an integer"),
+        ({"clock": {**CLOCK, "ordered_ns": 100_001}}, "ordered_ns is not an integer"),
+        ({"clock": {**CLOCK, "reasons": ["bored"]}}, "not a list of known reasons"),
+        ({"clock": {**CLOCK, "reasons": "moved"}}, "not a list of known reasons"),
+    ],
+)
+def test_a_bad_word_about_the_clock(said: dict[str, object], reason: str) -> None:
     async def script(peer: Peer) -> None:
         peer.writer.write(MAGIC)
-        peer.send("hello", id=await peer.request("hello"), version=1, facts={})
-        peer.send("sync", id=await peer.request("sync"), mono_ns=-1)
+        peer.send("hello", id=await peer.request("hello"), version=2, facts={}, **said)
 
-    assert "mono_ns is not an integer" in refused(script)
+    assert reason in refused(script)
+
+
+def test_a_line_that_is_not_shared() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.hello()
+        await peer.tell_time(ahead_ns=-1_000_000_000)
+
+    assert "it says that it shows this host's time, and is -" in refused(script)
+
+
+def test_a_clock_that_cannot_be() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.hello(shared=False)
+        await peer.tell_time(ahead_ns=5)
+        await peer.tell_time(ahead_ns=10_000_000_000)
+
+    assert "cannot be true of two clocks" in refused(script)
+
+
+@pytest.mark.parametrize("off_ns", [1_000_000, 10**10, 2**63])
+def test_a_clock_that_does_not_know_the_time(off_ns: int) -> None:
+    """What it says of itself may not widen the bound within which it is believed."""
+
+    async def script(peer: Peer) -> None:
+        await peer.hello(shared=False)
+        while True:
+            _, message = await peer.take()
+            pending = peer.server.receive(message, clock.ordered_ns())
+            assert pending is not None
+            standing = clock.Standing(hard_ns=off_ns, bound_ns=off_ns, awake=False)
+            peer.writer.write(encode_clock(pending.answer(clock.ordered_ns(), standing)))
+
+    assert "it does not know the time itself" in refused(script)
+
+
+def test_a_clock_frame_of_no_message() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.hello()
+        await peer.take()
+        peer.writer.write(b"\xa1\x55\x04\x00\x00\x00\x00\x4fx")
+
+    assert "a clock frame of 79 bytes" in refused(script)
+
+
+def test_late_answers_of_a_clock_are_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A synchronisation that has given up leaves an answer on its way."""
+    rules = clock.Rules(patience_ns=1_000_000, reply_ns=1_000_000, messages=2)
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        _, late = await peer.take()
+        number = await peer.request("sample")
+        pending = peer.server.receive(late, 1)
+        assert pending is not None
+        peer.writer.write(encode_clock(pending.answer(2, clock.Standing())))
+        peer.send("sample", id=number)
+        await peer.tell_time()
+        await peer.request("sample")
+        peer.writer.write(encode_clock(pending.answer(2, clock.Standing())))
+
+    async def use(client: AgentClient) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(agentclock, "ONCE", rules)
+            with pytest.raises(UllageError, match="does not answer for it") as caught:
+                await client.sync()
+        assert caught.value.kind is errors.AGENT_CLOCK
+        assert await client.sample() == {}
+        await client.sync()
+        with pytest.raises(UllageError) as gone:
+            await client.sample()
+        lost(gone.value, "a clock's answer to nothing")
+
+    play(script, use)
 
 
 def bad_frame(peer: Peer, number: int) -> None:
@@ -183,6 +266,14 @@ def status_of_text(peer: Peer, number: int) -> None:
     peer.exit(number, status="0")
 
 
+def unknown_reason(peer: Peer, number: int) -> None:
+    peer.exit(number, reasons=["bored"])
+
+
+def answer_of_no_clock(peer: Peer, number: int) -> None:
+    peer.writer.write(encode_clock(b"x" * 80))
+
+
 def no_usage(peer: Peer, number: int) -> None:
     peer.exit(number, rusage=None)
 
@@ -230,6 +321,8 @@ def end_of_file(peer: Peer, number: int) -> None:
         (end_after_64_bit, "end_ns is not an integer"),
         (negative_usage, "user_ns is not an integer"),
         (status_of_text, "status is not an integer"),
+        (unknown_reason, "not a list of known reasons"),
+        (answer_of_no_clock, "a clock's answer to nothing"),
         (no_usage, "rusage is not an object"),
         (huge_usage, "max_rss_bytes is not an integer"),
         (too_much_credit, "more credit than it may give"),
@@ -265,12 +358,12 @@ def test_whoever_waits_hears_at_once(break_it: Callable[[Peer, int], None], reas
 def test_an_answer_of_another_kind() -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
-        peer.send("sync", id=await peer.request("sample"), mono_ns=1)
+        peer.send("done", id=await peer.request("sample"))
 
     async def use(client: AgentClient) -> None:
         with pytest.raises(UllageError) as caught:
             await client.sample()
-        lost(caught.value, "sync in answer to sample")
+        lost(caught.value, "done in answer to sample")
 
     play(script, use)
 

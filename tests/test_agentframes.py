@@ -8,20 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.agentframes import (
+    CLOCK_LENGTH,
     MAX_BANNER,
     MAX_BODY,
     MAX_JSON,
+    Clock,
     Data,
     Frame,
     FrameError,
     FrameReader,
     Kind,
     Message,
+    encode_clock,
     encode_data,
     encode_message,
 )
 
-MAGIC = b"ULLAGE-AGENT 1\n"
+MAGIC = b"ULLAGE-AGENT 2\n"
 
 values = st.recursive(
     st.none()
@@ -45,7 +48,12 @@ pieces = st.builds(
 )
 
 
+clocks = st.builds(Clock, st.binary(min_size=CLOCK_LENGTH, max_size=CLOCK_LENGTH))
+
+
 def encode(frame: Frame) -> bytes:
+    if isinstance(frame, Clock):
+        return encode_clock(frame.data)
     if isinstance(frame, Data):
         return encode_data(frame.kind, frame.id, frame.data)
     fields = {name: value for name, value in frame.fields.items() if name != "op"}
@@ -60,7 +68,7 @@ def read(data: bytes) -> list[Frame]:
     return list(FrameReader().feed(MAGIC + data))
 
 
-@given(st.lists(messages | pieces, max_size=5), st.data())
+@given(st.lists(messages | pieces | clocks, max_size=5), st.data())
 def test_frames_survive_any_way_of_cutting(frames: list[Frame], draw: st.DataObject) -> None:
     stream = b"banner\n" + MAGIC + MAGIC + b"".join(map(encode, frames))
     cuts = draw.draw(st.lists(st.integers(0, len(stream)), max_size=8).map(sorted))
@@ -78,7 +86,7 @@ def test_garbage_is_refused_or_awaited(garbage: bytes) -> None:
         frames = read(garbage)
     except FrameError:
         return
-    assert all(isinstance(frame, Message | Data) for frame in frames)
+    assert all(isinstance(frame, Message | Data | Clock) for frame in frames)
 
 
 @given(st.binary(max_size=100))
@@ -94,7 +102,9 @@ def test_garbage_in_json_is_refused(garbage: bytes) -> None:
     ("stream", "reason"),
     [
         (header(0, 2, mark=b"\xa1\x56"), "begins with a156"),
-        (header(4, 2), "unknown kind 4"),
+        (header(5, 2), "unknown kind 5"),
+        (header(4, 79), "a clock frame of 79 bytes, not 80"),
+        (header(4, 81), "a frame of 81 bytes"),
         (header(0, 2, reserved=1), "unknown kind 0.1"),
         (header(0, MAX_JSON + 1), "a frame of 65537 bytes"),
         (header(1, MAX_BODY + 1), "a frame of 1048577 bytes"),
@@ -141,8 +151,8 @@ def test_a_banner_has_an_end() -> None:
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(FrameError, match="version 2, not 1"):
-        list(FrameReader().feed(b"ULLAGE-AGENT 2\n"))
+    with pytest.raises(FrameError, match="version 1, not 2"):
+        list(FrameReader().feed(b"ULLAGE-AGENT 1\n"))
 
 
 def test_a_request_must_fit_a_frame() -> None:

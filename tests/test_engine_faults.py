@@ -308,7 +308,7 @@ def test_a_guests_clock_is_not_believed(
     def lying(*arguments: Any) -> agentprocess.Finished:
         told = real(*arguments)
         end = told.start_ns + round((told.end_ns - told.start_ns) * factor)
-        return agentprocess.Finished(**{**told.__dict__, "end_ns": end})
+        return agentprocess.Finished(**{**told.__dict__, "end_ns": end, "end_local_ns": end})
 
     monkeypatch.setattr(agentprocess, "_finished", lying)
     _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.6"]'], blocks=1)

@@ -32,7 +32,7 @@ def test_every_form_has_the_same_rows(analysis: Analysis) -> None:
     assert json.loads(export(analysis, "json"))["rows"] == known
     table = pq.read_table(pa.BufferReader(export(analysis, "parquet")))
     assert table.to_pylist() == known
-    assert table.schema.metadata[b"format"] == b"1"
+    assert table.schema.metadata[b"format"] == b"2"
     read = list(csv.DictReader(io.StringIO(export(analysis, "csv").decode())))
     assert [row["workload"] for row in read] == [row["workload"] for row in known]
     assert [float(row["ratio"]) for row in read if row["ratio"]] == [

@@ -109,7 +109,7 @@ def test_a_cell_that_the_plan_does_not_have_is_refused(run: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"format": 1', '"format": 2'),
+        ('"format": 2', '"format": "two"'),
         ('"baseline": "native"', '"baseline": "ghost"'),
         ('"again_of": "native"', '"again_of": "ghost"'),
         ('"seed":', '"seeds":'),
@@ -122,6 +122,12 @@ def test_another_resolved_json_is_refused(run: Path, old: str, new: str) -> None
     assert old in text
     file.write_text(text.replace(old, new, 1))
     _refused(run)
+
+
+def test_another_format_is_named(run: Path) -> None:
+    file = run / "resolved.json"
+    file.write_text(file.read_text().replace('"format": 2', '"format": 1', 1))
+    assert "not a run folder of format 2: it is of format 1" in _refused(run)
 
 
 @pytest.mark.parametrize("name", ["", "nothing"])

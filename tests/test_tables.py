@@ -52,7 +52,7 @@ def test_a_failed_trial_has_rows_without_a_value(runs: Path) -> None:
 def test_files_say_their_format_and_leave_nothing_behind(runs: Path) -> None:
     run = runs / "20261120T000000-a"
     for file in tables.write(RunFolder.open(run)).values():
-        assert pq.read_schema(file).metadata[b"format"] == b"1"
+        assert pq.read_schema(file).metadata[b"format"] == b"2"
     assert not list(run.glob(".*"))
 
 
@@ -74,7 +74,11 @@ def test_events_stand_on_the_wall_clock_with_their_bound(runs: Path) -> None:
     assert {"started", "provisioned", "trial-start", "role-end", "block-end", "finished"} <= kinds
     roles = [row for row in rows if row["kind"] == "role-start"]
     assert {row["bound_ns"] for row in roles if row["environment"] == "vm"} == {400_000}
-    assert {row["bound_ns"] for row in roles if row["environment"] == "lxc"} == {0}
+    assert {row["bound_ns"] for row in roles if row["environment"] == "lxc"} == {120}
+    assert {row["sure_ns"] for row in roles if row["environment"] == "vm"} == {300_000}
+    ahead = {row["local_ns"] - row["epoch_ns"] for row in roles if row["environment"] == "vm"}
+    same = {row["local_ns"] - row["epoch_ns"] for row in roles if row["environment"] == "lxc"}
+    assert {ns - same.copy().pop() for ns in ahead} == {7_000_000_000}
     trials = {row["trial"]: row["epoch_ns"] for row in rows if row["kind"] == "trial-start"}
     late = [row["epoch_ns"] - trials[row["trial"]] for row in roles]
     assert all(0 < ns < 100_000 for ns in late)
@@ -103,20 +107,14 @@ def test_a_meter_has_the_unit_that_the_run_says(runs: Path) -> None:
     assert found == {"meter": "power", "name": "wall", "value": 23.0, "unit": "W"}
 
 
-def test_a_run_that_has_the_host_alone_reads_as_before(runs: Path) -> None:
-    """Before there was a list of meters, a trial had the shares of the host in a field `host`."""
-    run = runs / "20261121T000000-b"
-    now = RunFolder.open(run)
-    lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    for line in lines:
-        if line["event"] == "trial":
-            line["host"] = line.pop("meters")["host"]
-    (run / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines))
-    old = RunFolder.open(run)
-    assert old.trials == now.trials
-    assert old.trials[0].host["busy"] == 0.55
-    shares = _one("select distinct meter, unit from meters where name = 'psi_io'", run)
-    assert shares == {"meter": "host", "unit": "1"}
+def test_how_well_clocks_are_known(runs: Path) -> None:
+    sql = "select distinct shared, bound_ns, round(drifted_ns / between_ns * 1e9) as ppb, reasons"
+    found = _one(f"{sql} from clocks where environment = 'vm'", runs)
+    assert found == {"shared": False, "bound_ns": 400_000, "ppb": 11_250, "reasons": "moves-unseen"}
+    other = _one(f"{sql} from clocks where environment = 'lxc'", runs)
+    assert other == {"shared": True, "bound_ns": 120, "ppb": None, "reasons": ""}
+    trials = _one("select count(distinct bound_ns) as n from samples", runs)
+    assert trials == {"n": 2}
 
 
 def test_every_column_can_be_named_without_quotes(runs: Path) -> None:

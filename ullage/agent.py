@@ -10,15 +10,16 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import time
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ullage import agentfacts, errors
+from ullage import agentclock, agentfacts, clock, errors, places
 from ullage.agentchannel import AgentError, Call, Channel, Exchange, printable, quiet_future
+from ullage.agentclock import ClockMap, Look, Said, Series, Why
 from ullage.agentframes import VERSION, Data, FrameError, Kind, Message
-from ullage.agentprocess import KEEP_BYTES, ClockMap, Command, Finished, Output, Process
+from ullage.agentprocess import KEEP_BYTES, Command, Finished, Output, Process
 from ullage.agenttransport import Transport, quoted
 from ullage.errors import UllageError
 
@@ -59,7 +60,18 @@ class AgentClient:
 
     def __init__(self, channel: Channel) -> None:
         self.facts: dict[str, Any] = {}
-        self.clock = ClockMap(offset_ns=0, bound_ns=0, rtt_ns=0, exchanges=0)
+        self.said: Said
+        self.clock: ClockMap
+        self.looks: list[Look] = []
+        """Those that nobody has taken yet, see `taken`."""
+        self.rtt_ns = 0
+        """The least round trip that a look has seen."""
+        self._token = secrets.token_bytes(16)
+        self._offered = b""
+        self._apart_ns = 0
+        self._series = Series()
+        self._count = 0
+        self._turn = asyncio.Lock()
         self._channel = channel
         self._transport: Transport | None = None
 
@@ -132,26 +144,36 @@ class AgentClient:
         """Process id of the transport program; None when `connect` made the client."""
         return None if self._transport is None else self._transport.pid
 
-    async def sync(self, exchanges: int = 8) -> ClockMap:
-        """Exchange clocks, and keep the exchange with the least round trip.
+    async def sync(self, why: Why = "thaw") -> ClockMap:
+        """Look at its clock anew; what happens from now on is told by this look.
 
-        The agent read its clock somewhere inside the round trip, so the middle of it is wrong by
-        half the round trip at most (Cristian, 1989).
+        Where the line is shared, one exchange shows that it still is. AGENT_CLOCK when the clock
+        cannot be known, or is not what the agent says it is.
         """
-        best: ClockMap | None = None
-        for _ in range(exchanges):
-            sent_ns = time.monotonic_ns()
-            mono_ns, arrived_ns = await self._channel.call(
-                "sync", "sync", lambda answer: answer.integer("mono_ns")
-            )
-            rtt_ns = arrived_ns - sent_ns
-            if best is None or rtt_ns < best.rtt_ns:
-                offset_ns = sent_ns + rtt_ns // 2 - mono_ns
-                best = ClockMap(offset_ns, (rtt_ns + 1) // 2, rtt_ns, exchanges)
-        if best is None:
-            raise ValueError("at least one exchange")
-        self.clock = best
-        return best
+        async with self._turn:
+            if self.said.shared and clock.line() != self._offered:
+                await self._hello()
+            look = await self._look(why)
+            if look.shared:
+                agentclock.check_shared(self._channel.agent, look, self._apart_ns)
+            else:
+                self._series.add(look)
+            self.looks.append(look)
+            self.rtt_ns = min(self.rtt_ns or look.fix.rtt_ns, look.fix.rtt_ns)
+            self.clock = ClockMap(look, apart_ns=self._apart_ns)
+            return self.clock
+
+    def taken(self) -> list[Look]:
+        """All looks since the last call."""
+        looks, self.looks = self.looks, []
+        return looks
+
+    def residual_ns(self) -> int | None:
+        """How far looks at its clock are off a straight line since it last stood still.
+
+        None when there are fewer than three. ContradictionError when no clock could do that.
+        """
+        return self._series.residual_ns()
 
     async def spawn(
         self,
@@ -254,8 +276,52 @@ class AgentClient:
     async def _greet(self) -> None:
         await asyncio.wait((self._channel.greeted,))
         self._channel.greeted.result()
-        self.facts, _ = await self._channel.call("hello", "hello", _facts, version=VERSION)
-        await self.sync()
+        await self._hello()
+        await self.sync("connect")
+
+    async def _hello(self) -> None:
+        """Say who we are, and offer our line of the counter, should it be on this kernel."""
+        self._offered = clock.line()
+        offer = {"boot_id": places.boot_id(), "line": self._offered.hex()}
+        (self.facts, self.said), _ = await self._channel.call(
+            "hello", "hello", _hello, version=VERSION, token=self._token.hex(), offer=offer
+        )
+        self._apart_ns = agentclock.apart_ns(self.said, self.facts) if self.said.shared else 0
+
+    async def _look(self, why: Why) -> Look:
+        """Exchange clocks; where nothing good came of it on a busy host, once more for longer."""
+        if self.said.shared:
+            found = [await self._exchange(agentclock.ONCE)]
+        else:
+            found = [await self._exchange(agentclock.RULES)]
+            if found[0].fix.half_ns > agentclock.WIDE_NS:
+                found.append(await self._exchange(agentclock.PATIENT))
+        best = min((each.fix for each in found), key=lambda fix: fix.half_ns)
+        if not all(agentclock.agree(best, each.fix) for each in found):
+            raise self._unknown("what it answers cannot be true of two clocks")
+        self._count += 1
+        return Look(
+            number=self._count,
+            why=why,
+            shared=self.said.shared,
+            fix=best,
+            messages=sum(each.counts.sent + each.counts.answers for each in found),
+            took_ns=sum(each.took_ns for each in found),
+            reasons=tuple(found[-1].reasons),
+        )
+
+    async def _exchange(self, rules: clock.Rules) -> clock.Outcome:
+        outcome = await self._channel.synchronise(self._token, rules)
+        if isinstance(outcome, str):
+            if outcome == "contradiction":
+                raise self._unknown("what it answers cannot be true of two clocks")
+            raise self._unknown("it does not answer for it")
+        if agentclock.knows_nothing(outcome):
+            raise self._unknown("it does not know the time itself")
+        return outcome
+
+    def _unknown(self, reason: str) -> UllageError:
+        return UllageError(errors.AGENT_CLOCK, agent=self._channel.agent, reason=reason)
 
     async def _put(self, pieces: AsyncIterator[Piece], size: int, path: str, mode: int) -> None:
         done = Call("put", "done", lambda answer: answer.text("sha256"))
@@ -309,11 +375,11 @@ class _Get(Exchange):
         self.future.set_exception(error)
 
 
-def _facts(hello: Message) -> dict[str, Any]:
+def _hello(hello: Message) -> tuple[dict[str, Any], Said]:
     version = hello.integer("version")
     if version != VERSION:
         raise FrameError(f"it speaks version {version}, not {VERSION}")
-    return agentfacts.checked(hello.mapping("facts"))
+    return agentfacts.checked(hello.mapping("facts")), Said.read(hello)
 
 
 async def _slices(data: bytes) -> AsyncIterator[Piece]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from ullage import errors
+from ullage import clock, errors
 from ullage.agentframes import (
     CREDIT,
+    Clock,
     Data,
     Frame,
     FrameError,
     FrameReader,
     Kind,
     Message,
+    encode_clock,
     encode_data,
     encode_message,
 )
@@ -105,6 +106,9 @@ class Channel:
         self._credit_waiters: list[asyncio.Future[None]] = []
         self._allowed = CREDIT
         self._consumed = 0
+        self._clock_answers = 0
+        self._clock_client: clock.Client | None = None
+        self._clock_news: asyncio.Future[None] = quiet_future()
         self._pump_task = asyncio.create_task(self._pump(), name=f"agent of {agent}")
 
     @property
@@ -145,6 +149,31 @@ class Channel:
             if exchange.activity == before:
                 raise self.silent(exchange.purpose, patience_s)
 
+    async def synchronise(self, token: bytes, rules: clock.Rules) -> clock.Outcome | str:
+        """Exchange clocks; what was found out, or why nothing was.
+
+        Both sides are woken up by their schedulers for each message, so only the hard bound counts.
+        """
+        client = clock.Client(token, clock.ordered_ns(), rules)
+        self._clock_client = client
+        try:
+            while True:
+                now = clock.ordered_ns()
+                self._clock_news = quiet_future()
+                match client.poll(now):
+                    case ("send", message):
+                        self._clock_answers += 1
+                        self._write(encode_clock(message))
+                    case ("wait", until_ns):
+                        left_s = max(0, until_ns - now) / 1e9
+                        await asyncio.wait((self._clock_news,), timeout=left_s)
+                        if self.failure is not None:
+                            raise self.failure
+                    case (_, outcome):
+                        return outcome
+        finally:
+            self._clock_client = None
+
     async def send_data(self, number: int, data: bytes | memoryview) -> None:
         """Send file data for a request, when there is credit for it."""
         frame = encode_data(Kind.FILE, number, data)
@@ -170,7 +199,7 @@ class Channel:
         for exchange in exchanges.values():
             exchange.on_fail(error)
         waiters, self._credit_waiters = self._credit_waiters, []
-        for waiter in [*waiters, self.greeted]:
+        for waiter in [*waiters, self.greeted, self._clock_news]:
             if not waiter.done():
                 waiter.set_exception(error)
         self._writer.close()
@@ -194,7 +223,7 @@ class Channel:
     async def _pump(self) -> None:
         try:
             while data := await self._reader.read(_READ):
-                now = time.monotonic_ns()
+                now = clock.ordered_ns()
                 for frame in self._frames.feed(data):
                     self._take(frame, now)
                 if self._frames.greeted and not self.greeted.done():
@@ -209,6 +238,8 @@ class Channel:
     def _take(self, frame: Frame, arrived_ns: int) -> None:
         if isinstance(frame, Data):
             self._take_data(frame)
+        elif isinstance(frame, Clock):
+            self._take_clock(frame, arrived_ns)
         elif frame.op == "credit":
             self._take_credit(frame.integer("bytes", 1, CREDIT))
         elif frame.op == "error":
@@ -236,6 +267,16 @@ class Channel:
             self._write(encode_message("credit", bytes=self._consumed))
             self._allowed += self._consumed
             self._consumed = 0
+
+    def _take_clock(self, frame: Clock, arrived_ns: int) -> None:
+        self._clock_answers -= 1
+        if self._clock_answers < 0:
+            raise FrameError("a clock's answer to nothing")
+        # One that comes after its synchronisation has given up is late, no more.
+        if self._clock_client is not None:
+            self._clock_client.receive(frame.data, arrived_ns, False)
+            if not self._clock_news.done():
+                self._clock_news.set_result(None)
 
     def _take_credit(self, given: int) -> None:
         self._credit += given

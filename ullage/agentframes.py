@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_BANNER: Final = 64 * 1024
 MAX_BODY: Final = 1024 * 1024
 MAX_JSON: Final = 64 * 1024
+CLOCK_LENGTH: Final = 80
 CREDIT: Final = 1024 * 1024
 """Bytes of bodies of kind 1 to 3 that either side may send at the start."""
 
@@ -38,6 +39,11 @@ class Kind(IntEnum):
     STDOUT = 1
     STDERR = 2
     FILE = 3
+    CLOCK = 4
+
+
+_MOST: Final = {Kind.JSON: MAX_JSON, Kind.CLOCK: CLOCK_LENGTH}
+_WITH_ID: Final = (Kind.STDOUT, Kind.STDERR, Kind.FILE)
 
 
 class FrameError(Exception):
@@ -91,7 +97,14 @@ class Data:
         return _ID.size + len(self.data)
 
 
-Frame = Message | Data
+@dataclass(frozen=True)
+class Clock:
+    """A frame with a message of RGAP; the protocol of the clocks checks what is in it."""
+
+    data: bytes
+
+
+Frame = Message | Data | Clock
 
 
 def encode_message(op: str, **fields: object) -> bytes:
@@ -105,6 +118,11 @@ def encode_message(op: str, **fields: object) -> bytes:
 def encode_data(kind: Kind, request: int, data: bytes | memoryview) -> bytes:
     """A frame of raw bytes."""
     return b"".join((_HEADER.pack(_MARK, kind, 0, _ID.size + len(data)), _ID.pack(request), data))
+
+
+def encode_clock(message: bytes) -> bytes:
+    """A frame with a message of RGAP."""
+    return _HEADER.pack(_MARK, Kind.CLOCK, 0, len(message)) + message
 
 
 class FrameReader:
@@ -166,6 +184,8 @@ class FrameReader:
         self._answered = True
         if kind is Kind.JSON:
             return _decode_message(body)
+        if kind is Kind.CLOCK:
+            return Clock(body)
         return Data(kind, _ID.unpack_from(body)[0], body[_ID.size :])
 
 
@@ -176,9 +196,11 @@ def _check_header(buffer: bytearray) -> tuple[Kind, int]:
     if number not in Kind.__members__.values() or reserved:
         raise FrameError(f"a frame of unknown kind {number}.{reserved}")
     kind = Kind(number)
-    if length > (MAX_JSON if kind is Kind.JSON else MAX_BODY):
+    if length > _MOST.get(kind, MAX_BODY):
         raise FrameError(f"a frame of {length} bytes")
-    if kind is not Kind.JSON and length < _ID.size:
+    if kind is Kind.CLOCK and length != CLOCK_LENGTH:
+        raise FrameError(f"a clock frame of {length} bytes, not {CLOCK_LENGTH}")
+    if kind in _WITH_ID and length < _ID.size:
         raise FrameError("a data frame without an id")
     return kind, length
 

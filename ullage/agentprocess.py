@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
-from ullage import errors
+from ullage import agentclock, clock, errors
 from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, printable, quiet_future
+from ullage.agentclock import ClockMap, Instant
 from ullage.agentframes import Data, FrameError, Kind, Message
 from ullage.errors import UllageError
 from ullage.runs import LATEST_NS, Usage
@@ -37,28 +37,8 @@ class Command:
 
 
 @dataclass(frozen=True)
-class ClockMap:
-    """How the agent's CLOCK_MONOTONIC lies to the controller's."""
-
-    offset_ns: int
-    """Controller's time = agent's time + offset."""
-    bound_ns: int
-    """The offset may be wrong by this much, either way: half the least round trip."""
-    rtt_ns: int
-    exchanges: int
-
-    def to_controller(self, agent_ns: int) -> int:
-        """An instant of the agent on the controller's clock."""
-        return agent_ns + self.offset_ns
-
-    def to_agent(self, controller_ns: int) -> int:
-        """An instant of the controller on the agent's clock."""
-        return controller_ns - self.offset_ns
-
-
-@dataclass(frozen=True)
 class Finished:
-    """How a program ended. Instants are on the controller's CLOCK_MONOTONIC."""
+    """How a program ended. Instants are on the controller's clock, but for the local ones."""
 
     status: int | None
     """Exit code; None when a signal ended it."""
@@ -70,11 +50,30 @@ class Finished:
     """Read when `wait4` returned."""
     late_ns: int
     """How long after the agreed instant it started."""
+    start_local_ns: int
+    """By the instance's clock, as it said."""
+    end_local_ns: int
     clock_bound_ns: int
-    """start_ns and end_ns may be wrong by this much, either way."""
+    """start_ns and end_ns are not further off, whatever the paths of messages were."""
+    clock_sure_ns: int
+    """The same in 99.9 % of all cases, if the rates are steady."""
+    reasons: tuple[str, ...]
+    """What the instance says of its clock at the end."""
     arrived_ns: int
     """When the news came, on the controller's own clock: no guest can tell otherwise."""
     usage: Usage
+
+    def corrected(self, clock_map: ClockMap) -> Finished:
+        """The same by a better map; FrameError where an instant can be none."""
+        start = clock_map.to_controller(self.start_local_ns)
+        end = clock_map.to_controller(self.end_local_ns)
+        return replace(
+            self,
+            start_ns=start.ns,
+            end_ns=end.ns,
+            clock_bound_ns=max(start.hard_ns, end.hard_ns),
+            clock_sure_ns=max(start.sure_ns, end.sure_ns),
+        )
 
 
 class Process(Exchange):
@@ -84,7 +83,7 @@ class Process(Exchange):
         self,
         channel: Channel,
         command: Command,
-        clock: Callable[[], ClockMap],
+        clock_map: Callable[[], ClockMap],
         stdout: Output,
         stderr: Output,
     ) -> None:
@@ -93,7 +92,7 @@ class Process(Exchange):
         self.id = 0
         self.command = command
         self._channel = channel
-        self._clock = clock
+        self._clock_map = clock_map
         self._outputs = {Kind.STDOUT: stdout, Kind.STDERR: stderr}
         self._started: asyncio.Future[int] = quiet_future()
         self._finished: asyncio.Future[Finished] = quiet_future()
@@ -112,8 +111,8 @@ class Process(Exchange):
             "stdin": "null",
         }
         if at_ns is not None:
-            fields["at_ns"] = self._clock().to_agent(at_ns)
-        now = time.monotonic_ns()
+            fields["at_ns"] = self._clock_map().to_agent(at_ns)
+        now = clock.ordered_ns()
         self._deadline_ns = max(now, at_ns or now) + round(command.timeout_s * 1e9)
         self.id = self._channel.request(self, **fields)
 
@@ -190,12 +189,12 @@ class Process(Exchange):
     def on_message(self, message: Message, arrived_ns: int) -> bool:
         """Take `started` or `exit`."""
         if message.op == "started" and not self._started.done():
-            self._started.set_result(_instant(message, "start_ns", self._clock()))
+            self._started.set_result(_instant(message, "start_ns", self._clock_map()).ns)
             self._late_ns = message.optional_integer("late_ns", 0, LATEST_NS - 1) or 0
             return False
         if message.op != "exit":
             raise FrameError(f"{message.op} in answer to spawn")
-        finished = _finished(message, self._clock(), self._late_ns, arrived_ns)
+        finished = _finished(message, self._clock_map(), self._late_ns, arrived_ns)
         if not self._started.done():
             self._started.set_result(finished.start_ns)
         self._close_outputs()
@@ -234,7 +233,7 @@ class Process(Exchange):
                 future.set_exception(error)
 
     async def _within(self, future: asyncio.Future[T]) -> T:
-        left_s = max(0, self._deadline_ns - time.monotonic_ns()) / 1e9 + PATIENCE_S
+        left_s = max(0, self._deadline_ns - clock.ordered_ns()) / 1e9 + PATIENCE_S
         if not (await asyncio.wait((future,), timeout=left_s))[0]:
             raise self._channel.silent(self.purpose, left_s)
         return future.result()
@@ -322,29 +321,34 @@ def _disk_trouble(error: OSError, path: Path | None) -> Exception:
     return error
 
 
-def _finished(message: Message, clock: ClockMap, late_ns: int, arrived_ns: int) -> Finished:
-    start_ns, end_ns = _instant(message, "start_ns", clock), _instant(message, "end_ns", clock)
-    if end_ns < start_ns:
+def _finished(message: Message, clock_map: ClockMap, late_ns: int, arrived_ns: int) -> Finished:
+    start, end = (_instant(message, name, clock_map) for name in ("start_ns", "end_ns"))
+    if message.integer("end_ns") < message.integer("start_ns"):
         raise FrameError("exit: it ended before it started")
     return Finished(
         status=message.optional_integer("status", 0, 255),
         signal=message.optional_integer("signal", 1, 64),
         timed_out=message.fields.get("timed_out") is True,
-        start_ns=start_ns,
-        end_ns=end_ns,
+        start_ns=start.ns,
+        end_ns=end.ns,
         late_ns=late_ns,
-        clock_bound_ns=clock.bound_ns,
+        start_local_ns=message.integer("start_ns"),
+        end_local_ns=message.integer("end_ns"),
+        clock_bound_ns=max(start.hard_ns, end.hard_ns),
+        clock_sure_ns=max(start.sure_ns, end.sure_ns),
+        reasons=agentclock.reasons(message),
         arrived_ns=arrived_ns,
         usage=_usage(Message("rusage", message.mapping("rusage"))),
     )
 
 
-def _instant(message: Message, name: str, clock: ClockMap) -> int:
+def _instant(message: Message, name: str, clock_map: ClockMap) -> Instant:
     """The field as an instant of the controller's clock; FrameError when it can be none."""
-    instant = clock.to_controller(message.integer(name))
-    if not 0 <= instant < LATEST_NS:
-        raise FrameError(f"{message.op}: {name} is no instant of this machine")
-    return instant
+    local_ns = message.integer(name)
+    try:
+        return clock_map.to_controller(local_ns)
+    except FrameError as error:
+        raise FrameError(f"{message.op}: {name} is no instant of this machine") from error
 
 
 def _usage(rusage: Message) -> Usage:

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ullage import __version__, host, image, leftovers, parity, places, records, schedule, trial
+from ullage import (
+    __version__,
+    clock,
+    host,
+    image,
+    leftovers,
+    parity,
+    places,
+    records,
+    schedule,
+    trial,
+)
 from ullage.agent import binary
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
@@ -32,6 +43,7 @@ from ullage.runs import (
     Provisioned,
     Resolved,
     Started,
+    Synchronised,
     Trial,
     Warned,
 )
@@ -142,11 +154,12 @@ class Engine:
         self.journal.append(
             Started(
                 epoch_ns=now_ns(),
-                start_ns=time.monotonic_ns(),
+                start_ns=clock.ordered_ns(),
                 pid=os.getpid(),
                 tag=self.tag,
                 resumed=self.earlier is not None,
                 boot_id=places.boot_id(),
+                clock=records.own_clock(),
             )
         )
         places.claim(self.tag, str(self.folder))
@@ -165,7 +178,14 @@ class Engine:
         else:
             self._compare(self.earlier.resolved)
         self.fleet = fleet = Fleet(
-            self.tag, self.matrix, built, binary(), self.seed, self._on_provisioned, self._warn
+            self.tag,
+            self.matrix,
+            built,
+            binary(),
+            self.seed,
+            self._on_provisioned,
+            self._on_synchronised,
+            self._warn,
         )
         self.progress.step(f"starting {len(self.matrix.environments)} environments")
         await fleet.start()
@@ -180,6 +200,10 @@ class Engine:
         if event.environment != HOST:
             provider = self.matrix.environment(event.environment).provider
             self.history.learn(provision_key(provider.name), event.seconds)
+
+    def _on_synchronised(self, event: Synchronised) -> None:
+        """On the disk with the trial that it belongs to."""
+        self.journal.append(event, wait=False)
 
     async def _image(self) -> image.Image | None:
         """Find or build what everything runs from, with every program that the workloads need."""

@@ -6,10 +6,10 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ullage import placement
+from ullage import placement, timing
 from ullage.agent import Command
 from ullage.agentchannel import printable
 from ullage.environments import Instance, InstanceSpec, Options
@@ -20,7 +20,7 @@ from ullage.journal import now_ns
 from ullage.matrix import Environment, Load, Matrix, slug
 from ullage.network import Network
 from ullage.places import data_dir, state_dir
-from ullage.runs import Provisioned, Reason
+from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.workloads.base import Context, Role, Task
 
 HOST = "host"
@@ -56,12 +56,15 @@ class Fleet:
     agent: Path
     seed: int
     on_provisioned: Callable[[Provisioned], None]
+    on_synchronised: Callable[[Synchronised], None]
     warn: Callable[[str, str], None]
     """Told a code and a sentence about what goes wrong beside the trials."""
     network: Network | None = None
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _broken: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    _keys: dict[str, str] = field(default_factory=dict)
+    """Instance → environment."""
     _untidy: set[str] = field(default_factory=set)
     """Instances of which it was said that a trial left processes; they are ended each time."""
 
@@ -138,6 +141,8 @@ class Fleet:
         ]
         try:
             await _each([m for team in teams for m in team.members], do=_wake)
+            for team in teams:
+                self._tell_clocks(team.members)
         except BaseException:
             await self.rest(teams)
             raise
@@ -149,7 +154,16 @@ class Fleet:
         One that cannot be frozen would load the others' trials: it is removed, and made again when
         its turn comes.
         """
-        await asyncio.gather(*(self._rest(m) for team in teams for m in team.members if m.alive))
+        members = [m for team in teams for m in team.members]
+        self._tell_clocks(members)
+        await asyncio.gather(*(self._rest(m) for m in members if m.alive))
+
+    def _tell_clocks(self, instances: Iterable[Instance]) -> None:
+        """Pass on what looks at their clocks there were."""
+        for instance in instances:
+            for look in instance.agent.taken():
+                key = self._keys[instance.name]
+                self.on_synchronised(timing.event(key, instance.name, look))
 
     async def _rest(self, instance: Instance) -> None:
         try:
@@ -206,6 +220,7 @@ class Fleet:
         )
         self._instances[key] = made
         for instance in made:
+            self._keys[instance.name] = key
             self.on_provisioned(
                 Provisioned(
                     environment=key,
@@ -213,8 +228,10 @@ class Fleet:
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
+                    clock=ClockSaid(**asdict(instance.agent.said)),
                 )
             )
+        self._tell_clocks(made)
         try:
             await self._prepare(environment)
             await _each(made, do=_freeze)
@@ -323,8 +340,11 @@ def workspace(instance: Instance, load: Load) -> str:
 
 
 async def _wake(instance: Instance) -> None:
+    """Let it go on, and look at its clock, unless the provider has done so."""
+    before = instance.agent.clock
     await instance.thaw()
-    await instance.agent.sync()
+    if instance.agent.clock is before:
+        await instance.agent.sync()
 
 
 async def _freeze(instance: Instance) -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
 from ullage.runs import (
@@ -144,6 +144,12 @@ class RunFolder:
         return tuple(event for event in self.events if isinstance(event, kind))
 
 
+class _Formatted(BaseModel):
+    """All that is the same in every format."""
+
+    format: int
+
+
 def _read_resolved(path: Path) -> bytes:
     file = path / RESOLVED
     if not file.is_file():
@@ -153,6 +159,8 @@ def _read_resolved(path: Path) -> bytes:
 
 def _resolved(path: Path, text: bytes) -> Resolved:
     try:
+        if (found := _Formatted.model_validate_json(text).format) != FORMAT:
+            raise _bad(path, f"it is of format {found}")
         return Resolved.model_validate_json(text)
     except ValidationError as error:
         raise _bad(path, f"{RESOLVED}: {_first(error)}") from error

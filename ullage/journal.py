@@ -60,7 +60,7 @@ def put(file: Path, data: bytes) -> None:
 
 
 class Journal:
-    """Appends events to `journal.jsonl`; each is on the disk when `append` returns.
+    """Appends events to `journal.jsonl`; on the disk when `append` returns, if asked to wait.
 
     Only one controller may write: the journal is locked. An append that fails half-way (a
     full disk) is undone, so the journal stays whole.
@@ -78,8 +78,11 @@ class Journal:
             os.close(self._fd)
             raise
 
-    def append(self, event: Event) -> None:
-        """Write one event and wait until it is on the disk."""
+    def append(self, event: Event, *, wait: bool = True) -> None:
+        """Write one event and wait until it is on the disk.
+
+        Without waiting it will be there by the next event that is waited for.
+        """
         line = event.model_dump_json().encode() + b"\n"
         end = os.fstat(self._fd).st_size
         try:
@@ -87,7 +90,8 @@ class Journal:
                 written = os.write(self._fd, line)
                 if written != len(line):
                     raise OSError(errno.ENOSPC, "short write")
-                os.fsync(self._fd)
+                if wait:
+                    os.fsync(self._fd)
         except BaseException:
             os.ftruncate(self._fd, end)
             raise

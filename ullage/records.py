@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ullage import clock
 from ullage.fleet import Fleet
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
 from ullage.quantities import format_bytes
-from ullage.runs import EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
+from ullage.runs import ClockSaid, EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
 
 
 def workload(load: Load) -> WorkloadRecord:
@@ -46,6 +47,17 @@ def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> Envi
         treatments=provider.treatments(),
         nuisances=dict(nuisances(found, fleet)) if fleet and up else {},
         facts=dict(fleet.first(found.key).agent.facts) if fleet and up else {},
+    )
+
+
+def own_clock() -> ClockSaid:
+    """What is to be said of the controller's clock."""
+    promise = clock.promise()
+    return ClockSaid(
+        source=promise.source,
+        ordered_ns=promise.ordered_ns,
+        reasons=tuple(clock.stamp()[1]),
+        shared=True,
     )
 
 

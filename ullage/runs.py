@@ -2,23 +2,25 @@
 
 `journal.jsonl`, `resolved.json` and the raw outputs under `trials/` are the truth; all else is
 derived from them. `docs/run-folder.md` describes the same for readers of other languages.
-All times are seconds or nanoseconds as the name says; instants `*_ns` are the controller's
-CLOCK_MONOTONIC unless the name says `epoch`.
+All times are seconds or nanoseconds as the name says; instants `*_ns` are the controller's clock,
+which is the run's global one (`ullage.clock`), unless the name says `epoch` or `local`.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT = 1
+FORMAT = 2
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
+Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
+"""Between two clocks, in nanoseconds."""
 Place = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Of a block in the run, or within a block."""
 
@@ -130,7 +132,7 @@ class ImageRecord(Record):
 class Resolved(Record):
     """`resolved.json`: the plan as it was understood, with all that was found out."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     ullage: str
     run: str
     tag: str
@@ -144,7 +146,6 @@ class Resolved(Record):
     environments: tuple[EnvironmentRecord, ...]
     workloads: tuple[WorkloadRecord, ...]
     meters: tuple[MeterRecord, ...] = ()
-    """Empty in runs from before meters were declared: they have the host's shares."""
     parity: tuple[Parity, ...] = ()
     image: ImageRecord | None = None
     host: dict[str, Any] = {}
@@ -173,8 +174,13 @@ class RoleRecord(Record):
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     late_ns: Nanoseconds = 0
+    start_local_ns: Nanoseconds = 0
+    """By the instance's own clock, as it said; of another time where the line is not shared."""
+    end_local_ns: Nanoseconds = 0
     clock_bound_ns: Nanoseconds = 0
-    """start_ns and end_ns may be wrong by this much, either way."""
+    """start_ns and end_ns are never further off, either way: the hard bound."""
+    clock_sure_ns: Nanoseconds = 0
+    """The same in 99.9 % of all cases: the statistical bound."""
     usage: Usage | None = None
     stdout: str | None = None
     """Path of the raw output, relative to the run folder."""
@@ -188,11 +194,39 @@ class Reason(Record):
     message: str
 
 
-def _of_the_host(found: object) -> object:
-    """Old runs have a field `host`, with the quantities of that meter alone."""
-    if isinstance(found, dict) and not isinstance(next(iter(found.values()), {}), dict):
-        return {"host": found}
-    return found
+class ClockSaid(Record):
+    """What a process says of its clock."""
+
+    source: Literal["counter", "monotonic-raw"]
+    ordered_ns: Nanoseconds | None
+    """Its threads see the time no further apart; None: not promised."""
+    reasons: tuple[str, ...]
+    """Why it is not better: names of `ullage.clock.REASONS`."""
+    shared: bool
+    """It is the controller's time, from the same line of the same counter."""
+
+
+class InstanceClock(Record):
+    """An instance's clock during one trial."""
+
+    shared: bool
+    looks: tuple[int, ...]
+    """Numbers of the `synchronised` events that it was told by: before, and after."""
+    messages: int
+    took_ns: Nanoseconds
+    hard_ns: Nanoseconds
+    """No instant of its programs is further off, either way."""
+    sure_ns: Nanoseconds
+    """The same in 99.9 % of all cases."""
+    drifted_ns: Difference | None = None
+    """How much further ahead it was after than before: what was corrected. None: it is shared."""
+    drift_unsure_ns: Nanoseconds | None = None
+    """That may be off by so much."""
+    between_ns: Nanoseconds | None = None
+    """Between the two looks."""
+    residual_ns: Nanoseconds | None = None
+    """How far all looks since it last stood still are off a straight line; None: fewer than 3."""
+    reasons: tuple[str, ...] = ()
 
 
 class Trial(Record):
@@ -224,9 +258,9 @@ class Trial(Record):
     facts: dict[str, str] = {}
     """What the tools told that is no figure: versions, the congestion control in force."""
     roles: tuple[RoleRecord, ...] = ()
-    meters: Annotated[Metered, BeforeValidator(_of_the_host)] = Field(
-        {}, validation_alias=AliasChoices("meters", "host")
-    )
+    clocks: dict[str, InstanceClock] = {}
+    """Instance → its clock; empty when the trial did not come to its end."""
+    meters: Metered = {}
     """What was seen during the trial."""
 
     @property
@@ -246,6 +280,8 @@ class Started(Record):
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
     boot_id: str
+    clock: ClockSaid | None = None
+    """The controller's own: the global one."""
 
 
 class Provisioned(Record):
@@ -257,6 +293,33 @@ class Provisioned(Record):
     epoch_ns: Nanoseconds
     seconds: float
     facts: dict[str, Any]
+    clock: ClockSaid | None = None
+
+
+class Synchronised(Record):
+    """A look at an instance's clock."""
+
+    event: Literal["synchronised"] = "synchronised"
+    epoch_ns: Nanoseconds
+    environment: str
+    instance: str
+    number: Place
+    """Of this instance's looks since it was made."""
+    why: Literal["connect", "thaw", "after"]
+    shared: bool
+    """One exchange, which shows that its time is the controller's."""
+    at_ns: Nanoseconds
+    """When the offset was this, by the controller's clock."""
+    offset_ns: Difference
+    """What the instance's clock was ahead."""
+    hard_ns: Nanoseconds
+    """The offset was not further off, whatever the paths of messages were."""
+    sure_ns: Nanoseconds
+    """The same in 99.9 % of all cases, if paths are alike."""
+    rtt_ns: Nanoseconds
+    messages: int
+    took_ns: Nanoseconds
+    reasons: tuple[str, ...]
 
 
 class BlockDone(Record):
@@ -288,5 +351,6 @@ class Finished(Record):
 
 
 Event = Annotated[
-    Started | Provisioned | Trial | BlockDone | Warned | Finished, Field(discriminator="event")
+    Started | Provisioned | Synchronised | Trial | BlockDone | Warned | Finished,
+    Field(discriminator="event"),
 ]

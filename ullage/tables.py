@@ -3,6 +3,7 @@
 `samples`: a row for each trial × metric (× coordinate of a curve); a trial without figures has its
 rows too, with `value` null, so that denominators are right. `events`: all that happened, on the
 wall clock, with the error bound of each instant. `meters`: what was sampled during each trial.
+`clocks`: a row for each trial × instance, how well its instants are known.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ import pyarrow.parquet as pq
 
 from ullage.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
 from ullage.folder import RunFolder, find_runs, stamp
-from ullage.runs import FORMAT, BlockDone, Finished, Metric, Provisioned, Started, Trial, Warned
+from ullage.runs import (
+    FORMAT,
+    BlockDone,
+    Finished,
+    Metric,
+    Provisioned,
+    Started,
+    Synchronised,
+    Trial,
+    Warned,
+)
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -53,6 +64,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             ("reason", _TEXT),
             ("start_epoch_ns", _LONG),
             ("end_epoch_ns", _LONG),
+            ("bound_ns", _LONG),
             ("spread_ns", _LONG),
             ("overhead_s", _FLOAT),
         ]
@@ -62,6 +74,8 @@ SCHEMAS: Final[dict[str, Any]] = {
             ("run", _TEXT),
             ("epoch_ns", _LONG),
             ("bound_ns", _LONG),
+            ("sure_ns", _LONG),
+            ("local_ns", _LONG),
             ("kind", _TEXT),
             ("block", _INT),
             ("trial", _TEXT),
@@ -85,6 +99,30 @@ SCHEMAS: Final[dict[str, Any]] = {
             ("unit", _TEXT),
             ("start_epoch_ns", _LONG),
             ("end_epoch_ns", _LONG),
+            ("bound_ns", _LONG),
+        ]
+    ),
+    "clocks": pa.schema(
+        [
+            ("run", _TEXT),
+            ("trial", _TEXT),
+            ("block", _INT),
+            ("environment", _TEXT),
+            ("workload", _TEXT),
+            ("instance", _TEXT),
+            ("shared", _FLAG),
+            ("bound_ns", _LONG),
+            ("sure_ns", _LONG),
+            ("drifted_ns", _LONG),
+            ("drift_unsure_ns", _LONG),
+            ("between_ns", _LONG),
+            ("residual_ns", _LONG),
+            ("looks", _INT),
+            ("messages", _INT),
+            ("took_ns", _LONG),
+            ("reasons", _TEXT),
+            ("start_epoch_ns", _LONG),
+            ("end_epoch_ns", _LONG),
         ]
     ),
 }
@@ -100,18 +138,18 @@ Row = dict[str, Any]
 
 
 def write(folder: RunFolder) -> dict[str, Path]:
-    """Write `samples`, `events` and `meters` of a run; returns name → file.
+    """Write `samples`, `events`, `meters` and `clocks` of a run; returns name → file.
 
     Each is written under a temporary name and renamed. TABLES_NOT_WRITTEN when that fails.
     """
-    made = {"samples": _samples, "events": _events, "meters": _meters}
+    made = {"samples": _samples, "events": _events, "meters": _meters, "clocks": _clocks}
     return {name: _put(folder, name, rows(folder)) for name, rows in made.items()}
 
 
 def query(
     sql: str, root: Path, on_bad_run: Callable[[Path, UllageError], None] | None = None
 ) -> Any:
-    """Run SQL over the views `samples`, `events` and `meters` of all runs under `root`.
+    """Run SQL over the views `samples`, `events`, `meters` and `clocks` of all runs under `root`.
 
     Returns a `pyarrow.Table`. Tables that are missing or older than their journal are made first.
     RUN_NOT_FOUND without any run, QUERY_FAILED with DuckDB's own words. A run that cannot be read
@@ -239,6 +277,7 @@ def _of_trial(trial: Trial) -> Row:
         "workload": trial.workload,
         "start_epoch_ns": trial.epoch_ns,
         "end_epoch_ns": trial.epoch_ns + trial.end_ns - trial.start_ns,
+        "bound_ns": _bound_ns(trial),
     }
 
 
@@ -247,14 +286,36 @@ def _meters(folder: RunFolder) -> Iterator[Row]:
     for trial in folder.trials:
         for meter, figures in trial.meters.items():
             for name, value in figures.items():
-                # Runs from before meters were declared have shares only.
-                unit = units.get((meter, name), "1")
                 yield _of_trial(trial) | {
                     "meter": meter,
                     "name": name,
                     "value": value,
-                    "unit": unit,
+                    "unit": units.get((meter, name), "1"),
                 }
+
+
+def _clocks(folder: RunFolder) -> Iterator[Row]:
+    for trial in folder.trials:
+        for instance, found in trial.clocks.items():
+            yield _of_trial(trial) | {
+                "instance": instance,
+                "shared": found.shared,
+                "bound_ns": found.hard_ns,
+                "sure_ns": found.sure_ns,
+                "drifted_ns": found.drifted_ns,
+                "drift_unsure_ns": found.drift_unsure_ns,
+                "between_ns": found.between_ns,
+                "residual_ns": found.residual_ns,
+                "looks": len(found.looks),
+                "messages": found.messages,
+                "took_ns": found.took_ns,
+                "reasons": ", ".join(found.reasons),
+            }
+
+
+def _bound_ns(trial: Trial) -> int | None:
+    """Of its start and its end: they are instants of its programs."""
+    return max((role.clock_bound_ns for role in trial.roles), default=None)
 
 
 def _events(folder: RunFolder) -> Iterator[Row]:
@@ -273,6 +334,17 @@ def _events(folder: RunFolder) -> Iterator[Row]:
                     "environment": event.environment,
                     "instance": event.instance,
                     "detail": f"{event.seconds:.3f} s",
+                }
+            case Synchronised():
+                yield {
+                    "kind": "synchronised",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": event.hard_ns,
+                    "sure_ns": event.sure_ns,
+                    "local_ns": event.at_ns + event.offset_ns,
+                    "environment": event.environment,
+                    "instance": event.instance,
+                    "detail": event.why,
                 }
             case BlockDone():
                 yield {
@@ -302,19 +374,20 @@ def _trial_events(trial: Trial) -> Iterator[Row]:
     """Start and end of a trial and of each of its programs; instants of a guest have a bound."""
     common = _of_trial(trial)
     start, end = common.pop("start_epoch_ns"), common.pop("end_epoch_ns")
-    yield common | {"kind": "trial-start", "epoch_ns": start, "bound_ns": 0}
+    bounds = {
+        "bound_ns": common["bound_ns"] or 0,
+        "sure_ns": max((role.clock_sure_ns for role in trial.roles), default=0),
+    }
+    yield common | bounds | {"kind": "trial-start", "epoch_ns": start}
     for role in trial.roles:
         who = common | {
             "instance": role.instance,
             "role": role.role,
             "bound_ns": role.clock_bound_ns,
+            "sure_ns": role.clock_sure_ns,
         }
         at = trial.epoch_ns - trial.start_ns
-        yield who | {"kind": "role-start", "epoch_ns": at + role.start_ns}
-        yield who | {"kind": "role-end", "epoch_ns": at + role.end_ns}
-    yield common | {
-        "kind": "trial-end",
-        "epoch_ns": end,
-        "bound_ns": 0,
-        "detail": trial.status,
-    }
+        start_local, end_local = {"local_ns": role.start_local_ns}, {"local_ns": role.end_local_ns}
+        yield who | start_local | {"kind": "role-start", "epoch_ns": at + role.start_ns}
+        yield who | end_local | {"kind": "role-end", "epoch_ns": at + role.end_ns}
+    yield common | bounds | {"kind": "trial-end", "epoch_ns": end, "detail": trial.status}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ullage import clock, timing
 from ullage.agent import Command, Process
 from ullage.agentchannel import printable
 from ullage.errors import RUN_DISK_FULL, UllageError
@@ -20,7 +20,7 @@ from ullage.journal import now_ns
 from ullage.matrix import Load
 from ullage.meters import metered
 from ullage.part import Part, TrialFailedError
-from ullage.runs import Curve, Metered, Reason, RoleRecord, Scalar, Trial
+from ullage.runs import Curve, InstanceClock, Metered, Reason, RoleRecord, Scalar, Trial
 from ullage.schedule import Slot
 from ullage.workloads.base import InvalidTrialError, Output
 
@@ -33,20 +33,22 @@ SERVICE_END_S = 5.0
 
 async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> Trial:
     """Run the trial of one slot. Whatever goes wrong inside it becomes its reason."""
-    began = time.monotonic_ns()
+    began = clock.ordered_ns()
     epoch_ns = now_ns()
     parts: list[Part] = []
     figures: list[dict[str, Scalar | Curve]] = []
     meters: Metered = {}
+    clocks: dict[str, InstanceClock] = {}
     facts: dict[str, str] = {}
     status, reason = "ok", fleet.broken(slot.environment, slot.workload)
     teams: list[Team] = []
     try:
         if reason:
             raise TrialFailedError(reason.code, reason.message)
+        own = timing.Own.now()
         teams = await fleet.teams(slot.environment, load)
         parts = _parts(fleet, load, teams, seed)
-        meters = await _work(parts, folder)
+        meters, clocks = await _work(parts, folder, own)
         outputs = _outputs(parts, len(teams))
         figures = [_figures(load, each) for each in outputs]
         facts = load.workload.facts(load.parameters, outputs[0])
@@ -64,7 +66,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
     records = tuple(_record(part, folder) for part in parts if part.finished)
     workers = [p.finished for p in parts if p.finished and not p.task.service]
     starts, ends = [w.start_ns for w in workers], [w.end_ns for w in workers]
-    ended = time.monotonic_ns()
+    ended = clock.ordered_ns()
     return Trial.model_validate(
         {
             "trial": slot.trial,
@@ -84,6 +86,7 @@ async def run(fleet: Fleet, load: Load, slot: Slot, folder: Path, seed: int) -> 
             "instances": _by_instance(teams, figures) if status == "ok" else {},
             "facts": facts,
             "roles": records,
+            "clocks": clocks,
             "meters": meters,
         }
     )
@@ -102,20 +105,24 @@ def _parts(fleet: Fleet, load: Load, teams: Sequence[Team], seed: int) -> list[P
     return parts
 
 
-async def _work(parts: Sequence[Part], folder: Path) -> Metered:
-    """Start and wait for everything; returns what the meters saw during it."""
+async def _work(
+    parts: Sequence[Part], folder: Path, own: timing.Own
+) -> tuple[Metered, dict[str, InstanceClock]]:
+    """Start and wait for everything; returns what the meters saw during it, and the clocks."""
     services = [part for part in parts if part.task.service]
     workers = [part for part in parts if not part.task.service]
     await asyncio.gather(*(_start_service(part, folder) for part in services))
     with metered() as seen:
-        instant = time.monotonic_ns() + LEAD_NS
-        instant += 10 * max(part.instance.agent.clock.rtt_ns for part in workers)
+        instant = clock.ordered_ns() + LEAD_NS
+        instant += 10 * max(part.instance.agent.rtt_ns for part in workers)
         await asyncio.gather(*(_spawn(part, folder, at_ns=instant) for part in workers))
         await asyncio.gather(*(_wait(part) for part in workers))
     await asyncio.gather(*(_end_service(part) for part in services))
+    clocks = await timing.close(parts)
     for part in workers:
         part.check(instant)
-    return seen
+    own.check()
+    return seen, clocks
 
 
 async def _spawn(part: Part, folder: Path, *, at_ns: int | None = None) -> Process:
@@ -246,7 +253,10 @@ def _record(part: Part, folder: Path) -> RoleRecord:
         start_ns=done.start_ns,
         end_ns=done.end_ns,
         late_ns=done.late_ns,
+        start_local_ns=done.start_local_ns,
+        end_local_ns=done.end_local_ns,
         clock_bound_ns=done.clock_bound_ns,
+        clock_sure_ns=done.clock_sure_ns,
         usage=done.usage,
         stdout=f"{raw}.stdout",
         stderr=f"{raw}.stderr",

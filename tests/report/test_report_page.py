@@ -187,7 +187,7 @@ def test_hovering_a_trial_tells_its_start(desktop: Watched) -> None:
     tip = page.wait_for_selector("#vg-tooltip-element.visible")
     assert tip is not None
     text = tip.inner_text()
-    assert "spread of starts" in text and "clock may be wrong by" in text
+    assert "spread of starts" in text and "end may be wrong by" in text
 
 
 def _rgb(colour: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage import agent as agents
-from ullage import image, leftovers, places
+from ullage import clock, image, leftovers, places
 from ullage.agent import AgentClient, Command
 from ullage.agentchannel import printable
 from ullage.clock import ntp_sampler
@@ -40,7 +40,6 @@ PACKAGES: Final = ("chrony", "python3")
 SAMPLER: Final = "/data/ntp_sampler.py"
 SERVER_STRATUM: Final = 10
 _MEMORY: Final = 512 << 20
-_EXCHANGES: Final = 20
 _PATIENCE_S: Final = 5.0
 _CLOCKSOURCE: Final = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 _NO_OTHER_CLOCK: Final = ("tsc=reliable", "hpet=disable", "pmtmr=0")
@@ -102,15 +101,25 @@ class Guest:
 
     async def exchange(self) -> Exchange:
         """Look at both clocks at once."""
-        clock = await self.agent.sync(_EXCHANGES)
-        now = time.monotonic_ns()
-        return Exchange(now, clock.to_agent(now), clock.bound_ns)
+        return Exchange(*await self.monotonic())
 
     async def set_clock(self) -> None:
         """Set its clock by the host's: from its RTC it has whole seconds only."""
-        clock = await self.agent.sync(_EXCHANGES)
-        ahead_ns = clock.offset_ns + time.time_ns() - time.monotonic_ns()
+        here_ns, inside_ns, _ = await self.monotonic()
+        ahead_ns = here_ns - inside_ns + time.time_ns() - time.monotonic_ns()
         await self.call("python3", SAMPLER, "set", str(ahead_ns))
+
+    async def monotonic(self) -> tuple[int, int, int]:
+        """The host's CLOCK_MONOTONIC and the guest's at one moment, and how far off that may be.
+
+        The agent's own clock is another one, which nobody slews.
+        """
+        await self.agent.sync()
+        inside = await self.agent.sample()
+        then = self.agent.clock.to_controller(inside["ns"])
+        since_ns = clock.ordered_ns() - then.ns
+        bound_ns = then.hard_ns + inside["width_ns"]
+        return time.monotonic_ns() - since_ns, inside["mono_ns"], bound_ns
 
 
 class Lab:

@@ -1,17 +1,27 @@
-"""The run in time: the timeline's words, and how well starts were together."""
+"""The run in time: the timeline's words, how starts were together, how well time is known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
 
+from ullage.clock import REASONS
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.report import timeline
 from ullage.report.text import quantity
 from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
 from ullage.report.workloads import add
-from ullage.runs import EnvironmentRecord, Trial
+from ullage.runs import EnvironmentRecord, InstanceClock, Trial
+
+_NOTE = (
+    "A shared clock is the controller's own, by one line of one counter. The others are looked at "
+    "before and after each trial, and what lies between is corrected along the line between the "
+    "two looks. The hard bound holds as long as clocks' rates keep within 500 ppm of each other, "
+    "whatever ways the messages took; the other one takes rates for steady within 1 ppm. The "
+    "residual is how far looks are off a straight line; a clock that stands still while its "
+    "machine is halted has too few for one."
+)
 
 
 def view(folder: RunFolder, specs: Specs) -> TimelineView:
@@ -26,7 +36,8 @@ def view(folder: RunFolder, specs: Specs) -> TimelineView:
     invalid = sum(t.status == "invalid" for t in folder.trials)
     return TimelineView(
         lead=(
-            "Every trial where it stood on the controller's clock, one lane an environment. "
+            "Every trial where it stood on the controller's clock, one lane an environment; no "
+            "start or end in it is further off than the ± at its right. "
             f"A bar is a trial; ✕ failed ({bad}), △ ran but its figures are not valid ({invalid})."
         ),
         chart=Figure(
@@ -41,6 +52,7 @@ def view(folder: RunFolder, specs: Specs) -> TimelineView:
         ),
         lines=tuple(_pauses(folder)),
         spreads=_spreads(environments, folder.trials),
+        clocks=_clocks(environments, folder.trials),
     )
 
 
@@ -68,15 +80,13 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         mine = [t for t in trials if t.environment == environment.key]
         spreads = [t.spread_ns for t in mine if t.spread_ns is not None]
         late = [role.late_ns for t in mine for role in t.roles]
-        bounds = [role.clock_bound_ns for t in mine for role in t.roles]
         if late:
             rows.append(
                 cells(
                     clean(environment.label, 60),
                     str(len(mine)),
                     *(_pair(values) for values in (spreads, late)),
-                    f"± {_time(max(bounds))}" if max(bounds) else "same clock",
-                    numbers=(1, 2, 3, 4),
+                    numbers=(1, 2, 3),
                 )
             )
     names = (
@@ -84,11 +94,73 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         "trials",
         "spread of starts, median and most",
         "late after the agreed instant, median and most",
-        "clock bound",
     )
     if not rows:
         return None
     return Table("How well trials started together", heads(*names, numbers=names[1:]), tuple(rows))
+
+
+def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) -> Table | None:
+    """How well the instants of an environment are known, and what was done for it."""
+    rows, named = [], set()
+    for environment in environments:
+        mine = [t for t in trials if t.environment == environment.key]
+        found = [each for t in mine for each in t.clocks.values()]
+        reasons = [n for n in REASONS if any(n in each.reasons for each in found)]
+        named.update(reasons)
+        if found:
+            rows.append(
+                cells(
+                    clean(environment.label, 60),
+                    _how(found),
+                    f"± {_time(max(each.hard_ns for each in found))}",
+                    f"± {_time(max(each.sure_ns for each in found))}",
+                    _drift(found),
+                    _most([abs(each.drifted_ns) for each in found if each.drifted_ns is not None]),
+                    _most([each.residual_ns for each in found if each.residual_ns is not None]),
+                    f"{median(each.messages for each in found):g}",
+                    ", ".join(reasons) or "–",
+                    numbers=(2, 3, 4, 5, 6, 7),
+                )
+            )
+    if not rows:
+        return None
+    names = (
+        "environment",
+        "clock",
+        "hard bound",
+        "in 99.9 %",
+        "drift",
+        "corrected by",
+        "residual",
+        "messages",
+        "it says",
+    )
+    meanings = " ".join(f"{n}: {clean(REASONS[n], 200)}." for n in REASONS if n in named)
+    note = f"{_NOTE} {meanings}".rstrip()
+    return Table("How well time is known", heads(*names, numbers=names[2:8]), tuple(rows), note)
+
+
+def _how(found: Sequence[InstanceClock]) -> str:
+    shared = sum(each.shared for each in found)
+    if shared in (0, len(found)):
+        return "shared" if shared else "exchanged"
+    return f"shared in {shared} of {len(found)}"
+
+
+def _drift(found: Sequence[InstanceClock]) -> str:
+    """As a rate, from the trial whose looks were furthest apart: it says most."""
+    drifted = [each for each in found if each.drifted_ns is not None and each.between_ns]
+    if not drifted:
+        return "–"
+    best = max(drifted, key=lambda each: each.between_ns or 0)
+    per_ppm = (best.between_ns or 1) / 1e6
+    moved, unsure = (best.drifted_ns or 0) / per_ppm, (best.drift_unsure_ns or 0) / per_ppm
+    return f"{moved:+.3g} ± {unsure:.2g} ppm"
+
+
+def _most(values: Sequence[int]) -> str:
+    return _time(max(values)) if values else "–"
 
 
 def _pair(values: Sequence[int]) -> str:

@@ -13,6 +13,8 @@ from ullage.report.text import duration, quantity
 from ullage.runs import EnvironmentRecord, Trial, WorkloadRecord
 
 MOST_BARS: Final = 2000
+SEEN: Final = 1 / 500
+"""A bound is drawn when it is at least this share of the time axis: about a pixel."""
 
 _CROSS: Final = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 _BAR_TIPS: Final = (
@@ -22,7 +24,8 @@ _BAR_TIPS: Final = (
     ("d", "length"),
     ("p", "spread of starts"),
     ("l", "latest start after the agreed instant"),
-    ("c", "clock may be wrong by"),
+    ("c", "start and end may be wrong by"),
+    ("b", "the same, in 99.9 % of all cases"),
     ("g", "engine's own time"),
 )
 
@@ -47,9 +50,20 @@ def timeline(
         y = lane + 0.4 + 0.56 * (rows.get(trial.workload, 0) + 0.5) / lines
         bars.append(_bar(trial, at[trial.trial], y, label, titles[trial.workload]))
     count = len(environments)
+    bounds = [
+        (e, max((_bound_ns(t) for t in trials if t.environment == e.key), default=0))
+        for e in environments
+    ]
     x = alt.X("x:Q", title="time in the run, s", scale=alt.Scale(zero=True, nice=False))
     data = {
-        "names": [{"y": i + 0.17, "n": clean(e.label, 60)} for i, e in enumerate(environments)],
+        "names": [
+            {
+                "y": i + 0.17,
+                "n": clean(e.label, 60),
+                "m": f"± {_nanoseconds(bound)}" if bound else "",
+            }
+            for i, (e, bound) in enumerate(bounds)
+        ],
         "bars": [bar for bar in bars if bar["s"] == "ok"],
         "bad": [bar for bar in bars if bar["s"] != "ok"],
         "cuts": [{"x": at, "t": f"pause of {duration(lost)} cut out"} for at, lost in cuts],
@@ -64,6 +78,10 @@ def timeline(
     layers.append(bar.encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
     if data["bad"]:
         layers += _bad(x, count, thick)
+    if whiskers := _whiskers(bars, trials):
+        data["whiskers"] = whiskers
+        mark = over("whiskers").mark_rule(strokeWidth=1.2, color="var(--ink)")
+        layers.append(mark.encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
     layers += lane_names(data["names"], count)
     return finish(layers, (30 + max(6 * lines, 12)) * count, data)
 
@@ -96,10 +114,26 @@ def _some_trials(trials: Sequence[Trial]) -> list[Trial]:
     return [*thin(good, MOST_BARS), *thin(bad, MOST_BARS)]
 
 
+def _bound_ns(trial: Trial) -> int:
+    return max((role.clock_bound_ns for role in trial.roles), default=0)
+
+
+def _whiskers(bars: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
+    """How much longer, either way, the bars may have to be; those that can be seen."""
+    span = max((bar["z"] for bar in bars), default=0) - min((bar["x"] for bar in bars), default=0)
+    found = []
+    bounds = {clean(t.trial, 40): _bound_ns(t) / 1e9 for t in trials}
+    for bar in bars:
+        bound = bounds[bar["i"]]
+        if bound > span * SEEN:
+            found.append(bar | {"x": bar["x"] - bound, "z": bar["z"] + bound})
+    return found
+
+
 def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> Row:
     length = max((trial.end_ns - trial.start_ns) / 1e9, 0.0)
     late = max((role.late_ns for role in trial.roles), default=None)
-    bound = max((role.clock_bound_ns for role in trial.roles), default=None)
+    sure = max((role.clock_sure_ns for role in trial.roles), default=0)
     row = {
         "x": round(start, 3),
         "z": round(start + length, 3),
@@ -111,7 +145,8 @@ def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> Row:
         "d": duration(length),
         "p": _nanoseconds(trial.spread_ns),
         "l": _nanoseconds(late),
-        "c": f"± {_nanoseconds(bound)}" if bound else "–",
+        "c": f"± {_nanoseconds(_bound_ns(trial))}" if trial.roles else "–",
+        "b": f"± {_nanoseconds(sure)}" if trial.roles else "–",
         "g": duration(trial.overhead_s),
     }
     if trial.status != "ok":

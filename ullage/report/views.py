@@ -181,6 +181,7 @@ class TimelineView:
     chart: Figure
     lines: tuple[str, ...]
     spreads: Table | None
+    clocks: Table | None
 
 
 @dataclass(frozen=True)

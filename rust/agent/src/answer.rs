@@ -15,12 +15,7 @@ pub enum Answer {
         version: u32,
         agent: &'static str,
         facts: Box<Facts>,
-        mono_ns: u64,
-        realtime_ns: u64,
-    },
-    Sync {
-        id: u32,
-        mono_ns: u64,
+        clock: ClockSaid,
     },
     Started {
         id: u32,
@@ -35,6 +30,7 @@ pub enum Answer {
         timed_out: bool,
         start_ns: u64,
         end_ns: u64,
+        reasons: Vec<&'static str>,
         rusage: Usage,
     },
     Done {
@@ -75,6 +71,17 @@ impl Answer {
     pub fn done(id: u32) -> Self {
         Self::Done { id, file: None }
     }
+}
+
+/// What the agent says of its clock.
+#[derive(Debug, Serialize)]
+pub struct ClockSaid {
+    pub ns: u64,
+    pub source: &'static str,
+    pub ordered_ns: Option<u64>,
+    pub reasons: Vec<&'static str>,
+    /// It shows the controller's time.
+    pub shared: bool,
 }
 
 /// What was moved by a `put` or a `get`.

@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ullage_clock::rgap;
+
 use crate::answer::Answer;
 use crate::credit::Credit;
 use crate::frame::{self, Kind};
 use crate::protocol::MAGIC;
-use crate::{life, sys};
+use crate::{life, sys, time};
 
 const BEACON_EVERY: Duration = Duration::from_millis(100);
 const NOBODY_THERE: Duration = Duration::from_millis(20);
@@ -148,11 +150,15 @@ impl Channel {
         self.write(&bytes);
     }
 
-    /// Sends an answer that is made at the last moment, when the channel is already ours: for clock
-    /// readings.
-    pub fn send_late(&self, answer: impl FnOnce() -> Answer) {
+    /// Answers a request for the time. The clock is read at the last moment, when the channel is
+    /// already ours.
+    pub fn send_time(&self, request: &rgap::Pending) {
+        let mut bytes = [0; frame::HEADER + rgap::LENGTH];
+        let (header, body) = bytes.split_at_mut(frame::HEADER);
+        header.copy_from_slice(&frame::header(Kind::Clock, rgap::LENGTH));
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = encode(&answer());
+        let (now_ns, standing) = time::standing();
+        body.copy_from_slice(&request.answer(now_ns, standing));
         let sent = sys::write_all(&self.fd, &bytes);
         drop(turn);
         lost_if_failed(sent);

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::protocol::{Code, Failure, Spawn};
 use crate::spawn::{Forked, Prepared};
 use crate::timer::Timer;
-use crate::{life, sys};
+use crate::{life, sys, time};
 
 /// What children need of the agent.
 #[derive(Clone)]
@@ -129,7 +129,8 @@ fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Answer {
         signal: (!exited).then(|| libc::WTERMSIG(ended.status)),
         timed_out,
         start_ns,
-        end_ns: ended.end_ns,
+        end_ns: ended.end.ns,
+        reasons: time::names(ended.end.reasons),
         rusage: ended.usage,
     }
 }

@@ -11,17 +11,19 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use libc::{c_int, pid_t};
+use ullage_clock::Stamp;
 
 use crate::answer::Usage;
 use crate::descendants::{self, Process};
 use crate::protocol::{Code, Failure};
-use crate::sys;
+use crate::{sys, time};
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     pub status: c_int,
-    pub end_ns: u64,
+    /// When, and what is to be said of the clock until then.
+    pub end: Stamp,
     pub usage: Usage,
 }
 
@@ -164,15 +166,15 @@ impl Children {
     pub fn wait_for_ever(&self) -> ! {
         loop {
             if let Some(pid) = next_ended() {
-                let end_ns = sys::mono_ns();
-                self.reap(pid, end_ns);
+                let end = time::stamp();
+                self.reap(pid, end);
             } else {
                 self.wait_for_birth();
             }
         }
     }
 
-    fn reap(&self, pid: pid_t, end_ns: u64) {
+    fn reap(&self, pid: pid_t, end: Stamp) {
         let mut table = self.lock();
         let mut status = 0;
         // SAFETY: rusage is plain numbers, and wait4 fills in both.
@@ -189,7 +191,7 @@ impl Children {
             child.running = false;
             child.ending.set(Ended {
                 status,
-                end_ns,
+                end,
                 usage: usage_of(&usage),
             });
         }

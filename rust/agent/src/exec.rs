@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::pid_t;
 
-use crate::sys;
+use crate::{sys, time};
 
 /// A first sleep ends so long before the instant, and shows how late this machine wakes up.
 const REHEARSAL_NS: u64 = 10_000_000;
@@ -19,6 +19,9 @@ const REHEARSAL_NS: u64 = 10_000_000;
 /// microseconds on hardware, a millisecond or two where the processor is emulated.
 const LEAST_SPIN_NS: u64 = 50_000;
 const MOST_SPIN_NS: u64 = 4_000_000;
+/// `CLOCK_MONOTONIC` is off our clock by less than one part in this: the kernel slews by 500 ppm at
+/// most for the frequency, and as much for an offset (adjtimex(2), adjtime(3)).
+const SLEWED: u64 = 500;
 /// Where the start pipe lives in the child; everything above is closed.
 const START_FD: c_int = 3;
 
@@ -181,9 +184,7 @@ impl Child<'_> {
         };
         unsafe {
             libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-            let rehearsal_ns = at_ns.saturating_sub(REHEARSAL_NS);
-            sleep_until(rehearsal_ns);
-            let late_ns = sys::mono_ns().saturating_sub(rehearsal_ns);
+            let late_ns = sleep_until(at_ns.saturating_sub(REHEARSAL_NS));
             sleep_until(at_ns.saturating_sub(spin_ns(late_ns)));
             // Back to the default, for the slack is inherited over exec.
             libc::prctl(libc::PR_SET_TIMERSLACK, 0, 0, 0, 0);
@@ -195,7 +196,7 @@ impl Child<'_> {
     fn spin(&self) -> u64 {
         let at_ns = self.at_ns.unwrap_or(0);
         loop {
-            let now_ns = sys::mono_ns();
+            let now_ns = time::now_ns();
             if now_ns >= at_ns {
                 return now_ns;
             }
@@ -219,8 +220,29 @@ fn spin_ns(late_ns: u64) -> u64 {
     late_ns.saturating_mul(3).clamp(LEAST_SPIN_NS, MOST_SPIN_NS)
 }
 
+/// Sleeps until an instant of our clock; returns how late that was. The kernel's timers go by
+/// `CLOCK_MONOTONIC`, which may be slewed: a long sleep is cut in legs, each a little too short.
+unsafe fn sleep_until(instant_ns: u64) -> u64 {
+    loop {
+        // In this order, so that an interruption in between makes the sleep too short, not too long.
+        let mono_ns = sys::mono_ns();
+        let now_ns = time::now_ns();
+        let left_ns = instant_ns.saturating_sub(now_ns);
+        if left_ns == 0 {
+            return now_ns - instant_ns;
+        }
+        let short_ns = left_ns / SLEWED;
+        let until_ns = mono_ns.saturating_add(left_ns - short_ns);
+        // SAFETY: the caller's.
+        unsafe { sleep_until_mono(until_ns) };
+        if short_ns < LEAST_SPIN_NS {
+            return sys::mono_ns().saturating_sub(until_ns);
+        }
+    }
+}
+
 /// Signals are no reason to wake up.
-unsafe fn sleep_until(instant_ns: u64) {
+unsafe fn sleep_until_mono(instant_ns: u64) {
     let until = libc::timespec {
         tv_sec: (instant_ns / 1_000_000_000).cast_signed(),
         tv_nsec: (instant_ns % 1_000_000_000).cast_signed(),

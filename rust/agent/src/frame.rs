@@ -23,13 +23,29 @@ pub enum Kind {
     Stdout = 1,
     Stderr = 2,
     Data = 3,
+    Clock = 4,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Json, Self::Stdout, Self::Stderr, Self::Data]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [
+            Self::Json,
+            Self::Stdout,
+            Self::Stderr,
+            Self::Data,
+            Self::Clock,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
+    }
+
+    /// How long its body may be.
+    fn most(self) -> usize {
+        match self {
+            Self::Json => MAX_JSON,
+            Self::Stdout | Self::Stderr | Self::Data => MAX_BODY,
+            Self::Clock => ullage_clock::rgap::LENGTH,
+        }
     }
 }
 
@@ -76,12 +92,7 @@ fn parse_header(bytes: [u8; HEADER]) -> Result<(Kind, usize), Fault> {
     if reserved != 0 {
         return Err(Fault::Reserved(reserved));
     }
-    let limit = if kind == Kind::Json {
-        MAX_JSON
-    } else {
-        MAX_BODY
-    };
-    if length > limit {
+    if length > kind.most() {
         return Err(Fault::TooLong { kind, length });
     }
     Ok((kind, length))

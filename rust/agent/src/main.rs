@@ -16,6 +16,7 @@ mod facts;
 mod files;
 mod frame;
 mod handover;
+mod hex;
 mod init;
 mod keeper;
 mod life;
@@ -31,6 +32,7 @@ mod serve;
 mod spawn;
 mod sweep;
 mod sys;
+mod time;
 mod timer;
 
 use std::ffi::OsString;
@@ -140,6 +142,7 @@ fn serve(options: Serve) -> Result<(), String> {
             .map_err(|e| cannot(&format!("open {}", path.display()), &e))?,
         None => channel::from_stdio().map_err(|e| cannot("use stdin and stdout", &e))?,
     };
+    time::start();
     if let Some(line) = line {
         keeper::watch(line).map_err(|e| cannot("start a thread", &e))?;
     }

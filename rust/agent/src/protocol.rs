@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub const VERSION: u32 = 1;
-pub const MAGIC: &[u8] = b"ULLAGE-AGENT 1\n";
+use crate::hex;
+
+pub const VERSION: u32 = 2;
+pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
 
 /// The closed catalogue of what can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +57,6 @@ impl Failure {
 #[derive(Debug, PartialEq)]
 pub enum Request {
     Hello(Hello),
-    Sync,
     Spawn(Spawn),
     Kill(Kill),
     Put(Put),
@@ -69,6 +70,21 @@ pub enum Request {
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     pub version: u32,
+    /// Of the run: requests for the time with another one are not answered.
+    #[serde(deserialize_with = "hex::bytes")]
+    pub token: [u8; 16],
+    /// What time the controller reads, for an agent on the same kernel.
+    pub offer: Option<Offer>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// Of the controller's kernel.
+    pub boot_id: String,
+    /// [`ullage_clock::Line::encode`].
+    #[serde(deserialize_with = "hex::bytes")]
+    pub line: [u8; ullage_clock::LINE_LENGTH],
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -188,7 +204,6 @@ pub fn parse(body: &[u8]) -> Result<Message, Refusal> {
 fn request(op: &str, rest: Value) -> Result<Request, Failure> {
     Ok(match op {
         "hello" => Request::Hello(fields_of(op, rest)?),
-        "sync" => nothing(op, rest, Request::Sync)?,
         "spawn" => Request::Spawn(fields_of(op, rest)?),
         "kill" => Request::Kill(fields_of(op, rest)?),
         "put" => Request::Put(fields_of(op, rest)?),
@@ -221,12 +236,12 @@ mod tests {
 
     #[test]
     fn requests_are_understood() {
-        let sync = parse(br#"{"op":"sync","id":7}"#);
+        let sample = parse(br#"{"op":"sample","id":7}"#);
         assert_eq!(
-            sync,
+            sample,
             Ok(Message::Request {
                 id: 7,
-                request: Request::Sync
+                request: Request::Sample
             })
         );
         let spawn = parse(
@@ -257,14 +272,17 @@ mod tests {
             refused(r#"{"op":"dance","id":3}"#),
             (Some(3), Code::UnknownOp)
         );
-        assert_eq!(refused(r#"{"op":"sync"}"#), (None, Code::BadField));
-        assert_eq!(refused(r#"{"op":"sync","id":-1}"#), (None, Code::BadField));
+        assert_eq!(refused(r#"{"op":"sample"}"#), (None, Code::BadField));
         assert_eq!(
-            refused(r#"{"op":"sync","id":4294967296}"#),
+            refused(r#"{"op":"sample","id":-1}"#),
             (None, Code::BadField)
         );
         assert_eq!(
-            refused(r#"{"op":"sync","id":1,"x":1}"#),
+            refused(r#"{"op":"sample","id":4294967296}"#),
+            (None, Code::BadField)
+        );
+        assert_eq!(
+            refused(r#"{"op":"sample","id":1,"x":1}"#),
             (Some(1), Code::BadField)
         );
         assert_eq!(
@@ -289,7 +307,7 @@ mod tests {
 
         #[test]
         fn no_json_panics(
-            op in "(hello|sync|spawn|kill|put|get|sample|sweep|bye|credit|x)",
+            op in "(hello|spawn|kill|put|get|sample|sweep|bye|credit|x)",
             id in any::<Option<i64>>(),
             field in "[a-z_]{1,8}",
             number in any::<f64>(),

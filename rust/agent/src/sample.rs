@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::sys;
+use crate::time::{self, Both};
 
 /// The columns of the first line of `/proc/stat`.
 const CPU_KINDS: [&str; 10] = [
@@ -38,7 +38,9 @@ const PRESSURES: [&str; 3] = ["cpu", "io", "memory"];
 
 #[derive(Debug, Serialize)]
 pub struct Sample {
+    pub ns: u64,
     pub mono_ns: u64,
+    pub width_ns: u64,
     /// Jiffies by kind, and `hz`.
     pub cpu: BTreeMap<&'static str, u64>,
     /// Bytes, by the kernel's names.
@@ -64,8 +66,15 @@ impl Sample {
             let text = fs::read_to_string(format!("/proc/pressure/{name}")).ok()?;
             Some((name, pressure(&text)))
         };
+        let Both {
+            ns,
+            mono_ns,
+            width_ns,
+        } = time::both();
         Self {
-            mono_ns: sys::mono_ns(),
+            ns,
+            mono_ns,
+            width_ns,
             cpu: cpu(&read("/proc/stat")),
             memory: memory(&read("/proc/meminfo")),
             pressure: PRESSURES.into_iter().filter_map(pressure).collect(),

@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::answer::Answer;
+use ullage_clock::{Line, Stamp, rgap};
+
+use crate::answer::{Answer, ClockSaid};
 use crate::channel::{Arrival, Channel, Input};
 use crate::child::Nursery;
 use crate::children::Children;
@@ -14,7 +16,7 @@ use crate::frame::{Decoder, Fault, Frame, Kind};
 use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
 use crate::sample::Sample;
 use crate::timer::Timer;
-use crate::{life, sweep, sys};
+use crate::{life, sweep, sys, time};
 
 /// Ids of failed puts whose data may still be on the way; beyond this many, forget them.
 const FORGET_ABOVE: usize = 1024;
@@ -25,6 +27,8 @@ struct Server {
     puts: HashMap<u32, Put>,
     gets: Arc<Mutex<HashSet<u32>>>,
     failed_puts: HashSet<u32>,
+    /// Who answers for the clock, once there was a hello.
+    clock: Option<rgap::Server>,
 }
 
 /// Serves until the end of file or `bye`; then the agent ends.
@@ -44,7 +48,9 @@ pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
     }
     let mut decoder = Decoder::default();
     loop {
-        match input.receive() {
+        let arrival = input.receive();
+        let arrived_ns = time::now_ns();
+        match arrival {
             Ok(Arrival::Bytes(bytes)) => decoder.feed(bytes),
             Ok(Arrival::Nobody) => decoder.reset(),
             Ok(Arrival::End) => life::end(0, None),
@@ -60,7 +66,7 @@ pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
         }
         while let Some(next) = decoder.next_frame() {
             match next {
-                Ok(frame) => server.take(&frame),
+                Ok(frame) => server.take(&frame, arrived_ns),
                 Err(fault) => channel.send(&Answer::error(None, describe(&fault))),
             }
         }
@@ -99,13 +105,16 @@ impl Server {
             puts: HashMap::new(),
             gets: Arc::default(),
             failed_puts: HashSet::new(),
+            clock: None,
         })
     }
 
-    fn take(&mut self, frame: &Frame) {
+    fn take(&mut self, frame: &Frame, arrived_ns: u64) {
         self.channel.meet();
-        if frame.kind != Kind::Json {
-            return self.take_data(frame);
+        match frame.kind {
+            Kind::Json => {}
+            Kind::Clock => return self.tell_time(frame, arrived_ns),
+            Kind::Stdout | Kind::Stderr | Kind::Data => return self.take_data(frame),
         }
         match protocol::parse(frame.body) {
             Ok(Message::Credit(bytes)) => self.take_credit(bytes),
@@ -135,10 +144,6 @@ impl Server {
         self.failed_puts.remove(&id);
         match request {
             Request::Hello(hello) => self.hello(id, &hello)?,
-            Request::Sync => self.channel.send_late(|| Answer::Sync {
-                id,
-                mono_ns: sys::mono_ns(),
-            }),
             Request::Spawn(spawn) => self.nursery.spawn(id, spawn)?,
             Request::Kill(kill) => {
                 self.nursery.children.signal(kill.target, kill.signal)?;
@@ -167,7 +172,15 @@ impl Server {
         gets.contains(&id) || self.puts.contains_key(&id) || self.nursery.children.contains(id)
     }
 
-    fn hello(&self, id: u32, hello: &protocol::Hello) -> Result<(), Failure> {
+    /// Answers a request for the time; what is none of this run's is not answered.
+    fn tell_time(&mut self, frame: &Frame, arrived_ns: u64) {
+        let server = self.clock.as_mut();
+        if let Some(pending) = server.and_then(|it| it.receive(frame.body, arrived_ns)) {
+            self.channel.send_time(&pending);
+        }
+    }
+
+    fn hello(&mut self, id: u32, hello: &protocol::Hello) -> Result<(), Failure> {
         if hello.version != VERSION {
             let message = format!(
                 "version {} is asked for, this agent speaks {VERSION}",
@@ -176,13 +189,23 @@ impl Server {
             return Err(Failure::new(Code::Version, message));
         }
         let facts = Box::new(Facts::gather());
-        self.channel.send_late(|| Answer::Hello {
+        let shared = hello.offer.as_ref().is_some_and(|offer| {
+            Line::parse(&offer.line).is_ok_and(|line| time::share(&offer.boot_id, &line))
+        });
+        self.clock = Some(rgap::Server::new(rgap::Token(hello.token)));
+        let Stamp { ns, reasons } = time::stamp();
+        self.channel.send(&Answer::Hello {
             id,
             version: VERSION,
             agent: env!("CARGO_PKG_VERSION"),
             facts,
-            mono_ns: sys::mono_ns(),
-            realtime_ns: sys::realtime_ns(),
+            clock: ClockSaid {
+                ns,
+                source: time::source(),
+                ordered_ns: time::ordered_ns(),
+                reasons: time::names(reasons),
+                shared,
+            },
         });
         Ok(())
     }

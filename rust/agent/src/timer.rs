@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::children::{Children, Ending};
-use crate::{life, sys};
+use crate::{life, time};
 
 struct Deadline {
     at_ns: u64,
@@ -45,7 +45,7 @@ impl Timer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         loop {
-            let now = sys::mono_ns();
+            let now = time::now_ns();
             deadlines.retain(|deadline| {
                 let over = deadline.at_ns <= now;
                 if over {

@@ -129,7 +129,7 @@ fn path_errors_are_answered_and_their_data_ignored() {
         let (_, answer) = get(&mut agent, Path::new(path), None);
         assert_eq!(answer["code"], "bad-field", "{answer}");
     }
-    agent.mono_ns();
+    agent.ns();
     assert_eq!(
         fs::read_dir(&directory).expect("list").count(),
         0,
@@ -147,7 +147,7 @@ fn too_much_data_spoils_a_put() {
     agent.send_data(4, b"four");
     assert_eq!(agent.code(), "bad-field");
     agent.send_data(4, b"late");
-    agent.mono_ns();
+    agent.ns();
     assert_eq!(fs::read_dir(&directory).expect("list").count(), 0);
 }
 
@@ -159,7 +159,7 @@ fn half_a_put_leaves_nothing_when_the_controller_goes() {
         &json!({"op": "put", "id": 4, "path": directory.join("file"), "mode": 0o644, "size": 30}),
     );
     agent.send_data(4, b"half");
-    agent.mono_ns();
+    agent.ns();
     assert_eq!(fs::read_dir(&directory).expect("list").count(), 1);
     agent.to = None;
     assert_eq!(agent.exit_code(), Some(0));

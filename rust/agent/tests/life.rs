@@ -85,7 +85,7 @@ fn an_interrupt_is_not_for_the_agent() {
     let worker = pid_of_worker(&mut agent);
     kill(keeper(&agent), libc::SIGINT);
     kill(worker, libc::SIGINT);
-    agent.mono_ns();
+    agent.ns();
     let run = agent.shell(9, "kill -INT $$");
     assert_eq!(run.exit["signal"], 2, "but programs get it as usual");
 }

@@ -9,7 +9,7 @@ fn hello_tells_facts_and_clocks() {
     let mut agent = Agent::serve();
     let hello = agent.hello();
     assert_eq!(hello["op"], "hello");
-    assert_eq!(hello["version"], 1);
+    assert_eq!(hello["version"], 2);
     assert_eq!(hello["agent"], env!("CARGO_PKG_VERSION"));
     let facts = &hello["facts"];
     assert_eq!(facts["init"], false);
@@ -39,7 +39,11 @@ fn hello_tells_facts_and_clocks() {
     let names: Vec<_> = facts.as_object().expect("facts").keys().collect();
     assert_eq!(names.len(), known.len());
     assert!(known.iter().all(|name| facts.get(name).is_some()));
-    assert!(agent.mono_ns() > hello["mono_ns"].as_u64().expect("mono_ns"));
+    let clock = &hello["clock"];
+    assert!(["counter", "monotonic-raw"].contains(&clock["source"].as_str().expect("source")));
+    assert_eq!(clock["shared"], false);
+    assert!(clock["reasons"].is_array() && clock.get("ordered_ns").is_some());
+    assert!(agent.ns() > clock["ns"].as_u64().expect("ns"));
 }
 
 #[test]
@@ -49,6 +53,11 @@ fn sample_reads_the_kernel() {
     assert_eq!(sample["op"], "sample");
     assert_eq!(sample["cpu"]["hz"], 100);
     assert!(sample["memory"]["MemTotal"].as_u64() > Some(1 << 20));
+    assert!(
+        ["ns", "mono_ns", "width_ns"]
+            .iter()
+            .all(|name| sample[name].is_u64())
+    );
     assert_eq!(sample["loadavg"].as_array().map(Vec::len), Some(3));
 }
 
@@ -57,23 +66,23 @@ fn malformed_frames_are_answered_once_and_survived() {
     let mut agent = Agent::serve();
     agent.send_bytes(b"garbage and more garbage");
     assert_eq!(agent.code(), "bad-mark");
-    agent.mono_ns();
+    agent.ns();
     agent.send_bytes(&frame(9, b"what"));
     assert_eq!(agent.code(), "bad-kind");
-    agent.mono_ns();
+    agent.ns();
     agent.send_bytes(&frame(0, &vec![b' '; (64 << 10) + 1]));
     assert_eq!(agent.code(), "too-long");
-    agent.mono_ns();
+    agent.ns();
     agent.send_bytes(b"\xA1\x55\x03\x00\xFF\xFF\xFF\xFF");
     assert_eq!(agent.code(), "too-long");
-    agent.mono_ns();
+    agent.ns();
     for body in [&b"{"[..], b"[1]", b"\xFF\xFE", b"", b"null"] {
         agent.send_bytes(&frame(0, body));
         assert_eq!(agent.code(), "bad-json");
     }
     agent.send_bytes(&frame(3, b"xy"));
     assert_eq!(agent.code(), "bad-field");
-    agent.mono_ns();
+    agent.ns();
 }
 
 #[test]
@@ -81,7 +90,7 @@ fn deeply_nested_json_does_not_end_it() {
     let mut agent = Agent::serve();
     agent.send_bytes(&frame(0, "[".repeat(60_000).as_bytes()));
     assert_eq!(agent.code(), "bad-json");
-    agent.mono_ns();
+    agent.ns();
 }
 
 #[test]
@@ -90,9 +99,23 @@ fn requests_that_cannot_be_done_say_why() {
     let cases = [
         (json!({"op": "dance", "id": 5}), "unknown-op"),
         (json!({"id": 5}), "bad-field"),
-        (json!({"op": "hello", "id": 5, "version": 2}), "version"),
+        (
+            json!({"op": "hello", "id": 5, "version": 1, "token": common::TOKEN}),
+            "version",
+        ),
+        (json!({"op": "hello", "id": 5, "version": 2}), "bad-field"),
+        (
+            json!({"op": "hello", "id": 5, "version": 2, "token": "00"}),
+            "bad-field",
+        ),
+        (
+            json!({"op": "hello", "id": 5, "version": 2, "token": common::TOKEN,
+                   "offer": {"boot_id": "", "line": "x"}}),
+            "bad-field",
+        ),
         (json!({"op": "hello", "id": 5}), "bad-field"),
-        (json!({"op": "sync", "id": 5, "extra": 1}), "bad-field"),
+        (json!({"op": "sync", "id": 5}), "unknown-op"),
+        (json!({"op": "sample", "id": 5, "extra": 1}), "bad-field"),
         (
             json!({"op": "kill", "id": 5, "target": 6, "signal": 9}),
             "no-such-id",
@@ -131,7 +154,7 @@ fn requests_that_cannot_be_done_say_why() {
                 .is_some_and(|message| !message.is_empty())
         );
     }
-    agent.mono_ns();
+    agent.ns();
 }
 
 #[test]
@@ -139,7 +162,7 @@ fn an_id_in_use_is_not_taken_twice() {
     let mut agent = Agent::serve();
     let started = agent.ask(&json!({"op": "spawn", "id": 7, "argv": ["sleep", "100"]}));
     assert_eq!(started["op"], "started");
-    let again = agent.ask(&json!({"op": "sync", "id": 7}));
+    let again = agent.ask(&json!({"op": "sample", "id": 7}));
     assert_eq!(again["code"], "id-in-use");
     agent.send(&json!({"op": "kill", "id": 8, "target": 7, "signal": 9}));
     let ops = [agent.answer(), agent.answer()].map(|answer| answer["op"].to_string());
@@ -147,8 +170,8 @@ fn an_id_in_use_is_not_taken_twice() {
         ops.contains(&"\"done\"".to_owned()) && ops.contains(&"\"exit\"".to_owned()),
         "{ops:?}"
     );
-    let free = agent.ask(&json!({"op": "sync", "id": 7}));
-    assert_eq!(free["op"], "sync");
+    let free = agent.ask(&json!({"op": "sample", "id": 7}));
+    assert_eq!(free["op"], "sample");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn what_keeps_a_program_from_starting_is_named() {
 #[test]
 fn a_program_starts_at_its_instant() {
     let mut agent = Agent::serve();
-    let instants: Vec<_> = (1..=7).map(|n| agent.mono_ns() + n * 60_000_000).collect();
+    let instants: Vec<_> = (1..=7).map(|n| agent.ns() + n * 60_000_000).collect();
     for (id, at_ns) in (10..).zip(&instants) {
         agent.send(&json!({"op": "spawn", "id": id, "argv": ["true"], "at_ns": at_ns}));
     }
@@ -133,7 +133,7 @@ fn a_program_starts_at_its_instant() {
 #[test]
 fn an_instant_in_the_past_starts_at_once_and_says_so() {
     let mut agent = Agent::serve();
-    let at_ns = agent.mono_ns() - 1_000_000_000;
+    let at_ns = agent.ns() - 1_000_000_000;
     let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": ["true"], "at_ns": at_ns}));
     assert!(run.started["late_ns"].as_u64() >= Some(1_000_000_000));
 }
@@ -168,7 +168,7 @@ fn kill_reaches_the_whole_group() {
 #[test]
 fn killed_before_its_start() {
     let mut agent = Agent::serve();
-    let at_ns = agent.mono_ns() + 3_600_000_000_000;
+    let at_ns = agent.ns() + 3_600_000_000_000;
     agent.send(&json!({"op": "spawn", "id": 4, "argv": ["true"], "at_ns": at_ns}));
     agent.send(&json!({"op": "kill", "id": 5, "target": 4, "signal": 15}));
     let answers = [agent.answer(), agent.answer()];
@@ -260,7 +260,7 @@ fn a_blocked_output_does_not_block_the_others() {
             _ => break,
         }
     }
-    agent.mono_ns();
+    agent.ns();
     std::thread::sleep(Duration::from_millis(800));
     agent.send(&json!({"op": "credit", "bytes": held}));
     loop {
@@ -281,7 +281,7 @@ fn a_blocked_output_does_not_block_the_others() {
                 );
                 break;
             }
-            Event::End => panic!("the agent ended"),
+            other => panic!("a frame of a program is wanted, not {other:?}"),
         }
     }
 }
@@ -319,7 +319,7 @@ fn the_rest_of_the_group_is_killed_when_it_keeps_the_output_open() {
 #[test]
 fn many_at_once() {
     let mut agent = Agent::serve();
-    let at_ns = agent.mono_ns() + 200_000_000;
+    let at_ns = agent.ns() + 200_000_000;
     for id in 100..123 {
         let argv = json!(["sh", "-c", format!("echo {id}; exit {}", id - 100)]);
         agent.send(&json!({"op": "spawn", "id": id, "argv": argv, "at_ns": at_ns}));
@@ -333,7 +333,7 @@ fn many_at_once() {
                 exits += 1;
             }
             Event::Json(answer) => assert_eq!(answer["op"], "started"),
-            Event::End => panic!("the agent ended"),
+            other => panic!("a frame of a program is wanted, not {other:?}"),
         }
     }
 }

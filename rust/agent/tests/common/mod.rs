@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 pub use serde_json::{Value, json};
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ullage-agent");
-pub const MAGIC: &[u8] = b"ULLAGE-AGENT 1\n";
+pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
+pub const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One frame from the agent.
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum Event {
     Json(Value),
     Raw { kind: u8, id: u32, bytes: Vec<u8> },
+    Clock(Vec<u8>),
     End,
 }
 
@@ -143,7 +145,7 @@ impl Agent {
                     }
                     .extend(bytes);
                 }
-                Event::End => panic!("the agent ended"),
+                other => panic!("a frame of a program is wanted, not {other:?}"),
             }
         }
     }
@@ -153,12 +155,13 @@ impl Agent {
     }
 
     pub fn hello(&mut self) -> Value {
-        self.ask(&json!({"op": "hello", "id": 1, "version": 1}))
+        self.ask(&json!({"op": "hello", "id": 1, "version": 2, "token": TOKEN}))
     }
 
-    pub fn mono_ns(&mut self) -> u64 {
-        let sync = self.ask(&json!({"op": "sync", "id": 2}));
-        sync["mono_ns"].as_u64().expect("mono_ns")
+    /// The agent's clock.
+    pub fn ns(&mut self) -> u64 {
+        let sample = self.ask(&json!({"op": "sample", "id": 2}));
+        sample["ns"].as_u64().expect("ns")
     }
 
     /// Waits until the agent's output is closed.
@@ -235,6 +238,9 @@ fn read_event(from: &mut impl Read) -> io::Result<Event> {
     if header[2] == 0 {
         assert!(length <= 64 << 10);
         return Ok(Event::Json(serde_json::from_slice(&body).expect("JSON")));
+    }
+    if header[2] == 4 {
+        return Ok(Event::Clock(body));
     }
     assert!(length <= 1 << 20);
     let bytes = body.split_off(4);

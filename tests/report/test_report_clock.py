@@ -1,0 +1,85 @@
+"""The report on time: bounds on the timeline, and how well each clock is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.synthetic import make_run
+from ullage.folder import RunFolder
+from ullage.report import clockwork, timeline
+from ullage.report.lanes import Drawing
+from ullage.report.views import Specs
+from ullage.runs import InstanceClock, Trial
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.open(make_run(tmp_path / "run", blocks=2, raw=False))
+
+
+def drawn(folder: RunFolder, trials: list[Trial]) -> Drawing:
+    resolved = folder.resolved
+    return timeline.timeline(resolved.environments, resolved.workloads, trials)
+
+
+def test_a_lane_says_how_well_its_time_is_known(folder: RunFolder) -> None:
+    names = drawn(folder, list(folder.trials)).data["names"]
+    found = {name["n"]: name["m"] for name in names}
+    keys = {e.label: e.key for e in folder.resolved.environments}
+    assert {keys[label]: said for label, said in found.items()}["vm"] == "± 400\xa0µs"
+    assert {keys[label]: said for label, said in found.items()}["lxc"] == "± 120\xa0ns"
+
+
+def test_a_bound_that_can_be_seen_is_drawn(folder: RunFolder) -> None:
+    assert "whiskers" not in drawn(folder, list(folder.trials)).data
+    first = folder.trials[0]
+    role = first.roles[0].model_copy(update={"clock_bound_ns": 5_000_000_000})
+    unsure = first.model_copy(update={"roles": (role,)})
+    data = drawn(folder, [unsure, *folder.trials[1:]]).data
+    (whisker,) = data["whiskers"]
+    (bar,) = [each for each in data["bars"] if each["i"] == first.trial]
+    assert whisker["x"] == pytest.approx(bar["x"] - 5)
+    assert whisker["z"] == pytest.approx(bar["z"] + 5)
+    assert "± 5.00" in whisker["c"]
+
+
+def table(
+    folder: RunFolder, clocks: dict[str, InstanceClock] | None = None
+) -> dict[str, list[str]]:
+    trials = folder.trials
+    if clocks is not None:
+        trials = tuple(trial.model_copy(update={"clocks": clocks}) for trial in trials)
+    folder.__dict__["trials"] = trials
+    made = clockwork.view(folder, Specs()).clocks
+    labels = {e.label: e.key for e in folder.resolved.environments}
+    rows = made.rows if made is not None else ()
+    return {labels[row[0].text]: [cell.text for cell in row[1:]] for row in rows}
+
+
+def test_each_clock_has_a_row(folder: RunFolder) -> None:
+    rows = table(folder)
+    bounds = ["± 400\xa0µs", "± 300\xa0µs"]
+    drift = ["+11.2 ± 0.9 ppm", "11.3\xa0µs", "700\xa0ns"]
+    assert rows["vm"] == ["exchanged", *bounds, *drift, "40", "moves-unseen"]
+    same = ["± 120\xa0ns", "± 120\xa0ns"]
+    assert rows["lxc"] == ["shared", *same, "–", "–", "–", "2", "–"]
+    made = clockwork.view(folder, Specs()).clocks
+    assert made is not None
+    assert "moves-unseen: a virtual machine without vmclock" in made.note
+    assert "suspended" not in made.note
+
+
+def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> None:
+    common = {"looks": (1,), "messages": 2, "took_ns": 5, "hard_ns": 100, "sure_ns": 90}
+    shared = InstanceClock.model_validate({**common, "shared": True})
+    own = InstanceClock.model_validate({**common, "shared": False, "reasons": ("<b>", "moved")})
+    (how, *rest) = table(folder, {"a-0": shared, "a-1": own})["vm"]
+    count = sum(trial.environment == "vm" for trial in folder.trials)
+    assert how == f"shared in {count} of {2 * count}"
+    assert rest[-1] == "moved"
+
+
+def test_no_clocks_no_table(folder: RunFolder) -> None:
+    assert table(folder, {}) == {}
