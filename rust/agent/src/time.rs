@@ -10,10 +10,6 @@ use ullage_clock::{Clock, Line, Reasons, Source, Stamp};
 
 use crate::sys;
 
-/// Where it is not promised how well the cores agree, each thread's values are still compared with
-/// the kernel's clock at least once a second, and a thread that is further off than this says
-/// `stepped`.
-const UNPROMISED_NS: u64 = 100_000;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Brackets for [`Both`]: one without an interruption is among them.
 const TRIES: u32 = 5;
@@ -40,7 +36,7 @@ pub fn names(reasons: Reasons) -> Vec<&'static str> {
 
 /// How far values of different threads may be apart.
 fn apart_ns() -> u64 {
-    Clock::get().promise().ordered_ns.unwrap_or(UNPROMISED_NS)
+    Clock::get().promise().apart_ns()
 }
 
 /// What is said with an answer to a request for the time, and when that is. The scheduler wakes us up

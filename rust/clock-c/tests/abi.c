@@ -225,7 +225,9 @@ static void leading(void) {
     CHECK(ullage_global_serve(NULL, &standing) == ULLAGE_NULL);
     CHECK(ullage_global_serve(&ns, NULL) == ULLAGE_NULL);
     CHECK(ullage_global_serve(&ns, &standing) == ULLAGE_OK && ns > 0);
-    CHECK(standing.stratum == 0 && standing.awake == 1 && standing.hard_ns < 100);
+    CHECK(standing.stratum == 0 && standing.awake == 1);
+    /* What its cores may be apart, and a little for rounding: never nothing known. */
+    CHECK(standing.hard_ns >= standing.bound_ns && standing.hard_ns < 1000000);
     CHECK(ullage_global_encode(share) == ULLAGE_OK);
     CHECK(ullage_global_adopt(share, sizeof share, &moved_ns) == ULLAGE_OK);
     CHECK(llabs(moved_ns) < 1000000);

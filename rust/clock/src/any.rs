@@ -27,6 +27,11 @@ impl Any {
             watch: Mutex::new(Watch::new()),
         }
     }
+
+    #[cfg(test)]
+    pub fn watch(&self) -> std::sync::MutexGuard<'_, Watch> {
+        self.watch.lock().expect("nobody panicked")
+    }
 }
 
 impl Counter for Any {

@@ -20,6 +20,10 @@ const BURST_PAIRS: u32 = 40;
 /// nanoseconds.
 const STRANGE_NS: u64 = 1_000_000;
 
+/// Two lines whose rates differ by more than counter and bridge may, both ways, show it in so many
+/// nanoseconds.
+const RATE_SEEN_NS: u64 = 100_000_000_000;
+
 /// A value with what is to be said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
@@ -62,7 +66,7 @@ impl Clock {
         CLOCK.get_or_init(Self::start)
     }
 
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let watch = Watch::new();
         let (facts, pairs) = gather::facts(&watch);
         let promise = Promise::decide(&facts);
@@ -158,6 +162,8 @@ impl Clock {
         if !news.is_empty() {
             self.shared.disrupt(news);
             slow.watch.renew();
+            // The threads need not find the same again: what is learned from here on is not void.
+            let _known = self.counter.news();
             self.calibrate(&mut slow);
         }
         self.shared.reasons()
@@ -180,6 +186,10 @@ impl Clock {
 
     /// Fits the rate again over everything since the start, so the later the better, and goes on
     /// with it if its bound is better than the one in use. Takes 2 ms. Time goes on without a jump.
+    ///
+    /// To be done before this clock is synchronised with others or its line is handed on: what they know
+    /// of its rate afterwards may be wrong by as much as it changes, which can be more than
+    /// [`wander_ppb`](crate::rgap::Drift::wander_ppb).
     pub fn refine(&self) -> Rate {
         let mut slow = self.slow();
         if self.promise.source == Source::Counter && self.distortion.is_none() {
@@ -222,15 +232,30 @@ impl Clock {
         let theirs = line.at(ticks).ok_or(Apart)?;
         let own = Line::of(line.source, self.shared.anchor());
         let before = own.at(ticks).ok_or(Apart)?;
-        // Both began with the bridge clock's time.
+        // Both began with the bridge clock's time, and run at one counter's rate.
         let old = own.elapsed_ns(ticks).max(line.elapsed_ns(ticks));
         let most = STRANGE_NS.saturating_add(self.shared.tolerance_ns(old));
-        if self.distortion.is_none() && theirs.abs_diff(before) > most {
+        let later = ticks.wrapping_add(own.anchor.scale.ticks(RATE_SEEN_NS));
+        let [further, own_further] = [line, &own].map(|it| it.at(later));
+        let faster = further.zip(own_further).map_or(u64::MAX, |(one, other)| {
+            one.wrapping_sub(theirs)
+                .abs_diff(other.wrapping_sub(before))
+        });
+        let strange =
+            theirs.abs_diff(before) > most || faster > self.shared.tolerance_ns(2 * RATE_SEEN_NS);
+        if self.distortion.is_none() && strange {
             return Err(Apart);
         }
         self.shared.adopt(&self.distortion.of(&line.anchor));
         let after = Line::of(line.source, self.shared.anchor()).at(ticks);
         Ok(after.unwrap_or(theirs).wrapping_sub(before).cast_signed())
+    }
+
+    /// As if the machine had just slept.
+    #[cfg(test)]
+    pub(crate) fn sleep(&self) {
+        self.slow().watch.sleep();
+        self.counter.watch().sleep();
     }
 
     fn one_core(&self) -> bool {
@@ -269,6 +294,24 @@ mod tests {
             "{stamp:?} {before}"
         );
         assert!(!stamp.reasons.any(Reasons::STEPPED), "{}", stamp.reasons);
+    }
+
+    /// By a clock of its own: it is the whole process's that others read.
+    #[test]
+    fn what_was_noticed_is_not_noticed_again() {
+        std::thread::spawn(|| {
+            let clock = Clock::start();
+            let before = clock.ordered();
+            clock.sleep();
+            assert!(clock.check().any(Reasons::SUSPENDED));
+            let noticed = clock.disruptions();
+            assert_eq!(noticed, 1);
+            // The line is new, so this folds and looks.
+            assert!(clock.ordered() > before);
+            assert_eq!(clock.disruptions(), noticed);
+        })
+        .join()
+        .expect("noticed once");
     }
 
     #[test]

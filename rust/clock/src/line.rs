@@ -130,6 +130,17 @@ mod tests {
         let mut bytes = clock.line().encode();
         bytes[19] ^= 1;
         assert_eq!(clock.adopt(&Line::parse(&bytes).expect("line")), Err(Apart));
+        // The same time now, and soon another.
+        let line = clock.line();
+        let mult = line.anchor.scale.mult();
+        let faster = Line {
+            anchor: crate::Anchor {
+                scale: Scale::from_mult(mult + mult / 10_000).expect("scale"),
+                ..line.anchor
+            },
+            ..line
+        };
+        assert_eq!(clock.adopt(&faster), Err(Apart));
         let mut bytes = clock.line().encode();
         bytes[7] ^= 3;
         assert_eq!(clock.adopt(&Line::parse(&bytes).expect("line")), Err(Apart));

@@ -14,6 +14,11 @@ const WANDER_PPB: u32 = 5_000;
 /// Another rate than stated by more than this is not the oscillator either.
 const DISPUTE_PPB: u64 = 500_000;
 
+/// Where it is not promised how well the cores agree, each thread's values are still compared with the
+/// bridge clock at least once a second: a thread that is further off than this is found out.
+#[cfg(feature = "std")]
+pub(crate) const UNPROMISED_NS: u64 = 100_000;
+
 /// What was found out about this machine's counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "facts are true or not")]
@@ -103,6 +108,14 @@ impl Promise {
             drift_ppb: rate.bound_ppb.saturating_add(WANDER_PPB),
             reasons,
         }
+    }
+
+    /// How far the same instant's values on two cores are apart at most, in nanoseconds: as promised,
+    /// or what would be noticed.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn apart_ns(&self) -> u64 {
+        self.ordered_ns.unwrap_or(UNPROMISED_NS)
     }
 
     /// The kernel's clock, which all cores agree on.

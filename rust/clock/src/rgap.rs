@@ -42,6 +42,14 @@
 //!   ((T − x)·h₁ + x·h₂)/T + ω·min(x, T − x), since a function that is 0 at both ends and no steeper
 //!   than ω gets no further; the same with the statistical bounds.
 //!
+//! - [`Synced`] adds what the cores may be apart ([`Promise::apart_ns`](crate::Promise::apart_ns)) to both
+//!   bounds, as a client and as a server: t1, t4 and t may each have been read on another core. Where a line
+//!   was adopted ([`Synced::adopt`]) by a process that has not compared all cores, 100 µs to the hard one.
+//!
+//! Suspension, moves and steps end every bound, but only once they are noticed: up to a second after by a
+//! thread that reads the clock, at once by [`Clock::check`](crate::Clock::check), which
+//! [`Synced::disruptions`] asks. In between, bounds are those of a clock that went on.
+//!
 //! What no message can show: a server that consistently lies, and a rate beyond ρ or a wander beyond
 //! ω in between that is undone before the next exchange. What contradicts ρ is an error, never
 //! averaged away.

@@ -45,6 +45,13 @@ pub fn readable(file: BorrowedFd<'_>, within_ns: u64) -> io::Result<bool> {
     Ok(ready > 0)
 }
 
+/// How many cores the machine has on, this process's or not.
+pub fn online_cpus() -> u32 {
+    // SAFETY: asks for a number.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// The cores that the calling thread may use.
 pub fn allowed_cpus() -> io::Result<std::vec::Vec<u32>> {
     // SAFETY: a cpu_set_t is an array of bits; all zero is an empty one.

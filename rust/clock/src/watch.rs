@@ -111,6 +111,13 @@ impl Watch {
         }
     }
 
+    /// As if the machine had just slept.
+    #[cfg(test)]
+    pub fn sleep(&mut self) {
+        self.asleep.lowest -= 5_000_000_000;
+        self.asleep.highest -= 5_000_000_000;
+    }
+
     fn offered(&self) -> Option<bool> {
         self.listed("available_clocksource")
     }
@@ -150,8 +157,7 @@ mod tests {
     #[test]
     fn sleep_is_noticed() {
         let mut watch = Watch::new();
-        watch.asleep.lowest -= 5_000_000_000;
-        watch.asleep.highest -= 5_000_000_000;
+        watch.sleep();
         assert_eq!(watch.check(), Reasons::SUSPENDED);
         watch.renew();
         assert_eq!(watch.check(), Reasons::NONE);

@@ -14,6 +14,8 @@ pub struct Correction {
     wander_ppt: u64,
     drifted_ns: u64,
     residual_ns: Option<u64>,
+    /// Something happened to the own clock before the first, or after the last.
+    void: [bool; 2],
 }
 
 impl Correction {
@@ -31,7 +33,19 @@ impl Correction {
             wander_ppt: ppt(drift.wander_ppb),
             drifted_ns: first.offset_ns.abs_diff(last.offset_ns),
             residual_ns: None,
+            void: [false; 2],
         })
+    }
+
+    /// Says nothing more of instants before the first synchronisation, or after the last: something
+    /// happened to the own clock there.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub(super) fn voided(self, before: bool, after: bool) -> Self {
+        Self {
+            void: [before, after],
+            ..self
+        }
     }
 
     /// Holds a synchronisation in between against the chord: how far it is off becomes the residual,
@@ -64,7 +78,9 @@ impl Correction {
         let Some(place) = self.place(local_ns) else {
             let before = local_ns < self.first.local_ns;
             let end = if before { self.first } else { self.last };
-            return self.beyond.through(&end).at(local_ns);
+            let beyond = self.beyond.through(&end).at(local_ns);
+            let void = self.void[usize::from(!before)];
+            return beyond.wider(if void { u64::MAX } else { 0 });
         };
         let wander = drift_ns(self.wander_ppt, place.end_ns.saturating_add(1));
         let bound_ns = place.sure_ns.saturating_add(wander);
@@ -185,6 +201,34 @@ mod tests {
         let after = correction.at(61 * SECOND);
         assert_eq!(after.ns, 61 * SECOND + 676_000 + 11_250);
         assert!(after.bound_ns > 1_100);
+    }
+
+    /// Too close together for a rate: before and after, each end's own bound holds.
+    #[test]
+    fn beyond_either_end_nothing_is_better_known_than_there() {
+        let poor = Fix {
+            sure_ns: 90_000,
+            half_ns: 100_000,
+            ..fix(2_000, 1_000)
+        };
+        for ends in [[fix(1_000, 1_000), poor], [poor, fix(3_000, 1_000)]] {
+            let correction = Correction::new(&ends[0], &ends[1], &Drift::USUAL).expect("agree");
+            let beyond = if ends[1] == poor { 2_001 } else { 1_999 };
+            let bound_ns = correction.at(beyond).bound_ns;
+            assert!(bound_ns >= poor.sure_ns, "{bound_ns}");
+        }
+    }
+
+    #[test]
+    fn beyond_a_disruption_nothing_is_known() {
+        let correction = minute().voided(true, false);
+        let known = |it: Correction, seconds| it.at(seconds * SECOND).hard_ns < u64::MAX;
+        let early = Correction::new(&fix(SECOND, 0), &fix(2 * SECOND, 0), &Drift::USUAL);
+        let early = early.expect("agree");
+        assert!(known(early, 0) && !known(early.voided(true, false), 0));
+        assert!(known(correction, 0) && known(correction, 60) && known(correction, 61));
+        let correction = minute().voided(false, true);
+        assert!(known(correction, 60) && !known(correction, 61));
     }
 
     #[test]

@@ -22,6 +22,16 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The same with both bounds so much wider.
+    #[inline]
+    pub(super) fn wider(self, by_ns: u64) -> Self {
+        Self {
+            bound_ns: self.bound_ns.saturating_add(by_ns),
+            hard_ns: self.hard_ns.saturating_add(by_ns),
+            ..self
+        }
+    }
+
     /// A local instant moved by an offset; bounds nothing if that is no instant.
     pub(super) fn of(local_ns: u64, offset_ns: i128, bound_ns: u64, hard_ns: u64) -> Self {
         // The shift is rounded down, and the clocks that it is compared with as well.
@@ -131,8 +141,19 @@ impl Global {
             anchor: *anchor,
             centre: (anchor.local_ns, anchor.offset_ns),
             noise_ns: anchor.noise_ns,
+            // Without a rate, it is that of the other synchronisation only.
+            bias_ns: self
+                .bias_ns
+                .max(anchor.sure_ns.saturating_sub(anchor.noise_ns)),
             ..*self
         }
+    }
+
+    /// The same with a hard bound that is so much wider.
+    #[cfg(feature = "std")]
+    pub(super) fn wider(mut self, by_ns: u64) -> Self {
+        self.anchor.half_ns = self.anchor.half_ns.saturating_add(by_ns);
+        self
     }
 
     /// What the other clock shows when one's own shows this: before or after the synchronisation.

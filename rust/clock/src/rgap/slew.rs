@@ -34,12 +34,20 @@ impl Slew {
     /// it: there, the new line holds.
     #[inline]
     pub fn of(&self, known: Reading, local_ns: u64) -> Reading {
-        let Some(age_ns) = local_ns
-            .checked_sub(self.local_ns)
-            .filter(|_| self.ahead_ns != 0)
-        else {
+        if local_ns < self.local_ns {
             return known;
-        };
+        }
+        self.now(known, local_ns)
+    }
+
+    /// The same for an instant that was read just now. One that is before the slew was read while
+    /// another thread began it: it goes on from the old line like all others.
+    #[inline]
+    pub fn now(&self, known: Reading, local_ns: u64) -> Reading {
+        if self.ahead_ns == 0 {
+            return known;
+        }
+        let age_ns = local_ns.saturating_sub(self.local_ns);
         let done_ns = drift_ns(ppt(RATE_PPB), age_ns);
         let left_ns = self.ahead_ns.unsigned_abs().saturating_sub(done_ns);
         let signed_ns = i64::try_from(left_ns).unwrap_or(i64::MAX);
@@ -50,9 +58,9 @@ impl Slew {
         };
         Reading {
             ns: known.ns.saturating_add_signed(ahead_ns),
-            bound_ns: known.bound_ns.saturating_add(left_ns),
-            hard_ns: known.hard_ns.saturating_add(left_ns),
+            ..known
         }
+        .wider(left_ns)
     }
 
     pub fn words(&self) -> [u64; WORDS] {
@@ -100,6 +108,17 @@ mod tests {
             }
             local += 2_000_000_000;
             prop_assert_eq!(slew.of(known(local + 5), local), known(local + 5));
+        }
+
+        /// Whoever read the clock just before another thread began the slew sees no jump either.
+        #[test]
+        fn no_jump_for_who_was_early(ahead in -1_000_000..1_000_000_i64, early in 1..1_000_u64) {
+            let (start, truth) = (1_u64 << 40, 1_u64 << 41);
+            let slew = Slew::from(truth.wrapping_add_signed(ahead), truth, start);
+            let before = slew.now(known(truth - early), start - early);
+            prop_assert_eq!(before.ns, truth.wrapping_add_signed(ahead) - early);
+            prop_assert_eq!(before.hard_ns, 20 + ahead.unsigned_abs());
+            prop_assert_eq!(slew.of(known(truth - early), start - early), known(truth - early));
         }
     }
 }

@@ -2,17 +2,20 @@
 //! happened since.
 
 mod short;
+mod state;
 
 use core::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::Vec;
 
 use self::short::Short;
+use self::state::{CatchUp, State, flags, unflag};
 use super::global::WORDS;
 use super::seqlock::Seqlock;
-use super::slew::{self, Slew};
+use super::slew::Slew;
 use super::{Contradiction, Correction, Drift, Fix, Global, Outcome, Reading, Standing};
-use crate::{Apart, Clock, LINE_LENGTH, Line, Reasons, Stamp};
+use crate::promise::UNPROMISED_NS;
+use crate::{Apart, Clock, LINE_LENGTH, Line, Reasons, Stamp, sys};
 
 /// Bytes of [`Synced::encode`].
 pub const SHARE_LENGTH: usize = LINE_LENGTH + 8 * (WORDS + 1);
@@ -35,16 +38,30 @@ pub struct Instant {
 #[derive(Debug)]
 pub struct Synced {
     clock: &'static Clock,
-    /// The line, the slew, and the rest: reasons, stratum and whether, disruptions.
-    state: Seqlock<STATE>,
+    /// How far the cores may see its time apart: [`Promise::apart_ns`](crate::Promise::apart_ns). On
+    /// which of them something was read, nobody knows afterwards.
+    apart_ns: u64,
+    state: Seqlock<{ state::WORDS }>,
     /// The part of it that [`Synced::now_ns`] needs.
     short: Seqlock<{ short::WORDS }>,
-    /// What the line was made of.
-    fixes: Mutex<Vec<Fix>>,
+    fixes: Mutex<Fixes>,
 }
 
-/// Words of a [`State`].
-const STATE: usize = WORDS + slew::WORDS + 2;
+/// What the line was made of.
+#[derive(Debug, Default)]
+struct Fixes {
+    all: Vec<Fix>,
+    /// There were others, which mean nothing any more.
+    void: bool,
+}
+
+impl Fixes {
+    /// From now on, nothing before counts.
+    fn clear(&mut self) {
+        self.void = true;
+        self.all.clear();
+    }
+}
 
 /// Why there is no global clock after this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,70 +95,6 @@ impl From<Apart> for Refusal {
     }
 }
 
-/// The state, taken apart.
-#[derive(Clone, Copy, Debug)]
-struct State {
-    global: Global,
-    slew: Slew,
-    reasons: Reasons,
-    stratum: u8,
-    /// Not before the first synchronisation.
-    synchronised: bool,
-    /// Of the own clock, when this was found out.
-    disruptions: u32,
-}
-
-impl State {
-    fn words(&self) -> [u64; STATE] {
-        let mut words = [0; STATE];
-        let (global, rest) = words.split_at_mut(WORDS);
-        let (slew, rest) = rest.split_at_mut(slew::WORDS);
-        global.copy_from_slice(&self.global.words());
-        slew.copy_from_slice(&self.slew.words());
-        rest[0] = flags(self.reasons, self.stratum, self.synchronised);
-        rest[1] = u64::from(self.disruptions);
-        words
-    }
-
-    #[inline]
-    fn of(words: &[u64; STATE]) -> Self {
-        let (mut global, mut slew) = ([0; WORDS], [0; slew::WORDS]);
-        let (first, rest) = words.split_at(WORDS);
-        let (second, rest) = rest.split_at(slew::WORDS);
-        global.copy_from_slice(first);
-        slew.copy_from_slice(second);
-        let (reasons, stratum, synchronised) = unflag(rest[0]);
-        Self {
-            global: Global::of_words(&global),
-            slew: Slew::of_words(&slew),
-            reasons,
-            stratum,
-            synchronised,
-            disruptions: low(rest[1]),
-        }
-    }
-}
-
-fn flags(reasons: Reasons, stratum: u8, synchronised: bool) -> u64 {
-    u64::from(reasons.bits()) << 32 | u64::from(stratum) << 8 | u64::from(synchronised)
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "that is where it is")]
-fn unflag(word: u64) -> (Reasons, u8, bool) {
-    (
-        Reasons::from_bits(low(word >> 32)),
-        (word >> 8) as u8,
-        word & 1 == 1,
-    )
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "that is what is asked for")]
-fn low(word: u64) -> u32 {
-    word as u32
-}
-
 impl Synced {
     /// This process's. The first call takes about 25 ms, as [`Clock::get`].
     pub fn get() -> &'static Self {
@@ -152,6 +105,7 @@ impl Synced {
     fn new(clock: &'static Clock) -> Self {
         Self {
             clock,
+            apart_ns: clock.promise().apart_ns(),
             state: Seqlock::new(),
             // All 0: the own clock.
             short: Seqlock::new(),
@@ -162,7 +116,9 @@ impl Synced {
     /// Now. Strictly increasing in the thread as long as the line is, see [`Synced::learn`].
     #[inline]
     pub fn now(&self) -> Instant {
-        self.of(self.clock.stamp())
+        let stamp = self.clock.stamp();
+        let state = self.state();
+        self.of(stamp, &state, state.shown(stamp.ns))
     }
 
     /// The nanoseconds of [`Synced::now`], give or take one, and nothing else: for whoever asks for
@@ -180,44 +136,28 @@ impl Synced {
     #[cold]
     #[inline(never)]
     fn long_ns(&self, local_ns: u64) -> u64 {
-        let state = self.state();
-        if state.synchronised {
-            state.slew.of(state.global.at(local_ns), local_ns).ns
-        } else {
-            local_ns
-        }
+        self.state().shown(local_ns).ns
     }
 
     /// What the root's clock showed when this process's showed this, by what is known now.
     pub fn at(&self, local_ns: u64) -> Instant {
         let reasons = self.clock.stamp().reasons;
-        self.of(Stamp {
-            ns: local_ns,
-            reasons,
-        })
+        let state = self.state();
+        let known = state.slew.of(state.known(local_ns), local_ns);
+        let ns = local_ns;
+        self.of(Stamp { ns, reasons }, &state, known)
     }
 
     #[inline]
-    fn of(&self, stamp: Stamp) -> Instant {
-        let state = self.state();
+    fn of(&self, stamp: Stamp, state: &State, mut global: Reading) -> Instant {
         let adrift = self.clock.disruptions() != state.disruptions;
         let reasons = stamp.reasons | state.reasons | Reasons::ADRIFT.when(adrift);
-        let local_ns = stamp.ns;
-        let mut global = if state.synchronised {
-            state.slew.of(state.global.at(local_ns), local_ns)
-        } else {
-            Reading {
-                ns: local_ns,
-                bound_ns: u64::MAX,
-                hard_ns: u64::MAX,
-            }
-        };
         if reasons.any(Reasons::ADRIFT) {
             (global.bound_ns, global.hard_ns) = (u64::MAX, u64::MAX);
         }
         Instant {
-            local_ns,
-            global,
+            local_ns: stamp.ns,
+            global: global.wider(self.apart_ns),
             reasons,
         }
     }
@@ -243,6 +183,7 @@ impl Synced {
         self.store(&State {
             global,
             slew: Slew::NONE,
+            catch_up: CatchUp::NONE,
             reasons: Reasons::NONE,
             stratum: 0,
             synchronised: true,
@@ -251,8 +192,8 @@ impl Synced {
     }
 
     /// Takes a synchronisation of this process's [`Clock::ordered`] in. The global time goes on
-    /// without a jump: what it was off is slewed away, unless nothing was known before, or what was
-    /// known is void.
+    /// without a jump: what it was off is slewed away, unless it is the first of this process (a line that
+    /// was adopted is not one), or what was known is void.
     ///
     /// `disruptions`: of the clock, before the synchronisation began.
     ///
@@ -262,23 +203,22 @@ impl Synced {
     pub fn learn(&self, outcome: &Outcome, drift: &Drift, disruptions: u32) -> Result<(), Refusal> {
         let mut fixes = self.fixes();
         let before = self.state();
-        if !before.synchronised || before.disruptions != disruptions {
+        if before.synchronised && before.disruptions != disruptions {
             fixes.clear();
         }
-        fixes.push(outcome.fix);
-        let Ok(global) = Global::fit(&fixes, drift) else {
+        fixes.all.push(outcome.fix);
+        let Ok(global) = Global::fit(&fixes.all, drift) else {
             fixes.clear();
             let reasons = before.reasons | Reasons::ADRIFT;
             self.store(&State { reasons, ..before });
             return Err(Refusal::Contradiction);
         };
-        if fixes.len() > MOST {
-            fixes.remove(1);
+        if fixes.all.len() > MOST {
+            fixes.all.remove(1);
         }
-        let slew = if fixes.len() > 1 {
+        let slew = if fixes.all.len() > 1 {
             let local_ns = self.clock.ordered();
-            let shown = before.slew.of(before.global.at(local_ns), local_ns);
-            Slew::from(shown.ns, global.at(local_ns).ns, local_ns)
+            Slew::from(before.shown(local_ns).ns, global.at(local_ns).ns, local_ns)
         } else {
             Slew::NONE
         };
@@ -286,6 +226,7 @@ impl Synced {
         let state = State {
             global,
             slew,
+            catch_up: before.catch_up,
             reasons: standing.reasons,
             stratum: standing.stratum.saturating_add(1),
             synchronised: true,
@@ -305,12 +246,10 @@ impl Synced {
     /// What this process says of itself as a server, with its global time: as it is known, so without
     /// what is still to be slewed away.
     pub fn serve(&self) -> (u64, Standing) {
-        let now = self.now();
+        let stamp = self.clock.stamp();
         let state = self.state();
-        let mut known = now.global;
-        if state.synchronised && !now.reasons.any(Reasons::ADRIFT) {
-            known = state.global.at(now.local_ns);
-        }
+        let now = self.of(stamp, &state, state.known(stamp.ns));
+        let known = now.global;
         let standing = Standing {
             hard_ns: known.hard_ns,
             bound_ns: known.bound_ns,
@@ -327,15 +266,9 @@ impl Synced {
     pub fn known_ns(&self) -> u64 {
         let local_ns = self.clock.ordered();
         let short = Short::of_words(&self.short.load());
-        short.known(local_ns).unwrap_or_else(|| {
-            let state = self.state();
-            let known = state.global.at(local_ns);
-            if state.synchronised {
-                known.ns
-            } else {
-                local_ns
-            }
-        })
+        short
+            .known(local_ns)
+            .unwrap_or_else(|| self.state().known(local_ns).ns)
     }
 
     /// How much faster the root runs, and how well that is known, in parts per trillion.
@@ -352,23 +285,26 @@ impl Synced {
 
     /// How many synchronisations of this process's own the line is made of.
     pub fn synchronisations(&self) -> usize {
-        self.fixes().len()
+        self.fixes().all.len()
     }
 
-    /// From the first synchronisation to the last, with those in between held against it.
+    /// From the first synchronisation to the last, with those in between held against it. If something
+    /// has happened to the own clock before or after that, it bounds nothing there.
     ///
     /// # Errors
     /// If there are not two, or they contradict each other.
     pub fn correction(&self, drift: &Drift) -> Result<Correction, Contradiction> {
         let fixes = self.fixes();
-        let [first, between @ .., last] = &fixes[..] else {
+        let [first, between @ .., last] = &fixes.all[..] else {
             return Err(Contradiction);
         };
         let mut correction = Correction::new(first, last, drift)?;
         for fix in between {
             correction.check(fix)?;
         }
-        Ok(correction)
+        let learned = self.state().disruptions;
+        let adrift = self.disruptions() != learned;
+        Ok(correction.voided(fixes.void || learned > 0, adrift))
     }
 
     /// For the other processes of this kernel: one synchronisation does for all.
@@ -401,12 +337,28 @@ impl Synced {
             return Err(Refusal::Apart);
         }
         let mut fixes = self.fixes();
+        let shared = Line::parse(&bytes[..LINE_LENGTH])?;
         let disruptions = self.disruptions();
-        let moved = self.clock.adopt(&Line::parse(&bytes[..LINE_LENGTH])?)?;
+        let before = self.state();
+        // What is known is not of the line that the clock goes over to.
+        let reasons_before = before.reasons | Reasons::ADRIFT;
+        self.store(&State {
+            reasons: reasons_before,
+            ..before
+        });
+        let moved = self
+            .clock
+            .adopt(&shared)
+            .inspect_err(|_| self.store(&before))?;
         fixes.clear();
+        let mut global = Global::of_words(&line);
+        if !self.knows_all_cores() {
+            global = global.wider(UNPROMISED_NS);
+        }
         let state = State {
-            global: Global::of_words(&line),
+            global,
             slew: Slew::NONE,
+            catch_up: CatchUp::after(moved, self.clock.ordered()),
             reasons,
             stratum,
             synchronised,
@@ -414,6 +366,13 @@ impl Synced {
         };
         self.store(&state);
         Ok(moved)
+    }
+
+    /// Whether this process has compared the cores that another process may be on with its own: one
+    /// that is bound to some of them has not.
+    fn knows_all_cores(&self) -> bool {
+        let compared = self.clock.promise().cores;
+        compared.is_none_or(|cores| cores >= sys::online_cpus())
     }
 
     #[inline]
@@ -432,7 +391,79 @@ impl Synced {
     }
 
     /// Whoever has them may replace the state.
-    fn fixes(&self) -> std::sync::MutexGuard<'_, Vec<Fix>> {
+    fn fixes(&self) -> std::sync::MutexGuard<'_, Fixes> {
         self.fixes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+
+    use super::*;
+    use crate::rgap::{Counts, Exchange, Stop};
+
+    /// A process of its own, as it were: the other tests read [`Clock::get`].
+    fn process(test: impl FnOnce(Synced) + Send + 'static) {
+        let run = || test(Synced::new(Box::leak(Box::new(Clock::start()))));
+        std::thread::spawn(run).join().expect("as it should be");
+    }
+
+    fn outcome(synced: &Synced, ahead_ns: u64) -> Outcome {
+        let t1 = synced.clock.ordered();
+        let there = t1 + 500 + ahead_ns;
+        let best = Exchange::new([t1, there, there, t1 + 1_000], Standing::ROOT, 0);
+        let best = best.expect("possible");
+        Outcome {
+            best,
+            fix: best.fix(0),
+            stop: Stop::Alike,
+            counts: Counts::default(),
+            took_ns: 1_000,
+        }
+    }
+
+    fn learn(synced: &Synced) {
+        let disruptions = synced.disruptions();
+        let outcome = outcome(synced, 7_000);
+        let learned = synced.learn(&outcome, &Drift::USUAL, disruptions);
+        learned.expect("agree");
+    }
+
+    #[test]
+    fn what_the_cores_may_be_apart_is_in_every_bound() {
+        process(|synced| {
+            synced.lead();
+            let apart_ns = synced.clock.promise().apart_ns();
+            let (now, (_, standing)) = (synced.now(), synced.serve());
+            for bound_ns in [now.global.hard_ns, now.global.bound_ns] {
+                assert!((apart_ns..apart_ns + 10).contains(&bound_ns), "{now:?}");
+            }
+            assert!(standing.hard_ns >= apart_ns && standing.bound_ns >= apart_ns);
+        });
+    }
+
+    #[test]
+    fn no_correction_beyond_a_disruption() {
+        process(|synced| {
+            let early = synced.now().local_ns;
+            learn(&synced);
+            learn(&synced);
+            let bounds = |at: u64| {
+                synced
+                    .correction(&Drift::USUAL)
+                    .expect("two")
+                    .at(at)
+                    .hard_ns
+            };
+            let late = || synced.clock.ordered() + 1_000_000;
+            assert!(bounds(early) < u64::MAX && bounds(late()) < u64::MAX);
+            synced.clock.sleep();
+            assert!(bounds(early) < u64::MAX && bounds(late()) == u64::MAX);
+            learn(&synced);
+            learn(&synced);
+            assert!(bounds(early) == u64::MAX && bounds(late()) < u64::MAX);
+            assert!(synced.now().global.hard_ns < u64::MAX);
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! RGAP over TCP, where UDP does not get through.
 
 use std::io::{self, ErrorKind};
+use std::mem;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,6 +115,8 @@ struct Guest {
     eyes: Eyes,
     /// How long it is looked at without a break.
     patience: Patience,
+    /// Something has come since it was last looked at: whoever has no patience is looked at once.
+    stirred: bool,
     greeted: bool,
     /// Of the last request, or of the connection.
     since: Instant,
@@ -137,7 +140,7 @@ impl Guests {
     ) -> bool {
         let mut busy = false;
         self.all.retain_mut(|guest| {
-            if guest.patience.over(now_ns) {
+            if !mem::take(&mut guest.stirred) && guest.patience.over(now_ns) {
                 return true;
             }
             busy = true;
@@ -180,6 +183,7 @@ impl Guests {
                 guest.eyes.closed();
             }
             if asked.revents != 0 {
+                guest.stirred = true;
                 guest.patience.begin(now_ns);
             }
         }
@@ -216,6 +220,7 @@ impl Guests {
                     stream,
                     eyes: Eyes::default(),
                     patience,
+                    stirred: false,
                     greeted: false,
                     since: Instant::now(),
                 });
@@ -229,5 +234,52 @@ fn incoming(file: RawFd) -> libc::pollfd {
         fd: file,
         events: libc::POLLIN,
         revents: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::Raw;
+    use crate::rgap::{Body, Message, Token};
+
+    /// On one core both sides look in vain for each other, and give looking up.
+    #[test]
+    fn who_is_not_looked_for_is_answered_all_the_same() {
+        let clock = || (Raw::ns(), Standing::ROOT);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("port");
+        listener.set_nonblocking(true).expect("listener");
+        let address = listener.local_addr().expect("address");
+        let mut client = TcpStream::connect(address).expect("connection");
+        let mut guests = Guests {
+            all: Vec::new(),
+            limits: Limits::USUAL,
+            shut_until: None,
+        };
+        guests.wait(&listener, STOP_NS, &clock).expect("listener");
+        let patience = &mut guests.all[0].patience;
+        patience.begin(0);
+        for now_ns in [60_000, 200_000] {
+            patience.met(now_ns, false);
+        }
+        assert!(patience.over(200_000));
+        let request = Message {
+            token: Token([7; 16]),
+            sequence: 1,
+            t1: 5,
+            body: Body::Request,
+        };
+        client.write_all(&request.encode()).expect("sent");
+        let mut server = Server::new(request.token);
+        guests.wait(&listener, STOP_NS, &clock).expect("listener");
+        assert!(guests.answer(&mut server, &clock, clock().0));
+        let mut answer = [0; LENGTH];
+        let within = Some(Duration::from_secs(10));
+        client.set_read_timeout(within).expect("timeout");
+        client.read_exact(&mut answer).expect("answered");
+        assert_eq!(Message::parse(&answer).expect("message").t1, 5);
+        assert!(!guests.answer(&mut server, &clock, clock().0));
     }
 }
