@@ -1,5 +1,5 @@
-//! How wrong RGAP's global time is, and whether its bounds say so: real exchanges over UDP, and an
-//! exact truth.
+//! How wrong RGAP's global time is, and whether its bounds say so: real exchanges over UDP and by
+//! shared memory, and an exact truth.
 //!
 //! One machine has one oscillator, so the second one is made up: the client's clock is a known
 //! function of the server's ([`Oscillator`]). The truth is then exact at any instant, also at one that
@@ -9,6 +9,7 @@
 mod ages;
 mod coverage;
 mod first;
+mod memory;
 mod oscillator;
 mod peer;
 
@@ -18,6 +19,7 @@ pub use ages::Ages;
 pub use coverage::{Case, Coverage};
 pub use first::First;
 pub use oscillator::Oscillator;
+pub use peer::By;
 
 use crate::{Error, Machine, Progress};
 
@@ -65,9 +67,9 @@ pub struct Outcome {
     /// Where.
     pub machine: Machine,
     /// Whether truth is inside the bounds.
-    pub coverage: Coverage,
+    pub coverage: By<Coverage>,
     /// The errors at the ages that the issue names, at 11.25 ppm.
-    pub ages: Ages,
+    pub ages: By<Ages>,
     /// The first synchronisation beside the published rule.
     pub first: First,
 }
@@ -78,13 +80,13 @@ pub struct Outcome {
 /// If there is no UDP over the loopback here, or nobody answers.
 pub fn run(options: &Options, progress: &mut Progress<'_>) -> Result<Outcome, Error> {
     let of = 3_u64;
-    peer::beside(|server| {
+    peer::beside(|peers| {
         progress(0, of);
-        let first = first::measure(server, options)?;
+        let first = first::measure(peers, options)?;
         progress(1, of);
-        let coverage = coverage::measure(server, options)?;
+        let coverage = coverage::measure(peers, options)?;
         progress(2, of);
-        let ages = ages::measure(server, options)?;
+        let ages = ages::measure(peers, options)?;
         progress(of, of);
         Ok(Outcome {
             machine: Machine::look()?,

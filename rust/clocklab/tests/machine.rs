@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
 use ullage_clock::Clock;
-use ullage_clocklab::{Probe, ecp, loops, strict};
+use ullage_clocklab::{Probe, accuracy, ecp, loops, strict};
 
 fn quiet(_: u64, _: u64) {}
 
@@ -138,4 +138,25 @@ fn loops_are_timed_by_all_clocks_that_there_are() {
 )]
 fn u64_of(ns: f64) -> u64 {
     ns as u64
+}
+
+/// Real exchanges, both ways, few of them: truth is inside of every hard bound.
+#[test]
+fn no_hard_bound_is_wrong() {
+    let options = accuracy::Options {
+        synchronisations: 40,
+        oscillators: 1,
+        follow_ns: 300_000_000,
+        firsts: 4,
+        ..accuracy::Options::default()
+    };
+    let found = accuracy::run(&options, &mut |_, _| ()).expect("accuracy");
+    for coverage in [&found.coverage.udp, &found.coverage.memory] {
+        for case in [&coverage.now, &coverage.once, &coverage.rated] {
+            assert!(case.error.count > 0);
+            assert_eq!(case.outside_hard, 0, "{case:?}");
+        }
+    }
+    assert!(found.ages.udp.at_once.is_some() && found.ages.memory.rated_10_s.is_none());
+    assert_eq!(found.first.capped_ns.len(), found.first.published_ns.len());
 }

@@ -1,14 +1,14 @@
 //! The errors at the ages that clocks.md measured others at, at its skew of 11.25 ppm.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use ullage_clock::Clock;
-use ullage_clock::rgap::{Contradiction, Correction, Drift, Fix, Global, Rules};
+use ullage_clock::rgap::{Contradiction, Correction, Drift, Fix, Global};
 
-use super::{Options, Oscillator, peer};
+use super::peer::{By, Peers};
+use super::{Options, Oscillator};
 use crate::Error;
 use crate::stats::Summary;
 
@@ -40,35 +40,44 @@ struct Seen {
     fix: Fix,
 }
 
-pub(super) fn measure(server: SocketAddr, options: &Options) -> Result<Ages, Error> {
-    let mut channel = peer::channel(server)?;
+pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Ages>, Error> {
     let start = Clock::get().ordered();
     let oscillator = Oscillator::steady(start, SKEW_PPB);
-    let mut seen = Vec::new();
+    let mut seen = By {
+        udp: Vec::new(),
+        memory: Vec::new(),
+    };
     while Clock::get().ordered() - start < options.follow_ns {
-        let outcome = peer::once(&mut channel, Rules::PUBLISHED, &oscillator)?;
-        seen.push(Seen {
-            true_ns: Clock::get().ordered(),
-            took_ns: outcome.took_ns,
-            fix: outcome.fix,
-        });
+        let By { udp, memory } = peers.once(&oscillator)?;
+        let true_ns = Clock::get().ordered();
+        for (seen, outcome) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
+            seen.push(Seen {
+                true_ns,
+                took_ns: outcome.took_ns,
+                fix: outcome.fix,
+            });
+        }
         thread::sleep(PAUSE);
     }
+    seen.each(|seen| judge(&seen, &oscillator))
+}
+
+fn judge(seen: &[Seen], oscillator: &Oscillator) -> Result<Ages, Error> {
     let all = || seen.iter();
-    let at_once = all().map(|it| off(&Global::once(&it.fix, &DRIFT), &oscillator, it.true_ns));
+    let at_once = all().map(|it| off(&Global::once(&it.fix, &DRIFT), oscillator, it.true_ns));
     let one_shot = all().map(|it| {
         off(
             &Global::once(&it.fix, &DRIFT),
-            &oscillator,
+            oscillator,
             it.true_ns + 10 * SECOND,
         )
     });
-    let rated = pairs(&seen, 10 * SECOND).map(|[first, last]| {
+    let rated = pairs(seen, 10 * SECOND).map(|[first, last]| {
         let global = Global::fit(&[first.fix, last.fix], &DRIFT)?;
-        Ok(off(&global, &oscillator, last.true_ns + 10 * SECOND))
+        Ok(off(&global, oscillator, last.true_ns + 10 * SECOND))
     });
-    let traffic = pairs(&seen, 10 * SECOND).map(|[first, last]| first.took_ns + last.took_ns);
-    let corrected = pairs(&seen, 60 * SECOND).map(|[first, last]| {
+    let traffic = pairs(seen, 10 * SECOND).map(|[first, last]| first.took_ns + last.took_ns);
+    let corrected = pairs(seen, 60 * SECOND).map(|[first, last]| {
         let correction = Correction::new(&first.fix, &last.fix, &DRIFT)?;
         let step = (last.true_ns - first.true_ns) / PLACES;
         let places = (0..=PLACES).map(|place| first.true_ns + place * step);

@@ -1,6 +1,5 @@
 //! Whether truth is inside the bounds: the hard one always, the statistical one in 99.9 %.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -8,9 +7,10 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 use ullage_clock::Clock;
-use ullage_clock::rgap::{Drift, Fix, Global, Rules};
+use ullage_clock::rgap::{Drift, Fix, Global};
 
-use super::{Options, Oscillator, peer};
+use super::peer::{By, Peers};
+use super::{Options, Oscillator};
 use crate::Error;
 use crate::stats::Summary;
 
@@ -58,52 +58,81 @@ struct Look {
     hard: u64,
 }
 
-pub(super) fn measure(server: SocketAddr, options: &Options) -> Result<Coverage, Error> {
+/// What was seen of one way.
+#[derive(Default)]
+struct Seen {
+    /// Of the present oscillator: when, in true nanoseconds.
+    fixes: Vec<(u64, Fix)>,
+    now: Vec<Look>,
+    once: Vec<Look>,
+    rated: Vec<Look>,
+    awake: u64,
+}
+
+pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Coverage>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(options.seed);
     let each = options
         .synchronisations
         .div_ceil(options.oscillators.max(1));
     let pause = Duration::from_nanos(EPOCH_NS / u64::from(each.max(1)));
+    let mut seen = By {
+        udp: Seen::default(),
+        memory: Seen::default(),
+    };
+    for _ in 0..options.oscillators {
+        let start = Clock::get().ordered();
+        let (skew, wander) = (options.skew_ppb, options.wander_ppb);
+        let oscillator = Oscillator::any(start, skew, wander, &mut random);
+        for _ in 0..each {
+            let By { udp, memory } = peers.once(&oscillator)?;
+            let true_ns = Clock::get().ordered();
+            for (seen, outcome) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
+                seen.awake += u64::from(outcome.best.standing().awake);
+                seen.fixes.push((true_ns, outcome.fix));
+            }
+            thread::sleep(pause);
+        }
+        for seen in [&mut seen.udp, &mut seen.memory] {
+            judge(seen, &oscillator, options, &mut random)?;
+        }
+    }
+    seen.each(|seen| {
+        Ok(Coverage {
+            now: case(&seen.now)?,
+            once: case(&seen.once)?,
+            rated: case(&seen.rated)?,
+            awake: seen.awake,
+        })
+    })
+}
+
+/// Holds what was learned of one oscillator against it.
+fn judge(
+    seen: &mut Seen,
+    oscillator: &Oscillator,
+    options: &Options,
+    random: &mut impl Rng,
+) -> Result<(), Error> {
     let drift = Drift {
         wander_ppb: 2 * options.wander_ppb,
         baseline_ns: BASELINE_NS,
         ..Drift::USUAL
     };
-    let mut channel = peer::channel(server)?;
-    let (mut now, mut once, mut rated) = (Vec::new(), Vec::new(), Vec::new());
-    let mut awake = 0;
-    for _ in 0..options.oscillators {
-        let start = Clock::get().ordered();
-        let (skew, wander) = (options.skew_ppb, options.wander_ppb);
-        let oscillator = Oscillator::any(start, skew, wander, &mut random);
-        let mut fixes: Vec<(u64, Fix)> = Vec::new();
-        for _ in 0..each {
-            let outcome = peer::once(&mut channel, Rules::PUBLISHED, &oscillator)?;
-            let true_ns = Clock::get().ordered();
-            awake += u64::from(outcome.best.standing().awake);
-            fixes.push((true_ns, outcome.fix));
-            thread::sleep(pause);
-        }
-        for (true_ns, fix) in &fixes {
-            let age = random.random_range(0..=options.age_ns);
-            let global = Global::once(fix, &drift);
-            now.push(look(&global, &oscillator, *true_ns));
-            once.push(look(&global, &oscillator, *true_ns + age));
-            let before = |it: &&(u64, Fix)| it.0 + BASELINE_NS + 10_000_000 < *true_ns;
-            let earlier = fixes.iter().filter(before).count();
-            if earlier > 0 {
-                let (_, first) = fixes[random.random_range(0..earlier)];
-                let global = Global::fit(&[first, *fix], &drift).map_err(contradiction)?;
-                rated.push(look(&global, &oscillator, *true_ns + age));
-            }
+    let fixes = std::mem::take(&mut seen.fixes);
+    for (true_ns, fix) in &fixes {
+        let age = random.random_range(0..=options.age_ns);
+        let global = Global::once(fix, &drift);
+        seen.now.push(look(&global, oscillator, *true_ns));
+        seen.once.push(look(&global, oscillator, *true_ns + age));
+        let before = |it: &&(u64, Fix)| it.0 + BASELINE_NS + 10_000_000 < *true_ns;
+        let earlier = fixes.iter().filter(before).count();
+        if earlier > 0 {
+            let (_, first) = fixes[random.random_range(0..earlier)];
+            let global = Global::fit(&[first, *fix], &drift).map_err(contradiction)?;
+            seen.rated.push(look(&global, oscillator, *true_ns + age));
         }
     }
-    Ok(Coverage {
-        now: case(&now)?,
-        once: case(&once)?,
-        rated: case(&rated)?,
-        awake,
-    })
+    Ok(())
 }
 
 fn contradiction(it: ullage_clock::rgap::Contradiction) -> Error {

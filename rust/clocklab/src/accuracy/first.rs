@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use ullage_clock::Clock;
 use ullage_clock::rgap::{Body, LENGTH, Message, Rules, Stop};
 
-use super::{Options, Oscillator, peer};
+use super::Options;
+use super::peer::{Peers, TOKEN};
 use crate::Error;
 use crate::stats::Summary;
 
@@ -31,17 +32,15 @@ pub struct First {
     pub overrun_ns: u64,
 }
 
-pub(super) fn measure(server: SocketAddr, options: &Options) -> Result<First, Error> {
-    let mut channel = peer::channel(server)?;
-    let socket = naive_socket(server).map_err(refused)?;
-    let same = Oscillator::steady(Clock::get().ordered(), 0);
+pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<First, Error> {
+    let socket = naive_socket(peers.address).map_err(refused)?;
     let (mut capped, mut published) = (Vec::new(), Vec::new());
     let (mut by_the_rule, mut overrun_ns) = (0, 0);
     for number in 0..options.firsts.max(1) {
         if number % 2 == 0 {
             published.push(naive(&socket).map_err(refused)?);
         }
-        let outcome = peer::once(&mut channel, Rules::PUBLISHED, &same)?;
+        let outcome = peers.by_udp()?;
         let messages = outcome.counts.sent + outcome.counts.answers;
         capped.push((outcome.took_ns, u64::from(messages)));
         by_the_rule += u64::from(outcome.stop == Stop::Alike);
@@ -89,7 +88,7 @@ fn naive(socket: &UdpSocket) -> io::Result<(u64, u64)> {
     for sequence in 1..=MOST {
         let t1 = clock.ordered();
         let body = Body::Request;
-        let token = peer::TOKEN;
+        let token = TOKEN;
         socket.send(
             &Message {
                 token,

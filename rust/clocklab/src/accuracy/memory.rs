@@ -1,0 +1,119 @@
+//! Messages in memory that two threads look at.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use ullage_clock::rgap::{Channel, LENGTH, Server, Standing};
+
+const WORDS: usize = LENGTH / 8;
+/// Whoever waits gives its core to others after so many looks in vain, and is not awake any more.
+const LOOKS: u32 = 20_000;
+/// Looks in a row are not further apart than this, in nanoseconds, or somebody had the core.
+const AWAKE_NS: u64 = 5_000;
+
+/// One way: the last message, and how many there were.
+#[derive(Debug, Default)]
+struct Slot {
+    number: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+impl Slot {
+    /// Only one thread writes, and only when the other has read the last one.
+    fn put(&self, bytes: &[u8; LENGTH]) {
+        for (place, word) in self.words.iter().zip(bytes.chunks_exact(8)) {
+            let word = word.try_into().map_or(0, u64::from_ne_bytes);
+            place.store(word, Ordering::Relaxed);
+        }
+        let number = self.number.load(Ordering::Relaxed);
+        self.number.store(number + 1, Ordering::Release);
+    }
+
+    fn take(&self, seen: &mut u64) -> Option<[u8; LENGTH]> {
+        let number = self.number.load(Ordering::Acquire);
+        if number == *seen {
+            return None;
+        }
+        *seen = number;
+        let mut bytes = [0; LENGTH];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(&self.words) {
+            place.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        Some(bytes)
+    }
+}
+
+/// Both ways.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    there: Slot,
+    back: Slot,
+}
+
+impl Memory {
+    /// Answers with this clock until told to stop.
+    pub fn serve(
+        &self,
+        server: &mut Server,
+        clock: impl Fn() -> (u64, Standing),
+        stop: &AtomicBool,
+    ) {
+        let (mut seen, mut empty_ns, mut vain) = (0, 0, 0_u32);
+        while !stop.load(Ordering::Relaxed) {
+            let found = self.there.take(&mut seen);
+            let (t2, _) = clock();
+            let Some(pending) = found.and_then(|bytes| server.receive(&bytes, t2)) else {
+                vain = vain.saturating_add(1);
+                if vain > LOOKS {
+                    thread::sleep(std::time::Duration::from_micros(50));
+                } else {
+                    empty_ns = t2;
+                }
+                continue;
+            };
+            vain = 0;
+            let (t3, standing) = clock();
+            let awake = t2.saturating_sub(empty_ns) <= AWAKE_NS;
+            self.back
+                .put(&pending.answer(t3, Standing { awake, ..standing }));
+        }
+    }
+
+    /// For one synchronisation: what came before is not its business.
+    pub fn ask(&self) -> Asking<'_> {
+        Asking {
+            memory: self,
+            seen: self.back.number.load(Ordering::Acquire),
+            buffer: [0; LENGTH],
+        }
+    }
+}
+
+/// The client's side.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    memory: &'a Memory,
+    seen: u64,
+    buffer: [u8; LENGTH],
+}
+
+impl Channel for Asking<'_> {
+    fn send(&mut self, bytes: &[u8; LENGTH]) -> io::Result<()> {
+        self.memory.there.put(bytes);
+        Ok(())
+    }
+
+    fn look(&mut self) -> io::Result<Option<&[u8]>> {
+        let Some(bytes) = self.memory.back.take(&mut self.seen) else {
+            return Ok(None);
+        };
+        self.buffer = bytes;
+        Ok(Some(&self.buffer))
+    }
+
+    fn wait(&mut self, _: u64) -> io::Result<()> {
+        thread::yield_now();
+        Ok(())
+    }
+}
