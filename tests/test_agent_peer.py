@@ -197,7 +197,7 @@ def test_late_answers_of_a_clock_are_no_news(monkeypatch: pytest.MonkeyPatch) ->
 
     async def use(client: AgentClient) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(agentclock, "ONCE", rules)
+            patched.setattr(agentclock, "one_exchange", lambda: rules)
             with pytest.raises(UllageError, match="does not answer for it") as caught:
                 await client.sync()
         assert caught.value.kind is errors.AGENT_CLOCK

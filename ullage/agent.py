@@ -291,11 +291,11 @@ class AgentClient:
     async def _look(self, why: Why) -> Look:
         """Exchange clocks; where nothing good came of it on a busy host, once more for longer."""
         if self.said.shared:
-            found = [await self._exchange(agentclock.ONCE)]
+            found = [await self._exchange(agentclock.one_exchange())]
         else:
-            found = [await self._exchange(agentclock.RULES)]
+            found = [await self._exchange(agentclock.usual_rules())]
             if found[0].fix.half_ns > agentclock.WIDE_NS:
-                found.append(await self._exchange(agentclock.PATIENT))
+                found.append(await self._exchange(agentclock.patient_rules()))
         best = min((each.fix for each in found), key=lambda fix: fix.half_ns)
         if not all(agentclock.agree(best, each.fix) for each in found):
             raise self._unknown("what it answers cannot be true of two clocks")

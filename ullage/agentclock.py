@@ -9,6 +9,7 @@ trial. In between a trial's two looks, instants are corrected by the chord.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
 from ullage import clock, errors
@@ -36,28 +37,44 @@ def _rules(time_ns: int) -> clock.Rules:
     )
 
 
-RULES: Final = _rules(8_000_000)
-"""For a channel that loses nothing, between two that the scheduler has to wake up: what counts is
-the least round trip, and one like it comes soon. Over pipes ten exchanges in 0.7 ms are alike; from
-an emulated guest, three times as long for three times as many narrow the bound by 9 %."""
+@cache
+def usual_rules() -> clock.Rules:
+    """For a channel that loses nothing, between two that the scheduler has to wake up.
+
+    What counts is the least round trip, and one like it comes soon. Over pipes ten exchanges in
+    0.7 ms are alike; from an emulated guest, three times as long for three times as many narrow
+    the bound by 9 %.
+    """
+    return _rules(8_000_000)
+
 
 WIDE_NS: Final = 500_000
 """A bound that is wider than this says that somebody did not get a processor in time."""
 
-PATIENT: Final = _rules(50_000_000)
-"""For a second attempt then."""
 
-ONCE: Final = clock.Rules(
-    dropped=0,
-    smallest=2,
-    messages=2,
-    patience_ns=_PATIENCE_NS,
-    reply_ns=_PATIENCE_NS,
-    worst_ppb=WORST_PPB,
-)
-"""One exchange, to see that a shared line is shared."""
+@cache
+def patient_rules() -> clock.Rules:
+    """For a second attempt then."""
+    return _rules(50_000_000)
 
-_DRIFT: Final = clock.Drift(worst_ppb=WORST_PPB)
+
+@cache
+def one_exchange() -> clock.Rules:
+    """To see that a shared line is shared."""
+    return clock.Rules(
+        dropped=0,
+        smallest=2,
+        messages=2,
+        patience_ns=_PATIENCE_NS,
+        reply_ns=_PATIENCE_NS,
+        worst_ppb=WORST_PPB,
+    )
+
+
+@cache
+def _drift() -> clock.Drift:
+    return clock.Drift(worst_ppb=WORST_PPB)
+
 
 UNPROMISED_NS: Final = 100_000
 """How far threads on two cores may see the time apart where nobody has compared the cores: a thread
@@ -158,9 +175,9 @@ class ClockMap:
         if first.shared:
             return
         if last is None:
-            self._by = clock.Global.once(first.mirrored(), _DRIFT)
+            self._by = clock.Global.once(first.mirrored(), _drift())
         else:
-            self._by = clock.Correction(first.mirrored(), last.mirrored(), _DRIFT)
+            self._by = clock.Correction(first.mirrored(), last.mirrored(), _drift())
 
     @property
     def shared(self) -> bool:
@@ -224,7 +241,7 @@ class Series:
         """
         if len(self._fixes) < 3:
             return None
-        chord = clock.Correction(self._fixes[0], self._fixes[-1], _DRIFT)
+        chord = clock.Correction(self._fixes[0], self._fixes[-1], _drift())
         for fix in self._fixes[1:-1]:
             chord.check(fix)
         return chord.residual_ns
@@ -244,7 +261,7 @@ def knows_nothing(outcome: clock.Outcome) -> bool:
 def agree(one: clock.Fix, other: clock.Fix) -> bool:
     """Both can be true of two clocks."""
     try:
-        clock.Correction(one, other, _DRIFT)
+        clock.Correction(one, other, _drift())
     except clock.ContradictionError:
         return False
     return True

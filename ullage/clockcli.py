@@ -27,10 +27,24 @@ TokenFile = Annotated[
 Tcp = Annotated[bool, typer.Option("--tcp", help="TCP, where UDP does not get through.")]
 
 
+_YEAR_S = 366 * 86_400
+
+
 def _bodies() -> ModuleType:
+    from ullage import clock
+    from ullage.clock import distortion
+
+    distortion.check()
+    clock.require()
     from ullage.clock import commands
 
     return commands
+
+
+def _seconds(value: float | None) -> float | None:
+    if value is not None and not 0 <= value <= _YEAR_S:
+        raise typer.BadParameter(f"{value:g} is not a finite number of seconds from 0 to a year")
+    return value
 
 
 @clock_app.command("check")
@@ -57,7 +71,8 @@ def serve_command(
     ] = None,
     tcp: Tcp = False,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="End by itself.", show_default=False)
+        float | None,
+        typer.Option("--seconds", help="End by itself.", show_default=False, callback=_seconds),
     ] = None,
     as_json: Json = False,
     html: Html = None,
@@ -80,21 +95,26 @@ def sync_command(
     token_file: TokenFile = None,
     tcp: Tcp = False,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="Go on for so long, for the rate; 0: once.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            "--seconds",
+            help="Go on for so long, for the rate; 0: once.",
+            show_default="10, --quick 2",
+            callback=_seconds,
+        ),
+    ] = None,
     quick: Quick = False,
     as_json: Json = False,
     html: Html = None,
 ) -> None:
     """Say how another machine's clock differs from this one's, and how well that is known."""
-    _bodies().sync(
-        address,
-        token_file=token_file,
-        tcp=tcp,
-        seconds=min(seconds, 2.0) if quick else seconds,
-        as_json=as_json,
-        html=html,
+    if seconds is None:
+        seconds = 2.0 if quick else 10.0
+    code = _bodies().sync(
+        address, token_file=token_file, tcp=tcp, seconds=seconds, as_json=as_json, html=html
     )
+    if code:
+        raise typer.Exit(code)
 
 
 @clock_app.command("scaling")
@@ -120,16 +140,26 @@ def ntp_command(
         typer.Option("--interval", min=0, max=86_400, help="Polling interval, s; may be repeated."),
     ] = None,
     error_ppm: Annotated[
-        float, typer.Option("--error", min=-400, max=400, help="Of the guest's oscillator, ppm.")
+        float,
+        typer.Option("--error", min=-400, max=400, help="Of the guest's oscillator, ppm."),
     ] = -50.0,
     observe_s: Annotated[
-        float, typer.Option("--seconds", min=20, max=86_400, help="To watch each interval.")
-    ] = 150.0,
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=20,
+            max=86_400,
+            help="To watch each interval.",
+            show_default="150, --quick 60",
+        ),
+    ] = None,
     quick: Quick = False,
     as_json: Json = False,
     html: Html = None,
 ) -> None:
     """Measure the corrections that chrony makes, in a guest whose oscillator is wrong."""
+    if observe_s is None:
+        observe_s = 60.0 if quick else 150.0
     _bodies().ntp(
         intervals=intervals or [0.0],
         error_ppm=error_ppm,

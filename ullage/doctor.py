@@ -66,7 +66,10 @@ def _agent() -> Finding:
 
 
 def _clock() -> Finding:
-    promise = clock.promise()
+    try:
+        promise = clock.promise()
+    except UllageError as error:
+        return Finding("clock", "missing", error.message, error.hint)
     if promise.source == "counter" and promise.ordered_ns is not None:
         detail = f"the counter; threads can be compared within {promise.ordered_ns} ns"
         return Finding("clock", "ok", ", ".join([detail, *promise.reasons]))

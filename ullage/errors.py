@@ -340,6 +340,22 @@ CLOCK_BAD_TOKEN: Final = ErrorKind(
     "{where} holds no run token: that is 32 hexadecimal digits",
     "`openssl rand -hex 16` makes one",
 )
+CLOCK_TOKEN_EXPOSED: Final = ErrorKind(
+    "clock-token-exposed",
+    "other users may read or change the run token in {file}",
+    "`chmod 600 {file}`; if somebody may have read it, let `ullage clock serve` write a new one",
+)
+CLOCK_BAD_DISTORTION: Final = ErrorKind(
+    "clock-bad-distortion",
+    "{variable} is no distortion of a clock: {found}",
+    "write PPB or PPB,NS in whole numbers, PPB from -1000000 to 1000000; or unset it",
+)
+CLOCK_STOPPED_ANSWERING: Final = ErrorKind(
+    "clock-stopped-answering",
+    "{address} stopped answering after {count}: {reason}",
+    "what was measured until then is above; see whether the server still runs, and the network",
+    ExitCode.GATE_FAILED,
+)
 CLOCK_BAD_ADDRESS: Final = ErrorKind(
     "clock-bad-address",
     "{found} is no address: {reason}",
@@ -354,7 +370,7 @@ CLOCK_CANNOT_SERVE: Final = ErrorKind(
 CLOCK_REFUSED: Final = ErrorKind(
     "clock-refused",
     "nobody serves a clock at {address}: the connection was refused",
-    "start `ullage clock serve` there, or check the port",
+    "start `ullage clock serve` there, or check the port; give --tcp on both sides, or on neither",
     ExitCode.GATE_FAILED,
 )
 CLOCK_NO_ANSWER: Final = ErrorKind(
@@ -395,7 +411,8 @@ CLOCK_UNREACHABLE: Final = ErrorKind(
 QUERY_FAILED: Final = ErrorKind(
     "query-failed",
     "DuckDB refuses the query: {reason}",
-    "the views are samples, events and meters; `ullage query 'describe samples'` shows columns",
+    "the views are samples, events, meters and clocks;"
+    " `ullage query 'describe samples'` shows columns",
 )
 TABLES_NOT_WRITTEN: Final = ErrorKind(
     "tables-not-written",

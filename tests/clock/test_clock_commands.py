@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,9 +17,10 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from tests.synthetic import make_run
 from ullage import clock, errors
 from ullage.cli import app
-from ullage.clock import disciplining, lab
+from ullage.clock import disciplining, distortion, lab, serving, words
 from ullage.clock.checking import CheckReport
 from ullage.clock.costing import CostReport, published
 from ullage.clock.model import Model
@@ -29,7 +31,7 @@ from ullage.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
 from ullage.clock.peer import PORT, VARIABLE, resolve, token
 from ullage.clock.scaling import ScalingReport
 from ullage.clock.serving import ServeReport
-from ullage.clock.syncing import SyncReport
+from ullage.clock.syncing import SyncReport, view
 from ullage.errors import UllageError
 
 KEY = "000102030405060708090a0b0c0d0e0f"
@@ -140,19 +142,98 @@ def test_a_page_and_words(tmp_path: Path) -> None:
     assert "How the bounds grow" in text
 
 
-def test_a_server_that_is_lost_in_the_middle() -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGINT])
+def test_what_was_measured_is_told_however_it_ends(how: signal.Signals) -> None:
+    """The server dies or stands still, or the client is interrupted."""
+    argv = [sys.executable, "-m", "ullage.cli", "clock", "sync", "--seconds", "60", "--json"]
     with served() as (address, process):
         client = subprocess.Popen(
-            [sys.executable, "-m", "ullage.cli", "clock", "sync", address, "--seconds", "20"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*argv, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        assert client.stderr is not None
+        assert client.stderr.readline().startswith("synchronising with ")
         time.sleep(2)
-        process.kill()
-        _, stderr = client.communicate(timeout=30)
-    assert client.returncode == 1
-    assert f"error[{errors.CLOCK_REFUSED.code}]" in stderr
+        (client if how is signal.SIGINT else process).send_signal(how)
+        stdout, stderr = client.communicate(timeout=30)
+    valid(SyncReport, stdout)
+    report = SyncReport.model_validate_json(stdout)
+    assert report.synchronisations
+    if how is signal.SIGINT:
+        assert (client.returncode, report.ended, stderr) == (130, "interrupted", "")
+        return
+    assert (client.returncode, report.ended) == (1, "failed")
+    assert f"error[{errors.CLOCK_STOPPED_ANSWERING.code}]" in stderr
+    count = len(report.synchronisations)
+    assert f"stopped answering after {words.many(count, 'synchronisation')}: " in stderr
+    assert "token" not in stderr
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e30", "-1"])
+@pytest.mark.parametrize("command", ["sync", "serve"])
+def test_seconds_end(command: str, seconds: str) -> None:
+    done = CliRunner().invoke(app, ["clock", command, "127.0.0.1:1", "--seconds", seconds])
+    assert done.exit_code == errors.ExitCode.BAD_INPUT
+    assert "a finite number of seconds from 0 to a year" in done.output
+
+
+def test_the_explicit_option_wins() -> None:
+    with served() as (address, _):
+        done = ullage("sync", address, "--quick", "--seconds", "0")
+    assert "1 synchronisation over UDP" in done.stdout
+    assert "Stopped by " in done.stdout
+
+
+@pytest.mark.parametrize("name", ["none/page.html", "."])
+def test_a_page_that_cannot_be_is_refused_before_measuring(tmp_path: Path, name: str) -> None:
+    done = ullage("cost", "--html", str(tmp_path / name))
+    assert_failed(done, errors.FILE_FAILED)
+    assert done.stderr.splitlines()[0].startswith(f"error[file-failed]: {tmp_path / name}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["fast", "1,", "1,2,3", "1000001", "1.5", "0,9223372036854775808"])
+def test_a_distortion_that_nobody_understands(text: str) -> None:
+    done = ullage("cost", "--quick", ULLAGE_CLOCK_DISTORT=text)
+    assert_failed(done, errors.CLOCK_BAD_DISTORTION)
+
+
+@pytest.mark.parametrize("text", ["", "11250", "-50, -1000", "+1,-9223372036854775808"])
+def test_a_distortion_that_is_meant(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(distortion.VARIABLE, text)
+    distortion.check()
+
+
+def test_a_lost_server_is_told_of_once_and_again_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server is stopped as a machine would be that hangs."""
+    monkeypatch.setattr(serving, "FOLLOW_EVERY_S", 0.0)
+    said: list[str] = []
+    with served() as (address, process):
+        follower = serving.Follower(
+            resolve(address), bytes.fromhex(KEY), tcp=False, warn=said.append
+        )
+        process.send_signal(signal.SIGSTOP)
+        follower.go_on()
+        follower.go_on()
+        assert follower.failed == 2
+        assert len(said) == 1
+        process.send_signal(signal.SIGCONT)
+        while follower.failed == follower.done:
+            follower.go_on()
+    assert said[1:] == [f"{address} answers again"]
+
+
+def test_bounds_that_are_the_same_are_told_once() -> None:
+    with served() as (address, _):
+        done = ullage("sync", address, "--seconds", "0", "--json")
+    report = SyncReport.model_validate_json(done.stdout)
+    (one,) = report.synchronisations
+    for bound, offset, told in ((one.hard_ns, -5, "5 ns behind this one, ± "), (1, 5, "99.9 %")):
+        changed = one.model_copy(update={"bound_ns": bound, "offset_ns": offset})
+        answer = view(report.model_copy(update={"synchronisations": [changed]})).answer[0]
+        assert told in answer
+        assert ("99.9 %" in answer) is (bound == 1)
 
 
 def test_another_token() -> None:
@@ -202,11 +283,19 @@ def test_a_liar() -> None:
     assert_failed(done, errors.CLOCK_CONTRADICTION)
 
 
-@pytest.mark.parametrize("text", ["", ":7000", "127.0.0.1:70000", "no.such.host.invalid", "a:b:c"])
+@pytest.mark.parametrize(
+    "text", ["", ":7000", "127.0.0.1:70000", "no.such.host.invalid", "a:b:c", "a:" + "9" * 5000]
+)
 def test_no_address(text: str) -> None:
     with pytest.raises(UllageError) as refused:
         resolve(text)
     assert refused.value.kind is errors.CLOCK_BAD_ADDRESS
+
+
+def test_what_is_wrong_with_an_address() -> None:
+    for text, reason in (("h:http", "port is not a number"), ("::1", "write [::1]")):
+        with pytest.raises(UllageError, match=re.escape(reason)):
+            resolve(text)
 
 
 def test_addresses() -> None:
@@ -233,6 +322,26 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UllageError) as refused:
             token(where)
         assert refused.value.kind is errors.CLOCK_NO_TOKEN
+
+
+def test_token_files_that_are_refused(tmp_path: Path) -> None:
+    file, fifo = tmp_path / "token", tmp_path / "fifo"
+    os.mkfifo(fifo, 0o600)
+    for where in (fifo, Path("/dev/zero")):
+        with pytest.raises(UllageError, match="not a regular file") as refused:
+            token(where)
+        assert refused.value.kind is errors.CLOCK_NO_TOKEN
+    token(file, create=True)
+    file.chmod(0o640)
+    with pytest.raises(UllageError) as refused:
+        token(file)
+    assert refused.value.kind is errors.CLOCK_TOKEN_EXPOSED
+    assert f"chmod 600 {file}" in refused.value.hint
+    file.chmod(0o600)
+    file.write_text(KEY + " " * 2000)
+    with pytest.raises(UllageError) as refused:
+        token(file)
+    assert refused.value.kind is errors.CLOCK_BAD_TOKEN
 
 
 def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
@@ -303,18 +412,42 @@ def test_what_the_measurement_refuses() -> None:
     assert "runs must be 1" in refused.value.message
 
 
-def test_without_the_extension_module() -> None:
+def without_the_module(*argv: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import sys; sys.modules['ullage._clock'] = None; from ullage.__main__ import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "clock", "cost", "--quick"],
+    return subprocess.run(
+        [sys.executable, "-c", code, *argv],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert_failed(done, errors.CLOCK_NOT_BUILT)
+
+
+@pytest.mark.parametrize("command", ["check", "cost", "sync localhost", "serve", "scaling", "ntp"])
+def test_without_the_extension_module(command: str) -> None:
+    assert_failed(without_the_module("clock", *command.split()), errors.CLOCK_NOT_BUILT)
+
+
+def test_what_needs_no_clock_works_without_the_extension_module(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", blocks=2, raw=False)
+    for argv in (
+        ["--help"],
+        ["--version"],
+        ["clock", "sync", "--help"],
+        ["init", "--schema"],
+        ["list", "--runs", str(tmp_path)],
+        ["query", "select count(*) from samples", "--runs", str(tmp_path)],
+        ["show", str(run)],
+        ["report", str(run)],
+    ):
+        done = without_the_module(*argv)
+        assert done.returncode == 0, (argv, done.stderr)
+        assert done.stdout
+    found = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
+    (clocks,) = (each for each in found if each["what"] == "clock")
+    assert (clocks["state"], "make build" in clocks["hint"]) == ("missing", True)
 
 
 def interval(applied: Sizes | None) -> IntervalOutcome:

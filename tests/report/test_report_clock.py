@@ -81,5 +81,30 @@ def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> 
     assert rest[-1] == "moved"
 
 
+def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
+    """A start that is 3 ns late by a clock that is right to 100 ns."""
+    told = {}
+    for late in (3, 5_000):
+        trials = [
+            trial.model_copy(
+                update={
+                    "roles": tuple(
+                        role.model_copy(update={"late_ns": late}) for role in trial.roles
+                    ),
+                    "clocks": {
+                        name: each.model_copy(update={"hard_ns": 100})
+                        for name, each in trial.clocks.items()
+                    },
+                }
+            )
+            for trial in folder.trials
+        ]
+        folder.__dict__["trials"] = tuple(trials)
+        made = clockwork.view(folder, Specs()).spreads
+        assert made is not None
+        told[late] = {row[3].text for row in made.rows}
+    assert told == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}
+
+
 def test_no_clocks_no_table(folder: RunFolder) -> None:
     assert table(folder, {}) == {}

@@ -15,13 +15,15 @@ What may go wrong here is an exception of this module: `ContradictionError`, `No
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.clock.model import Facts, Promise, Rate, Synchrony
 from ullage.errors import CLOCK_NOT_BUILT, UllageError
 
-try:
+if TYPE_CHECKING:
     from ullage._clock import (
         ApartError,
         Client,
@@ -57,8 +59,9 @@ try:
         synchronise_tcp,
         synchronise_udp,
     )
-except ImportError as error:
-    raise UllageError(CLOCK_NOT_BUILT, reason=error) from error
+
+    REASONS: Mapping[str, str]
+    """Why a clock promises less than it could, or a time-stamp is worth less: name → meaning."""
 
 __all__ = [
     "REASONS",
@@ -100,20 +103,46 @@ __all__ = [
     "synchronise_udp",
 ]
 
-REASONS: Final = MappingProxyType(dict(reason_meanings()))
-"""Why a clock promises less than it could, or a time-stamp is worth less: name → meaning."""
+
+_HIDDEN: Final = ("facts_json", "promise_json", "reason_meanings", "refine_json")
+
+
+def require() -> None:
+    """Load the extension module now. CLOCK_NOT_BUILT."""
+    if "REASONS" in globals():
+        return
+    try:
+        module = vars(import_module("ullage._clock"))
+    except ImportError as error:
+        raise UllageError(CLOCK_NOT_BUILT, reason=error) from error
+    globals().update({name: module[name] for name in (*__all__, *_HIDDEN) if name in module})
+    globals()["REASONS"] = MappingProxyType(dict(reason_meanings()))
+
+
+if not TYPE_CHECKING:  # what needs no clock works where the extension module is not built
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            require()
+        try:
+            return globals()[name]
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
 def facts() -> Facts:
     """What was found out about this machine's counter. The first look takes about 25 ms."""
+    require()
     return Facts.model_validate_json(facts_json())
 
 
 def promise() -> Promise:
     """What the clock promised at the start. `check` and `stamp` tell what has happened since."""
+    require()
     return Promise.model_validate_json(promise_json())
 
 
 def refine() -> Rate:
     """Fit the counter's rate again, the later the better; used if it is better known. 2 ms."""
+    require()
     return Rate.model_validate_json(refine_json())

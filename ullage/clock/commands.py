@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,13 +20,14 @@ from ullage.clock.model import Model
 from ullage.clock.progress import Bar
 from ullage.clock.view import View, show
 from ullage.console import stderr, stdout
-from ullage.errors import ExitCode
+from ullage.errors import FILE_FAILED, ExitCode, UllageError
 
 M = TypeVar("M", bound=Model)
 
 
 def check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
     """This machine's clock. GATE_FAILED when the tests found it wrong."""
+    writable(html)
     with Bar() as bar:
         report = checking.measure(bar, quick=quick)
     conclude(report, checking.view, as_json=as_json, html=html)
@@ -33,6 +36,7 @@ def check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
 
 def cost(*, quick: bool, as_json: bool, html: Path | None) -> None:
     """What a read costs."""
+    writable(html)
     with Bar() as bar:
         report = costing.measure(bar, quick=quick)
     conclude(report, costing.view, as_json=as_json, html=html)
@@ -49,6 +53,7 @@ def serve(
     html: Path | None,
 ) -> None:
     """Answer until interrupted."""
+    writable(html)
     where, key = peer.resolve(address), peer.token(token_file, create=True)
     follower = None
     if follow is not None:
@@ -76,10 +81,14 @@ def sync(
     seconds: float,
     as_json: bool,
     html: Path | None,
-) -> None:
-    """Another machine's time."""
+) -> ExitCode:
+    """Another machine's time. What was measured is shown, however it ends; then the error, if any.
+
+    CLOCK_STOPPED_ANSWERING, and as `syncing.measure`.
+    """
+    writable(html)
     server, key = peer.resolve(address), peer.token(token_file)
-    with Bar() as bar:
+    with _orderly(), Bar() as bar:
         told = bar.stage(f"synchronising with {server}", seconds)
         report = syncing.measure(
             server,
@@ -89,11 +98,16 @@ def sync(
             told=lambda done, of: told(round(done * 1000), round(of * 1000)),
         )
     conclude(report, syncing.view, as_json=as_json, html=html)
+    if (error := syncing.stopped(report)) is not None:
+        raise error
+    return ExitCode.INTERRUPTED if report.ended == "interrupted" else ExitCode.DONE
 
 
 def scaling(*, quick: bool, processes: int | None, as_json: bool, html: Path | None) -> None:
     """How synchronisation scales."""
     from ullage.clock import scaling as scales
+
+    writable(html)
 
     with _orderly(), Bar() as bar:
         report = scales.measure(bar, quick=quick, processes=processes)
@@ -113,10 +127,11 @@ def ntp(
     from ullage.clock import disciplining
     from ullage.clock.ntp_outcome import NtpOptions
 
+    writable(html)
     options = NtpOptions(
         intervals_s=tuple(intervals),
         frequency_error_ppm=error_ppm,
-        observe_s=min(observe_s, 60.0) if quick else observe_s,
+        observe_s=observe_s,
         settle_s=10.0 if quick else 30.0,
     )
     with _orderly(), Bar() as bar:
@@ -134,8 +149,29 @@ def conclude(report: M, view: Callable[[M], View], *, as_json: bool, html: Path 
         from ullage.clock.page import render
 
         when = time.strftime("%Y-%m-%d %H:%M:%S %Z")
-        journal.put(html, render(view(report), when).encode())
+        try:
+            journal.put(html, render(view(report), when).encode())
+        except OSError as error:
+            raise _unwritable(html, error.strerror or str(error)) from error
         stderr.print(escape(f"page: {html}"), soft_wrap=True)
+
+
+def writable(page: Path | None) -> None:
+    """Before anything is measured: can a page be written there? FILE_FAILED."""
+    if page is None:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=page.parent):
+            pass
+        there = page.exists() and not stat.S_ISREG(page.stat().st_mode)
+    except OSError as error:
+        raise _unwritable(page, error.strerror or str(error)) from error
+    if there:
+        raise _unwritable(page, "is there, and is not a regular file")
+
+
+def _unwritable(page: Path, reason: str) -> UllageError:
+    return UllageError(FILE_FAILED, file=page, reason=reason)
 
 
 def _serving(address: str) -> None:
@@ -148,18 +184,25 @@ def _warn(text: str) -> None:
 
 def _served(report: serving.ServeReport) -> View:
     lines = [
-        f"{report.answered:,} requests answered at {report.address} over {report.protocol} in"
-        f" {words.span(report.seconds * 1e9)}.",
+        f"{words.many(report.answered, 'request')} answered at {report.address} over"
+        f" {report.protocol} in {words.span(report.seconds * 1e9)}.",
         f"Not answered: {report.foreign:,} with another token, {report.malformed:,} that were no"
         " requests.",
     ]
     if report.follows is not None:
         lines.append(
-            f"It followed {report.follows}: {report.synchronisations} synchronisations,"
-            f" {report.failed} of which failed; in the end it was right to"
-            f" {words.span(report.bound_ns)} (99.9 %), {words.span(report.hard_ns)} (hard)."
+            f"It followed {report.follows}:"
+            f" {words.many(report.synchronisations, 'synchronisation')},"
+            f" {report.failed} of which failed; in the end it was right to {_bounds(report)}."
         )
     return View("A served clock", tuple(lines), ())
+
+
+def _bounds(report: serving.ServeReport) -> str:
+    hard = f"{words.span(report.hard_ns)} (hard)"
+    if report.bound_ns == report.hard_ns:
+        return hard
+    return f"{words.span(report.bound_ns)} (99.9 %), {hard}"
 
 
 @contextmanager

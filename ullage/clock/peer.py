@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import secrets
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from ullage.errors import (
     CLOCK_NO_ANSWER,
     CLOCK_NO_TOKEN,
     CLOCK_REFUSED,
+    CLOCK_TOKEN_EXPOSED,
     CLOCK_TURNED_AWAY,
     CLOCK_UNREACHABLE,
     UllageError,
@@ -29,7 +32,9 @@ PORT: Final = 7463
 """Where a clock is served if nobody says otherwise."""
 VARIABLE: Final = "ULLAGE_CLOCK_TOKEN"
 _PROBE_S: Final = 0.2
-_ADDRESS: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>[0-9]+))?")
+_ADDRESS: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>[^:\[\]]*))?")
+_LONGEST_TOKEN: Final = 1024
+"""Of a token file; with room for white space."""
 
 
 class Address(NamedTuple):
@@ -46,12 +51,12 @@ class Address(NamedTuple):
 def resolve(text: str) -> Address:
     """HOST, HOST:PORT or [IPV6]:PORT. CLOCK_BAD_ADDRESS."""
     match = _ADDRESS.fullmatch(text)
-    host = (match["v6"] or match["host"]) if match else ""
-    if match is None or not host:
+    if match is None:
+        raise _bad(text, _not_understood(text))
+    host = match["v6"] or match["host"]
+    if not host:
         raise _bad(text, "it has no host")
-    port = int(match["port"] or PORT)
-    if port > 65_535:
-        raise _bad(text, "ports end at 65535")
+    port = _port(text, match["port"])
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
@@ -61,12 +66,32 @@ def resolve(text: str) -> Address:
     return Address(str(place[0]), port, family == socket.AF_INET6)
 
 
+def _not_understood(text: str) -> str:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return "it has more than a host and a port"
+    return f"an IPv6 address needs brackets: write [{text}]"
+
+
+def _port(text: str, port: str | None) -> int:
+    if port is None:
+        return PORT
+    if not re.fullmatch("[0-9]+", port):
+        raise _bad(text, "port is not a number")
+    if len(port) > 5 or int(port) > 65_535:
+        raise _bad(text, "ports end at 65535")
+    return int(port)
+
+
 def _bad(text: str, reason: str) -> UllageError:
     return UllageError(CLOCK_BAD_ADDRESS, found=text or "nothing", reason=reason, port=PORT)
 
 
 def token(file: Path | None, *, create: bool = False) -> bytes:
-    """The run's token from a file, or from the environment. CLOCK_NO_TOKEN, CLOCK_BAD_TOKEN.
+    """The run's token from a file, or from the environment.
+
+    CLOCK_NO_TOKEN, CLOCK_BAD_TOKEN, CLOCK_TOKEN_EXPOSED.
 
     create: write one, that only its owner may read, if there is no such file.
     """
@@ -79,7 +104,7 @@ def token(file: Path | None, *, create: bool = False) -> bytes:
         if create:
             _create(file)
         try:
-            text = file.read_text(encoding="ascii", errors="replace")
+            text = _read(file)
         except OSError as error:
             reason = f"{file}: {error.strerror}"
             raise UllageError(CLOCK_NO_TOKEN, reason=reason) from error
@@ -87,6 +112,19 @@ def token(file: Path | None, *, create: bool = False) -> bytes:
     if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
         raise UllageError(CLOCK_BAD_TOKEN, where=where)
     return bytes.fromhex(text)
+
+
+def _read(file: Path) -> str:
+    """Never more than a token's worth, and without waiting, whatever stands there. OSError."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UllageError(CLOCK_NO_TOKEN, reason=f"{file}: not a regular file")
+        if found.st_mode & 0o077:
+            raise UllageError(CLOCK_TOKEN_EXPOSED, file=file)
+        data = opened.read(_LONGEST_TOKEN + 1)
+    return "" if len(data) > _LONGEST_TOKEN else data.decode("ascii", errors="replace")
 
 
 def _create(file: Path) -> None:

@@ -49,13 +49,14 @@ class Follower:
         self._tcp = tcp
         self._warn = warn
         self._next_s = 0.0
+        self._lost = False
 
     def begin(self) -> None:
         """The first time, which must succeed. As `ullage.clock.peer.synchronise`."""
         self._once()
 
     def go_on(self) -> None:
-        """Again, if it is time; what fails is warned of and counted."""
+        """Again, if it is time; failures are counted, and warned of once until one succeeds."""
         if time.monotonic() < self._next_s:
             return
         try:
@@ -63,8 +64,17 @@ class Follower:
         except (UllageError, clock.ContradictionError) as error:
             self.failed += 1
             self._next_s = time.monotonic() + FOLLOW_EVERY_S
-            reason = error.message if isinstance(error, UllageError) else str(error)
-            self._warn(f"{reason}; the bound goes on growing")
+            if not self._lost:
+                reason = error.message if isinstance(error, UllageError) else str(error)
+                self._warn(
+                    f"{reason}; the bound goes on growing, and it is tried again every"
+                    f" {FOLLOW_EVERY_S:g} s"
+                )
+            self._lost = True
+        else:
+            if self._lost:
+                self._warn(f"{self.server} answers again")
+            self._lost = False
 
     def _once(self) -> None:
         synced = Synced()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ullage import clock
 from ullage.clock import Global, Outcome, Reading, Rules, Synced, words
@@ -13,7 +13,7 @@ from ullage.clock.advice import ADVICE
 from ullage.clock.model import Model
 from ullage.clock.peer import Address, synchronise
 from ullage.clock.view import Chart, Section, Table, View
-from ullage.errors import CLOCK_CONTRADICTION, UllageError
+from ullage.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
 
 if TYPE_CHECKING:
     from ullage.report.lanes import Drawing
@@ -22,6 +22,14 @@ EVERY_S: Final = 1.0
 """Between two synchronisations: the shortest baseline for a rate that `Drift` has."""
 _AGES_S: Final = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
 
+_STOPS: Final = {
+    "alike": ("ways alike", "the shortest round trips were alike: more would tell little more"),
+    "messages": ("message limit", "it had sent as many messages as it may"),
+    "time": ("time limit", "it had taken as long as it may"),
+}
+"""What ended a synchronisation: in two words, and in a sentence."""
+
+End = Literal["done", "failed", "interrupted"]
 Told = Callable[[float, float], None]
 
 
@@ -117,6 +125,10 @@ class SyncReport(Model):
     """What is to be said of the global time in the end, the server's reasons included."""
     ages: list[list[int | None]]
     """Age, and then the two bounds at that age, without another message."""
+    ended: End
+    """done: it went on for as long as was asked."""
+    failure: str | None
+    """Why it could not go on."""
 
 
 def measure(
@@ -130,26 +142,32 @@ def measure(
 ) -> SyncReport:
     """Synchronise, again every second for so long, and say what that was worth.
 
-    CLOCK_NO_ANSWER, CLOCK_REFUSED, CLOCK_UNREACHABLE, CLOCK_CONTRADICTION.
+    A failure or an interruption after the first synchronisation ends it, and the report says so.
+    CLOCK_NO_ANSWER, CLOCK_REFUSED, CLOCK_UNREACHABLE, CLOCK_CONTRADICTION, KeyboardInterrupt.
     """
     rules, synced = rules or Rules(), Synced()
     outcomes: list[Outcome] = []
-    foretold: list[Foretold] = []
+    ended: End = "done"
+    failure = None
     began = time.monotonic()
-    while True:
-        disruptions = synced.disruptions()
-        outcome = synchronise(server, key, rules, tcp=tcp)
-        passed = time.monotonic() - began
-        last = passed >= seconds
-        if last and outcomes:
-            foretold = _foretold(outcomes, outcome)
-        outcomes.append(outcome)
-        _learn(synced, outcome, disruptions, server)
-        told(min(passed, seconds), seconds)
-        if last:
-            break
-        time.sleep(min(EVERY_S, max(0.0, seconds - passed)))
-    return _report(server, outcomes, foretold, synced, tcp=tcp)
+    try:
+        while True:
+            disruptions = synced.disruptions()
+            outcome = synchronise(server, key, rules, tcp=tcp)
+            passed = time.monotonic() - began
+            _learn(synced, outcome, disruptions, server)
+            outcomes.append(outcome)
+            told(min(passed, seconds), seconds)
+            if passed >= seconds:
+                break
+            time.sleep(min(EVERY_S, max(0.0, seconds - passed)))
+    except (UllageError, KeyboardInterrupt) as error:
+        if not outcomes:
+            raise
+        ended = "interrupted"
+        if isinstance(error, UllageError):
+            ended, failure = "failed", error.message
+    return _report(server, outcomes, synced, tcp=tcp, ended=ended, failure=failure)
 
 
 def _learn(synced: Synced, outcome: Outcome, disruptions: int, server: Address) -> None:
@@ -184,10 +202,11 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
 def _report(
     server: Address,
     outcomes: list[Outcome],
-    foretold: list[Foretold],
     synced: Synced,
     *,
     tcp: bool,
+    ended: End,
+    failure: str | None,
 ) -> SyncReport:
     ones = [One.of(outcome) for outcome in outcomes]
     rate = synced.rate()
@@ -208,10 +227,12 @@ def _report(
         messages=sum(one.messages for one in ones),
         took_ns=sum(one.took_ns for one in ones),
         rate=None if rate is None else Rated(ppb=rate[0] / 1e3, unsure_ppb=rate[1] / 1e3),
-        foretold=foretold,
+        foretold=_foretold(outcomes[:-1], outcomes[-1]) if len(outcomes) > 1 else [],
         corrected=corrected,
         reasons=list(synced.now().reasons),
         ages=[_age(age, reading) for age, reading in readings],
+        ended=ended,
+        failure=failure,
     )
 
 
@@ -222,11 +243,12 @@ def _age(age_ns: int, reading: Reading) -> list[int | None]:
 def view(report: SyncReport) -> View:
     """The last synchronisation in words, then what all of them say."""
     last = report.synchronisations[-1]
-    ahead = "ahead" if last.offset_ns >= 0 else "behind"
+    ahead = "ahead of" if last.offset_ns >= 0 else "behind"
+    alike = f" ± {words.span(last.bound_ns)} in 99.9 % of all cases if the two ways are alike,"
+    bound = alike if last.bound_ns < last.hard_ns else ""
     answer = [
-        f"The clock at {report.server} is {words.span(abs(last.offset_ns))} {ahead} of this one,"
-        f" ± {words.span(last.bound_ns)} in 99.9 % of all cases if the two ways are alike,"
-        f" ± {words.span(last.hard_ns)} in any case.",
+        f"The clock at {report.server} is {words.span(abs(last.offset_ns))} {ahead} this one,"
+        f"{bound} ± {words.span(last.hard_ns)} in any case.",
         _effort(report),
         *_rate(report),
         *_reasons(report.reasons),
@@ -243,12 +265,22 @@ def view(report: SyncReport) -> View:
     )
 
 
+def stopped(report: SyncReport) -> UllageError | None:
+    """What a report of a failure ends in."""
+    if report.failure is None:
+        return None
+    count = words.many(len(report.synchronisations), "synchronisation")
+    return UllageError(
+        CLOCK_STOPPED_ANSWERING, address=report.server, count=count, reason=report.failure
+    )
+
+
 def _effort(report: SyncReport) -> str:
-    count = len(report.synchronisations)
-    times = "One synchronisation" if count == 1 else f"{count} synchronisations"
+    times = words.many(len(report.synchronisations), "synchronisation")
+    early = " It was interrupted before its time." if report.ended == "interrupted" else ""
     return (
-        f"{times} over {report.protocol}: {report.messages:,} messages,"
-        f" {words.span(report.took_ns)} of asking."
+        f"{times} over {report.protocol}: {words.many(report.messages, 'message')},"
+        f" {words.span(report.took_ns)} of asking.{early}"
     )
 
 
@@ -309,7 +341,7 @@ def _synchronisations(report: SyncReport) -> Section:
             words.count(one.messages),
             words.count(one.lost),
             words.span(one.took_ns),
-            one.stop,
+            _STOPS[one.stop][0],
         )
         for one in report.synchronisations
     )
@@ -317,7 +349,9 @@ def _synchronisations(report: SyncReport) -> Section:
     effort = ("round trip", "messages", "lost", "took", "stopped by")
     heads = ("at", "offset", *bounds, *effort)
     table = Table("All synchronisations", heads, rows, texts=("stopped by",))
-    return Section("Synchronisations", (), (table,))
+    met = [stop for stop in _STOPS if any(one.stop == stop for one in report.synchronisations)]
+    lines = tuple(f"Stopped by {_STOPS[stop][0]}: {_STOPS[stop][1]}." for stop in met)
+    return Section("Synchronisations", lines, (table,))
 
 
 def _bounds(report: SyncReport) -> Section:

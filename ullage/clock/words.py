@@ -55,3 +55,8 @@ def rate(ppb: float) -> str:
 def count(number: int) -> str:
     """`1,000,000`."""
     return f"{number:,}"
+
+
+def many(number: int, what: str) -> str:
+    """`1 message`, `1,000 messages`."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"

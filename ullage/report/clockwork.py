@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ullage.clock import REASONS
+from ullage import clock
+from ullage.clock.advice import ADVICE
+from ullage.errors import UllageError
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.report import timeline
@@ -80,12 +82,14 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         mine = [t for t in trials if t.environment == environment.key]
         spreads = [t.spread_ns for t in mine if t.spread_ns is not None]
         late = [role.late_ns for t in mine for role in t.roles]
+        bound = max((each.hard_ns for t in mine for each in t.clocks.values()), default=0)
         if late:
             rows.append(
                 cells(
                     clean(environment.label, 60),
                     str(len(mine)),
-                    *(_pair(values) for values in (spreads, late)),
+                    _pair(spreads),
+                    _late(late, bound),
                     numbers=(1, 2, 3),
                 )
             )
@@ -106,7 +110,7 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
     for environment in environments:
         mine = [t for t in trials if t.environment == environment.key]
         found = [each for t in mine for each in t.clocks.values()]
-        reasons = [n for n in REASONS if any(n in each.reasons for each in found)]
+        reasons = [n for n in ADVICE if any(n in each.reasons for each in found)]
         named.update(reasons)
         if found:
             rows.append(
@@ -134,11 +138,19 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
         "corrected by",
         "residual",
         "messages",
-        "it says",
+        "what its clock says",
     )
-    meanings = " ".join(f"{n}: {clean(REASONS[n], 200)}." for n in REASONS if n in named)
-    note = f"{_NOTE} {meanings}".rstrip()
+    note = f"{_NOTE} {_meanings(named)}".rstrip()
     return Table("How well time is known", heads(*names, numbers=names[2:8]), tuple(rows), note)
+
+
+def _meanings(named: set[str]) -> str:
+    """Of reasons. The extension module has them; without it the names must do."""
+    try:
+        known = clock.REASONS
+    except UllageError:
+        return ""
+    return " ".join(f"{n}: {clean(known[n], 200)}." for n in known if n in named)
 
 
 def _how(found: Sequence[InstanceClock]) -> str:
@@ -167,6 +179,15 @@ def _pair(values: Sequence[int]) -> str:
     if not values:
         return "one program"
     return f"{_time(median(values))}, {_time(max(values))}"
+
+
+def _late(values: Sequence[int], bound_ns: int) -> str:
+    """As `_pair`, but nothing is told finer than the clocks are known."""
+    if max(values) <= bound_ns:
+        return f"within the bound, {_time(bound_ns)}"
+    middle = median(values)
+    first = "within the bound" if middle <= bound_ns else _time(middle)
+    return f"{first}, {_time(max(values))}"
 
 
 def _time(nanoseconds: float) -> str:
