@@ -2,6 +2,7 @@
 #include "shim.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +12,30 @@ Shim shim;
 static int depth;
 
 void complain(const char *problem, const char *hint) {
-    (void)fprintf(stderr, "ullage: rank %d: MPI_Wtime is MPI's own, not global: %s; hint: %s\n",
-                  shim.rank, problem, hint);
+    char who[32] = "";
+    if (shim.rank >= 0) {
+        (void)snprintf(who, sizeof who, "rank %d: ", shim.rank);
+    }
+    (void)fprintf(stderr, "ullage: %sMPI_Wtime is MPI's own, not global: %s; hint: %s\n", who,
+                  problem, hint);
+}
+
+/* This process's rank as its launcher has it, where MPI cannot be asked; -1 if it does not say. */
+static int launched_rank(void) {
+#ifdef MPICH
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+#else
+    static const char *const names[] = {"PMI_RANK", "PMIX_RANK"};
+#endif
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+        const char *value = getenv(names[at]);
+        char *end = NULL;
+        const long found = value != NULL ? strtol(value, &end, 10) : -1;
+        if (value != NULL && end != value && *end == '\0' && found >= 0 && found <= INT32_MAX) {
+            return (int)found;
+        }
+    }
+    return -1;
 }
 
 /* The library of another MPI, preloaded by mistake, must not touch its handles. */
@@ -70,6 +93,7 @@ void init_after(void) {
     }
     shim.pid = (int)getpid();
     if (!fits()) {
+        shim.rank = launched_rank();
         shim.first.problem = "this library was built for another MPI";
         complain(shim.first.problem, "preload the one of this program's MPI");
         return;

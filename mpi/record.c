@@ -160,12 +160,48 @@ static char *line(void) {
     return found;
 }
 
+static void missing(const char *path, const char *problem, const char *hint) {
+    (void)fprintf(stderr, "ullage: rank %d: no clock record in %s: %s; hint: %s\n", shim.rank, path,
+                  problem, hint);
+}
+
+/* Why a file cannot be opened: mostly, there is no folder for it. */
+static void unopened(const char *path, int error) {
+    char *folder = strdup(path), *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    char *problem = NULL;
+    struct stat found;
+    if (slash != NULL && slash != folder) {
+        *slash = '\0';
+        if (stat(folder, &found) != 0 && errno == ENOENT &&
+            asprintf(&problem, "the folder %s does not exist", folder) < 0) {
+            problem = NULL;
+        }
+    }
+    if (problem != NULL) {
+        missing(path, problem, "make it before the run");
+    } else {
+        missing(path, strerror(error),
+                "ULLAGE_CLOCK_RECORD is a file, a directory, or a name with %r for the rank");
+    }
+    free(problem);
+    free(folder);
+}
+
 static void save(const char *path, const char *mode, const char *lines) {
     FILE *file = fopen(path, mode);
-    if (file == NULL || fputs(lines, file) == EOF || fclose(file) != 0) {
-        (void)fprintf(stderr, "ullage: rank %d: no clock record in %s: %s; hint: ULLAGE_CLOCK_RECORD "
-                      "is a file, a directory, or a name with %%r for the rank\n",
-                      shim.rank, path, strerror(errno));
+    if (file == NULL) {
+        unopened(path, errno);
+        return;
+    }
+    int error = fputs(lines, file) == EOF ? errno : 0;
+    if (fclose(file) != 0 && error == 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        (void)fprintf(stderr,
+                      "ullage: rank %d: the clock record could not be written to %s: %s; hint: what "
+                      "is there is not whole: make room, or name another place\n",
+                      shim.rank, path, strerror(error));
     }
 }
 
@@ -186,11 +222,20 @@ static char *own_path(void) {
     return path;
 }
 
+/* This rank's line; says so if there is none. */
+static char *own_line(void) {
+    char *own = line();
+    if (own == NULL) {
+        missing(shim.common.record, "no memory for this rank's line", "other ranks' may be there");
+    }
+    return own;
+}
+
 void record_alone(void) {
     if (shim.common.record[0] == '\0') {
         return;
     }
-    char *own = line(), *path = own_path();
+    char *own = own_line(), *path = own_path();
     if (own != NULL) {
         save(path != NULL ? path : shim.common.record, path != NULL ? "w" : "a", own);
     }
@@ -198,32 +243,73 @@ void record_alone(void) {
     free(own);
 }
 
-/* All lines, in order; only on rank 0. */
-static char *gather(const char *own) {
-    const int length = (int)strlen(own), ranks = shim.size;
-    int total = 0;
-    int *lengths = shim.rank == 0 ? calloc(2 * (size_t)ranks, sizeof *lengths) : NULL;
-    char *all = NULL;
+/* What rank 0 says, on all ranks. */
+static bool word(bool own) {
+    int told = own;
+    return post_tell(&told, sizeof told, shim.world) && told;
+}
+
+static void ungathered(const char *problem) {
+    missing(shim.common.record, problem, "give each rank a file of its own: a name with %r");
+}
+
+/* Where each line begins, after the lengths; the place for all, or null if there is none. */
+static char *room(int *lengths) {
+    int64_t total = 0;
+    for (int rank = 0; rank < shim.size; rank++) {
+        lengths[shim.size + rank] = (int)total;
+        total += lengths[rank];
+        if (total > INT32_MAX) {
+            ungathered("the lines of all ranks have more than 2 GiB");
+            return NULL;
+        }
+    }
+    char *all = calloc((size_t)total + 1, 1);
+    if (all == NULL) {
+        ungathered("rank 0 has no memory for the lines of all ranks");
+    }
+    return all;
+}
+
+/* All lines, in order; only on rank 0, where `lengths` has room for two numbers per rank. */
+static char *gather(const char *own, int *lengths) {
+    const int length = (int)strlen(own);
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!post_collective(
-            PMPI_Igather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, shim.world, &request),
-            &request)) {
-        free(lengths);
+    bool good = post_collective(
+        PMPI_Igather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, shim.world, &request), &request);
+    char *all = good && shim.rank == 0 ? room(lengths) : NULL;
+    if (good && !word(all != NULL)) {
+        free(all);
         return NULL;
     }
-    if (lengths != NULL) {
-        for (int rank = 0; rank < ranks; rank++) {
-            lengths[ranks + rank] = total;
-            total += lengths[rank];
-        }
-        all = calloc((size_t)total + 1, 1);
+    good = good && post_collective(PMPI_Igatherv(own, length, MPI_CHAR, all, lengths,
+                                                 lengths == NULL ? NULL : lengths + shim.size,
+                                                 MPI_CHAR, 0, shim.world, &request),
+                                   &request);
+    if (!good) {
+        ungathered("MPI failed while the lines were gathered");
+        free(all);
+        all = NULL;
     }
-    (void)post_collective(PMPI_Igatherv(own, length, MPI_CHAR, all, lengths,
-                                        lengths == NULL ? NULL : lengths + ranks, MPI_CHAR, 0,
-                                        shim.world, &request),
-                          &request);
-    free(lengths);
     return all;
+}
+
+static void write_together(void) {
+    const bool first = shim.rank == 0;
+    int *lengths = first ? calloc(2 * (size_t)shim.size, sizeof *lengths) : NULL;
+    if (first && lengths == NULL) {
+        ungathered("rank 0 has no memory for the lines of all ranks");
+    }
+    if (word(lengths != NULL)) {
+        char *own = own_line();
+        char *all = gather(own != NULL ? own : "", lengths);
+        if (all != NULL) {
+            save(shim.common.record, "w", all);
+        }
+        free(all);
+        free(own);
+    }
+    free(lengths);
 }
 
 void record_write(void) {
@@ -236,18 +322,11 @@ void record_write(void) {
     }
     /* Rank 0 says whether it is a directory: others may not see it. */
     char *path = own_path();
-    int alone = path != NULL;
+    const bool alone = word(path != NULL);
     free(path);
-    (void)post_tell(&alone, sizeof alone, shim.world);
     if (alone) {
         record_alone();
-        return;
+    } else {
+        write_together();
     }
-    char *own = line();
-    char *all = gather(own != NULL ? own : "");
-    if (all != NULL) {
-        save(shim.common.record, "w", all);
-    }
-    free(all);
-    free(own);
 }

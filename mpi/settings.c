@@ -7,18 +7,49 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-static void refuse(const char *name, const char *value, const char *takes, const char *taken) {
+#define PREFIX "ULLAGE_CLOCK_"
+
+static void refuse(const char *name, const char *value, const char *takes, const char *hint) {
     if (shim.rank > 0) {
         return; /* Rank 0's settings are everybody's. */
     }
-    (void)fprintf(stderr, "ullage: %s takes %s, not '%s'; hint: %s is taken\n", name, takes, value,
-                  taken);
+    (void)fprintf(stderr, "ullage: %s takes %s, not '%s'; hint: %s\n", name, takes, value, hint);
 }
 
-/* A whole number of units within the limits; otherwise what it was. */
-static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t least,
-                   uint64_t most) {
+static bool known(const char *name, size_t length) {
+    static const char *const names[] = {"TOPOLOGY",  "SHARE",  "MESSAGES", "TIME_US", "DEADLINE_S",
+                                        "GLOBAL_NS", "RECORD", "DISTORT",  "TOKEN"};
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+        if (strlen(names[at]) == length && strncmp(name, names[at], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A setting that is misspelt would silently be none. */
+static void refuse_unknown(void) {
+    for (char **entry = environ; entry != NULL && *entry != NULL && shim.rank == 0; entry++) {
+        if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0) {
+            const char *name = *entry + strlen(PREFIX);
+            const size_t length = strcspn(name, "=");
+            if (!known(name, length)) {
+                (void)fprintf(stderr,
+                              "ullage: " PREFIX "%.*s is no setting; hint: after " PREFIX
+                              " comes TOPOLOGY, SHARE, MESSAGES, TIME_US, DEADLINE_S, GLOBAL_NS, "
+                              "RECORD, DISTORT or TOKEN\n",
+                              (int)length, name);
+            }
+        }
+    }
+}
+
+/* A whole number of units within the limits; otherwise what it was, which `otherwise` names if it is
+ * no number. */
+static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t least, uint64_t most,
+                   const char *otherwise) {
     const char *text = getenv(name);
     if (text == NULL || *text == '\0') {
         return;
@@ -27,11 +58,11 @@ static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t le
     errno = 0;
     const unsigned long long found = strtoull(text, &end, 10);
     if (errno != 0 || *end != '\0' || *text < '0' || *text > '9' || found < least || found > most) {
-        char takes[96], taken[32];
+        char takes[96], hint[64];
         (void)snprintf(takes, sizeof takes, "a whole number from %llu to %llu",
                        (unsigned long long)least, (unsigned long long)most);
-        (void)snprintf(taken, sizeof taken, "%llu", (unsigned long long)(*place / unit));
-        refuse(name, text, takes, taken);
+        (void)snprintf(hint, sizeof hint, "%llu is taken", (unsigned long long)(*place / unit));
+        refuse(name, text, takes, otherwise != NULL ? otherwise : hint);
         return;
     }
     *place = found * unit;
@@ -48,19 +79,21 @@ static Topology topology(void) {
             return (Topology)at;
         }
     }
-    refuse("ULLAGE_CLOCK_TOPOLOGY", text, "flat, two-level or tree", names[TWO_LEVEL]);
+    refuse("ULLAGE_CLOCK_TOPOLOGY", text, "flat, two-level or tree", "two-level is taken");
     return TWO_LEVEL;
 }
 
 void settings_read(Common *common) {
     uint64_t messages = 0, deadline_s = 10, share = 1;
+    refuse_unknown();
     (void)ullage_rules_published(&common->rules);
     messages = common->rules.messages;
-    number("ULLAGE_CLOCK_MESSAGES", &messages, 1, 2, 1000000);
-    number("ULLAGE_CLOCK_TIME_US", &common->rules.time_ns, 1000, 1, 60000000);
-    number("ULLAGE_CLOCK_DEADLINE_S", &deadline_s, 1, 1, 86400);
-    number("ULLAGE_CLOCK_SHARE", &share, 1, 0, 1);
-    number("ULLAGE_CLOCK_GLOBAL_NS", &common->threshold_ns, 1, 1, 1000000000000);
+    number("ULLAGE_CLOCK_MESSAGES", &messages, 1, 2, 1000000, NULL);
+    number("ULLAGE_CLOCK_TIME_US", &common->rules.time_ns, 1000, 1, 60000000, NULL);
+    number("ULLAGE_CLOCK_DEADLINE_S", &deadline_s, 1, 1, 86400, NULL);
+    number("ULLAGE_CLOCK_SHARE", &share, 1, 0, 1, NULL);
+    number("ULLAGE_CLOCK_GLOBAL_NS", &common->threshold_ns, 1, 1, 1000000000000,
+           "half the least round trip is taken");
     common->rules.messages = (uint32_t)messages;
     common->deadline_ns = deadline_s * 1000000000;
     common->topology = (int32_t)topology();
@@ -69,7 +102,42 @@ void settings_read(Common *common) {
     if (record != NULL && strlen(record) < sizeof common->record) {
         (void)strcpy(common->record, record);
     } else if (record != NULL) {
-        refuse("ULLAGE_CLOCK_RECORD", "…", "a shorter path", "none");
+        refuse("ULLAGE_CLOCK_RECORD", "…", "a shorter path", "no record is written");
+    }
+}
+
+/* A whole number with spaces around it: what follows; null if it is none. */
+static const char *whole(const char *text, long long *found) {
+    char *end = NULL;
+    errno = 0;
+    *found = strtoll(text, &end, 10);
+    return errno != 0 || end == text ? NULL : end + strspn(end, " \t\n\v\f\r");
+}
+
+/* As the clock reads it, to which all else is no distortion. */
+static bool distortion_understood(const char *text) {
+    long long ppb = 0, ahead_ns = 0;
+    const char *rest = whole(text, &ppb);
+    if (rest != NULL && *rest == ',') {
+        rest = whole(rest + 1, &ahead_ns);
+    }
+    return rest != NULL && *rest == '\0' && ppb >= -1000000 && ppb <= 1000000;
+}
+
+/* Each rank has its own; the first one that is wrong is told. */
+void settings_check_distortion(void) {
+    const char *text = getenv("ULLAGE_CLOCK_DISTORT");
+    const bool wrong = text != NULL && *text != '\0' && !distortion_understood(text);
+    const int own = wrong ? shim.rank : shim.size;
+    int least = shim.size;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (post_collective(PMPI_Iallreduce(&own, &least, 1, MPI_INT, MPI_MIN, shim.world, &request),
+                        &request) &&
+        wrong && least == shim.rank) {
+        (void)fprintf(stderr,
+                      "ullage: rank %d: ULLAGE_CLOCK_DISTORT takes PPB or PPB,NS in whole numbers, "
+                      "PPB from -1000000 to 1000000, not '%s'; hint: the clock is not distorted\n",
+                      shim.rank, text);
     }
 }
 

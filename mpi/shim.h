@@ -64,7 +64,8 @@ typedef struct {
 typedef struct {
     MPI_Comm world; /* ours: a duplicate of MPI_COMM_WORLD; messages on it are nobody else's */
     MPI_Comm host;  /* the ranks that share a leader: those of this host, or this one alone */
-    int rank, size, host_rank, host_size;
+    int rank; /* -1: unknown */
+    int size, host_rank, host_size;
     int *host_ranks; /* in `world`, of the ranks of `host` */
     int *leaders; /* their ranks in `world`, in order */
     int leader_count;
@@ -93,6 +94,8 @@ bool wtime_doubtful(uint32_t reasons);
 
 /* settings.c */
 void settings_read(Common *common);
+/* Says so if a rank's clock cannot be distorted as it was asked for. Collective. */
+void settings_check_distortion(void);
 bool settings_random(void *bytes, size_t count);
 /* Whether there are more ranks on the host than processors that any of them may use. Collective. */
 bool settings_crowded(MPI_Comm host, int ranks);

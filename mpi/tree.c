@@ -77,15 +77,27 @@ static bool find_host(void) {
            good(PMPI_Comm_size(shim.host, &shim.host_size)) && find_leaders();
 }
 
-/* A rank that does not have this library never comes: then the others go on without. */
-bool tree_open(void) {
+/* A rank that does not have this library never comes. One that is late finds that others have given up,
+ * which those who came in between cannot know: nobody goes beyond the barrier without all. */
+static const char *assemble(void) {
     MPI_Request request = MPI_REQUEST_NULL;
+    if (!good(PMPI_Comm_idup(MPI_COMM_WORLD, &shim.world, &request)) ||
+        !post_finish(&request, shim.common.deadline_ns)) {
+        return "not every rank has this library preloaded";
+    }
+    if (!good(PMPI_Ibarrier(shim.world, &request)) ||
+        !post_finish(&request, shim.common.deadline_ns)) {
+        return "another rank came so late that not all waited for it";
+    }
+    return NULL;
+}
+
+bool tree_open(void) {
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &shim.rank);
     (void)PMPI_Comm_size(MPI_COMM_WORLD, &shim.size);
     settings_read(&shim.common);
-    if (!good(PMPI_Comm_idup(MPI_COMM_WORLD, &shim.world, &request)) ||
-        !post_finish(&request, shim.common.deadline_ns)) {
-        shim.first.problem = "not every rank has this library preloaded";
+    shim.first.problem = assemble();
+    if (shim.first.problem != NULL) {
         return false;
     }
     (void)PMPI_Comm_set_errhandler(shim.world, MPI_ERRORS_RETURN);
@@ -93,6 +105,7 @@ bool tree_open(void) {
         shim.first.problem = "MPI or the system failed while synchronisation was prepared";
         return false;
     }
+    settings_check_distortion();
     return true;
 }
 

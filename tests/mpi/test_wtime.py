@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -346,6 +347,22 @@ def test_a_rank_that_never_answers_leaves_stock_time_and_says_so(
     assert [row[4] for row in rows] == ["0", "0"]
 
 
+@pytest.mark.parametrize("mpi", MPIS)
+def test_nobody_waits_for_ever_for_who_has_given_up(
+    programs: Path, tmp_path: Path, mpi: str
+) -> None:
+    """Rank 0 gives up after 1 s, and rank 2 comes while rank 1 still waits."""
+    settings = {"ULLAGE_CLOCK_DEADLINE_S": "1", "ULLAGE_CLOCK_RECORD": str(tmp_path / "%r.json")}
+    late = f"l=(0 800 1400)\nexport LATE_MS=${{l[$rank]}} LD_PRELOAD={programs / mpi / 'late.so'}:"
+    done = job(mpi, 3, f"{late}$LD_PRELOAD", **settings).run(programs / mpi / "work")
+    assert done.returncode == 0
+    assert own(done) == own(stock(mpi, 3).run(programs / mpi / "work"))
+    found = [records(tmp_path / f"{rank}.json")[0] for rank in range(3)]
+    assert {(record.way, record.wtime) for record in found} == {("none", "stock")}
+    assert found[0].why_stock == "not every rank has this library preloaded"
+    assert found[2].why_stock == "another rank came so late that not all waited for it"
+
+
 @pytest.mark.parametrize("share", ["0", "1"])
 @pytest.mark.parametrize("mute", [0, 1])
 @pytest.mark.parametrize("mpi", MPIS)
@@ -379,7 +396,24 @@ def test_another_mpis_library_keeps_its_hands_off(programs: Path) -> None:
         done = Job(mpi, 2, str(library(other)), {}).run(programs / mpi / "work")
         assert done.returncode == 0
         assert len(done.stdout.splitlines()) == 2
-        assert done.stderr.count("this library was built for another MPI; hint: ") == 2
+        said = sorted(line for line in done.stderr.splitlines() if line.startswith("ullage: "))
+        assert [line.split(": ")[1] for line in said] == ["rank 0", "rank 1"]
+        assert all("this library was built for another MPI; hint: " in line for line in said)
+
+
+def test_a_rank_that_is_not_known_is_not_made_up(programs: Path) -> None:
+    """Nobody launched it, and the library cannot ask another MPI."""
+    clean = {name: value for name, value in os.environ.items() if "RANK" not in name}
+    done = subprocess.run(
+        [programs / "mpich" / "work"],
+        env=clean | {"LD_PRELOAD": str(library("openmpi")), "UCX_TLS": "self,sm"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "ullage: MPI_Wtime is MPI's own, not global: this library was built for" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -390,7 +424,20 @@ def test_another_mpis_library_keeps_its_hands_off(programs: Path) -> None:
         ("MESSAGES", "-1", "takes a whole number from 2 to 1000000, not '-1'; hint: 200 is taken"),
         ("TIME_US", "1ms", "takes a whole number from 1 to 60000000, not '1ms'; hint: 1000"),
         ("DEADLINE_S", "0", "takes a whole number from 1 to 86400, not '0'; hint: 10 is taken"),
+        *(
+            (
+                "GLOBAL_NS",
+                value,
+                f"takes a whole number from 1 to 1000000000000, not '{value}'; "
+                "hint: half the least round trip is taken",
+            )
+            for value in ("0", "-1")
+        ),
         ("GLOBAL_NS", "", ""),
+        ("RECORD", "x" * 3000, "takes a shorter path, not '…'; hint: no record is written"),
+        ("TOPOLGY", "flat", "is no setting; hint: after ULLAGE_CLOCK_ comes TOPOLOGY, SHARE, "),
+        ("SHARED", "", "is no setting; hint: after ULLAGE_CLOCK_ comes TOPOLOGY, SHARE, "),
+        ("TOKEN", "0" * 32, ""),
     ],
 )
 def test_settings_are_checked(programs: Path, name: str, value: str, message: str) -> None:
@@ -401,6 +448,51 @@ def test_settings_are_checked(programs: Path, name: str, value: str, message: st
     said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
     assert len(said) == (1 if message else 0)
     assert all(f"ullage: {full} {message}" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    "value", ["fast", "1,", "1,2,3", "1000001", "1.5", "1,9999999999999999999"]
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_distortion_that_is_none_is_said_once(programs: Path, first: int, value: str) -> None:
+    """By rank 0, or by the first rank that has it: each has its own."""
+    export = f"[ $rank -lt {first} ] || export ULLAGE_CLOCK_DISTORT={value}"
+    done = job("mpich", 3, export).run(programs / "mpich" / "work")
+    assert done.returncode == 0
+    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
+    assert len(said) == 1
+    assert said[0].startswith(f"ullage: rank {first}: ULLAGE_CLOCK_DISTORT takes PPB or PPB,NS ")
+    assert said[0].endswith(f", not '{value}'; hint: the clock is not distorted")
+
+
+@pytest.mark.parametrize("value", ["", "0", " -50 , +1000 ", "1000000"])
+def test_a_distortion_that_is_one_is_taken(programs: Path, tmp_path: Path, value: str) -> None:
+    path = tmp_path / "record.json"
+    settings = {"ULLAGE_CLOCK_DISTORT": value, "ULLAGE_CLOCK_RECORD": str(path)}
+    done = job("mpich", 2, **settings).run(programs / "mpich" / "work")
+    assert (done.returncode, done.stderr) == (0, "")
+    for record in records(path):
+        assert record.start is not None
+        assert ("distorted" in record.start.reasons) == (value not in ("", "0"))
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_record_that_cannot_be_written_is_said(programs: Path, tmp_path: Path, mpi: str) -> None:
+    deep, new = tmp_path / "no" / "such", tmp_path / "new"
+    absent = "does not exist; hint: make it before the run"
+    for place, message in [
+        (f"{deep}/", f"no clock record in {deep}/: the folder {deep} {absent}"),
+        (f"{deep}/file", f"no clock record in {deep}/file: the folder {deep} {absent}"),
+        (f"{new}/", f"no clock record in {new}/: the folder {new} {absent}"),
+        (
+            "/dev/full",
+            "the clock record could not be written to /dev/full: No space left on device",
+        ),
+    ]:
+        done = job(mpi, ULLAGE_CLOCK_RECORD=place).run(programs / mpi / "work")
+        assert done.returncode == 0
+        (said,) = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
+        assert said.startswith(f"ullage: rank 0: {message}")
 
 
 @pytest.mark.parametrize("mpi", MPIS)

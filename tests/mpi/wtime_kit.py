@@ -116,8 +116,10 @@ def build(folder: Path) -> None:
         for name in FORTRANS:
             command = [f"mpif90.{mpi}", str(PROGRAMS / f"{name}.f90"), "-o", str(into / name)]
             subprocess.run(command, check=True, cwd=into, capture_output=True)
-        shared = [f"mpicc.{mpi}", *flags, "-shared", "-fPIC", str(PROGRAMS / "mute.c"), "-ldl"]
-        subprocess.run([*shared, "-o", str(into / "mute.so")], check=True)
+        for name in ("mute", "late"):
+            source = str(PROGRAMS / f"{name}.c")
+            shared = [f"mpicc.{mpi}", *flags, "-shared", "-fPIC", source, "-ldl"]
+            subprocess.run([*shared, "-o", str(into / f"{name}.so")], check=True)
     shared = ["gcc", *flags, "-shared", "-fPIC", str(PROGRAMS / "count.c"), "-ldl"]
     subprocess.run([*shared, "-o", str(folder / "count.so")], check=True)
 
