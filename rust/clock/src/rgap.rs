@@ -23,8 +23,8 @@
 //! - One synchronisation: |o(t) − θ| ≤ h + ρ·|t − t4| (issue 3, clocks.md §5 (c)); ρ is what the
 //!   two clocks may at worst differ in rate ([`Drift::worst_ppb`]). This is the *hard* bound.
 //! - The *statistical* bound says less: in 99.9 % of all synchronisations, and if each way takes 45
-//!   to 55 % of the round trip, |o − θ| ≤ δ/20 + 4·sd + 25 ns ([`Fix::sure_ns`]). sd is the standard
-//!   deviation of the offsets of the better half of the N exchanges with the least δ, at least 8: the
+//!   to 55 % of the round trip, |o − θ| ≤ max(δ/20, 150 ns) + 4·sd + 25 ns ([`Fix::sure_ns`]);
+//!   150 ns is what code on both sides may be unlike. sd is the standard deviation of the offsets of the better half of the N exchanges with the least δ, at least 8: the
 //!   worse half says more of the delays' tail than of the best exchange. 4 is about Student's t for
 //!   it, 25 ns is how long reading a clock takes. On paths that are alike, δ/20 is not needed
 //!   ([`Fix::noise_ns`]): how often the truth is inside of either, for delays of several

@@ -101,9 +101,8 @@ pub fn synchronise(
             Action::Wait { until_ns } => {
                 if let Some(bytes) = channel.look()? {
                     let now_ns = clock();
-                    let awake = eyes.awake(now_ns);
-                    client.receive(bytes, now_ns, awake);
-                    patience.met(now_ns, awake);
+                    client.receive(bytes, now_ns, eyes.awake(now_ns));
+                    patience.met(now_ns);
                 } else if !patience.over(now_ns) {
                     eyes.empty(now_ns);
                 } else {

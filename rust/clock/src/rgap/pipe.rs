@@ -44,7 +44,7 @@ impl Pipe {
         let (mut eyes, mut patience) = (Eyes::default(), Patience::default());
         while !stop.load(Ordering::Relaxed) {
             match self.0.answer(server, &mut eyes, &clock) {
-                Ok(Some((t3, awake))) => patience.met(t3, awake),
+                Ok(Some(t3)) => patience.met(t3),
                 Ok(None) if !patience.over(clock().0) => {}
                 Ok(None) => {
                     poll(&mut [self.0.asks()], STOP_NS)?;

@@ -42,8 +42,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
         }
     }
 
-    /// Answers one request, if one is there. When, by the clock, and whether it was waited for with
-    /// open eyes.
+    /// Answers one request, if one is there. When, by the clock.
     ///
     /// # Errors
     /// If the stream is broken, or brought what is no request of this run.
@@ -52,7 +51,7 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
         server: &mut Server,
         eyes: &mut Eyes,
         clock: impl Fn() -> (u64, Standing),
-    ) -> io::Result<Option<(u64, bool)>> {
+    ) -> io::Result<Option<u64>> {
         if !self.outbox.flush(&mut self.writer)? {
             eyes.closed();
             return Ok(None);
@@ -63,10 +62,9 @@ impl<R: Read + AsFd, W: Write + AsFd> Stream<R, W> {
         };
         let answer = respond(server, bytes, *eyes, clock);
         let (bytes, t3) = answer.ok_or(io::ErrorKind::PermissionDenied)?;
-        let awake = eyes.awake(t3);
         eyes.closed();
         self.outbox.send(&bytes, &mut self.writer)?;
-        Ok(Some((t3, awake)))
+        Ok(Some(t3))
     }
 }
 

@@ -145,8 +145,8 @@ impl Guests {
             }
             busy = true;
             match guest.stream.answer(server, &mut guest.eyes, clock) {
-                Ok(Some((t3, awake))) => {
-                    guest.patience.met(t3, awake);
+                Ok(Some(t3)) => {
+                    guest.patience.met(t3);
                     guest.greeted = true;
                     guest.since = Instant::now();
                     true
@@ -261,10 +261,8 @@ mod tests {
         guests.wait(&listener, STOP_NS, &clock).expect("listener");
         let patience = &mut guests.all[0].patience;
         patience.begin(0);
-        for now_ns in [60_000, 200_000] {
-            patience.met(now_ns, false);
-        }
-        assert!(patience.over(200_000));
+        patience.met(MOST_NS);
+        assert!(patience.over(MOST_NS));
         let request = Message {
             token: Token([7; 16]),
             sequence: 1,

@@ -37,7 +37,7 @@ pub fn serve(
         if let Some((answer, t3)) = respond(server, &buffer[..length], eyes, &clock) {
             // If it does not go out, it is lost like any other.
             let _ = socket.send_to(&answer, from);
-            patience.met(t3, eyes.awake(t3));
+            patience.met(t3);
         }
         eyes.closed();
     }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
 
 use ullage_clock::rgap::{Channel, LENGTH, Server, Standing};
 
 const WORDS: usize = LENGTH / 8;
-/// Whoever waits gives its core to others after so many looks in vain, and is not awake any more.
+/// The server sleeps after so many looks in vain, until somebody asks again.
 const LOOKS: u32 = 20_000;
 /// Looks in a row are not further apart than this, in nanoseconds, or somebody had the core.
 const AWAKE_NS: u64 = 5_000;
@@ -49,6 +50,8 @@ impl Slot {
 pub(super) struct Memory {
     there: Slot,
     back: Slot,
+    server: Mutex<Option<Thread>>,
+    asleep: AtomicBool,
 }
 
 impl Memory {
@@ -59,25 +62,44 @@ impl Memory {
         clock: impl Fn() -> (u64, Standing),
         stop: &AtomicBool,
     ) {
+        *self.server() = Some(thread::current());
         let (mut seen, mut empty_ns, mut vain) = (0, 0, 0_u32);
         while !stop.load(Ordering::Relaxed) {
             let found = self.there.take(&mut seen);
             let (t2, _) = clock();
             let Some(pending) = found.and_then(|bytes| server.receive(&bytes, t2)) else {
-                vain = vain.saturating_add(1);
+                vain += 1;
+                empty_ns = t2;
                 if vain > LOOKS {
-                    thread::sleep(std::time::Duration::from_micros(50));
-                } else {
-                    empty_ns = t2;
+                    // Once more after this is said, so that nobody is missed.
+                    if self.asleep.swap(true, Ordering::SeqCst) {
+                        thread::park();
+                        (vain, empty_ns) = (0, 0);
+                        self.asleep.store(false, Ordering::SeqCst);
+                    }
                 }
                 continue;
             };
+            if vain > LOOKS {
+                self.asleep.store(false, Ordering::SeqCst);
+            }
             vain = 0;
             let (t3, standing) = clock();
             let awake = t2.saturating_sub(empty_ns) <= AWAKE_NS;
             self.back
                 .put(&pending.answer(t3, Standing { awake, ..standing }));
         }
+    }
+
+    /// Wakes the server up.
+    pub fn wake(&self) {
+        if let Some(server) = &*self.server() {
+            server.unpark();
+        }
+    }
+
+    fn server(&self) -> std::sync::MutexGuard<'_, Option<Thread>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For one synchronisation: what came before is not its business.
@@ -101,6 +123,9 @@ pub(super) struct Asking<'a> {
 impl Channel for Asking<'_> {
     fn send(&mut self, bytes: &[u8; LENGTH]) -> io::Result<()> {
         self.memory.there.put(bytes);
+        if self.memory.asleep.load(Ordering::SeqCst) {
+            self.memory.wake();
+        }
         Ok(())
     }
 

@@ -109,6 +109,7 @@ pub(super) fn beside<T>(
         };
         let result = machine::go(cpus[0]).and_then(|()| client(&mut peers));
         stop.store(true, Ordering::Relaxed);
+        memory.wake();
         for server in [by_udp, by_memory] {
             let served = server.join();
             served.unwrap_or_else(|it| std::panic::resume_unwind(it))?;
