@@ -49,8 +49,7 @@ pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Age
     };
     while Clock::get().ordered() - start < options.follow_ns {
         let By { udp, memory } = peers.once(&oscillator)?;
-        let true_ns = Clock::get().ordered();
-        for (seen, outcome) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
+        for (seen, (true_ns, outcome)) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
             seen.push(Seen {
                 true_ns,
                 took_ns: outcome.took_ns,

@@ -85,8 +85,7 @@ pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Cov
         let oscillator = Oscillator::any(start, skew, wander, &mut random);
         for _ in 0..each {
             let By { udp, memory } = peers.once(&oscillator)?;
-            let true_ns = Clock::get().ordered();
-            for (seen, outcome) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
+            for (seen, (true_ns, outcome)) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
                 seen.awake += u64::from(outcome.best.standing().awake);
                 seen.fixes.push((true_ns, outcome.fix));
             }

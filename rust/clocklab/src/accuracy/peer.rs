@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use ullage_clock::Clock;
@@ -16,6 +17,9 @@ use crate::{Error, machine};
 
 /// Of these experiments.
 pub(super) const TOKEN: Token = Token(*b"an experiment...");
+
+/// More than a server looks for the next message.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// The same by UDP over the loopback, and by shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,12 +125,16 @@ pub(super) fn beside<T>(
 }
 
 impl Peers<'_> {
-    /// One synchronisation by each; the client's clock is this one.
-    pub fn once(&mut self, oscillator: &Oscillator) -> Result<By<Outcome>, Error> {
+    /// One synchronisation by each, with the true time right after; the client's clock is this one.
+    pub fn once(&mut self, oscillator: &Oscillator) -> Result<By<(u64, Outcome)>, Error> {
         let memory = self.memory;
         let udp = synchronised(&mut Way::Udp(&mut self.udp), oscillator)?;
+        let udp = (Clock::get().ordered(), udp);
+        // Until the one server has stopped looking: the two share a core.
+        thread::sleep(PAUSE);
         let asking = memory.ask();
         let memory = synchronised(&mut Way::Memory(asking), oscillator)?;
+        let memory = (Clock::get().ordered(), memory);
         Ok(By { udp, memory })
     }
 
