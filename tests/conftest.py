@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from hypothesis import settings
 
 from ullage import agent, errors, places
 from ullage.errors import UllageError
+
+# A shell's `&` has SIGINT ignored, and whoever is started would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine is shared: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None)
