@@ -53,8 +53,10 @@ def test_scaling_that_is_interrupted_leaves_nothing(how: signal.Signals, tmp_pat
             assert time.monotonic() < until
             time.sleep(0.05)
         (tag,) = tags
-        time.sleep(2)
-        assert list(NETNS_DIR.glob(f"{tag}-*"))
+        while not list(NETNS_DIR.glob(f"{tag}-*")):
+            assert it.poll() is None, it.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.01)
         it.send_signal(how)
         stdout, _ = it.communicate(timeout=60)
     assert it.returncode == 130
