@@ -358,6 +358,9 @@ class Engine:
             margin=self.plan.margin,
             resources=self.plan.resources.model_dump(),
             blocks=self.plan.blocks.model_dump(),
+            repeat=self.plan.repeat.model_dump(),
+            design=self.plan.design,
+            correction=self.plan.correction,
             environments=tuple(
                 records.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
             ),

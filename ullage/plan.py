@@ -22,6 +22,7 @@ from ullage.errors import (
 )
 from ullage.nearest import nearest
 from ullage.quantities import Bytes, Fraction, Memory, Seconds
+from ullage.runs import Correction, Design
 from ullage.yamlfile import FieldPath, YamlFile, parse, read
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -73,6 +74,17 @@ class Blocks(Fields):
         return self
 
 
+class Repeat(Fields):
+    """The levels of repetition other than the block."""
+
+    instances: int | None = Field(
+        None, ge=1, le=100_000, description="make all instances anew after so many blocks"
+    )
+    iterations: int = Field(
+        1, ge=1, le=1000, description="do the work so many times in a row in each trial"
+    )
+
+
 class EnvironmentPlan(BaseModel):
     """One environment. Fields not named here belong to its provider."""
 
@@ -116,11 +128,18 @@ class Plan(Fields):
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)
     workloads: list[WorkloadPlan] = Field(min_length=1)
     blocks: Blocks = Field(Blocks(), description="how many repetitions")
+    repeat: Repeat = Field(Repeat(), description="levels of repetition other than the block")
+    design: Design = Field(
+        "solo", description="`duet`: pairs of trials at the same time, each on half of the CPUs"
+    )
     again: list[str] = Field(
         [], description="environments run twice in each block, beside the baseline"
     )
     margin: Fraction = Field(0.02, description="a cost within this is called equivalent")
     confidence: Fraction = Field(0.95, description="of every interval")
+    correction: Correction = Field(
+        "holm", description="for several verdicts: `holm` or `benjamini-hochberg`"
+    )
     allow: list[Literal["cpus", "pinning", "memory", "userland", "instances"]] = Field(
         [], description="nuisances that may differ; the report then says so in every sentence"
     )

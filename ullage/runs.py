@@ -31,6 +31,11 @@ Curve = list[tuple[float, float]]
 Metered = dict[str, dict[str, float]]
 """Meter → quantity → value."""
 
+Design = Literal["solo", "duet"]
+"""Trials one after another, or in pairs at the same time on disjoint halves of the CPUs."""
+Correction = Literal["holm", "benjamini-hochberg"]
+"""Of the family of verdicts: of the chance of any false claim, or of the share of false claims."""
+
 
 class Record(BaseModel):
     """Base of everything stored: unknown fields are kept out, values are immutable."""
@@ -143,6 +148,9 @@ class Resolved(Record):
     margin: float
     resources: dict[str, Any]
     blocks: dict[str, Any]
+    repeat: dict[str, Any] = {}
+    design: Design = "solo"
+    correction: Correction = "holm"
     environments: tuple[EnvironmentRecord, ...]
     workloads: tuple[WorkloadRecord, ...]
     meters: tuple[MeterRecord, ...] = ()
@@ -242,6 +250,12 @@ class Trial(Record):
     """Place among the environments of its group."""
     environment: str
     workload: str
+    generation: Place = 0
+    """How often the plan's `repeat` had made all instances anew before it."""
+    partner: str | None = None
+    """Of a duet: the environment whose trial ran at the same time."""
+    side: Literal[0, 1] | None = None
+    """Of a duet: which half of the CPUs it had."""
     status: Literal["ok", "failed", "invalid"]
     reason: Reason | None = None
     epoch_ns: Nanoseconds
@@ -252,7 +266,9 @@ class Trial(Record):
     overhead_s: float = 0.0
     """What the engine itself took around the work."""
     metrics: dict[str, Scalar | Curve] = {}
-    """With several instances in the environment: the mean over them."""
+    """With several instances in the environment: the mean over them; so for iterations."""
+    iterations: tuple[dict[str, Scalar | Curve], ...] = ()
+    """The figures of each, when the work was done several times in a row."""
     instances: dict[str, dict[str, Scalar | Curve]] = {}
     """Instance → its own figures, when there are several."""
     facts: dict[str, str] = {}

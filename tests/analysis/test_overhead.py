@@ -98,7 +98,7 @@ def test_over_ten_percent_of_failures_there_is_no_verdict(analyse: Make) -> None
     failures = [(block, "vm", DISK.key) for block in (1, 4, 9)]
     analysis = analyse(blocks=14, failures=failures, noise_sd=0.01)
     c = _find(analysis, "vm", DISK.key)
-    assert (c.verdict, c.why, c.p_difference_holm) == (None, None, None)
+    assert (c.verdict, c.why, c.p_difference_adjusted) == (None, None, None)
     assert c.no_verdict == "too many failures: 3 of 14 in qemu-tcg (emulated)"
     assert c.interval is not None, "the figures are shown all the same"
     assert "too-many-failures" in _codes(c)

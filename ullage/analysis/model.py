@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ullage.runs import Better, Coordinate, Record, Resource
+from ullage.runs import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats.verdict import Verdict, Why
 
 DoubtCode = Literal[
@@ -32,7 +32,50 @@ DoubtCode = Literal[
     "curve-ragged",
     "not-finished",
     "host-shared",
+    "warm-up",
+    "autocorrelated",
+    "frequency",
+    "throttled",
+    "pressure",
+    "co-tenant",
+    "bimodal",
+    "coarse",
+    "systematic",
+    "few-generations",
 ]
+
+Precision = Literal["repeatability", "intermediate"]
+"""ISO 5725: of the same instances, or of instances made anew. (Reproducibility needs other hosts.)"""
+
+
+class Component(Record):
+    """One systematic part of the uncertainty of a ratio (GUM Type B)."""
+
+    source: Literal["resolution", "clock-rate", "clock-bound"]
+    standard: float
+    """Standard uncertainty of the log-ratio."""
+    text: str
+    """Where it comes from, with the figures that it was made of."""
+
+
+class Budget(Record):
+    """What is uncertain about a ratio, apart and together; all on the log scale."""
+
+    type_a: float
+    """Standard error of the mean log-ratio, from the repetitions."""
+    type_b: float
+    """Root of the sum of squares of the systematic components."""
+    components: tuple[Component, ...]
+    expanded: float
+    """Half width of the interval at the run's confidence with both together."""
+    low: float
+    high: float
+    """That interval, on the ratio scale."""
+    precision: Precision
+    within: float | None = None
+    """Standard deviation of single pairs on the same instances; None: not known."""
+    between: float | None = None
+    """Standard deviation that making the instances anew adds; None: they were made once."""
 
 
 class Doubt(Record):
@@ -139,6 +182,11 @@ class Comparison(Record):
     ratio: float | None
     """Geometric mean of the pairs' ratios; of a curve: over the coordinates too."""
     interval: Interval | None
+    budget: Budget | None
+    precision: Precision
+    """What the interval covers: more blocks on these instances, or on instances made anew."""
+    generations: int
+    """Makings of the instances that have a pair; from two on they are what the interval counts."""
     bootstrap: Interval | None
     robust: Interval | None
     robust_disagrees: bool
@@ -161,8 +209,9 @@ class Comparison(Record):
     floor_biased: bool
     p_difference: float | None
     p_equivalence: float | None
-    p_difference_holm: float | None
-    p_equivalence_holm: float | None
+    p_difference_adjusted: float | None
+    p_equivalence_adjusted: float | None
+    """After the correction for the family, as the plan has it."""
     verdict: Verdict | None
     """None: not a primary metric, an A/A comparison, or `no_verdict` says why."""
     why: Why | None
@@ -211,6 +260,8 @@ class Analysis(Record):
     baseline_label: str
     confidence: float
     margin: float
+    design: Design
+    correction: Correction
     started_epoch_ns: int | None
     seconds: float
     """Of all sessions, first event to last, without the pauses between them."""
@@ -226,7 +277,7 @@ class Analysis(Record):
     again_differing: int
     """… and how many of them exclude 1: about 1 − confidence of them do so by chance."""
     family: int
-    """Comparisons that Holm's procedure covers."""
+    """Comparisons that the correction covers."""
     comparisons: tuple[Comparison, ...]
     again: tuple[Comparison, ...]
     resources: tuple[ResourceSummary, ...]
