@@ -96,7 +96,7 @@ def errors(quick: bool) -> list[Figure]:
     asked = (
         {"synchronisations": 600, "oscillators": 2, "follow_ns": 22 * 10**9, "firsts": 100}
         if quick
-        else {}
+        else {"synchronisations": 12_500}
     )
     found = accuracy(**asked)
     figures = _first(found["first"])
