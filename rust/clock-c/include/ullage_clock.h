@@ -103,8 +103,8 @@ uint32_t ullage_clock_check(void);
 uint32_t ullage_clock_refine(void);
 
 /* What was found out about this machine and what the clock promises, as one JSON object:
- *   {"facts": {...}, "promise": {"source", "bridging", "ordered_ns", "cores", "drift_ppb",
- *    "reasons": [names]}, "rate": {"millihertz", "sigma_ppb", "bound_ppb", "source"},
+ *   {"facts": {...}, "promise": {"source", "bridging", "ordered_ns", "cores", "rate", "drift_ppb",
+ *    "reasons": [names], "text"}, "rate": {"millihertz", "sigma_ppb", "bound_ppb", "source"},
  *    "reasons": [names]}; null is not known.
  * As snprintf: writes at most `size` bytes with the final 0, and returns the length that the text
  * has without it. `buffer` may be null if `size` is 0. */

@@ -53,6 +53,8 @@ mod distortion;
 pub mod double;
 #[cfg(feature = "std")]
 mod gather;
+#[cfg(feature = "json")]
+pub mod json;
 #[cfg(feature = "std")]
 mod line;
 #[cfg(feature = "std")]

@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use ullage_clock::{Clock, Line, Reasons};
+use ullage_clock::{Clock, Line, Reasons, json};
 
-use crate::{errors, facts, reasons};
+use crate::{errors, reasons};
 
 /// Nanoseconds, strictly increasing in this thread; not to be compared with other threads' values.
 #[pyfunction]
@@ -42,20 +42,20 @@ fn disruptions() -> u32 {
 /// What was found out about this machine, as JSON.
 #[pyfunction]
 fn facts_json(py: Python<'_>) -> String {
-    facts::facts(py.detach(Clock::get).facts()).to_string()
+    json::facts(py.detach(Clock::get).facts()).to_string()
 }
 
 /// What the clock promises here, as JSON.
 #[pyfunction]
 fn promise_json(py: Python<'_>) -> String {
-    facts::promise(py.detach(Clock::get).promise()).to_string()
+    json::promise(py.detach(Clock::get).promise()).to_string()
 }
 
 /// Fits the counter's rate again over everything since the start, and goes on with it if it is
 /// better known than the one in use; 2 ms. The rate, as JSON.
 #[pyfunction]
 fn refine_json(py: Python<'_>) -> String {
-    facts::rate(&py.detach(|| Clock::get().refine())).to_string()
+    json::rate(&py.detach(|| Clock::get().refine())).to_string()
 }
 
 /// Every reason's name and what it means.

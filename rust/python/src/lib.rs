@@ -7,7 +7,6 @@
 mod clock;
 mod errors;
 mod exchange;
-mod facts;
 mod global;
 mod lab;
 mod network;

@@ -1,12 +1,13 @@
 //! RGAP over UDP and TCP.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ullage_clock::Clock;
-use ullage_clock::rgap::{self, tcp, udp};
+use ullage_clock::rgap::{self, Channel, Token, tcp, udp};
 
 use crate::errors;
 use crate::exchange::{Outcome, Rules};
@@ -28,14 +29,7 @@ fn synchronise_udp(
     token: &[u8],
     rules: Option<Rules>,
 ) -> PyResult<Outcome> {
-    let (server, token) = (address(server)?, errors::token(token)?);
-    let rules = Rules::or_published(rules);
-    let done = py.detach(|| {
-        let mut channel = udp::Udp::new(server)?;
-        rgap::synchronise(&mut channel, token, rules, || Clock::get().ordered())
-    });
-    let outcome = done.map_err(|error| errors::system(&error))?;
-    outcome.map(Outcome).map_err(errors::failure)
+    synchronise(py, server, token, rules, |server, _| udp::Udp::new(server))
 }
 
 /// The same over TCP; to connect may take the rules' patience.
@@ -47,89 +41,87 @@ fn synchronise_tcp(
     token: &[u8],
     rules: Option<Rules>,
 ) -> PyResult<Outcome> {
+    synchronise(py, server, token, rules, tcp::Tcp::connect)
+}
+
+fn synchronise<C: Channel>(
+    py: Python<'_>,
+    server: &str,
+    token: &[u8],
+    rules: Option<Rules>,
+    connect: impl FnOnce(SocketAddr, Duration) -> io::Result<C> + Send,
+) -> PyResult<Outcome> {
     let (server, token) = (address(server)?, errors::token(token)?);
     let rules = Rules::or_published(rules);
     let done = py.detach(|| {
-        let patience = Duration::from_nanos(rules.patience_ns.max(1));
-        let mut channel = tcp::Tcp::connect(server, patience)?;
+        let mut channel = connect(server, Duration::from_nanos(rules.patience_ns.max(1)))?;
         rgap::synchronise(&mut channel, token, rules, || Clock::get().ordered())
     });
     let outcome = done.map_err(|error| errors::system(&error))?;
     outcome.map(Outcome).map_err(errors::failure)
 }
 
-/// Answers over UDP with this process's global time, in a thread of its own, until stopped.
-#[pyclass(frozen, module = "ullage.clock")]
-struct UdpServer(Service);
+/// A class whose objects answer until stopped; how it starts is all that differs.
+macro_rules! server {
+    ($(#[$meta:meta])* $name:ident, $start:expr) => {
+        $(#[$meta])*
+        #[pyclass(frozen, module = "ullage.clock")]
+        struct $name(Service);
 
-#[pymethods]
-impl UdpServer {
-    #[new]
-    #[pyo3(signature = (address, token))]
-    fn new(py: Python<'_>, address: &str, token: &[u8]) -> PyResult<Self> {
-        let (wanted, token) = (self::address(address)?, errors::token(token)?);
-        let service = py.detach(|| {
-            let socket = UdpSocket::bind(wanted)?;
-            Service::start(socket.local_addr()?, token, move |server, clock, stop| {
-                udp::serve(&socket, server, clock, stop)
-            })
-        });
-        service.map(Self).map_err(|error| errors::system(&error))
-    }
+        #[pymethods]
+        impl $name {
+            #[new]
+            #[pyo3(signature = (address, token))]
+            fn new(py: Python<'_>, address: &str, token: &[u8]) -> PyResult<Self> {
+                let (wanted, token) = (self::address(address)?, errors::token(token)?);
+                let service = py.detach(|| $start(wanted, token));
+                service.map(Self).map_err(|error| errors::system(&error))
+            }
 
-    /// Where it listens.
-    #[getter]
-    fn address(&self) -> String {
-        self.0.address.to_string()
-    }
+            /// Where it listens.
+            #[getter]
+            fn address(&self) -> String {
+                self.0.address.to_string()
+            }
 
-    /// Whether it still answers.
-    #[getter]
-    fn running(&self) -> bool {
-        self.0.running()
-    }
+            /// Whether it still answers.
+            #[getter]
+            fn running(&self) -> bool {
+                self.0.running()
+            }
 
-    /// Stops it, within 50 ms; what it has seen. `OSError` if it had failed.
-    fn stop(&self, py: Python<'_>) -> PyResult<Served> {
-        self.0.stop(py)
-    }
+            /// Stops it, within 50 ms; what it has seen. `OSError` if it had failed.
+            fn stop(&self, py: Python<'_>) -> PyResult<Served> {
+                self.0.stop(py)
+            }
+        }
+    };
 }
 
-/// The same over TCP.
-#[pyclass(frozen, module = "ullage.clock")]
-struct TcpServer(Service);
+server!(
+    /// Answers over UDP with this process's global time, in a thread of its own, until stopped.
+    UdpServer,
+    serve_udp
+);
 
-#[pymethods]
-impl TcpServer {
-    #[new]
-    #[pyo3(signature = (address, token))]
-    fn new(py: Python<'_>, address: &str, token: &[u8]) -> PyResult<Self> {
-        let (wanted, token) = (self::address(address)?, errors::token(token)?);
-        let service = py.detach(|| {
-            let listener = TcpListener::bind(wanted)?;
-            Service::start(listener.local_addr()?, token, move |server, clock, stop| {
-                tcp::serve(&listener, server, tcp::Limits::USUAL, clock, stop)
-            })
-        });
-        service.map(Self).map_err(|error| errors::system(&error))
-    }
+fn serve_udp(wanted: SocketAddr, token: Token) -> io::Result<Service> {
+    let socket = UdpSocket::bind(wanted)?;
+    Service::start(socket.local_addr()?, token, move |server, clock, stop| {
+        udp::serve(&socket, server, clock, stop)
+    })
+}
 
-    /// Where it listens.
-    #[getter]
-    fn address(&self) -> String {
-        self.0.address.to_string()
-    }
+server!(
+    /// The same over TCP.
+    TcpServer,
+    serve_tcp
+);
 
-    /// Whether it still answers.
-    #[getter]
-    fn running(&self) -> bool {
-        self.0.running()
-    }
-
-    /// Stops it, within 50 ms; what it has seen. `OSError` if it had failed.
-    fn stop(&self, py: Python<'_>) -> PyResult<Served> {
-        self.0.stop(py)
-    }
+fn serve_tcp(wanted: SocketAddr, token: Token) -> io::Result<Service> {
+    let listener = TcpListener::bind(wanted)?;
+    Service::start(listener.local_addr()?, token, move |server, clock, stop| {
+        tcp::serve(&listener, server, tcp::Limits::USUAL, clock, stop)
+    })
 }
 
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {

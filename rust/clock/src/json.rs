@@ -1,11 +1,18 @@
-//! Facts and promise as JSON; `ullage.clock.model` is the same as Pydantic models.
+//! Facts, promise and rate as JSON, for the bindings; `ullage.clock.model` reads the same in Python.
+//!
+//! A number that nobody knows is `null`.
 
+use std::string::ToString as _;
+use std::vec::Vec;
+
+use crate::{Bridging, Facts, Promise, Rate, RateSource, Reasons, Scale, Source, Synchrony};
 use serde_json::{Value, json};
-use ullage_clock::{Bridging, Facts, Promise, Rate, RateSource, Scale, Source, Synchrony};
 
 /// No kernel numbers cores higher.
 const MOST_CPUS: u32 = 8192;
 
+/// What was found out about this machine's counter.
+#[must_use]
 pub fn facts(facts: &Facts) -> Value {
     let scale = facts.rate.and_then(|rate| Scale::of(&rate));
     json!({
@@ -22,8 +29,9 @@ pub fn facts(facts: &Facts) -> Value {
     })
 }
 
+/// What the clock promises, in names and in words.
+#[must_use]
 pub fn promise(promise: &Promise) -> Value {
-    let names: Vec<&str> = promise.reasons.iter().map(|(name, _)| name).collect();
     json!({
         "source": match promise.source {
             Source::Counter => "counter",
@@ -37,11 +45,13 @@ pub fn promise(promise: &Promise) -> Value {
         "cores": promise.cores,
         "rate": rate(&promise.rate),
         "drift_ppb": known(promise.drift_ppb),
-        "reasons": names,
+        "reasons": names(promise.reasons),
         "text": promise.to_string(),
     })
 }
 
+/// A rate with what is known of its error.
+#[must_use]
 pub fn rate(rate: &Rate) -> Value {
     json!({
         "millihertz": rate.millihertz,
@@ -56,6 +66,12 @@ pub fn rate(rate: &Rate) -> Value {
             RateSource::Fitted => "fitted",
         },
     })
+}
+
+/// The names of the reasons.
+#[must_use]
+pub fn names(reasons: Reasons) -> Vec<&'static str> {
+    reasons.iter().map(|(name, _)| name).collect()
 }
 
 fn synchrony(cores: &Synchrony, scale: Option<Scale>) -> Value {
