@@ -9,9 +9,10 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ullage import clock
+from ullage import clock, errors
 from ullage.agent import AgentClient
 from ullage.agentframes import Kind, encode_clock, encode_data, encode_message
+from ullage.errors import UllageError
 
 MAGIC = b"ULLAGE-AGENT 2\n"
 CLOCK = {"ns": 1, "source": "counter", "ordered_ns": 0, "reasons": [], "shared": True}
@@ -119,3 +120,10 @@ def play(
             peer.writer.close()
 
     asyncio.run(asyncio.wait_for(both(), 60))
+
+
+def lost(error: UllageError, reason: str) -> None:
+    """The channel is lost, and the message says why and whose it was."""
+    assert error.kind is errors.AGENT_LOST
+    assert reason in error.message
+    assert "vm-0" in error.message

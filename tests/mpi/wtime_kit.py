@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ MISSING = [
     for name in (f"mpicc.{mpi}", f"mpif90.{mpi}", f"mpirun.{mpi}")
     if shutil.which(name) is None
 ]
+
+STAMP = re.compile(
+    r"rank +(\d+) first +([\d.]+) second +([\d.]+) tick +(\S+) found (.) global (-?\d+)(.*)"
+)
 
 
 class Part(BaseModel):
@@ -222,3 +227,38 @@ class Truth:
         """How far each time-stamp is off, and how well that is known."""
         true = (stamps.middle - self.origin).astype(float) * self.slope + self.intercept
         return (stamps.seconds - true) * 1e9, stamps.half * self.slope * 1e9
+
+
+def job(mpi: str, ranks: int = 2, per_rank: str = "", **settings: str) -> Job:
+    return Job(mpi, ranks, str(library(mpi)), settings, per_rank)
+
+
+def stock(mpi: str, ranks: int = 2, per_rank: str = "") -> Job:
+    return Job(mpi, ranks, None, {}, per_rank)
+
+
+def own(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The program's own lines."""
+    return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+
+
+def stamps_of(done: subprocess.CompletedProcess[str]) -> list[tuple[int, float, float, str, str]]:
+    assert done.returncode == 0, done.stderr
+    found = [STAMP.fullmatch(line) for line in own(done)]
+    assert all(found), done.stdout
+    rows = [match.groups() for match in found if match is not None]
+    return sorted(
+        (int(r), float(a), float(b), tick, g + rest) for r, a, b, tick, _, g, rest in rows
+    )
+
+
+def measured(
+    programs: Path, tmp_path: Path, run: Job, milliseconds: int = 1000
+) -> tuple[list[Record], list[Stamps]]:
+    path, out = tmp_path / "record.json", tmp_path / "stamps"
+    settings = run.settings | {"ULLAGE_CLOCK_RECORD": str(path)}
+    full = Job(run.mpi, run.ranks, run.preload, settings, run.per_rank)
+    done = full.run(programs / run.mpi / "truth", out, str(milliseconds))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return records(path), [Stamps.read(Path(f"{out}.{rank}")) for rank in range(run.ranks)]

@@ -1,0 +1,14 @@
+"""The programs under test, built once for each file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.wtime_kit import build
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    build(folder)
+    return folder
