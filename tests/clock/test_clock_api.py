@@ -217,8 +217,8 @@ def test_all_processes_of_a_host_share_one_synchronisation() -> None:
     os.waitpid(child, 0)
     moved, hard, stratum = os.read(reader, 100).decode().split()
     assert int(moved) == 0
-    assert int(hard) < 100
     assert stratum == "0"
     now = synced.now()
     assert now.hard_ns is not None
+    assert int(hard) <= now.hard_ns, "it grows with time, for all of them alike"
     assert abs(synced.now_ns() - now.ns) < 1_000_000_000
