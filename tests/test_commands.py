@@ -61,7 +61,7 @@ def test_a_program_that_takes_too_long_is_killed(how: str, tmp_path: Path) -> No
 
 
 HELPED = """
-import asyncio, signal
+import asyncio, os, signal
 from ullage.commands import run
 from ullage.leftovers import _run
 
@@ -70,7 +70,8 @@ async def scenario():
     print("ready", flush=True)
     await run(["sleep", "1"])
     await asyncio.to_thread(_run, "sleep", "1")
-    print("both ended by themselves")
+    print("both ended by themselves", flush=True)
+    os._exit(0)  # at once: an interpreter that is ending heeds SIGINT again
 
 asyncio.run(scenario())
 """
