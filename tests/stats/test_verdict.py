@@ -10,10 +10,12 @@ from scipy import stats
 
 from ullage.stats.floor import Floor
 from ullage.stats.interval import Moments, moments, t_interval
+from ullage.stats.multiple import Correction
 from ullage.stats.verdict import (
     LEAST_PAIRS,
     Case,
     Judgement,
+    Levels,
     Rules,
     blocks_to_settle,
     difference_p,
@@ -23,6 +25,8 @@ from ullage.stats.verdict import (
 )
 
 MARGIN, CONFIDENCE = 0.02, 0.95
+INC = "inconclusive"
+CORRECTIONS: tuple[Correction, ...] = ("holm", "benjamini-hochberg")
 
 
 def _moments(mean: float, deviation: float, n: int) -> Moments:
@@ -30,11 +34,16 @@ def _moments(mean: float, deviation: float, n: int) -> Moments:
 
 
 def _case(
-    ratio: float, deviation: float, n: int, floor: Floor | None = None, again: float = 0.0
+    ratio: float,
+    deviation: float,
+    n: int,
+    floor: Floor | None = None,
+    again: float = 0.0,
+    systematic: float = 0.0,
 ) -> Case:
     m = _moments(math.log(ratio), deviation, n)
     null = _moments(math.log1p(again), deviation, n) if floor else None
-    return Case(m, p_values(m, MARGIN), floor, null)
+    return Case(m, p_values(m, MARGIN), floor, null, systematic=systematic)
 
 
 def _one(case: Case) -> Judgement:
@@ -58,13 +67,22 @@ def test_p_values_are_scipys() -> None:
         (_case(1 / 1.12, 0.05, 12), "better", "difference"),
         (_case(1.001, 0.01, 20), "equivalent", "within-margin"),
         (_case(1.01, 0.005, 40), "equivalent", "within-margin"),
-        (_case(1.03, 0.2, 12), "inconclusive", "interval-too-wide"),
-        (_case(1.12, 0.01, 5), "inconclusive", "too-few-blocks"),
-        (_case(1.12, 0.05, 12, Floor(1.2, biased=False)), "inconclusive", "below-floor"),
+        (_case(1.03, 0.2, 12), INC, "interval-too-wide"),
+        (_case(1.12, 0.01, 5), INC, "too-few-blocks"),
+        (_case(1.12, 0.05, 12, Floor(1.2, biased=False)), INC, "below-floor"),
         (_case(1.12, 0.05, 12, Floor(1.1, biased=False)), "worse", "difference"),
         (_case(1.001, 0.01, 20, Floor(1.05, biased=False)), "equivalent", "within-margin"),
-        (_case(1.001, 0.01, 20, Floor(1.05, biased=True)), "inconclusive", "floor-biased"),
-        (Case(None, None, None), "inconclusive", "too-few-blocks"),
+        (_case(1.001, 0.01, 20, Floor(1.05, biased=True)), INC, "floor-biased"),
+        (_case(1.001, 0.01, 20, Floor(1.012, biased=True)), "equivalent", "within-margin"),
+        (_case(1.001, 0.01, 20, Floor(1.016, biased=True)), INC, "floor-biased"),
+        (_case(1.001, 0.01, 20, systematic=0.012), "equivalent", "within-margin"),
+        (_case(1.001, 0.01, 20, systematic=0.016), INC, "systematic"),
+        (_case(1.12, 0.05, 12, systematic=0.1), "worse", "difference"),
+        (_case(1.12, 0.05, 12, systematic=0.12), INC, "systematic"),
+        (_case(1.12, 0.05, 12, Floor(1.2, biased=False), systematic=0.2), INC, "below-floor"),
+        (_case(1.001, 0.01, 20, Floor(1.016, biased=True), 0, 0.016), INC, "floor-biased"),
+        (_case(1.03, 0.2, 12, systematic=0.5), INC, "interval-too-wide"),
+        (Case(None, None, None), INC, "too-few-blocks"),
     ],
 )
 def test_verdicts(case: Case, verdict: str, why: str) -> None:
@@ -130,16 +148,16 @@ def test_lost_comparisons_stay_in_the_family() -> None:
     assert judge([case, *lost], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
 
 
-RULES = Rules(MARGIN, CONFIDENCE, family=1)
+RULES, LEVELS = Rules(MARGIN, CONFIDENCE), Levels(0.05, 0.05)
 
 
 def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:
     """Effect 0.5 standard deviations, power 0.8, α 0.05: 34 pairs (Cohen 1988)."""
-    assert blocks_to_settle(_case(math.exp(0.1), 0.2, 10), RULES) == 34 - 10
+    assert blocks_to_settle(_case(math.exp(0.1), 0.2, 10), RULES, LEVELS) == 34 - 10
 
 
 def test_blocks_to_settle_an_equivalence_reaches_its_power() -> None:
-    more = blocks_to_settle(_case(1.0, 0.05, 10), RULES)
+    more = blocks_to_settle(_case(1.0, 0.05, 10), RULES, LEVELS)
     assert more is not None
     rng = np.random.default_rng(3)
     settled = 0
@@ -153,8 +171,8 @@ def test_blocks_to_settle_an_equivalence_reaches_its_power() -> None:
 def test_an_effect_half_as_noisy_needs_no_more_blocks(
     mean: float, deviation: float, n: int
 ) -> None:
-    noisy = blocks_to_settle(_case(math.exp(mean), deviation, n), RULES)
-    calm = blocks_to_settle(_case(math.exp(mean), deviation / 2, n), RULES)
+    noisy = blocks_to_settle(_case(math.exp(mean), deviation, n), RULES, LEVELS)
+    calm = blocks_to_settle(_case(math.exp(mean), deviation / 2, n), RULES, LEVELS)
     if noisy is not None:
         assert calm is not None
         assert calm <= noisy
@@ -179,17 +197,17 @@ def test_too_few_blocks_says_how_many_are_the_least(n: int) -> None:
 
 
 def test_false_differences_of_a_whole_report_stay_under_alpha() -> None:
-    """2,000 reports of eight comparisons without any effect, against one shared A/A floor."""
+    """1,200 reports of eight comparisons without any effect, against one shared A/A floor."""
     rng = np.random.default_rng(21)
     wrong = 0
-    for _ in range(2000):
+    for _ in range(1200):
         cases = []
         for row in rng.normal(0, 0.2, (8, 12)):
             m = moments(row)
             cases.append(Case(m, p_values(m, MARGIN), None))
         verdicts = {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
         wrong += bool(verdicts & {"worse", "better"})
-    assert wrong / 2000 <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
+    assert wrong / 1200 <= 0.05 + 3 * (0.05 * 0.95 / 1200) ** 0.5
 
 
 def test_false_equivalences_of_a_whole_report_stay_under_alpha() -> None:
@@ -203,3 +221,130 @@ def test_false_equivalences_of_a_whole_report_stay_under_alpha() -> None:
             cases.append(Case(m, p_values(m, MARGIN), None))
         wrong += "equivalent" in {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
     assert wrong / 1500 <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
+
+
+def test_both_uncertainties_together_must_leave_out_1() -> None:
+    """Estimate 5 %, half width 4.2 %, systematic 4 %: above each alone, not above the two."""
+    n = 12
+    half, mean = 0.042, 0.05
+    m = _moments(mean, half / stats.t.ppf(0.975, n - 1) * math.sqrt(n), n)
+    for systematic, why in ((0.0, "difference"), (0.026, "difference"), (0.04, "systematic")):
+        found = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+        assert found.why == why
+
+
+@given(st.floats(-0.05, 0.05), st.floats(0.001, 0.03), st.integers(6, 40), st.floats(0, 0.03))
+def test_equivalence_has_the_interval_and_the_systematic_part_inside(
+    mean: float, deviation: float, n: int, systematic: float
+) -> None:
+    m = _moments(mean, deviation, n)
+    found = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    half = stats.t.ppf(0.975, n - 1) * m.error
+    if found.verdict == "equivalent":
+        assert abs(mean) + half + systematic <= math.log1p(MARGIN) + 1e-12
+        assert found.adjusted.equivalence == pytest.approx(
+            equivalence_p(m, math.expm1(math.log1p(MARGIN) - systematic)), rel=1e-6
+        )
+    if found.verdict in ("worse", "better"):
+        assert abs(mean) > systematic
+
+
+@given(st.floats(0, 0.2), st.floats(0.001, 0.2), st.integers(6, 40), st.floats(0, 0.1))
+def test_what_no_repetition_shows_only_takes_claims_away(
+    mean: float, deviation: float, n: int, systematic: float
+) -> None:
+    m = _moments(mean, deviation, n)
+    alone = _one(Case(m, p_values(m, MARGIN), None))
+    both = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    # What is no longer equivalent may still differ: a proven difference, of unproven importance.
+    allowed = {alone.verdict, INC} | ({"worse"} if alone.verdict == "equivalent" else set())
+    assert both.verdict in allowed
+
+
+def test_a_curve_must_be_equivalent_all_along_with_the_systematic_part() -> None:
+    middle, end = _moments(0.0, 0.004, 20), _moments(0.01, 0.004, 20)
+    p = p_values(end, MARGIN)
+    assert p.equivalence <= 0.05
+    assert _one(Case(middle, p, None, along=(middle, end))).verdict == "equivalent"
+    assert _one(Case(middle, p, None, systematic=0.005, along=(middle, end))).verdict == (
+        "equivalent"
+    )
+    assert _one(Case(middle, p, None, systematic=0.012, along=(middle, end))).verdict == INC
+    assert _one(Case(middle, p, None, systematic=0.012)).verdict == "equivalent"
+
+
+def test_no_number_of_blocks_reduces_the_systematic_part() -> None:
+    hidden = _one(_case(1.05, 0.02, 12, systematic=0.06))
+    assert (hidden.why, hidden.blocks_to_settle) == ("systematic", None)
+    shown = _one(_case(1.05, 0.06, 12, systematic=0.04))
+    plain = _one(_case(1.05, 0.08, 12))
+    assert (shown.why, plain.why) == ("systematic", "interval-too-wide")
+    assert shown.blocks_to_settle is not None
+
+
+def test_blocks_to_settle_allow_for_the_systematic_part() -> None:
+    needed = [
+        blocks_to_settle(_case(1.0, 0.05, 10, systematic=part), RULES, LEVELS)
+        for part in (0.0, 0.01, 0.021)
+    ]
+    assert needed[0] is not None
+    assert needed[1] is not None
+    # Half of the margin is left: four times the blocks.
+    assert (needed[1] + 10) / (needed[0] + 10) == pytest.approx(4.0, rel=0.1)
+    assert needed[2] is None
+
+
+def test_blocks_to_settle_know_what_the_others_leave() -> None:
+    """With the others decided, Holm asks less of the last one."""
+    open_case = _case(1.05, 0.1, 12)
+    settled = [_case(1.5, 0.05, 12)] * 9
+    alone = _one(open_case).blocks_to_settle
+    last = judge([open_case, *settled], MARGIN, CONFIDENCE)[0].blocks_to_settle
+    noise = [_case(1.0, 0.3, 12)] * 9
+    first = judge([open_case, *noise], MARGIN, CONFIDENCE)[0].blocks_to_settle
+    assert alone is not None
+    assert first is not None
+    assert last == alone
+    assert first > alone
+
+
+def test_repeated_looks_ask_for_more_blocks() -> None:
+    m = moments(np.random.default_rng(2).normal(0.02, 0.1, 12))
+    wide = moments(np.random.default_rng(2).normal(0.02, 0.1, 12), 1.15)
+    plain, paid = (
+        blocks_to_settle(Case(each, p_values(each, MARGIN), None), RULES, LEVELS)
+        for each in (m, wide)
+    )
+    assert plain is not None
+    assert paid is not None
+    assert (paid + 12) / (plain + 12) == pytest.approx(1.15**2, rel=0.15)
+
+
+def test_benjamini_and_hochberg_find_more_where_much_differs() -> None:
+    cases = [_case(1.05, 0.04 + 0.004 * i, 12) for i in range(10)]
+    worse = {
+        correction: [j.verdict for j in judge(cases, MARGIN, CONFIDENCE, correction)].count("worse")
+        for correction in CORRECTIONS
+    }
+    assert worse["benjamini-hochberg"] > worse["holm"]
+
+
+def test_one_comparison_is_judged_alike_by_both_corrections() -> None:
+    case = _case(1.05, 0.065, 12)
+    holm, other = (judge([case], MARGIN, CONFIDENCE, each) for each in CORRECTIONS)
+    assert holm == other
+
+
+def test_above_the_floor_of_a_biased_apparatus_is_a_test_against_the_second_copy() -> None:
+    """Baseline, second copy and environment of equal noise; the latter two are moved alike.
+
+    What is larger than |mean| + t·error of the A/A, although nothing differs from the second copy:
+    at most α/2, 2.5 %.
+    """
+    campaigns, n = 8000, 12
+    rng = np.random.default_rng(23)
+    baseline, again, environment = rng.normal(0, 0.1, (3, campaigns, n))
+    null, seen = 0.3 + again - baseline, 0.3 + environment - baseline
+    half = stats.t.ppf(0.975, n - 1) * null.std(axis=1, ddof=1) / math.sqrt(n)
+    above = np.mean(np.abs(seen.mean(axis=1)) > np.abs(null.mean(axis=1)) + half)
+    assert above == pytest.approx(0.025, abs=3 * math.sqrt(0.025 * 0.975 / campaigns))

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from ullage.stats.walsh import order_statistics
+
 Floats = NDArray[np.float64]
+
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""A spread so small beside the largest value is none: 0.1, 0.1, 0.1 must not look noisy."""
+ANALYTIC = 200
+"""Above so many values the bootstrap's interval is computed, not drawn: with 4000 resamples its
+bounds scatter by 0.05 standard errors, and there the analytic ones are nearer than that."""
+THINNED = 100_000
+"""Above so many values the Hodges–Lehmann interval takes so many of their quantiles."""
 
 
 class TooFewError(ValueError):
@@ -32,7 +42,12 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half of the width, relative to the estimate: what a precision target is compared with."""
+        """Half of the width, relative to the estimate: what a precision target is compared with.
+
+        Infinite where the estimate is beyond what a float can hold: no target is met.
+        """
+        if not 0 < self.estimate < math.inf:
+            return math.inf
         return (self.high - self.low) / (2 * self.estimate)
 
     def excludes(self, ratio: float) -> bool:
@@ -48,8 +63,10 @@ def sample(values: ArrayLike, least: int = 1) -> Floats:
     x: Floats = np.asarray(values, dtype=np.float64).reshape(-1)
     if x.size < least:
         raise TooFewError(f"{x.size} values, at least {least} are needed")
-    if not np.isfinite(x).all():
-        raise ValueError("a value is not finite")
+    finite = np.isfinite(x)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise ValueError(f"value {place + 1} of {x.size} is {x[place]}, not finite")
     return x
 
 
@@ -71,12 +88,12 @@ def log_ratio(value: float, baseline: float, better: Literal["higher", "lower"])
     return difference if better == "lower" else -difference
 
 
-def t_quantile(probability: float, df: int) -> float:
+def t_quantile(probability: float, df: float) -> float:
     """Quantile of Student's t with `df` degrees of freedom."""
     return float(special.stdtrit(df, probability))
 
 
-def t_tail(t: float, df: int) -> float:
+def t_tail(t: float, df: float) -> float:
     """P(T > t) for Student's t."""
     return float(special.stdtr(df, -t))
 
@@ -102,11 +119,9 @@ def moments(log_ratios: ArrayLike, widen: float = 1.0) -> Moments:
     x = sample(log_ratios, 2)
     mean = float(np.mean(x))
     residual = x - mean
-    # A spread at the level of rounding is no spread: 0.1, 0.1, 0.1 must not look noisy.
-    largest = float(np.max(np.abs(x)))
     variance = float(residual @ residual) / (x.size - 1)
     deviation = math.sqrt(variance)
-    if deviation <= 8 * np.finfo(np.float64).eps * largest:
+    if deviation <= ROUNDING * max(float(np.max(x)), -float(np.min(x))):
         deviation = 0.0
     return Moments(x.size, mean, widen * deviation / math.sqrt(x.size), deviation)
 
@@ -127,47 +142,70 @@ def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> 
 def bootstrap_interval(
     log_ratios: ArrayLike, confidence: float, seed: int, resamples: int = 4000
 ) -> Interval:
-    """BCa bootstrap over blocks of the mean log-ratio (Efron 1987, JASA 82:171).
+    """BCa bootstrap of the mean log-ratio (Efron 1987, JASA 82:171).
 
-    A check of the t interval that assumes no distribution; under about ten blocks it is too short,
-    so it never gives the verdict. The acceleration is the jackknife's, closed for a mean:
-    Σd³ / (6 (Σd²)^1.5) with d the deviations from the mean. Blocks are the highest level that is
-    random here, so they are what is resampled.
+    A check of the t interval that assumes no distribution; under about ten values it is too short,
+    so it never gives the verdict. What is resampled must be the highest level that is random:
+    blocks, or the means of generations (`nested.collapse`). The acceleration is the jackknife's,
+    closed for a mean: Σd³ / (6 (Σd²)^1.5) with d the deviations from the mean.
+
+    Above `ANALYTIC` values, where `seed` and `resamples` have no part, the bounds are the analytic
+    ones of DiCiccio & Efron (1992, Biometrika 79:231; Efron & Tibshirani 1993, §14.4). Either way
+    the estimate is never left outside. TooFewError under 2 values.
     """
     check_confidence(confidence)
     m = moments(log_ratios)
-    name = "BCa bootstrap over blocks"
+    name = "BCa bootstrap" if m.n <= ANALYTIC else "BCa bootstrap, analytic (ABC)"
     if m.deviation == 0:
         return _exp((m.mean, m.mean, m.mean), confidence, m.n, name)
-    # Sorted, so that the order in which blocks were run cannot change the answer.
-    d = np.sort(sample(log_ratios)) - m.mean
-    means = _resampled_means(d, np.random.default_rng(seed), resamples)
-    ties = np.abs(means) <= 1e-9 * m.deviation
-    below = float(np.mean((means < 0) & ~ties) + np.mean(ties) / 2)
-    bias = float(special.ndtri(min(max(below, 1 / resamples), 1 - 1 / resamples)))
-    acceleration = float(np.sum(d**3)) / (6 * float(np.sum(d**2)) ** 1.5)
     z = float(special.ndtri(0.5 + confidence / 2))
-    levels = [
-        float(special.ndtr(bias + point / (1 - acceleration * point)))
-        for point in (bias - z, bias + z)
-    ]
-    low, high = (float(v) for v in np.quantile(means, sorted(levels)))
+    d = sample(log_ratios) - m.mean
+    if m.n <= ANALYTIC:
+        # Sorted, so that the order in which blocks were run cannot change the answer.
+        d.sort()
+        low, high = _drawn_bca(d, z, np.random.default_rng(seed), resamples)
+    else:
+        low, high = _analytic_bca(d, z)
     logs = (m.mean, m.mean + min(low, 0.0), m.mean + max(high, 0.0))
     return _exp(logs, confidence, m.n, name)
 
 
-def _resampled_means(x: Floats, rng: np.random.Generator, resamples: int) -> Floats:
-    """Means of samples with replacement; fewer of them where n is so large that they are normal.
+def _drawn_bca(
+    d: Floats, z: float, rng: np.random.Generator, resamples: int
+) -> tuple[float, float]:
+    """Bounds by resampling of values `d` whose mean is 0."""
+    means = d[rng.integers(0, d.size, (resamples, d.size))].mean(axis=1)
+    # A resample that has the sample's own mean counts half on either side (as SciPy does).
+    ties = np.abs(means) <= 1e-9 * math.sqrt(float(d @ d) / (d.size - 1))
+    below = float(np.mean((means < 0) & ~ties) + np.mean(ties) / 2)
+    bias = float(special.ndtri(min(max(below, 1 / resamples), 1 - 1 / resamples)))
+    low, high = (
+        float(special.ndtr(bias + _accelerated(bias + point, _acceleration(d), 1)))
+        for point in (-z, z)
+    )
+    found_low, found_high = (float(v) for v in np.quantile(means, (low, high)))
+    return found_low, found_high
 
-    Never holds more than 64 MB.
+
+def _analytic_bca(d: Floats, z: float) -> tuple[float, float]:
+    """Bounds without resampling of values `d` whose mean is 0.
+
+    The ABC interval of a mean: it has no curvature and no bias of its own, so the bias correction
+    z₀ equals the acceleration a, and a bound is σ̂·w/(1 − a·w)² with w = z₀ ± z and σ̂² = Σd²/n².
     """
-    resamples = min(resamples, max(200, 4_000_000 // x.size))
-    rows = max(1, min(resamples, 4_000_000 // x.size))
-    parts = [
-        x[rng.integers(0, x.size, (min(rows, resamples - done), x.size))].mean(axis=1)
-        for done in range(0, resamples, rows)
-    ]
-    return np.concatenate(parts)
+    error, a = math.sqrt(float(d @ d)) / d.size, _acceleration(d)
+    return error * _accelerated(a - z, a, 2), error * _accelerated(a + z, a, 2)
+
+
+def _acceleration(d: Floats) -> float:
+    squares = d * d
+    return float(d @ squares) / (6 * math.pow(float(np.sum(squares)), 1.5))
+
+
+def _accelerated(w: float, acceleration: float, power: Literal[1, 2]) -> float:
+    """w/(1 − a·w)^power, infinite from its pole on: wild data at a confidence very near 1."""
+    rest = 1 - acceleration * w
+    return w / math.pow(rest, power) if rest > 0 else math.copysign(math.inf, w)
 
 
 def hodges_lehmann(log_ratios: ArrayLike, confidence: float) -> Interval:
@@ -177,23 +215,40 @@ def hodges_lehmann(log_ratios: ArrayLike, confidence: float) -> Interval:
     the k-th smallest and k-th largest of them (Hollander, Wolfe & Chicken 2014, §3.2–3.3). Needs a
     symmetric distribution, but no moments: one wild block hardly moves it. TooFewError when n is so
     small that no interval has this confidence (n < 6 for 95 %).
+
+    Above `THINNED` values (`method` then says so) the averages are those of as many evenly spaced
+    quantiles, ranks in proportion. At worst this shifts the share of averages below a point by two
+    in `THINNED`, a ninth of that share's standard error at ten million values; on data without
+    gaps it is under a hundredth.
     """
     check_confidence(confidence)
     x = np.sort(sample(log_ratios, 2))
-    n = x.size
-    k = _signed_rank_depth(n, (1 - confidence) / 2)
-    total = n * (n + 1) // 2
-    middle = ((total + 1) // 2, total // 2 + 1)
-    low, high, left, right = _walsh(x, (k, total + 1 - k, *middle))
-    return _exp(((left + right) / 2, low, high), confidence, n, "Hodges–Lehmann, signed rank")
+    n, name = x.size, "Hodges–Lehmann, signed rank"
+    depth = _signed_rank_depth(n, (1 - confidence) / 2)
+    if n > THINNED:
+        x = x[((np.arange(THINNED) + 0.5) * (n / THINNED)).astype(np.int64)]
+        depth = round(depth * (THINNED * (THINNED + 1)) / (n * (n + 1)))
+        name += f" of {THINNED} quantiles"
+    total = x.size * (x.size + 1) // 2
+    ranks = (depth, total + 1 - depth, (total + 1) // 2, total // 2 + 1)
+    low, high, left, right = order_statistics(x, ranks)
+    return _exp(((left + right) / 2, low, high), confidence, n, name)
 
 
+@lru_cache(maxsize=1024)
 def _signed_rank_depth(n: int, tail: float) -> int:
-    """Largest k with P(W⁺ ≤ k − 1) ≤ tail, W⁺ the signed-rank statistic of n values."""
+    """Largest k with P(W⁺ ≤ k − 1) ≤ tail, W⁺ the signed-rank statistic of n values.
+
+    Exact to 60 values, above by the Edgeworth series to the fourth cumulant −Σi⁴/8 (Fellingham &
+    Stoker 1964, JASA 59:899): as the exact k at confidences to 99.9 %, beyond them a little less.
+    """
     if n > 60:
         mean = n * (n + 1) / 4
-        deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return max(1, math.floor(mean + float(special.ndtri(tail)) * deviation + 0.5))
+        variance = n * (n + 1) * (2 * n + 1) / 24
+        excess = -variance * (3 * n * n + 3 * n - 1) / 10 / variance**2
+        z = float(special.ndtri(tail))
+        z += excess * (z**3 - 3 * z) / 24
+        return max(1, math.floor(mean + z * math.sqrt(variance) + 0.5))
     weights = np.ones(1)
     for rank in range(1, n + 1):
         grown = np.zeros(weights.size + rank)
@@ -204,30 +259,6 @@ def _signed_rank_depth(n: int, tail: float) -> int:
     if k < 1:
         raise TooFewError(f"{n} values cannot give this confidence")
     return k
-
-
-def _walsh(x: Floats, ranks: Sequence[int]) -> list[float]:
-    """Order statistics (from 1) of the Walsh averages of sorted x."""
-    n = x.size
-    if n <= 1500:
-        averages = (x[:, None] + x[None, :])[np.triu_indices(n)] / 2
-        averages.sort()
-        return [float(averages[rank - 1]) for rank in ranks]
-    return [_walsh_by_bisection(x, rank) for rank in ranks]
-
-
-def _walsh_by_bisection(x: Floats, rank: int) -> float:
-    """One order statistic without the n²/2 averages, to a billionth of the range."""
-    low, high = float(x[0]), float(x[-1])
-    places = np.arange(x.size)
-    for _ in range(30):
-        middle = (low + high) / 2
-        reach = np.searchsorted(x, 2 * middle - x, side="right")
-        if int(np.sum(np.maximum(reach - places, 0))) >= rank:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _exp(logs: tuple[float, float, float], confidence: float, n: int, method: str) -> Interval:

@@ -22,10 +22,18 @@ def widening(min_blocks: int) -> float:
     (Anscombe 1952, Chow & Robbins 1965): 92.7 % instead of 95 % at worst with looks from block 6.
     The mean of normal log-ratios is independent of the whole path of their spread (Helmert), so a
     factor on the standard error restores coverage. 1 + 0.9/n₀, n₀ the first look, was found by
-    simulation over the ratio of spread to target, n₀ from 4 to 20 and levels of 90, 95 and 99 %:
-    coverage at or above nominal in each, and at the levels that Holm looks at (α/12) misses at most
-    1.09 times α/12. `tests/stats/test_stop.py` simulates the 95 % again, with heavy tails and
-    drift. Both the decision and the reported interval use it: what is reported is what was asked.
+    simulation over the ratio of spread to target (0.35 to 7), n₀ from 4 to 20, at most 12, 40 or
+    400 blocks, and levels of 90, 95 and 99 %: at worst 90.35, 95.20 and 99.06 % are covered, and at
+    the levels that Holm looks at (α/12, α/48) misses are at most 1.0 times the level. Both the
+    decision and the reported interval use it: what is reported is what was asked.
+
+    Nominal 95 %, n₀ from 4 to 20, the worst ratio each, 24,000 campaigns, ±0.2 %: of several
+    comparisons whose widest decides 95.8 and more each, t₃ and Laplace tails 95.5, regimes of
+    spread 95.7, drift left in the pairs 95.0, a spread that halves at block 10 95.7, one that
+    doubles at the first look 94.4. It does not mend what a fixed number of blocks does not either:
+    skew as of an exponential covers 86 to 91 % (fixed: 89 with 6, 93 with 40 blocks), pairs with an
+    autocorrelation of 0.5 75 to 78 % (fixed: 74 to 78). `tests/stats/test_stop.py` has them again.
+
     Bonferroni over the 35 looks from block 6 to 40, which would also allow stopping by the
     *effect*, widens 1.7 to 2.5 times and buys nothing here: nobody stops by the effect.
     """

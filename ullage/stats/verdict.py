@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,8 @@ from scipy import special
 
 from ullage.stats.floor import Floor
 from ullage.stats.interval import Moments, t_quantile, t_tail
-from ullage.stats.multiple import holm
+from ullage.stats.multiple import Correction, adjust, next_levels
+from ullage.stats.power import least, power_difference, power_equivalence
 
 Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
 Why = Literal[
@@ -20,12 +21,12 @@ Why = Literal[
     "too-few-blocks",
     "below-floor",
     "floor-biased",
+    "systematic",
     "interval-too-wide",
 ]
 LEAST_PAIRS = 6
-POWER = 0.8
-MOST_BLOCKS = 10_000
-"""Beyond so many blocks we say that more will not settle it."""
+HALF_NORMAL = math.sqrt(2 / math.pi)
+"""Mean of |z|, z standard normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,10 @@ class Judgement:
     verdict: Verdict
     why: Why
     adjusted: PValues
-    """The p-values after Holm."""
+    """The p-values after the correction; that of equivalence with what must be allowed for."""
     blocks_to_settle: int | None
-    """More blocks after which a verdict is likely; None: decided, or no number of them would."""
+    """More of what `Moments.n` counts (blocks, or generations) after which a verdict is likely;
+    None: decided, or no number of them would."""
 
 
 def difference_p(m: Moments) -> float:
@@ -57,19 +59,20 @@ def difference_p(m: Moments) -> float:
     return min(1.0, 2 * t_tail(abs(m.mean) / m.error, m.df))
 
 
-def equivalence_p(m: Moments, margin: float) -> float:
+def equivalence_p(m: Moments, margin: float, allowance: float = 0.0) -> float:
     """TOST p-value (Schuirmann 1987) for 1/(1+margin) < ratio < 1+margin.
 
-    The margin is symmetric on the log scale.
+    The margin is symmetric on the log scale; `allowance` (log scale) narrows it on both sides, by
+    what may be wrong with the mean and no repetition shows.
     """
-    delta = math.log1p(margin)
+    delta = math.log1p(margin) - allowance
     if m.error == 0:
         return 0.0 if abs(m.mean) < delta else 1.0
     return t_tail((delta - abs(m.mean)) / m.error, m.df)
 
 
 def p_values(m: Moments, margin: float) -> PValues:
-    """Both p-values of one comparison."""
+    """Both p-values of one comparison, from the repetitions alone."""
     return PValues(difference_p(m), equivalence_p(m, margin))
 
 
@@ -80,11 +83,16 @@ class Case:
     moments: Moments | None
     """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
+    """From the repetitions alone."""
     floor: Floor | None
     floor_moments: Moments | None = None
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
     pairs: int = 0
     """Usable pairs, for a comparison that has too few for `moments`."""
+    systematic: float = 0.0
+    """Expanded (k = 2) Type B uncertainty of the mean log-ratio, which no repetition reduces."""
+    along: tuple[Moments, ...] = ()
+    """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +101,10 @@ class Rules:
 
     margin: float
     confidence: float
-    family: int
-    """Comparisons in the family."""
 
     @property
     def alpha(self) -> float:
-        """Chance of a false claim that the family may have."""
+        """Chance of a false claim that the family may have, or its false discovery rate."""
         return 1 - self.confidence
 
     @property
@@ -107,131 +113,185 @@ class Rules:
         return math.log1p(self.margin)
 
 
-def judge(cases: Sequence[Case], margin: float, confidence: float) -> list[Judgement]:
-    """Verdicts for a whole family of comparisons, in order.
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The level that the correction asks of each of a comparison's tests."""
 
-    * *equivalent*: the TOST rejects after Holm, and the interval itself lies inside the margin (the
-      reader sees that interval; a verdict never says more). It comes before the next one: a
-      difference that is proven to be smaller than the margin is not worth a warning.
-    * *worse*, *better*: the t test rejects after Holm, and the estimate is above the floor.
+    difference: float
+    equivalence: float
+
+
+def judge(
+    cases: Sequence[Case], margin: float, confidence: float, correction: Correction = "holm"
+) -> list[Judgement]:
+    """Verdicts for a whole family of comparisons, in order. α is 1 − confidence.
+
+    * *equivalent*: the TOST rejects after the correction, and the interval itself lies inside the
+      margin (the reader sees that interval; a verdict never says more). Both must hold with the
+      systematic part, and the floor of an A/A that differs from 1, taken off the margin. It comes
+      before the next one: a difference that is proven to be smaller than the declared margin is
+      not worth a warning, and its interval is printed beside the verdict.
+    * *worse*, *better*: the t test rejects after the correction, the estimate is above the floor,
+      and it is above √(half² + systematic²), half the interval's half width: with both kinds of
+      uncertainty together the interval still excludes 1.
     * *inconclusive*: everything else, and anything from fewer than six pairs.
 
-    Claims of difference are one Holm family and claims of equivalence another: the chance of any
-    false difference in a report is at most 1 − confidence, and so is that of any false equivalence.
-    Where the A/A shows a bias larger than the margin, nothing is called equivalent.
+    What is kept. Claims of difference are one family and claims of equivalence another. Under Holm
+    the chance of any false difference in a report is at most α, that of any false equivalence too,
+    and that of either at most 2α, whatever the dependence. Conditions beside the tests only take
+    claims away, so they cannot raise it. Under Benjamini–Hochberg it is the expected *share* of
+    false ones among the claims of each kind that is at most α (see `benjamini_hochberg` for the
+    dependence): in a report with 40 true differences two false ones are then expected. Printed
+    intervals cover their own truth with the confidence; neither procedure adjusts them. Those that
+    a reader picks *because* of their verdict cover less often (the false coverage-statement rate of
+    Benjamini & Yekutieli 2005, JASA 100:71), so a difference may be inconclusive although its
+    interval excludes 1. A curve is one comparison: its difference is that of its geometric mean,
+    its equivalence p-value the largest along it (an intersection–union test, of level α without a
+    correction: Berger 1982, Technometrics 24:295).
+
+    The floor. It is |mean| + half width of the A/A, so |estimate| > floor is a test of the estimate
+    against the A/A. Both share the baseline's trials: with trials of equal noise the difference of
+    the two means varies as one of them does, and where the apparatus prefers a side, both are moved
+    and at most α/2 of comparisons without an effect come out above (`tests/stats/test_verdict.py`).
+    This is per comparison: against a bias of the apparatus nothing is corrected for the family, and
+    the report says that the A/A differs. Asking the interval's near end to clear the floor would
+    count the noise of both twice.
     """
-    rules = Rules(margin, confidence, max(1, len(cases)))
-    difference = holm([c.p.difference if c.p else 1.0 for c in cases])
-    equivalence = holm([c.p.equivalence if c.p else 1.0 for c in cases])
+    rules = Rules(margin, confidence)
+    differences = adjust([c.p.difference if c.p else 1.0 for c in cases], correction)
+    equivalences = adjust([_equivalence(c, rules, _allowance(c)) for c in cases], correction)
+    asked = zip(
+        next_levels(differences, rules.alpha, correction),
+        next_levels(equivalences, rules.alpha, correction),
+        strict=True,
+    )
     return [
-        _judge_one(case, PValues(p_difference, p_equivalence), rules)
-        for case, p_difference, p_equivalence in zip(cases, difference, equivalence, strict=True)
+        _judge_one(case, PValues(*adjusted), rules, Levels(*levels))
+        for case, adjusted, levels in zip(
+            cases, zip(differences, equivalences, strict=True), asked, strict=True
+        )
     ]
 
 
-def _judge_one(case: Case, adjusted: PValues, rules: Rules) -> Judgement:
+def _bias(case: Case) -> float:
+    """What the apparatus may add, where the A/A shows that it adds something; log scale."""
+    return case.floor.log if case.floor is not None and case.floor.biased else 0.0
+
+
+def _allowance(case: Case) -> float:
+    """What the mean may be wrong by, and equivalence must leave room for; log scale."""
+    return _bias(case) + case.systematic
+
+
+def _equivalence(case: Case, rules: Rules, allowance: float) -> float:
+    """TOST p-value with an allowance; of a curve the largest along it."""
+    if case.p is None or case.moments is None:
+        return 1.0
+    if allowance == 0:
+        return case.p.equivalence
+    along = (case.moments, *case.along)
+    return max(case.p.equivalence, *(equivalence_p(m, rules.margin, allowance) for m in along))
+
+
+def _judge_one(case: Case, adjusted: PValues, rules: Rules, levels: Levels) -> Judgement:
     m = case.moments
     if m is None or m.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (m.n if m else case.pairs)
         return Judgement("inconclusive", "too-few-blocks", adjusted, few)
-
-    def found(verdict: Verdict, why: Why) -> Judgement:
-        more = blocks_to_settle(case, rules) if verdict == "inconclusive" else None
-        return Judgement(verdict, why, adjusted, more)
-
-    floor = case.floor.log if case.floor else 0.0
     half = t_quantile(1 - rules.alpha / 2, m.df) * m.error
-    if adjusted.equivalence <= rules.alpha and abs(m.mean) + half <= rules.delta:
-        if _floor_forbids_equivalence(case.floor, rules):
-            return found("inconclusive", "floor-biased")
-        return found("equivalent", "within-margin")
-    if adjusted.difference > rules.alpha:
-        return found("inconclusive", "interval-too-wide")
-    if abs(m.mean) <= floor:
-        return found("inconclusive", "below-floor")
-    return found("worse" if m.mean > 0 else "better", "difference")
+    estimate = abs(m.mean)
+    if adjusted.equivalence <= rules.alpha and estimate + half + _allowance(case) <= rules.delta:
+        return Judgement("equivalent", "within-margin", adjusted, None)
+    differs = adjusted.difference <= rules.alpha
+    floor = case.floor.log if case.floor else 0.0
+    clear = estimate > math.hypot(half, case.systematic)
+    if differs and estimate > floor and clear:
+        return Judgement("worse" if m.mean > 0 else "better", "difference", adjusted, None)
+
+    def same(allowance: float) -> bool:
+        """Would it be equivalent with that allowance?"""
+        p = _equivalence(case, rules, allowance)
+        return p <= levels.equivalence and estimate + half + allowance <= rules.delta
+
+    why: Why = "interval-too-wide"
+    if _allowance(case) > 0 and same(0.0):
+        why = "systematic" if same(_bias(case)) else "floor-biased"
+    elif differs:
+        why = "below-floor" if estimate <= floor else "systematic"
+    return Judgement("inconclusive", why, adjusted, blocks_to_settle(case, rules, levels))
 
 
-def _floor_forbids_equivalence(floor: Floor | None, rules: Rules) -> bool:
-    return floor is not None and floor.biased and floor.log > rules.delta
+def blocks_to_settle(case: Case, rules: Rules, levels: Levels) -> int | None:
+    """About how many more units give a verdict with power 0.8, if the effect is as estimated.
 
-
-def blocks_to_settle(case: Case, rules: Rules) -> int | None:
-    """About how many more blocks give a verdict with power 0.8, if the effect is as estimated.
-
-    The smaller of what a difference and what equivalence would need, at the level that Holm asks of
-    its first step. None when neither can be reached in 10,000 blocks: an effect at the edge of the
-    margin, or under a floor whose bias is as large as the effect. A number for planning; it is as
+    Units are what `moments.n` counts. The smaller of what a difference and what equivalence would
+    need, at the level that the correction asks if the other verdicts stay. None when neither can be
+    reached with 10,000: an effect at the edge of the margin, under a floor whose bias is as large,
+    or within the systematic part, which no number of them reduces. A number for planning; it is as
     uncertain as the spread and the effect that it is made of.
     """
     m = case.moments
     if m is None:
         return LEAST_PAIRS
-    effect, spread = abs(m.mean), m.error * math.sqrt(m.n)
-    level = rules.alpha / rules.family
-    needed = []
-    if effect > 0:
-        under = _blocks_to_lower_floor(case, effect, rules)
-        test = _least(lambda n: _power_difference(effect, spread, n, level))
-        if under is not None and test is not None:
-            needed.append(max(under, test))
-    if effect < rules.delta and not _floor_forbids_equivalence(case.floor, rules):
-        # The interval itself must lie inside the margin too, which is the level alpha/2.
-        strict = min(level, rules.alpha / 2)
-        same = _least(lambda n: _power_equivalence(effect, spread, rules.delta, n, strict))
-        if same is not None:
-            needed.append(same)
+    needed = [
+        n
+        for n in (_to_differ(case, m, rules, levels), _to_equal(case, m, rules, levels))
+        if n is not None
+    ]
     return max(1, min(needed) - m.n) if needed else None
 
 
-def _blocks_to_lower_floor(case: Case, effect: float, rules: Rules) -> int | None:
-    """Blocks after which the floor lies under the effect; None when its bias alone does not.
+def _to_differ(case: Case, m: Moments, rules: Rules, levels: Levels) -> int | None:
+    """Units for a difference: the test, the floor and the systematic part, each with power 0.8."""
+    effect = abs(m.mean)
+    if effect == 0:
+        return None
 
-    The floor is |mean| + t·error of the A/A. An unbiased one has a mean of about 0.8 of its error
-    (the mean of a half-normal); a biased one keeps the mean that it has.
+    def chance(n: int) -> float:
+        half = t_quantile(1 - rules.alpha / 2, n - 1) * _widening(m) * m.deviation / math.sqrt(n)
+        test = power_difference(effect, m.deviation, n, levels.difference, widen=_widening(m))
+        floor = _floor_at(case, n, rules)
+        above = math.hypot(half, case.systematic) if case.systematic else 0.0
+        return min(test, _exceeds(m, n, floor), _exceeds(m, n, above))
+
+    return least(chance, first=LEAST_PAIRS)
+
+
+def _exceeds(m: Moments, n: int, limit: float) -> float:
+    """Chance that the |mean| of n units is above the limit, for the effect as estimated."""
+    effect = abs(m.mean)
+    if m.deviation == 0:
+        return float(effect > limit)
+    return float(special.ndtr((effect - limit) * math.sqrt(n) / m.deviation))
+
+
+def _floor_at(case: Case, n: int, rules: Rules) -> float:
+    """The floor to be expected after n units.
+
+    It is |mean| + t·error of the A/A. A biased one keeps the mean that it has; the |mean| of an
+    unbiased one is in the middle 0.8 of its error.
     """
     floor, m = case.floor, case.floor_moments
-    if floor is None or floor.log < effect:
-        return LEAST_PAIRS
-    if m is None:
-        return None
-    bias = abs(m.mean) if floor.biased else 0.0
-    if bias >= effect:
-        return None
-    errors = float(special.ndtri(1 - rules.alpha / 2)) + (0.0 if floor.biased else 0.8)
-    blocks = math.ceil((errors * m.error * math.sqrt(m.n) / (effect - bias)) ** 2)
-    return blocks if blocks <= MOST_BLOCKS else None
+    if floor is None or m is None:
+        return floor.log if floor else 0.0
+    error = m.deviation / math.sqrt(n)
+    mean = abs(m.mean) if floor.biased else HALF_NORMAL * error
+    return mean + t_quantile(1 - rules.alpha / 2, n - 1) * _widening(m) * error
 
 
-def _power_difference(effect: float, spread: float, n: int, level: float) -> float:
-    """Power of the two-sided t test by the noncentral t (the far tail is nothing)."""
-    if spread == 0:
-        return 1.0
-    critical = t_quantile(1 - level / 2, n - 1)
-    shift = effect * math.sqrt(n) / spread
-    if shift > 30:
-        return 1.0
-    return 1 - float(special.nctdtr(n - 1, shift, critical))
+def _to_equal(case: Case, m: Moments, rules: Rules, levels: Levels) -> int | None:
+    """Units for equivalence, with the systematic part and a biased floor taken off the margin."""
+    # The interval itself must lie inside the margin too, which is the level alpha/2.
+    level = min(levels.equivalence, rules.alpha / 2)
+    biased = case.floor is not None and case.floor.biased
+
+    def chance(n: int) -> float:
+        room = rules.delta - case.systematic - (_floor_at(case, n, rules) if biased else 0.0)
+        return power_equivalence(abs(m.mean), m.deviation, room, n, level, widen=_widening(m))
+
+    return least(chance, first=LEAST_PAIRS)
 
 
-def _power_equivalence(effect: float, spread: float, delta: float, n: int, level: float) -> float:
-    """Power of the TOST, normal approximation (Phillips 1990), t quantile with n − 1 degrees."""
-    if spread == 0:
-        return 1.0
-    error, critical = spread / math.sqrt(n), t_quantile(1 - level, n - 1)
-    upper = float(special.ndtr((delta - effect) / error - critical))
-    lower = float(special.ndtr((delta + effect) / error - critical))
-    return max(0.0, upper + lower - 1)
-
-
-def _least(power: Callable[[int], float]) -> int | None:
-    """Smallest number of blocks with the wanted power, by doubling and bisection."""
-    low, high = LEAST_PAIRS - 1, LEAST_PAIRS
-    while power(high) < POWER:
-        if high >= MOST_BLOCKS:
-            return None
-        low, high = high, min(2 * high, MOST_BLOCKS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return high
+def _widening(m: Moments) -> float:
+    """The correction for repeated looks that is in the standard error."""
+    return m.error * math.sqrt(m.n) / m.deviation if m.deviation else 1.0

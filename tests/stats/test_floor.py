@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.stats.floor import noise_floor, reach
+from ullage.stats.interval import Interval, t_interval
+
+
+def _interval(low: float, high: float) -> Interval:
+    return Interval(math.sqrt(low * high), low, high, 0.95, 12, "t")
+
+
+def test_floor_is_the_upper_limit_of_the_distance_from_one() -> None:
+    floor = noise_floor([_interval(0.9, 1.05)])
+    assert floor is not None
+    assert floor.ratio == pytest.approx(1 / 0.9)
+    assert not floor.biased
+
+
+def test_the_largest_floor_counts_and_a_bias_is_told() -> None:
+    floor = noise_floor([_interval(0.99, 1.01), _interval(1.02, 1.08)])
+    assert floor is not None
+    assert floor.ratio == pytest.approx(1.08)
+    assert floor.biased
+
+
+def test_no_again_no_floor() -> None:
+    assert noise_floor([]) is None
+
+
+def test_an_open_interval_makes_an_infinite_floor() -> None:
+    floor = noise_floor([Interval(1.0, 0.0, math.inf, 0.95, 2, "t")])
+    assert floor is not None
+    assert floor.ratio == math.inf
+    assert reach(Interval(1.0, 0.0, 2.0, 0.95, 2, "t")) == math.inf
+    assert reach(_interval(0.25, 2.0)) == pytest.approx(math.log(4))
+
+
+@given(st.lists(st.floats(-1, 1), min_size=6, max_size=12))
+def test_floor_does_not_know_which_copy_is_first(x: list[float]) -> None:
+    one = noise_floor([t_interval(x, 0.95)])
+    other = noise_floor([t_interval([-v for v in x], 0.95)])
+    assert one is not None
+    assert other is not None
+    assert one.ratio == pytest.approx(other.ratio, rel=1e-9)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.stats.floor import noise_floor
+from ullage.stats.interval import moments, t_interval
+from ullage.stats.planning import (
+    Aim,
+    Outlook,
+    expected_units,
+    half_width,
+    outlook,
+    reach,
+    smallest,
+)
+from ullage.stats.stop import StopRule
+from ullage.stats.verdict import Case, judge, p_values
+
+SPREAD = st.floats(0.001, 0.5)
+
+
+def _aim(least: int = 6, most: int = 40, target: float | None = None, family: int = 4) -> Aim:
+    return Aim(StopRule(least, most, target), margin=0.02, family=family)
+
+
+def _look(spread: float, aim: Aim) -> Outlook:
+    return outlook(spread, aim, (aim.rule.min_blocks, aim.rule.max_blocks))
+
+
+def _found(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> dict[str, float]:
+    """Share of each verdict on the first of the family; the others have no effect."""
+    rng, verdicts = np.random.default_rng(51), []
+    null = Case(None, None, None)
+    for _ in range(campaigns):
+        baseline, again, environment = rng.normal(0, spread / math.sqrt(2), (3, n))
+        a = again - baseline
+        m = moments(effect + environment - baseline)
+        floor = noise_floor([t_interval(a, 0.95)])
+        case = Case(m, p_values(m, aim.margin), floor, moments(a))
+        verdicts.append(judge([case, *[null] * (aim.family - 1)], aim.margin, 0.95)[0].verdict)
+    return {each: verdicts.count(each) / campaigns for each in ("worse", "equivalent")}
+
+
+@pytest.mark.parametrize(("n", "family"), [(8, 1), (8, 16), (40, 1), (40, 16)])
+def test_the_smallest_difference_gets_its_verdict_about_as_often_as_said(
+    n: int, family: int
+) -> None:
+    """Judged by the product, against an A/A that shares the baseline's trials.
+
+    What is said is 80 %; test and floor must both be passed, so it is a little less.
+    """
+    aim, campaigns = _aim(family=family), 400
+    effect = smallest(0.1, n, aim)
+    share = _found(0.1, n, effect, aim, campaigns)["worse"]
+    error = math.sqrt(0.8 * 0.2 / campaigns)
+    assert 0.72 - 3 * error <= share <= 0.8 + 3 * error
+
+
+@pytest.mark.parametrize("family", [1, 8])
+def test_equivalence_is_shown_as_often_as_said(family: int) -> None:
+    aim, campaigns = _aim(family=family), 400
+    told = reach(0.03, 40, aim).equivalence
+    assert told is not None
+    assert 0.2 < told < 0.99
+    share = _found(0.03, 40, 0.0, aim, campaigns)["equivalent"]
+    # A biased A/A, which chance makes of 5 %, forbids some of it.
+    assert told * 0.93 - 0.075 <= share <= told + 0.075
+
+
+def test_the_interval_is_as_wide_as_said() -> None:
+    aim = _aim(target=0.05)
+    rng = np.random.default_rng(52)
+    rows = rng.normal(0, 0.1, (2000, 12))
+    widths = [t_interval(row, 0.95, aim.rule.widening).half_width for row in rows]
+    # In quadrature, for it is the variance that is estimated without bias.
+    seen = math.sqrt(np.mean(np.arcsinh(widths) ** 2))
+    assert half_width(0.1, 12, aim) == pytest.approx(math.sinh(seen), rel=0.03)
+
+
+@given(SPREAD, st.integers(1, 30), st.sampled_from([1, 4, 40]))
+def test_more_units_show_more(spread: float, least: int, family: int) -> None:
+    fewest, most = _look(spread, _aim(least, least + 20, family=family)).reaches
+    if fewest.half_width is not None:
+        assert most.half_width is not None
+        assert most.half_width < fewest.half_width
+    if fewest.difference is not None:
+        assert most.difference is not None
+        assert most.difference < fewest.difference
+        assert most.difference > 0
+    assert (fewest.difference is None) is (least < 6)
+    assert (fewest.equivalence is None) is (least < 6)
+
+
+@given(SPREAD, st.floats(0.005, 0.3))
+def test_the_target_is_reached_with_what_is_said_and_not_before(
+    spread: float, target: float
+) -> None:
+    aim = _aim(target=target)
+    needed = _look(spread, aim).units_for_target
+    if needed is None:
+        assert half_width(spread, 10_000, aim) > target
+    else:
+        assert needed >= 6
+        assert half_width(spread, needed, aim) <= target
+        assert needed == 6 or half_width(spread, needed - 1, aim) > target
+
+
+def test_without_a_target_there_is_no_number_for_it() -> None:
+    assert _look(0.1, _aim()).units_for_target is None
+
+
+def test_a_larger_family_needs_more() -> None:
+    one, many = (_look(0.05, _aim(family=family)) for family in (1, 20))
+    assert one.units_for_equivalence is not None
+    assert many.units_for_equivalence is not None
+    assert many.units_for_equivalence > one.units_for_equivalence
+    assert many.reaches[1].difference is not None
+    assert one.reaches[1].difference is not None
+    assert many.reaches[1].difference > one.reaches[1].difference
+    assert many.reaches[1].half_width == one.reaches[1].half_width
+
+
+def test_the_level_is_that_of_the_first_step() -> None:
+    assert _aim(family=20).level == pytest.approx(0.0025)
+    assert _aim(family=0).level == pytest.approx(0.05)
+
+
+def test_no_spread_shows_everything_at_once() -> None:
+    look = _look(0.0, _aim(target=0.01))
+    fewest = look.reaches[0]
+    assert (fewest.difference, fewest.half_width, fewest.equivalence) == (0, 0, 1)
+    assert (look.units_for_target, look.units_for_equivalence) == (6, 6)
+
+
+def test_a_monstrous_spread_is_no_overflow() -> None:
+    look = _look(500.0, _aim(target=0.01))
+    for each in look.reaches:
+        assert each.difference is not None
+        assert math.isfinite(each.difference)
+    assert look.units_for_target is None
+
+
+def test_the_widest_decides_where_the_run_is_expected_to_end() -> None:
+    aim = _aim(target=0.03)
+    needed = _look(0.05, aim).units_for_target
+    assert needed is not None
+    assert 6 < needed < 40
+    assert expected_units([0.01, 0.05, 0.02], aim) == needed
+    assert expected_units([0.01, 0.5], aim) == 40
+    assert expected_units([], aim) == expected_units([0.01], _aim()) == 40
+
+
+def test_runs_end_about_where_they_are_expected_to() -> None:
+    rule = StopRule(6, 100, 0.05)
+    aim = Aim(rule, 0.02, 1)
+    rng, ends = np.random.default_rng(53), []
+    for row in rng.normal(0, 0.1, (60, 100)):
+        ends.append(next(n for n in range(6, 101) if rule.decide({"a": list(row[:n])}, n).stop))
+    assert float(np.median(ends)) == pytest.approx(expected_units([0.1], aim), rel=0.2)
