@@ -33,7 +33,7 @@ class Dial(Meter):
 
 
 def test_the_list() -> None:
-    assert [meter.name for meter in METERS] == ["host"]
+    assert [meter.name for meter in METERS] == ["host", "cpu"]
 
 
 def test_all_of_them_see_a_trial_and_cost_little() -> None:

@@ -12,6 +12,7 @@ from ullage.runs import Metered
 
 METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "host.Host",
+    "cpu.Cpu",
 )
 
 __all__ = ["METERS", "Meter", "metered"]

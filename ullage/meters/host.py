@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import cache
 
+from ullage import cgroups
+from ullage.meters import sysfiles
 from ullage.meters.base import Meter
 from ullage.runs import Quantity
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PRESSURE = ("cpu", "io", "memory")
+_ACCOUNTS = ("cpu.stat", "cpuacct.usage")
+"""What a control group has used: of version 2, and of version 1."""
 
 
 def _share(name: str, description: str) -> Quantity:
@@ -28,22 +33,32 @@ class HostReading:
     steal_s: float
     stalled_s: dict[str, float]
     """Time in which some task waited for the resource (PSI `some`)."""
+    programs_s: float = 0.0
+    """Of busy_s: programs and the kernel for them, without interrupts."""
+    controller_s: float = 0.0
+    """Of programs_s: this process."""
+    instances_s: dict[str, float] = field(default_factory=dict)
+    """Account of the instances' control groups → what it says."""
 
     @classmethod
     def now(cls) -> HostReading:
         """Read the counters."""
-        ticks = [int(field) for field in _first_line(Path("/proc/stat")).split()[1:9]]
+        ticks = [int(tick) for tick in (sysfiles.read("/proc/stat") or "").split()[1:9]]
         user, nice, system, idle, iowait, irq, softirq, steal = ticks
+        own = resource.getrusage(resource.RUSAGE_SELF)
         return cls(
             instant_s=time.monotonic(),
             busy_s=(user + nice + system + irq + softirq) * _TICK_S,
             idle_s=(idle + iowait) * _TICK_S,
             steal_s=steal * _TICK_S,
             stalled_s={name: total for name in _PRESSURE if (total := _stalled(name)) is not None},
+            programs_s=(user + nice + system) * _TICK_S,
+            controller_s=own.ru_utime + own.ru_stime,
+            instances_s={path: used for path in accounts() if (used := _used_s(path)) is not None},
         )
 
     def until(self, later: HostReading) -> dict[str, float]:
-        """Shares, 0 to 1, between two readings: `busy` and `steal` of the CPUs, `psi_*` of time.
+        """What went by between two readings: `cpu_time`, shares of it, and `psi_*` of the time.
 
         Empty when less than a clock tick went by: no share can be told.
         """
@@ -52,7 +67,19 @@ class HostReading:
         elapsed = later.instant_s - self.instant_s
         if total <= 0 or elapsed <= 0:
             return {}
-        shares = {"busy": min(busy / total, 1.0), "steal": min(steal / total, 1.0)}
+        shares = {
+            "cpu_time": total,
+            "busy": min(busy / total, 1.0),
+            "steal": min(steal / total, 1.0),
+            "programs": min((later.programs_s - self.programs_s) / total, 1.0),
+            "controller": min((later.controller_s - self.controller_s) / total, 1.0),
+        }
+        # An account that came or went in between tells nothing of the time in between.
+        both = self.instances_s.keys() & later.instances_s.keys()
+        if both:
+            # Several are several views of the same groups; the fullest has most of them.
+            used = max(later.instances_s[path] - self.instances_s[path] for path in both)
+            shares["instances"] = min(max(used, 0.0) / total, 1.0)
         for name, before in self.stalled_s.items():
             if name in later.stalled_s:
                 shares[f"psi_{name}"] = min((later.stalled_s[name] - before) / elapsed, 1.0)
@@ -60,17 +87,25 @@ class HostReading:
 
 
 class Host(Meter):
-    """How busy the host was, and how much of it was taken away from us.
+    """How busy the host was, with what, and how much of it was taken away from us.
 
-    Read from `/proc/stat` and `/proc/pressure` before and after the programs of the trial,
-    together in less than 0.2 ms. A kernel without pressure stall information tells `busy` and
-    `steal` only, and a trial shorter than a clock tick tells nothing.
+    Read from `/proc/stat`, `/proc/pressure` and the accounts of control groups before and after the
+    programs of the trial, together in less than 0.3 ms. A kernel without pressure stall information
+    tells no `psi_*`, and a trial shorter than a clock tick tells nothing. `instances` counts what
+    is in ullage's control groups: all of a VM and of most containers; of version 1 only where the
+    controller `cpuacct` has them. A container whose group a daemon keeps elsewhere, or a plain
+    user's, is not in it. What `programs` has beyond `instances` and `controller` is then not all
+    somebody else's.
     """
 
     name = "host"
     quantities = (
-        _share("busy", "Of the time of all CPUs: something ran, of ours or not."),
-        _share("steal", "Of the time of all CPUs: a hypervisor under this host ran somebody else."),
+        Quantity(name="cpu_time", unit="s", description="All CPUs together: what went by."),
+        _share("busy", "Of cpu_time: something ran, of ours or not."),
+        _share("programs", "Of cpu_time: programs ran, of ours or not; busy without interrupts."),
+        _share("instances", "Of cpu_time: ullage's control groups ran."),
+        _share("controller", "Of cpu_time: ullage itself ran."),
+        _share("steal", "Of cpu_time: a hypervisor under this host ran somebody else."),
         _share("psi_cpu", "Of the trial: some task waited for a CPU."),
         _share("psi_io", "Of the trial: some task waited for a disk."),
         _share("psi_memory", "Of the trial: some task waited for memory."),
@@ -85,14 +120,29 @@ class Host(Meter):
         return self._before.until(HostReading.now())
 
 
-def _first_line(path: Path) -> str:
-    with path.open(encoding="ascii") as stream:
-        return stream.readline()
+@cache
+def accounts() -> tuple[str, ...]:
+    """Where the CPU time of all instances is told, once there are any; looked for once."""
+    found = []
+    for hierarchy in cgroups.hierarchies():
+        name = _ACCOUNTS[0] if hierarchy.version == 2 else _ACCOUNTS[1]
+        if hierarchy.version == 2 or (hierarchy.path / name).exists():
+            found.append(str(hierarchy.path / cgroups.ROOT / name))
+    return tuple(found)
 
 
-def _stalled(resource: str) -> float | None:
-    try:
-        line = _first_line(Path("/proc/pressure") / resource)
-    except OSError:
+def _used_s(path: str) -> float | None:
+    """CPU time that an account tells, in seconds; None while there is no such group."""
+    text = sysfiles.read(path)
+    if text is None:
         return None
-    return int(line.rpartition("total=")[2]) / 1e6
+    first = text.partition("\n")[0].split()
+    if len(first) == 2 and first[0] == "usage_usec":
+        return int(first[1]) / 1e6
+    return int(first[0]) / 1e9 if len(first) == 1 and first[0].isdecimal() else None
+
+
+def _stalled(name: str) -> float | None:
+    line = (sysfiles.read(f"/proc/pressure/{name}") or "").partition("\n")[0]
+    total = line.rpartition("total=")[2]
+    return int(total) / 1e6 if total.isdecimal() else None
