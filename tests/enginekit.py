@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,13 @@ PLAN = """\
 name: engine
 baseline: native
 image: host
-resources: {{cpus: 1, memory: 256MiB}}
+resources: {{cpus: {cpus}, memory: 256MiB}}
 environments:
   native: {{provider: native}}
   other: {{provider: native{other}}}
 workloads:
 {workloads}
-blocks: {{min: {blocks}, max: {blocks}}}
+blocks: {blocks}
 seed: 3
 """
 
@@ -57,10 +58,19 @@ def places_of_its_own(
 
 
 def prepare(
-    root: Path, workloads: Sequence[str], blocks: int = 2, other: str = "", extra: str = ""
+    root: Path,
+    workloads: Sequence[str],
+    blocks: int | str = 2,
+    other: str = "",
+    extra: str = "",
+    cpus: int = 1,
 ) -> tuple[plan.Plan, matrix.Matrix, Path]:
+    """blocks: how many, or the plan's field as it stands there."""
     text = PLAN.format(
-        workloads="\n".join(f"  - {{{each}}}" for each in workloads), blocks=blocks, other=other
+        workloads="\n".join(f"  - {{{each}}}" for each in workloads),
+        blocks=f"{{min: {blocks}, max: {blocks}}}" if isinstance(blocks, int) else blocks,
+        other=other,
+        cpus=cpus,
     )
     checked, document = plan.loads(text + extra)
     folder = journal.new_folder(root, checked.name)
@@ -71,3 +81,34 @@ def run(root: Path, workloads: Sequence[str], **more: object) -> tuple[Outcome, 
     checked, cells, folder = prepare(root, workloads, **more)  # type: ignore[arg-type]
     outcome = asyncio.run(Engine(checked, cells, folder, Quiet()).run())
     return outcome, RunFolder.open(folder)
+
+
+def engine(root: Path, workloads: Sequence[str], **more: object) -> Engine:
+    checked, cells, folder = prepare(root, workloads, **more)  # type: ignore[arg-type]
+    return Engine(checked, cells, folder, Quiet())
+
+
+def resumed(one: Engine, edit: Callable[[str], str] = lambda text: text) -> Engine:
+    """The same run again, by the same plan or an edited one."""
+    text = edit(json.dumps(one.plan.model_dump(mode="json", exclude_defaults=True)))
+    checked, document = plan.loads(text)
+    return Engine(checked, matrix.resolve(checked, document), one.folder, Quiet(), resume=True)
+
+
+def cut(one: Engine, after_trials: int) -> None:
+    """Run it until so many trials have begun, then interrupt it."""
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(one.run())
+        while len(list(one.folder.glob("trials/*"))) < after_trials and not task.done():
+            await asyncio.sleep(0.002)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+
+
+def said(folder: RunFolder, trial: Trial) -> list[str]:
+    """What each program of a trial printed, in order."""
+    return [(folder.path / str(role.stdout)).read_text() for role in trial.roles]

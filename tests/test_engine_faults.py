@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 import time
@@ -13,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.enginekit import Quiet, prepare, run
-from ullage import agentprocess, errors, host, leftovers, matrix, plan
+from tests import enginekit
+from tests.enginekit import cut, resumed, run
+from ullage import agentprocess, errors, host, leftovers
 from ullage.agent import AgentClient
 from ullage.analysis.overhead import analyse
 from ullage.cgroups import Group
@@ -32,31 +32,8 @@ TRUE = 'name: command, argv: ["true"]'
 Edit = Callable[[str], str]
 
 
-def engine(root: Path, *loads: str, blocks: int = 2, **more: Any) -> Engine:
-    checked, cells, folder = prepare(root, loads or [TRUE], blocks=blocks, **more)
-    return Engine(checked, cells, folder, Quiet())
-
-
-def resumed(one: Engine, edit: Edit = lambda text: text, **more: Any) -> Engine:
-    """The same run again, by the same plan or an edited one."""
-    text = edit(json.dumps(one.plan.model_dump(mode="json", exclude_defaults=True)))
-    text = text.replace('"third": {}', '"third": {"provider": "native"}')
-    checked, document = plan.loads(text)
-    return Engine(checked, matrix.resolve(checked, document), one.folder, Quiet(), resume=True)
-
-
-def cut(one: Engine, after_trials: int) -> None:
-    """Run it until so many trials have begun, then interrupt it."""
-
-    async def interrupted() -> None:
-        task = asyncio.create_task(one.run())
-        while len(list(one.folder.glob("trials/*"))) < after_trials:
-            await asyncio.sleep(0.002)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(interrupted())
+def engine(root: Path, *loads: str, **more: Any) -> Engine:
+    return enginekit.engine(root, loads or [TRUE], **more)
 
 
 def test_environments_that_cannot_be_made_give_one_plain_error(
@@ -86,10 +63,16 @@ def test_environments_that_cannot_be_made_give_one_plain_error(
             lambda text: text.replace('"other": {', '"third": {"provider": "native"}, "other": {'),
             "environment third",
         ),
+        (lambda text: text.replace('"iterations": 2', '"iterations": 3'), "the levels"),
+        (lambda text: text.replace('"seed"', '"design": "duet", "seed"'), "the design"),
+        (
+            lambda text: text.replace('"seed"', '"correction": "benjamini-hochberg", "seed"'),
+            "the correction",
+        ),
     ],
 )
 def test_a_changed_plan_is_no_resumption(edit: Edit, what: str, tmp_path: Path) -> None:
-    first = engine(tmp_path, blocks=3, extra="margin: 5%\n")
+    first = engine(tmp_path, blocks=3, extra="margin: 5%\nrepeat: {iterations: 2}\n")
     cut(first, 5)
     before = RunFolder.open(first.folder)
     with pytest.raises(UllageError) as caught:

@@ -109,3 +109,55 @@ def test_the_stop_rule_sees_the_primary_metrics_only() -> None:
     assert primary_log_ratios([], "native", ["vm"], {w.key: w.metrics for w in WORKLOADS[:1]}) == {
         "vm/sysbench-cpu/events_rate": []
     }
+
+
+def _beside(block: int, environment: str, partner: str, rate: float, order: int = 0) -> Trial:
+    return _trial(block, environment, {"rate": rate}).model_copy(
+        update={"partner": partner, "order": order, "trial": f"b{block}-{environment}-{partner}"}
+    )
+
+
+def test_of_a_duet_only_what_ran_beside_is_paired() -> None:
+    trials = [
+        _beside(0, "vm", "native", 1.0, 0),
+        _beside(0, "native", "vm", 2.0, 1),
+        _beside(0, "lxc", "native", 1.0, 2),
+        _beside(0, "native", "lxc", 8.0, 3),
+        _beside(1, "lxc", "native", 1.0, 0),
+        _beside(1, "native", "lxc", 4.0, 1),
+    ]
+    cells = Cells(trials)
+    assert [t.metrics["rate"] for t in cells.series("native", "w", "lxc").values()] == [8.0, 4.0]
+    assert set(cells.series("native", "w", "vm")) == {0}
+    assert cells.series("native", "w", "nobody") == {}
+    assert cells.series("vm", "w", "native") == cells.series("vm", "w")
+    first = cells.series("native", "w")
+    assert [first[block].partner for block in (0, 1)] == ["vm", "lxc"]
+    found = primary_log_ratios(trials, "native", ["vm", "lxc"], {"w": (RATE,)})
+    assert found["vm/w/rate"] == pytest.approx([math.log(2)])
+    assert found["lxc/w/rate"] == pytest.approx([math.log(8), math.log(4)])
+
+
+def test_without_a_duet_a_partner_changes_nothing() -> None:
+    cells = _cells([{"rate": 1.0}], [{"rate": 2.0}])
+    assert cells.series("native", "w", "vm") == cells.series("native", "w") != {}
+    assert cells.series("nobody", "w", "vm") == {}
+
+
+def test_the_stop_rule_sees_means_of_generations() -> None:
+    ratios = [1.0, 4.0, 2.0, 2.0, 8.0]
+    trials = [
+        each.model_copy(update={"generation": block // 2})
+        for block, ratio in enumerate(ratios)
+        for each in (
+            _trial(block, "vm", {"rate": 1.0}),
+            _trial(block, "native", {"rate": ratio}),
+        )
+    ]
+    cells = Cells(trials)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
+    assert paired.generations == [0, 0, 1, 1, 2]
+    found = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE,)})
+    assert found["vm/w/rate"] == pytest.approx([math.log(2), math.log(2), math.log(8)])
+    one = primary_log_ratios(trials[:4], "native", ["vm"], {"w": (RATE,)})
+    assert one["vm/w/rate"] == pytest.approx([0.0, math.log(4)]), "one generation: its own values"

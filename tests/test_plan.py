@@ -85,6 +85,40 @@ CASES: list[tuple[str, str, ErrorKind, str, str]] = [
     ("    streams: 10", "    mode: 1", errors.PLAN_UNKNOWN_FIELD, ":11:", ""),
     ("provider: native", "x: 1", errors.PLAN_BAD_FIELD, ":4: environments.native.provider", ""),
     ("budget: 10m", "budget: soon", errors.PLAN_BAD_FIELD, ":12: blocks.budget", "10m"),
+    ("name: demo", "name: demo\nrepeat: 3", errors.PLAN_BAD_FIELD, ":2: repeat:", ""),
+    ("name: demo", "name: demo\nrepeat: {boots: 3}", errors.PLAN_UNKNOWN_FIELD, ":2:", "instances"),
+    ("name: demo", "name: demo\nrepeat: {instances: 0}", errors.PLAN_BAD_FIELD, ":2:", "anew"),
+    ("name: demo", "name: demo\nrepeat: {instances: -1}", errors.PLAN_BAD_FIELD, ":2:", "anew"),
+    ("name: demo", "name: demo\nrepeat: {instances: true}", errors.PLAN_BAD_FIELD, ":2:", "True"),
+    ("name: demo", "name: demo\nrepeat: {instances: 1.5}", errors.PLAN_BAD_FIELD, ":2:", "1.5"),
+    ("name: demo", "name: demo\nrepeat: {instances: [2]}", errors.PLAN_BAD_FIELD, ":2:", "[2]"),
+    ("name: demo", "name: demo\nrepeat: {iterations: 0}", errors.PLAN_BAD_FIELD, ":2:", "in a row"),
+    ("name: demo", "name: demo\nrepeat: {iterations: 1001}", errors.PLAN_BAD_FIELD, ":2:", "1000"),
+    ("name: demo", "name: demo\nrepeat: {iterations: ten}", errors.PLAN_BAD_FIELD, ":2:", "'ten'"),
+    (
+        "name: demo",
+        "name: demo\nrepeat: {instances: 4}",
+        errors.PLAN_BAD_FIELD,
+        ":13: blocks.min: found 2; all instances are made anew after 4 blocks",
+        "write `blocks: {min: 4, max: 12}`",
+    ),
+    (
+        "name: demo",
+        "name: demo\nrepeat: {instances: 2}",
+        errors.PLAN_BAD_FIELD,
+        ":13: blocks.max: found 9",
+        "write `blocks: {min: 2, max: 10}`",
+    ),
+    ("name: demo", "name: demo\ndesign: trio", errors.PLAN_BAD_FIELD, ":2: design", "'trio'"),
+    ("name: demo", "name: demo\ndesign: [duet]", errors.PLAN_BAD_FIELD, ":2: design", "'duet'"),
+    ("name: demo", "name: demo\ncorrection: bonferroni", errors.PLAN_BAD_FIELD, ":2:", "'holm'"),
+    (
+        "name: demo",
+        "name: demo\ndesign: duet",
+        errors.PLAN_IMPOSSIBLE_MATRIX,
+        ":11: iperf3 has a second endpoint",
+        "a plan of its own",
+    ),
     ("name: demo", "name: demo\nimage: host", errors.PLAN_IMPOSSIBLE_MATRIX, "userland", ""),
 ]
 
@@ -136,3 +170,63 @@ def test_a_second_copy_of_nothing_names_the_field() -> None:
     assert caught.value.kind is errors.PLAN_BAD_FIELD
     assert "again.0" in caught.value.message
     assert "native, vm" in caught.value.message
+
+
+DUET = """\
+name: demo
+baseline: native
+design: duet
+environments:
+  native: {provider: native}
+  vm: {provider: qemu}
+workloads:
+  - {name: sysbench-cpu, vary: {threads: [1, 2]}}
+"""
+
+
+def test_a_duet_runs_every_other_environment_beside_the_baseline() -> None:
+    made = resolved(DUET)
+    assert made.cells == 8
+    turns = made.turns(seed=1, block=0)
+    assert sorted((a.environment, b.environment) for a, b in turns) == sorted(
+        2 * [("vm", "native"), ("native~again", "native")]
+    )
+    solo = resolved(DUET.replace("duet", "solo"))
+    assert solo.cells == 6 and {len(turn) for turn in solo.turns(seed=1, block=0)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("provider: qemu", "provider: qemu, instances: 2", ":6: vm: a duet has one instance"),
+        (
+            "provider: qemu",
+            "provider: qemu, resources: {cpus: 2, memory: 1GiB}",
+            ":6: vm: the two sides of a duet have as many CPUs",
+        ),
+        ("design: duet", "design: duet\nagain: [vm]", ":4: a duet pairs every environment with"),
+        (
+            "  - {name: sysbench-cpu,",
+            "  - {name: iperf3, as: net, peer: second}\n  - {name: sysbench-cpu,",
+            ":8: net has a second endpoint",
+        ),
+        (
+            "  - {name: sysbench-cpu,",
+            "  - {name: iperf3, vary: {streams: [1, 2]}}\n  - {name: sysbench-cpu,",
+            ":8: iperf3[streams=1] has a second endpoint",
+        ),
+    ],
+)
+def test_what_cannot_run_in_pairs_is_refused(old: str, new: str, message: str) -> None:
+    assert old in DUET
+    with pytest.raises(UllageError) as caught:
+        resolved(DUET.replace(old, new, 1))
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    assert message in caught.value.message
+
+
+def test_whole_generations_are_a_good_plan() -> None:
+    text = GOOD.replace("max: 9", "max: 10") + "repeat: {instances: 2, iterations: 3}\n"
+    checked, _ = plan.loads(text)
+    assert (checked.repeat.instances, checked.repeat.iterations) == (2, 3)
+    assert plan.loads(GOOD)[0].repeat.instances is None

@@ -62,3 +62,65 @@ def test_seeds_differ() -> None:
 def test_trials_have_names_that_sort() -> None:
     slot = schedule.Slot(3, 17, 0, "vm", "w")
     assert slot.trial == "b003-t017"
+
+
+# --- duets ----------------------------------------------------------------------------------------
+@given(st.integers(0, 2**48), st.integers(0, 500), names, names)
+def test_a_block_of_duets_is_every_pair_once(
+    seed: int, number: int, others: list[str], workloads: list[str]
+) -> None:
+    turns = schedule.duet(seed, number, others, workloads, "base")
+    assert turns == schedule.duet(seed, number, others, workloads, "base")
+    slots = [slot for turn in turns for slot in turn]
+    assert [slot.order for slot in slots] == list(range(len(slots)))
+    assert len(slots) == schedule.size("duet", len(others) + 1, len(workloads))
+    pairs = [(one.environment, one.workload) for one, _ in turns]
+    assert sorted(pairs) == sorted((e, w) for e in others for w in workloads)
+    for one, baseline in turns:
+        assert (one.partner, baseline.partner) == ("base", one.environment)
+        assert baseline.environment == "base"
+        assert (one.block, one.workload, one.position) == (
+            baseline.block,
+            baseline.workload,
+            baseline.position,
+        )
+        assert {one.side, baseline.side} == {0, 1}
+
+
+@given(st.integers(0, 2**48), st.integers(0, 250), st.integers(1, 5))
+def test_in_two_blocks_each_pair_is_once_either_way_round(
+    seed: int, cycle: int, count: int
+) -> None:
+    others = [f"e{i}" for i in range(count)]
+    sides = Counter(
+        (one.environment, one.workload, one.side)
+        for number in (2 * cycle, 2 * cycle + 1)
+        for one, _ in schedule.duet(seed, number, others, ["v", "w"], "base")
+    )
+    assert set(sides.values()) == {1}
+    assert len(sides) == 4 * count
+
+
+def test_sides_are_drawn_by_the_seed() -> None:
+    first = [schedule.duet(seed, 0, ["vm"], ["w"], "base")[0][0].side for seed in range(200)]
+    # Binomial: 200 fair draws lie within 60 and 140 but for 1 in 10^8.
+    assert 60 < sum(side or 0 for side in first) < 140
+
+
+def test_the_order_of_pairs_is_balanced_as_that_of_environments() -> None:
+    others = ["a", "b", "c"]
+    places = Counter(
+        (one.position, one.environment)
+        for number in range(len(schedule.williams(3)))
+        for one, _ in schedule.duet(5, number, others, ["w"], "base")
+    )
+    assert set(places.values()) == {2}
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "generation"), [(0, None, 0), (9, None, 0), (5, 6, 0), (6, 6, 1), (7, 1, 7)]
+)
+def test_generations_follow_from_the_number_of_the_block(
+    number: int, every: int | None, generation: int
+) -> None:
+    assert schedule.generation(number, every) == generation

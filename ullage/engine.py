@@ -186,6 +186,7 @@ class Engine:
             self._on_provisioned,
             self._on_synchronised,
             self._warn,
+            generation=self._generation(self._first_block()),
         )
         self.progress.step(f"starting {len(self.matrix.environments)} environments")
         await fleet.start()
@@ -228,47 +229,68 @@ class Engine:
             self._warn(DIVERGED, f"{what} is not what it was when the run began")
 
     async def _blocks(self, fleet: Fleet) -> str:
-        """Run blocks until a rule says stop; returns which one."""
-        blocks = self.plan.blocks
+        """Run blocks until a rule says stop; returns which one.
+
+        Where instances are made anew, the rule counts generations and looks only between two: their
+        means are what the intervals rest on.
+        """
+        blocks, step = self.plan.blocks, self.plan.repeat.instances or 1
         until = blocks.until.half_width if blocks.until else None
-        rule = StopRule(blocks.min, blocks.max, until, confidence=self.plan.confidence)
-        number = 0
+        rule = StopRule(
+            blocks.min // step, blocks.max // step, until, confidence=self.plan.confidence
+        )
+        number, width = 0, None
         while True:
-            decision = rule.decide(self._log_ratios(number), number)
+            decision = None
+            if number % step == 0:
+                decision = rule.decide(self._log_ratios(number), number // step)
+                width = decision.widest_half_width
             if number:
-                self.progress.block(number, blocks.max, decision.widest_half_width)
-            if decision.stop:
+                self.progress.block(number, blocks.max, width)
+            if decision and decision.stop:
                 return "precision" if decision.reason == "precision" else "blocks"
-            if number >= blocks.min and self._over_budget(number):
+            if decision and number >= blocks.min and self._over_budget(number, step):
                 return "budget"
             await self._block(fleet, number)
             number += 1
 
     async def _block(self, fleet: Fleet, number: int) -> None:
         began = time.monotonic()
-        slots = schedule.block(
-            self.seed,
-            number,
-            [e.key for e in self.matrix.environments],
-            [load.key for load in self.matrix.loads],
-        )
-        todo = [slot for slot in slots if slot.trial not in self.trials]
-        for slot in todo:
-            done = await trial.run(
+        turns = self.matrix.turns(self.seed, number)
+        todo = [turn for turn in turns if any(slot.trial not in self.trials for slot in turn)]
+        if todo and fleet.generation != self._generation(number):
+            self.progress.step(f"making all instances anew, after {number} blocks")
+            await fleet.renew(self._generation(number))
+        for turn in todo:
+            trials = await trial.run(
                 fleet,
-                self.matrix.load(slot.workload),
-                slot,
-                self.journal.trial_folder(slot.trial),
+                self.matrix.load(turn[0].workload),
+                turn,
+                [self.journal.trial_folder(slot.trial) for slot in turn],
                 seed=self.seed + number,
+                iterations=self.plan.repeat.iterations,
             )
-            self.journal.append(done)
-            self.trials[done.trial] = done
-            self.progress.trial(done, slot.order + 1, len(slots))
+            self.journal.append(*trials)
+            for done in trials:
+                self.trials[done.trial] = done
+                self.progress.trial(done, done.order + 1, self.matrix.cells)
         if todo:
             seconds = time.monotonic() - began
             self.spent_s += seconds
             self._look_for_others()
             self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _generation(self, block: int) -> int:
+        return schedule.generation(block, self.plan.repeat.instances)
+
+    def _first_block(self) -> int:
+        """The first that has anything left to do."""
+        number = 0
+        while all(
+            s.trial in self.trials for turn in self.matrix.turns(self.seed, number) for s in turn
+        ):
+            number += 1
+        return number
 
     def _look_for_others(self) -> None:
         """Say once that another run works on this host: it is what both then measure."""
@@ -278,16 +300,17 @@ class Engine:
             runs = ", ".join(others)
             self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
-    def _over_budget(self, blocks: int) -> bool:
+    def _over_budget(self, blocks: int, more: int) -> bool:
+        """Would so many more blocks end too late?"""
         budget = self.plan.blocks.budget
         if budget is None:
             return False
         earlier = sum(b.seconds for b in self.earlier.blocks) if self.earlier else 0.0
         spent = earlier + time.monotonic() - self.began
-        return spent + self.spent_s / blocks > budget
+        return spent + more * self.spent_s / blocks > budget
 
     def _log_ratios(self, blocks: int) -> dict[str, list[float]]:
-        """Comparison → log-ratios of so many blocks, above 0 worse; for the stop rule."""
+        """Comparison → log-ratios of so many blocks or their generations, above 0 worse."""
         compared = [
             e.key
             for e in self.matrix.environments

@@ -1,8 +1,13 @@
-"""The instances of a run: made together, kept frozen while idle, made again when one has died."""
+"""The instances of a run: made together, kept frozen while idle, made again when one has died.
+
+Where the plan repeats instances, all of them are made anew between two generations of blocks: under
+the same names, on the same CPUs and in the same directories, so that only chance differs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -21,6 +26,7 @@ from ullage.matrix import Environment, Load, Matrix, slug
 from ullage.network import Network
 from ullage.places import data_dir, state_dir
 from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
+from ullage.schedule import Side
 from ullage.workloads.base import Context, Role, Task
 
 HOST = "host"
@@ -59,10 +65,16 @@ class Fleet:
     on_synchronised: Callable[[Synchronised], None]
     warn: Callable[[str, str], None]
     """Told a code and a sentence about what goes wrong beside the trials."""
+    generation: int = 0
+    """How often the plan had all instances made anew."""
     network: Network | None = None
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
+    """In a duet those of the two sides, in their order."""
     _names: dict[str, str] = field(default_factory=dict)
     _broken: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    """Preparations that failed, by environment and workload."""
+    _unmade: dict[str, Reason] = field(default_factory=dict)
+    """Environments that could not be made for this generation."""
     _keys: dict[str, str] = field(default_factory=dict)
     """Instance → environment."""
     _untidy: set[str] = field(default_factory=set)
@@ -71,8 +83,10 @@ class Fleet:
     async def start(self) -> None:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
         counts = [(each, self._count(each)) for each in self.matrix.environments]
-        if trouble := placement.check(counts):
+        if trouble := placement.check(counts, self.matrix.design):
             self.warn("memory-overcommitted", trouble)
+        if self._duet and (trouble := placement.shared_core(counts[0][0].resources)):
+            self.warn("core-shared", trouble)
         if self._places() - {"instance"}:
             if os.geteuid() != 0:
                 raise UllageError(
@@ -93,6 +107,30 @@ class Fleet:
                 raise
             raise ours.exceptions[0] from several
 
+    async def renew(self, generation: int) -> None:
+        """Destroy all instances of all environments, and make them anew as at the start.
+
+        The network and the endpoints that stand for the host remain. An environment that cannot be
+        made fails its trials until it is tried again, in the next generation.
+        """
+        await self.cleanup()
+        keys = [environment.key for environment in self.matrix.environments]
+        await asyncio.gather(*(self._destroy(key) for key in keys))
+        self.generation = generation
+        self._unmade.clear()
+        async with asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(self._make_anew(key))
+
+    async def _make_anew(self, key: str) -> None:
+        try:
+            await self._provision(key)
+        except (UllageError, OSError) as error:
+            said = error.message if isinstance(error, UllageError) else str(error)
+            text = f"{key} could not be made anew: {printable(said, 2000)}"
+            self._unmade[key] = Reason(code="not-made", message=text)
+            self.warn("not-made", text)
+
     async def stop(self) -> None:
         """Remove everything that `start` made; what cannot be is told, and the rest goes on."""
         await asyncio.gather(
@@ -109,18 +147,14 @@ class Fleet:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
-    def instances(self, environment: str) -> Sequence[Instance]:
-        """All instances of an environment."""
-        return self._instances[environment]
-
     def broken(self, environment: str, load: str) -> Reason | None:
-        """Why the workload cannot run there: its preparation failed."""
-        return self._broken.get((environment, load))
+        """Why the workload cannot run there: it could not be made anew, or prepared."""
+        return self._unmade.get(environment) or self._broken.get((environment, load))
 
-    async def teams(self, environment: str, load: Load) -> list[Team]:
+    async def teams(self, environment: str, load: Load, side: Side | None = None) -> list[Team]:
         """The teams of one trial, thawed and with their clocks read anew.
 
-        An instance that died in an earlier trial is made again here.
+        side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
         roles = load.workload.roles(load.parameters)
         places = {role.place for role in roles}
@@ -129,15 +163,15 @@ class Fleet:
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
-        count = self._environment(environment).instances
-        mine, hosts = self._instances[environment], self._instances.get(HOST, [])
+        found = self._teams(self._environment(environment))
+        hosts = self._instances.get(HOST, [])
         teams = [
             Team(
-                mine[i],
-                mine[count + i] if "second" in places else None,
+                team.instance,
+                team.second if "second" in places else None,
                 hosts[i] if "host" in places else None,
             )
-            for i in range(count)
+            for i, team in enumerate(found if side is None else [found[side]])
         ]
         try:
             await _each([m for team in teams for m in team.members], do=_wake)
@@ -147,6 +181,16 @@ class Fleet:
             await self.rest(teams)
             raise
         return teams
+
+    def _teams(self, environment: Environment) -> list[Team]:
+        """Who is there, without the host: a team for each instance of the plan, or each side."""
+        mine = self._instances[environment.key]
+        if self._duet:
+            return [Team(instance) for instance in mine]
+        count = environment.instances
+        return [
+            Team(one, other) for one, other in itertools.zip_longest(mine[:count], mine[count:])
+        ]
 
     async def rest(self, teams: Iterable[Team]) -> None:
         """End what the trial left running, and freeze its members; the dead need neither.
@@ -225,6 +269,7 @@ class Fleet:
                 Provisioned(
                     environment=key,
                     instance=instance.name,
+                    generation=self.generation,
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
@@ -248,11 +293,9 @@ class Fleet:
                 await instance.agent.run(Command(argv=argv))
             if environment.key == HOST:
                 continue
-            for i in range(environment.instances):
-                second = (
-                    mine[environment.instances + i] if len(mine) > environment.instances else None
-                )
-                reason = await self._tasks(Team(mine[i], second), load, load.workload.prepare)
+            self._broken.pop((environment.key, load.key), None)
+            for team in self._teams(environment):
+                reason = await self._tasks(team, load, load.workload.prepare)
                 if reason:
                     self._broken[environment.key, load.key] = reason
 
@@ -280,16 +323,23 @@ class Fleet:
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
 
+    @property
+    def _duet(self) -> bool:
+        return self.matrix.design == "duet"
+
     def _count(self, environment: Environment) -> int:
-        """Its instances; twice as many where workloads need a second one for each."""
-        twice = environment.key != HOST and "second" in self._places()
+        """Its instances; twice as many for the sides of a duet, or workloads that need a second."""
+        twice = environment.key != HOST and ("second" in self._places() or self._duet)
         return environment.instances * (2 if twice else 1)
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
-        cpus, quota = placement.cpus(
-            environment.resources, index, backwards=environment.key == HOST
-        )
+        if self._duet:
+            cpus, quota = placement.side(environment.resources, 1 if index else 0)
+        else:
+            cpus, quota = placement.cpus(
+                environment.resources, index, backwards=environment.key == HOST
+            )
         state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ from ullage.runs import (
     Trial,
     Warned,
 )
+from ullage.schedule import size
 
 JOURNAL = "journal.jsonl"
 RESOLVED = "resolved.json"
@@ -82,7 +83,8 @@ class RunFolder:
 
         After a kill between a block's last trial and its end there is one more than in `blocks`.
         """
-        cells = len(self.resolved.environments) * len(self.resolved.workloads)
+        resolved = self.resolved
+        cells = size(resolved.design, len(resolved.environments), len(resolved.workloads))
         count = Counter(trial.block for trial in self.trials)
         return tuple(sorted(block for block, trials in count.items() if trials == cells))
 
@@ -128,14 +130,17 @@ class RunFolder:
         if not named <= environments:
             raise _bad(self.path, f"no environment {', '.join(sorted(named - environments))}")
         names: set[str] = set()
-        cells: set[tuple[int, str, str]] = set()
+        cells: set[tuple[int, str, str, str | None]] = set()
         for trial in self.trials:
-            cell = (trial.block, trial.environment, trial.workload)
+            cell = (trial.block, trial.environment, trial.workload, trial.partner)
             if trial.trial in names:
                 raise _bad(self.path, f"trial {trial.trial} stands in the journal twice")
             if cell in cells:
                 raise _bad(self.path, f"block {trial.block} has {cell[1]} × {cell[2]} twice")
-            if trial.environment not in environments or trial.workload not in workloads:
+            if (trial.partner is None) != (self.resolved.design == "solo"):
+                raise _bad(self.path, f"trial {trial.trial} is not of the design of its run")
+            known = {trial.environment, trial.partner or trial.environment} <= environments
+            if not known or trial.workload not in workloads:
                 raise _bad(self.path, f"trial {trial.trial} is of an unknown cell {cell[1:]}")
             names.add(trial.trial)
             cells.add(cell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -78,17 +79,17 @@ class Journal:
             os.close(self._fd)
             raise
 
-    def append(self, event: Event, *, wait: bool = True) -> None:
-        """Write one event and wait until it is on the disk.
+    def append(self, *events: Event, wait: bool = True) -> None:
+        """Write events, all or none, and wait until they are on the disk.
 
-        Without waiting it will be there by the next event that is waited for.
+        Without waiting they will be there by the next event that is waited for.
         """
-        line = event.model_dump_json().encode() + b"\n"
+        lines = b"".join(event.model_dump_json().encode() + b"\n" for event in events)
         end = os.fstat(self._fd).st_size
         try:
             with disk_full_as_error(self.folder):
-                written = os.write(self._fd, line)
-                if written != len(line):
+                written = os.write(self._fd, lines)
+                if written != len(lines):
                     raise OSError(errno.ENOSPC, "short write")
                 if wait:
                     os.fsync(self._fd)
@@ -133,12 +134,31 @@ class Journal:
             raise UllageError(RUN_IN_USE, path=self.folder) from None
 
     def _cut_partial_line(self) -> None:
-        """A process killed in the middle of a line leaves a tail that was never acknowledged."""
+        """A controller killed while it wrote leaves a tail that was never acknowledged.
+
+        That is a part of a line, or one half of a duet without the other, as both are written at
+        once: the pair is run again.
+        """
         data = (self.folder / JOURNAL).read_bytes()
         whole = data.rfind(b"\n") + 1
+        *_, before, last = [b"", b"", *data[:whole].splitlines(keepends=True)]
+        if (half := _beside(last)) and half != _beside(before, swapped=True):
+            whole -= len(last)
         if whole != len(data):
             os.ftruncate(self._fd, whole)
             os.fsync(self._fd)
+
+
+def _beside(line: bytes, *, swapped: bool = False) -> tuple[object, ...] | None:
+    """Block, workload and the two environments of one half of a duet; None of all else."""
+    try:
+        found = json.loads(line)
+        if found["event"] != "trial" or found["partner"] is None:
+            return None
+        two = found["environment"], found["partner"]
+        return found["block"], found["workload"], *(two[::-1] if swapped else two)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def now_ns() -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
-from ullage import environments, workloads
+from ullage import environments, schedule, workloads
 from ullage.environments import Provider
 from ullage.errors import (
     PLAN_IMPOSSIBLE_MATRIX,
@@ -29,6 +29,7 @@ from ullage.plan import (
     no_environment,
     shown,
 )
+from ullage.runs import Design
 from ullage.workloads.base import Parameters, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
@@ -70,11 +71,21 @@ class Matrix:
     baseline: str
     environments: tuple[Environment, ...]
     loads: tuple[Load, ...]
+    design: Design = "solo"
 
     @property
     def cells(self) -> int:
         """Trials in a block."""
-        return len(self.environments) * len(self.loads)
+        return schedule.size(self.design, len(self.environments), len(self.loads))
+
+    def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
+        """What runs in a block, one turn after another."""
+        keys = [environment.key for environment in self.environments]
+        loads = [load.key for load in self.loads]
+        if self.design == "solo":
+            return tuple((slot,) for slot in schedule.block(seed, block, keys, loads))
+        others = [key for key in keys if key != self.baseline]
+        return schedule.duet(seed, block, others, loads, self.baseline)
 
     def environment(self, key: str) -> Environment:
         """The environment of that key."""
@@ -95,7 +106,10 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
     copies = tuple(_copy(environment) for environment in made if environment.key in again)
-    matrix = Matrix(baseline, (*made, *copies), loads)
+    if plan.design == "duet":
+        _check_duet(plan, made, baseline, document)
+        _check_endpoints(plan, loads, document)
+    matrix = Matrix(baseline, (*made, *copies), loads, plan.design)
     if matrix.cells > MAX_CELLS:
         raise _impossible(
             document,
@@ -105,6 +119,47 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
             f"at most {MAX_CELLS} are allowed: vary fewer factors",
         )
     return matrix
+
+
+def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document: YamlFile) -> None:
+    """Refuse environments that cannot run in pairs, each on its own CPUs."""
+    if plan.again:
+        raise _impossible(
+            document,
+            ("again",),
+            "a duet pairs every environment with the baseline, so only the baseline can run twice",
+            "leave out `again`: the baseline's own second copy is there anyway",
+        )
+    cpus = next(each.resources.cpus for each in made if each.key == baseline)
+    for environment in made:
+        path: FieldPath = ("environments", environment.key.partition("[")[0])
+        if environment.instances > 1:
+            raise _impossible(
+                document,
+                (*path, "instances"),
+                f"{environment.key}: a duet has one instance on each side, not several",
+                "leave out `instances`, or `design: duet`",
+            )
+        if environment.resources.cpus != cpus:
+            raise _impossible(
+                document,
+                (*path, "resources"),
+                f"{environment.key}: the two sides of a duet have as many CPUs as each other",
+                "give every environment the same `cpus`",
+            )
+
+
+def _check_endpoints(plan: Plan, loads: Sequence[Load], document: YamlFile) -> None:
+    """Refuse workloads that need more than the two instances of a pair."""
+    names = [entry.alias or entry.name for entry in plan.workloads]
+    for load in loads:
+        if any(role.place != "instance" for role in load.workload.roles(load.parameters)):
+            raise _impossible(
+                document,
+                ("workloads", names.index(load.key.partition("[")[0])),
+                f"{load.key} has a second endpoint, which no side of a duet has CPUs for",
+                "leave it out, or measure it in a plan of its own without `design: duet`",
+            )
 
 
 def _copy(environment: Environment) -> Environment:

@@ -1,7 +1,8 @@
 """What a pair is: one definition for the stop rule and for the analysis.
 
-A pair is the trial of an environment and that of its baseline in the same block and workload. Both
-must have given the figure; its effect is the log-ratio, above 0 is worse than the baseline.
+A pair is the trial of an environment and that of its baseline in the same block and workload; in a
+duet, the two that ran at the same time. Both must have given the figure; its effect is the
+log-ratio, above 0 is worse than the baseline.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ullage.runs import Curve, Metric, Scalar, Trial
 from ullage.stats.interval import log_ratio
+from ullage.stats.nested import collapse
 
 Series = Mapping[int, Trial]
 """Block → trial of one environment × workload."""
@@ -27,6 +29,11 @@ class Pair:
     """Of a curve: the mean along it, so that its exponential is the geometric mean."""
     along: tuple[float, ...] = ()
     """Of a curve: the log-ratio at each coordinate."""
+
+    @property
+    def generation(self) -> int:
+        """How often all instances had been made anew before it: a block never spans two makings."""
+        return self.environment.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +66,43 @@ class Paired:
         """Of the pairs, in their order."""
         return [pair.log_ratio for pair in self.pairs]
 
+    @property
+    def generations(self) -> list[int]:
+        """Of the pairs, in their order."""
+        return [pair.generation for pair in self.pairs]
+
 
 @dataclass(frozen=True)
 class Cells:
     """Trials by environment and workload."""
 
     trials: Iterable[Trial]
-    _series: dict[tuple[str, str], dict[int, Trial]] = field(default_factory=dict, init=False)
+    _series: dict[tuple[str, str, str | None], dict[int, Trial]] = field(
+        default_factory=dict, init=False
+    )
+    """By partner too; without one, every trial that had none, or the first of each block."""
 
     def __post_init__(self) -> None:
         for trial in self.trials:
-            cell = self._series.setdefault((trial.environment, trial.workload), {})
-            cell[trial.block] = trial
+            cell = trial.environment, trial.workload
+            if trial.partner is not None:
+                self._series.setdefault((*cell, trial.partner), {})[trial.block] = trial
+            first = self._series.setdefault((*cell, None), {})
+            if trial.block not in first or trial.order < first[trial.block].order:
+                first[trial.block] = trial
 
-    def series(self, environment: str, workload: str) -> Series:
-        """Block → trial; empty when the cell has none."""
-        return self._series.get((environment, workload), {})
+    def series(self, environment: str, workload: str, partner: str | None = None) -> Series:
+        """Block → trial; empty when the cell has none.
+
+        partner: of a duet, the environment beside which the trials ran: the baseline has trials
+        beside each of the others. None, then: the one of them that came first in its block. In a
+        solo run nothing ran beside, and `partner` is ignored.
+        """
+        cell = self._series.get((environment, workload, None), {})
+        one = next(iter(cell.values()), None)
+        if partner is None or one is None or one.partner is None:
+            return cell
+        return self._series.get((environment, workload, partner), {})
 
 
 def pair(environment: Series, baseline: Series, metric: Metric) -> Paired:
@@ -112,18 +140,27 @@ def primary_log_ratios(
 ) -> dict[str, list[float]]:
     """`environment/workload/metric` → log-ratios, of the primary metrics: what a stop rule sees.
 
-    environments: those compared with the baseline (no second copies); metrics: by workload key.
+    They are the means of the generations where instances were made anew, for these are the highest
+    random level. environments: those compared with the baseline (no second copies); metrics: by
+    workload key.
     """
     cells = Cells(trials)
-    return {
-        comparison_key(environment, workload, metric.name): pair(
-            cells.series(environment, workload), cells.series(baseline, workload), metric
-        ).log_ratios
-        for environment in environments
-        for workload, of_workload in metrics.items()
-        for metric in of_workload
-        if metric.primary
-    }
+    found: dict[str, list[float]] = {}
+    for environment in environments:
+        for workload, of_workload in metrics.items():
+            mine = cells.series(environment, workload)
+            theirs = cells.series(baseline, workload, environment)
+            for metric in of_workload:
+                if metric.primary:
+                    key = comparison_key(environment, workload, metric.name)
+                    found[key] = _units(pair(mine, theirs, metric))
+    return found
+
+
+def _units(paired: Paired) -> list[float]:
+    if not paired.pairs:
+        return []
+    return [float(x) for x in collapse(paired.log_ratios, paired.generations)]
 
 
 def comparison_key(environment: str, workload: str, metric: str) -> str:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from ullage import host
 from ullage.errors import HOST_TOO_SMALL, UllageError
 from ullage.matrix import Environment
 from ullage.plan import Resources
 from ullage.quantities import format_bytes
+from ullage.runs import Design
+from ullage.schedule import Side
+
+CPUS: Final = Path("/sys/devices/system/cpu")
+
+Placed = tuple[tuple[int, ...], float | None]
+"""Host CPUs, and the quota when the plan asks for a part of a CPU."""
 
 
-def check(counts: Iterable[tuple[Environment, int]]) -> str | None:
+def check(counts: Iterable[tuple[Environment, int]], design: Design = "solo") -> str | None:
     """HOST_TOO_SMALL when an environment does not fit; a sentence when all together do not.
 
     counts: environments with their numbers of instances. A VM keeps its memory while it is frozen;
@@ -22,7 +31,10 @@ def check(counts: Iterable[tuple[Environment, int]]) -> str | None:
     total = host.memory_bytes()
     kept, most = 0, 0
     for environment, instances in counts:
-        cpus(environment.resources, 0)
+        if design == "duet":
+            side(environment.resources, 0)
+        else:
+            cpus(environment.resources, 0)
         asked = environment.resources.memory * instances
         if asked > total:
             raise UllageError(
@@ -42,10 +54,8 @@ def check(counts: Iterable[tuple[Environment, int]]) -> str | None:
     )
 
 
-def cpus(
-    resources: Resources, index: int, *, backwards: bool = False
-) -> tuple[tuple[int, ...], float | None]:
-    """Host CPUs of instance `index`, and the quota when the plan asks for a part of a CPU.
+def cpus(resources: Resources, index: int, *, backwards: bool = False) -> Placed:
+    """Where instance `index` runs.
 
     Instances take the host's CPUs in turn; host endpoints (`backwards`) from the other end.
     """
@@ -56,4 +66,46 @@ def cpus(
             HOST_TOO_SMALL, asked=f"{resources.cpus:g} CPUs", has=f"{len(allowed)} CPUs"
         )
     chosen = tuple(sorted(allowed[(index * whole + i) % len(allowed)] for i in range(whole)))
-    return chosen, (resources.cpus if resources.cpus != whole else None)
+    return chosen, _quota(resources)
+
+
+def side(resources: Resources, number: Side) -> Placed:
+    """Where the instances of a side of a duet run: at one end of the host's CPUs, or at the other.
+
+    The CPUs of one core stand together, so that the two sides share a core only where there is no
+    other way. HOST_TOO_SMALL where the sides would share a CPU.
+    """
+    allowed = sorted(os.sched_getaffinity(0), key=lambda cpu: (_core(cpu), cpu))
+    whole = math.ceil(resources.cpus)
+    if 2 * whole > len(allowed):
+        raise UllageError(
+            HOST_TOO_SMALL,
+            asked=f"{2 * whole} CPUs, {whole} for each side of a duet",
+            has=f"{len(allowed)} CPUs",
+        )
+    chosen = allowed[-whole:] if number else allowed[:whole]
+    return tuple(sorted(chosen)), _quota(resources)
+
+
+def shared_core(resources: Resources) -> str | None:
+    """A sentence when the two sides of a duet have threads of the same core."""
+    one, other = (side(resources, number)[0] for number in (0, 1))
+    if {_core(cpu) for cpu in one}.isdisjoint(_core(cpu) for cpu in other):
+        return None
+    return (
+        f"the two sides of the duet, CPUs {one} and {other}, share a core: each slows the other by "
+        "what they use of it"
+    )
+
+
+def _quota(resources: Resources) -> float | None:
+    return resources.cpus if resources.cpus != math.ceil(resources.cpus) else None
+
+
+def _core(cpu: int) -> int:
+    """The least CPU of the core that this one is a thread of; itself where nobody tells."""
+    try:
+        told = (CPUS / f"cpu{cpu}/topology/thread_siblings_list").read_text(encoding="ascii")
+        return int(told.replace("-", ",").split(",")[0])
+    except (OSError, ValueError):
+        return cpu

@@ -78,10 +78,18 @@ class Repeat(Fields):
     """The levels of repetition other than the block."""
 
     instances: int | None = Field(
-        None, ge=1, le=100_000, description="make all instances anew after so many blocks"
+        None,
+        ge=1,
+        le=100_000,
+        strict=True,
+        description="make all instances anew after so many blocks",
     )
     iterations: int = Field(
-        1, ge=1, le=1000, description="do the work so many times in a row in each trial"
+        1,
+        ge=1,
+        le=1000,
+        strict=True,
+        description="do the work so many times in a row in each trial",
     )
 
 
@@ -181,7 +189,27 @@ def check(document: YamlFile) -> Plan:
     ]:
         if name.partition("[")[0] not in plan.environments:
             raise no_environment(document, path, name, list(plan.environments))
+    _check_generations(plan, document)
     return plan
+
+
+def _check_generations(plan: Plan, document: YamlFile) -> None:
+    """Every generation is whole: their means count alike, and a run stops only between two."""
+    every = plan.repeat.instances or 1
+    for name in ("min", "max"):
+        found = getattr(plan.blocks, name)
+        if found % every:
+            least, most = (-(-n // every) * every for n in (plan.blocks.min, plan.blocks.max))
+            raise UllageError(
+                PLAN_BAD_FIELD,
+                file=document.name,
+                line=document.line(("blocks", name)),
+                field=f"blocks.{name}",
+                found=found,
+                allowed=f"all instances are made anew after {every} blocks (repeat.instances), and "
+                f"a run has only whole generations: a multiple of {every}",
+                suggestion=f"write `blocks: {{min: {least}, max: {most}}}`",
+            )
 
 
 def no_environment(

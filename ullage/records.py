@@ -8,8 +8,12 @@ from ullage import clock
 from ullage.fleet import Fleet
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
+from ullage.plan import Repeat
 from ullage.quantities import format_bytes
 from ullage.runs import ClockSaid, EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
+
+_ONCE = Repeat().model_dump()
+"""What the plan's `repeat` was for runs that do not have it yet."""
 
 
 def workload(load: Load) -> WorkloadRecord:
@@ -68,6 +72,9 @@ def changed(old: Resolved, now: Resolved) -> list[str]:
         "resources": (old.resources, now.resources),
         "confidence": (old.confidence, now.confidence),
         "margin": (old.margin, now.margin),
+        "the design": (old.design, now.design),
+        "the levels of repetition": tuple({**_ONCE, **r.repeat} for r in (old, now)),
+        "the correction": (old.correction, now.correction),
         "the stop rule": tuple((r.blocks.get("min"), r.blocks.get("until")) for r in (old, now)),
         "the image": tuple(r.image and r.image.digest for r in (old, now)),
     }

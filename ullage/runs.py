@@ -306,6 +306,8 @@ class Provisioned(Record):
     event: Literal["provisioned"] = "provisioned"
     environment: str
     instance: str
+    generation: Place = 0
+    """As of the trials that it is made for."""
     epoch_ns: Nanoseconds
     seconds: float
     facts: dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage import clock
@@ -57,8 +57,14 @@ def event(environment: str, instance: str, look: Look) -> Synchronised:
     )
 
 
-async def close(parts: Sequence[Part]) -> dict[str, InstanceClock]:
+Maps = Mapping[str, ClockMap]
+"""Instance → its clock."""
+
+
+async def close(parts: Sequence[Part]) -> Maps:
     """Look at the clocks once more, and tell the programs' instants by both looks.
+
+    What comes next may begin with the later of the two.
 
     TrialFailedError where a clock contradicts itself: a tool inside measures with the same clock.
     """
@@ -67,7 +73,16 @@ async def close(parts: Sequence[Part]) -> dict[str, InstanceClock]:
     maps = {each.name: ours for each, ours in zip(instances, found, strict=True)}
     for part in parts:
         _correct(part, maps[part.instance.name])
-    return {each.name: _record(each, maps[each.name], parts) for each in instances}
+    return maps
+
+
+def records(closed: Sequence[Maps], parts: Sequence[Part]) -> dict[str, InstanceClock]:
+    """Instance → its clock during a trial; closed: once after each iteration, in order."""
+    instances = {part.instance.name: part.instance for part in parts}
+    return {
+        name: _record(instance, [maps[name] for maps in closed], parts)
+        for name, instance in instances.items()
+    }
 
 
 async def _close(instance: Instance) -> ClockMap:
@@ -101,9 +116,10 @@ def _correct(part: Part, ours: ClockMap) -> None:
         raise TrialFailedError("clock-broken", f"the clock of {part.instance.name}: {what}")
 
 
-def _record(instance: Instance, ours: ClockMap, parts: Sequence[Part]) -> InstanceClock:
+def _record(instance: Instance, maps: Sequence[ClockMap], parts: Sequence[Part]) -> InstanceClock:
     done = [p.finished for p in parts if p.instance is instance and p.finished is not None]
-    looks = [ours.first, *([ours.last] if ours.last else [])]
+    ours = maps[-1]
+    looks = [maps[0].first, *(each.last for each in maps if each.last)]
     said = {name for look in looks for name in look.reasons}
     said |= {name for each in done for name in each.reasons}
     first, last = looks[0].fix, looks[-1].fix
