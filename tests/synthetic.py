@@ -25,15 +25,18 @@ from tests.synthetic_parts import (
     TRUTH,
     WORKLOADS,
     Cell,
+    Clock,
+    instance_clock,
+    parity,
 )
 from ullage.runs import (
     BlockDone,
+    Correction,
     Curve,
+    Design,
     EnvironmentRecord,
     Finished,
     ImageRecord,
-    InstanceClock,
-    Parity,
     Provisioned,
     Reason,
     Record,
@@ -50,22 +53,7 @@ from ullage.runs import (
 __all__ = ["CURVE_WORKLOAD", "ENVIRONMENTS", "FAILURES", "TRUTH", "WORKLOADS", "make_run"]
 
 SCRIPT = "</script><script>alert(1)</script>"
-EPOCH_NS = 1_795_227_033_000_000_000
-MONO_NS = 4_200_000_000_000
 SIZES = (64.0, 1024.0, 16384.0, 262144.0)
-
-
-@dataclass
-class _Clock:
-    """Where the made-up run stands in time."""
-
-    mono_ns: int = MONO_NS
-    epoch_ns: int = EPOCH_NS
-
-    def forward(self, seconds: float) -> None:
-        step = round(seconds * 1e9)
-        self.mono_ns += step
-        self.epoch_ns += step
 
 
 @dataclass
@@ -79,7 +67,12 @@ class _Maker:
     drift: float
     steal: float
     raw: bool
-    clock: _Clock = field(default_factory=_Clock)
+    design: Design = "solo"
+    blocks_each: int | None = None
+    between_sd: float = 0.0
+    clock: Clock = field(default_factory=Clock)
+    made: dict[Cell, float] = field(default_factory=dict)
+    """Log slowness that the present instances were dealt."""
 
     def noise(self) -> float:
         """Of one trial, so that the log-ratio of two has the standard deviation asked for."""
@@ -92,6 +85,7 @@ class _Maker:
     def metrics(self, env: str, work: WorkloadRecord, common: float) -> dict[str, Scalar | Curve]:
         """Figures of one trial; `common` is the log slowness that the whole machine has now."""
         slow = math.log(self.truth.get((env, work.key), 1.0)) + common + self.noise()
+        slow += self.made.get((env, work.key), 0.0)
         values: dict[str, Scalar | Curve] = {}
         for metric in work.metrics:
             level = LEVELS.get((work.workload, metric.name), 1000.0)
@@ -155,14 +149,16 @@ class _Maker:
         work: WorkloadRecord,
         common: float,
         failed: bool,
+        beside: tuple[str, Literal[0, 1]] | None = None,
     ) -> Trial:
+        """One trial. beside: of a duet, the other environment and the own half of the CPUs."""
         name = f"b{block:03d}-t{order:03d}"
         start, epoch = self.clock.mono_ns, self.clock.epoch_ns
         metrics = self.metrics(env, work, common)
         roles = self.roles(name, env, work)
-        self.clock.forward(work.duration_s)
-        end = self.clock.mono_ns
-        self.clock.forward(0.018)
+        end = start + round(work.duration_s * 1e9)
+        if beside is None or beside[1] == 1:
+            self.clock.forward(work.duration_s + 0.018)
         starts = [role.start_ns for role in roles]
         return Trial(
             trial=name,
@@ -171,6 +167,9 @@ class _Maker:
             position=position,
             environment=env,
             workload=work.key,
+            generation=block // self.blocks_each if self.blocks_each else 0,
+            partner=beside[0] if beside else None,
+            side=beside[1] if beside else None,
             status="failed" if failed else "ok",
             reason=Reason(code="exit-status", message=f"{work.workload} said: {SCRIPT}")
             if failed
@@ -182,7 +181,7 @@ class _Maker:
             overhead_s=0.018,
             metrics={} if failed else metrics,
             roles=roles,
-            clocks={f"{env}-0": _instance_clock(env, end - start)},
+            clocks={f"{env}-0": instance_clock(env, end - start)},
             meters={
                 "host": {
                     "steal": max(0.0, self.steal * (1 + 0.3 * float(self.rng.standard_normal()))),
@@ -205,6 +204,15 @@ class _Maker:
         order = 0
         begin = self.clock.mono_ns
         common = self.drift * number + 0.1 * math.sin(number / 3)
+        if self.blocks_each and number % self.blocks_each == 0:
+            self.made = {
+                (key, work.key): self.between_sd / math.sqrt(2) * self.rng.standard_normal()
+                for key in keys
+                for work in self.workloads
+            }
+        if self.design == "duet":
+            yield from self.duets(number, keys, failures, common)
+            keys = ()
         for index in self.rng.permutation(len(self.workloads)):
             work = self.workloads[int(index)]
             for position, env_index in enumerate(self.rng.permutation(len(keys))):
@@ -216,6 +224,26 @@ class _Maker:
                 order += 1
         seconds = (self.clock.mono_ns - begin) / 1e9
         yield BlockDone(block=number, epoch_ns=self.clock.epoch_ns, seconds=seconds)
+
+    def duets(
+        self,
+        number: int,
+        keys: Sequence[str],
+        failures: set[tuple[int, str, str]],
+        common: float,
+    ) -> Iterable[Record]:
+        """Every environment beside the first one, which changes its side from block to block."""
+        order = 0
+        for work in self.workloads:
+            for key in keys[1:]:
+                pair = (keys[0], key) if number % 2 else (key, keys[0])
+                sides: tuple[Literal[0, 1], ...] = (0, 1)
+                for side in sides:
+                    env, other = pair[side], pair[1 - side]
+                    failed = (number, env, work.key) in failures
+                    beside = (other, side)
+                    yield self.trial(number, order, side, env, work, common, failed, beside)
+                    order += 1
 
     def resumed(self, seconds: float) -> Started:
         self.clock.forward(seconds)
@@ -230,36 +258,6 @@ class _Maker:
             resumed=resumed,
             boot_id="7c9e6679-7425-40de-944b-e07fc1f90ae7",
         )
-
-
-def _instance_clock(env: str, lasted_ns: int) -> InstanceClock:
-    """The VM's runs 11.25 ppm fast; all others share the controller's."""
-    if env != "vm":
-        return InstanceClock(
-            shared=True, looks=(2,), messages=2, took_ns=150_000, hard_ns=120, sure_ns=120
-        )
-    return InstanceClock(
-        shared=False,
-        looks=(2, 3),
-        messages=40,
-        took_ns=1_400_000,
-        hard_ns=400_000,
-        sure_ns=300_000,
-        drifted_ns=lasted_ns * 11_250 // 1_000_000_000,
-        drift_unsure_ns=900,
-        between_ns=lasted_ns,
-        residual_ns=700,
-        reasons=("moves-unseen",),
-    )
-
-
-def _parity(environments: Sequence[EnvironmentRecord], allowed: Sequence[str]) -> list[Parity]:
-    rows = []
-    for name in environments[0].nuisances:
-        values = {env.key: env.nuisances.get(name, "") for env in environments}
-        equal = len(set(values.values())) == 1
-        rows.append(Parity(nuisance=name, equal=equal, allowed=name in allowed, values=values))
-    return rows
 
 
 def make_run(
@@ -277,12 +275,17 @@ def make_run(
     failures: Sequence[tuple[int, str, str]] = FAILURES,
     allowed: Sequence[str] = (),
     until: float | None = None,
+    least: int = 6,
     pause: tuple[int, float] | None = None,
     finished: bool = True,
     raw: bool = True,
     name: str = "vm-or-container",
     margin: float = 0.02,
     confidence: float = 0.95,
+    design: Design = "solo",
+    correction: Correction = "holm",
+    blocks_each: int | None = None,
+    between_sd: float = 0.0,
 ) -> Path:
     """Write the run folder `path` and return it.
 
@@ -291,9 +294,11 @@ def make_run(
     drift: log slowness that the whole machine gains per block.
     failures: (block, environment key, workload key) of the trials that fail; blocks count from 0.
     allowed: nuisances that the plan allows to be unequal.
-    until: relative half-width of a precision stop in the plan.
+    until: relative half-width of a precision stop in the plan, after `least` blocks at least.
     pause: (block, seconds): the controller was killed in that block and resumed so much later.
     raw: write the raw outputs too (off for large runs).
+    blocks_each: all instances are made anew after so many blocks.
+    between_sd: standard deviation that this adds to the log-ratio of two environments.
     """
     path.mkdir(parents=True, exist_ok=True)
     maker = _Maker(
@@ -306,6 +311,9 @@ def make_run(
         drift=drift,
         steal=steal,
         raw=raw,
+        design=design,
+        blocks_each=blocks_each,
+        between_sd=between_sd,
     )
     resolved = Resolved(
         ullage="0.1.0",
@@ -316,16 +324,19 @@ def make_run(
         baseline=environments[0].key,
         confidence=confidence,
         margin=margin,
+        repeat={"instances": blocks_each, "iterations": 1},
+        design=design,
+        correction=correction,
         resources={"cpus": 1, "memory_bytes": 1073741824},
         blocks={
-            "min": 6,
-            "max": max(blocks, 6),
+            "min": least,
+            "max": max(blocks, least),
             "until": None if until is None else {"half_width": until},
             "budget": 600.0,
         },
         environments=tuple(environments),
         workloads=tuple(workloads),
-        parity=tuple(_parity(environments, allowed)),
+        parity=tuple(parity(environments, allowed)),
         image=ImageRecord(
             kind="built",
             digest="sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef",

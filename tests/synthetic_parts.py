@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ullage.runs import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
+from ullage.runs import (
+    Coordinate,
+    EnvironmentRecord,
+    InstanceClock,
+    Metric,
+    Parity,
+    WorkloadRecord,
+)
 
+EPOCH_NS = 1_795_227_033_000_000_000
+MONO_NS = 4_200_000_000_000
 MIB = 1024.0**2
 Cell = tuple[str, str]
 
@@ -186,3 +197,46 @@ TRUTH: dict[Cell, float] = {
 """True ratio to native of (environment, workload); a cell that is not here costs nothing."""
 
 FAILURES: tuple[tuple[int, str, str], ...] = ((4, "vm", "sysbench-fileio"),)
+
+
+def instance_clock(env: str, lasted_ns: int) -> InstanceClock:
+    """The VM's runs 11.25 ppm fast; all others share the controller's."""
+    if env != "vm":
+        return InstanceClock(
+            shared=True, looks=(2,), messages=2, took_ns=150_000, hard_ns=120, sure_ns=120
+        )
+    return InstanceClock(
+        shared=False,
+        looks=(2, 3),
+        messages=40,
+        took_ns=1_400_000,
+        hard_ns=400_000,
+        sure_ns=300_000,
+        drifted_ns=lasted_ns * 11_250 // 1_000_000_000,
+        drift_unsure_ns=900,
+        between_ns=lasted_ns,
+        residual_ns=700,
+        reasons=("moves-unseen",),
+    )
+
+
+def parity(environments: Sequence[EnvironmentRecord], allowed: Sequence[str]) -> list[Parity]:
+    rows = []
+    for name in environments[0].nuisances:
+        values = {env.key: env.nuisances.get(name, "") for env in environments}
+        equal = len(set(values.values())) == 1
+        rows.append(Parity(nuisance=name, equal=equal, allowed=name in allowed, values=values))
+    return rows
+
+
+@dataclass
+class Clock:
+    """Where the made-up run stands in time."""
+
+    mono_ns: int = MONO_NS
+    epoch_ns: int = EPOCH_NS
+
+    def forward(self, seconds: float) -> None:
+        step = round(seconds * 1e9)
+        self.mono_ns += step
+        self.epoch_ns += step

@@ -15,8 +15,9 @@ from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import errors
 from ullage.analysis import overhead
 from ullage.analysis.model import Analysis
+from ullage.analysis.sentences import comparison_sentence
 from ullage.errors import UllageError
-from ullage.export import COLUMNS, export, rich_table, rows
+from ullage.export import COLUMNS, export, lines, rich_table, rows
 from ullage.folder import RunFolder
 
 
@@ -47,6 +48,42 @@ def test_columns_are_those_declared(analysis: Analysis) -> None:
 def test_figures_are_not_rounded(analysis: Analysis) -> None:
     c = analysis.comparisons[0]
     assert rows(analysis)[0]["ratio"] == c.ratio
+
+
+def test_every_row_says_what_it_rests_on(analysis: Analysis) -> None:
+    found = rows(analysis)
+    assert {row["design"] for row in found} == {"solo"}
+    assert {row["correction"] for row in found} == {"holm"}
+    assert {row["precision"] for row in found} == {"repeatability"}
+    for row, c in zip(found, (*analysis.comparisons, *analysis.again), strict=True):
+        assert (row["pairs"], row["generations"]) == (c.pairs, c.generations)
+        known = c.budget.model_dump() if c.budget else {}
+        for name in ("type_a", "type_b", "expanded"):
+            assert row[name] == known.get(name)
+
+
+def test_the_table_and_the_sentences_have_the_same_figures(analysis: Analysis) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(rich_table(analysis))
+    table = console.export_text().splitlines()
+    for c in analysis.primary():
+        said = comparison_sentence(analysis, c)
+        at = next(i for i, line in enumerate(table) if line.startswith(c.environment_label))
+        row = next(line for line in table[at:] if c.workload_title in line)
+        middle, interval, rests, verdict, *_ = re.split(r"  +", row.strip())[1:]
+        assert f"{interval}, {rests}" in said
+        assert all(part in said for part in verdict.split(": "))
+        assert (f"{middle}× worse" in said) is (c.verdict == "worse")
+
+
+def test_details_for_the_terminal(analysis: Analysis) -> None:
+    told = lines(analysis)
+    assert told[0].startswith("design: trials one after another")
+    for c in analysis.primary():
+        at = told.index(comparison_sentence(analysis, c))
+        assert told[at + 1].startswith("  rests on: ")
+    doubts = sum(len(c.doubts) for c in (*analysis.primary(), *analysis.again) if c.primary)
+    assert sum(line.startswith("  doubt: ") for line in told) == doubts > 0
 
 
 def test_latex_escapes_what_a_plan_may_hold(tmp_path: Path) -> None:

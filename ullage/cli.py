@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import os
 import signal
 import sys
@@ -17,17 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ullage import __version__, journal, matrix, plan
 from ullage.clockcli import clock_app
+from ullage.comparecli import compare_command
 from ullage.console import RunProgress, stderr, stdout
 from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
+from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
 
 if TYPE_CHECKING:
-    from ullage.analysis.model import Analysis
     from ullage.engine import Outcome
-    from ullage.folder import RunFolder
 
 app = typer.Typer(
     name="ullage",
@@ -41,14 +39,9 @@ image_app = typer.Typer(
 )
 app.add_typer(image_app, name="image")
 app.add_typer(clock_app, name="clock")
-
-RUNS = Path("runs")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RunArgument = Annotated[
-    Path | None,
-    typer.Argument(help=f"A run folder; without one, the newest in {RUNS}/.", show_default=False),
-]
-RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+app.command("compare")(compare_command)
+for name, command in RESULTS.items():
+    app.command(name)(command)
 
 T = TypeVar("T")
 
@@ -99,7 +92,7 @@ def doctor_command(as_json: Json = False) -> None:
 
     findings = asyncio.run(doctor.examine())
     if as_json:
-        _print_json(doctor.as_json(findings))
+        print_json(doctor.as_json(findings))
     else:
         marks = {
             "ok": "[green]ok[/]",
@@ -148,7 +141,7 @@ def image_build(
     packages = matrix.packages(matrix.resolve(*plan.load(file)) if file else None)
     built = asyncio.run(image.build(packages))
     if as_json:
-        _print_json(
+        print_json(
             {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
         )
     else:
@@ -163,14 +156,25 @@ def run_command(
         typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show cells, order and time; run nothing.")
+        bool, typer.Option("--dry-run", help="Show cells, order, time and power; run nothing.")
     ] = False,
+    *,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            "--pilot",
+            help="With --dry-run: the run whose spreads to plan with; else the newest alike.",
+            show_default=False,
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Run a plan: every environment and workload, in interleaved blocks."""
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
+    if pilot is not None and not dry_run:
+        raise typer.BadParameter("--pilot goes with --dry-run")
     if resume is not None and not (resume / journal.PLAN).is_file():
         raise UllageError(RUN_NOT_FOUND, path=resume)
     source = file if file is not None else Path(resume or "") / journal.PLAN
@@ -178,8 +182,10 @@ def run_command(
     cells = matrix.resolve(checked, document)
     if dry_run:
         from ullage import dryrun
+        from ullage.folder import RunFolder
 
-        dryrun.show(checked, cells, as_json=as_json)
+        learned = RunFolder.open(pilot) if pilot is not None else None
+        dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
         return
     from ullage.engine import Engine
 
@@ -203,7 +209,7 @@ def run_command(
 
 def _conclude(outcome: Outcome, *, as_json: bool) -> None:
     """The answer first, which needs no disk; then the derived files and the report."""
-    from ullage import tables
+    from ullage import report, tables
     from ullage.analysis import overhead, sentences
     from ullage.folder import RunFolder
 
@@ -213,9 +219,9 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
         for sentence in sentences.answer(analysis):
             stdout.print(escape(sentence), soft_wrap=True)
     tables.write(folder)
-    page = _write_report(folder, analysis)
+    page = report.write(folder, analysis)
     if as_json:
-        _print_json(
+        print_json(
             {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
         )
     else:
@@ -265,119 +271,6 @@ def _silence(descriptors: Iterable[int]) -> None:
     os.close(nowhere)
 
 
-@app.command("list")
-def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
-    """List the runs here, newest first."""
-    from ullage.folder import list_runs
-
-    found = list_runs(runs)
-    if as_json:
-        _print_json([run.model_dump(mode="json") for run in found])
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run", no_wrap=True, overflow="fold")
-    for column in ("blocks", "trials", "without figures"):
-        table.add_column(column, justify="right")
-    table.add_column("ended by")
-    for run in found:
-        counts = (str(run.blocks), str(run.trials), str(run.failed))
-        ended = escape(run.problem) if run.problem else run.finished or "not finished"
-        table.add_row(escape(run.path), *counts, ended)
-    stdout.print(table)
-
-
-@app.command("show")
-def show_command(run: RunArgument = None, as_json: Json = False) -> None:
-    """Print the answer of a run, and its table."""
-    from ullage import export
-    from ullage.analysis import sentences
-
-    _, analysis = _analysed(run)
-    if as_json:
-        _print_json(analysis.model_dump(mode="json"))
-        return
-    for sentence in sentences.answer(analysis):
-        stdout.print(escape(sentence), soft_wrap=True)
-    stdout.print(export.rich_table(analysis))
-
-
-@app.command("report")
-def report_command(
-    run: RunArgument = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
-    charts: Annotated[
-        Path | None,
-        typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
-    ] = None,
-) -> None:
-    """Write the HTML report of a run (again)."""
-    folder, analysis = _analysed(run)
-    stdout.print(escape(str(_write_report(folder, analysis, out))), soft_wrap=True)
-    if charts:
-        from ullage.report.charts import export_charts
-
-        for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
-            stdout.print(escape(str(file)), soft_wrap=True)
-
-
-def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
-    """The run (None: the newest) with its derived tables written, and its analysis."""
-    from ullage import tables
-    from ullage.analysis import overhead
-    from ullage.folder import RunFolder, newest_run
-
-    folder = RunFolder.open(run or newest_run(RUNS))
-    tables.write(folder)
-    return folder, overhead.analyse(folder)
-
-
-def _write_report(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Path:
-    from ullage import report
-
-    return report.write(folder, analysis, out)
-
-
-@app.command("export")
-def export_command(
-    run: RunArgument = None,
-    form: Annotated[str, typer.Option("--format", help="csv, json, latex or parquet.")] = "csv",
-    out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
-) -> None:
-    """Write the results of a run as a table."""
-    from ullage.export import export
-
-    data = export(_analysed(run)[1], form)
-    if out:
-        journal.put(out, data)
-    else:
-        sys.stdout.buffer.write(data)
-
-
-@app.command("query")
-def query_command(
-    sql: Annotated[
-        str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
-    ],
-    runs: RunsOption = RUNS,
-    as_json: Json = False,
-) -> None:
-    """Ask all runs at once, in DuckDB's SQL."""
-    from ullage import tables
-
-    def leave_out(path: Path, error: UllageError) -> None:
-        left_out = escape(f"left out {path}: {error.message}")
-        stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
-
-    found = tables.query(sql, runs, leave_out)
-    if as_json:
-        _print_json(found.to_pylist())
-        return
-    table = Table(*map(escape, found.column_names), box=None)
-    for row in found.to_pylist():
-        table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
-    stdout.print(table)
-
-
 @app.command("clean")
 def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
@@ -389,7 +282,7 @@ def clean_command(
     found = leftovers.find()
     failures = [] if dry_run else leftovers.remove(found)
     if as_json:
-        _print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
+        print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
         return
     for each in found:
         stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
@@ -399,11 +292,6 @@ def clean_command(
         stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
     if failures:
         raise typer.Exit(ExitCode.GATE_FAILED)
-
-
-def _print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=2, default=str)
-    sys.stdout.write("\n")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 from rich.markup import escape
 from rich.table import Table
 
+from ullage.analysis.details import details, run_facts
 from ullage.analysis.model import Analysis, Comparison
-from ullage.analysis.rounding import count, quantity, ratio
+from ullage.analysis.rounding import quantity, ratio
+from ullage.analysis.words import SIDE_BY_SIDE, briefly, correction, name, settles
 from ullage.errors import EXPORT_UNKNOWN_FORMAT, UllageError
 from ullage.nearest import nearest
 from ullage.printable import whole
@@ -41,11 +43,18 @@ COLUMNS: Final[dict[str, Any]] = {
     "low": pa.float64(),
     "high": pa.float64(),
     "confidence": pa.float64(),
+    "design": pa.string(),
+    "precision": pa.string(),
+    "generations": pa.int64(),
     "pairs": pa.int64(),
     "without_figures": pa.int64(),
     "robust_ratio": pa.float64(),
     "robust_low": pa.float64(),
     "robust_high": pa.float64(),
+    "type_a": pa.float64(),
+    "type_b": pa.float64(),
+    "expanded": pa.float64(),
+    "correction": pa.string(),
     "p_difference_adjusted": pa.float64(),
     "p_equivalence_adjusted": pa.float64(),
     "margin": pa.float64(),
@@ -55,7 +64,10 @@ COLUMNS: Final[dict[str, Any]] = {
     "blocks_to_settle": pa.int64(),
     "doubts": pa.string(),
 }
-"""Columns of the results table: a row for each comparison, the A/A ones last."""
+"""Columns of the results table: a row for each comparison, the A/A ones last.
+
+type_a, type_b, expanded: uncertainties of the log-ratio, see `analysis.model.Budget`.
+"""
 
 
 def export(analysis: Analysis, form: str) -> bytes:
@@ -89,7 +101,7 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
-    interval, robust = c.interval, c.robust
+    interval, robust, budget = c.interval, c.robust, c.budget
     return {
         "run": analysis.run,
         "environment": c.environment,
@@ -111,11 +123,18 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "low": interval.low if interval else None,
         "high": interval.high if interval else None,
         "confidence": analysis.confidence,
+        "design": analysis.design,
+        "precision": c.precision,
+        "generations": c.generations,
         "pairs": c.pairs,
         "without_figures": c.environment_cell.without_figures + c.baseline_cell.without_figures,
         "robust_ratio": robust.estimate if robust else None,
         "robust_low": robust.low if robust else None,
         "robust_high": robust.high if robust else None,
+        "type_a": budget.type_a if budget else None,
+        "type_b": budget.type_b if budget else None,
+        "expanded": budget.expanded if budget else None,
+        "correction": analysis.correction,
         "p_difference_adjusted": c.p_difference_adjusted,
         "p_equivalence_adjusted": c.p_equivalence_adjusted,
         "margin": analysis.margin,
@@ -160,13 +179,14 @@ def _latex(analysis: Analysis) -> bytes:
     level = f"{100 * analysis.confidence:g}\\,\\% interval"
     lines = [
         "% needs \\usepackage{booktabs}",
-        "\\begin{tabular}{llrrl}",
+        *([f"% a duet: {SIDE_BY_SIDE}"] if analysis.design == "duet" else []),
+        "\\begin{tabular}{llrrll}",
         "\\toprule",
-        f"environment & workload & ratio & {level} & verdict \\\\",
+        f"environment & workload & ratio & {level} & from & verdict \\\\",
         "\\midrule",
     ]
     for c in analysis.primary():
-        cells = [_name(c), c.workload_title, *_rounded(c), _verdict(c)]
+        cells = [_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c)]
         lines.append(" & ".join(_tex(whole(cell)) for cell in cells) + " \\\\")
     lines += ["\\bottomrule", "\\end{tabular}", ""]
     return "\n".join(lines).encode()
@@ -195,12 +215,9 @@ def _tex(text: str) -> str:
     return text.translate(_TEX)
 
 
-def _name(c: Comparison) -> str:
-    return (
-        f"{c.environment_label} (unequal {', '.join(c.unequal)})"
-        if c.unequal
-        else (c.environment_label)
-    )
+def _name(analysis: Analysis, c: Comparison) -> str:
+    label = name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+    return f"{label}, {SIDE_BY_SIDE}" if analysis.design == "duet" else label
 
 
 def _rounded(c: Comparison) -> tuple[str, str]:
@@ -214,9 +231,8 @@ def _rounded(c: Comparison) -> tuple[str, str]:
 def _verdict(c: Comparison) -> str:
     if c.no_verdict:
         return f"none: {c.no_verdict}"
-    if c.verdict == "inconclusive" and c.blocks_to_settle:
-        about = "at least" if c.why == "too-few-blocks" else "about"
-        return f"inconclusive ({about} {count(c.blocks_to_settle)} more)"
+    if c.verdict == "inconclusive":
+        return f"inconclusive: {settles(c)}"
     return c.verdict or ""
 
 
@@ -226,17 +242,30 @@ def rich_table(analysis: Analysis) -> Table:
     table.add_column(f"against {escape(analysis.baseline_label)}")
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column(f"{100 * analysis.confidence:g} % interval", no_wrap=True)
+    table.add_column("from")
     table.add_column("verdict")
     heading = ""
     for c in (*analysis.primary(), *(again for again in analysis.again if again.primary)):
-        if _name(c) != heading:
-            heading = _name(c)
+        if _name(analysis, c) != heading:
+            heading = _name(analysis, c)
             table.add_row(f"[bold]{escape(heading)}[/]")
         last = f"A/A: {_value(c)}" if c.again else _verdict(c)
-        table.add_row(*(escape(cell) for cell in (f"  {c.workload_title}", *_rounded(c), last)))
+        cells = (f"  {c.workload_title}", *_rounded(c), briefly(c), last)
+        table.add_row(*map(escape, cells))
     return table
 
 
 def _value(c: Comparison) -> str:
     """The baseline's absolute value."""
     return quantity(c.baseline_values.median, c.unit) if c.baseline_values else "no figure"
+
+
+def lines(analysis: Analysis) -> list[str]:
+    """All that is known of each comparison of a primary metric, for the terminal."""
+    told = [f"{name}: {value}" for name, value in run_facts(analysis)]
+    told.append(f"verdicts: {correction(analysis)}")
+    for detail in details(analysis):
+        told += ["", detail.sentence]
+        told += [f"  {name}: {value}" for name, value in detail.facts]
+        told += [f"  doubt: {d.message} {d.advice} ({d.code})" for d in detail.doubts]
+    return told

@@ -12,6 +12,7 @@ import ullage
 ROOT = Path(ullage.__file__).parent
 READERS = {
     "ullage.analysis",
+    "ullage.comparing",
     "ullage.errors",
     "ullage.export",
     "ullage.folder",
@@ -19,7 +20,10 @@ READERS = {
     "ullage.pairs",
     "ullage.printable",
     "ullage.runs",
+    "ullage.schedule",
     "ullage.stats",
+    "ullage.tablecodes",
+    "ullage.tablefile",
 }
 
 
@@ -37,7 +41,7 @@ def _imported(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "stats").glob("*.py")), ids=lambda f: f.name)
+@pytest.mark.parametrize("file", sorted((ROOT / "stats").rglob("*.py")), ids=lambda f: f.name)
 def test_stats_is_a_leaf(file: Path) -> None:
     assert _imported(file) <= {"ullage.stats"}
 
@@ -45,8 +49,9 @@ def test_stats_is_a_leaf(file: Path) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        *sorted((ROOT / "analysis").glob("*.py")),
-        *(ROOT / f"{n}.py" for n in ("folder", "pairs", "tables", "export")),
+        *sorted((ROOT / "analysis").rglob("*.py")),
+        *sorted(ROOT.glob("table*.py")),
+        *(ROOT / f"{n}.py" for n in ("folder", "pairs", "schedule", "comparing", "export")),
     ],
     ids=lambda f: f.name,
 )

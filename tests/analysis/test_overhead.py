@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
@@ -109,14 +108,6 @@ def test_a_failing_baseline_takes_all_verdicts_of_its_workload(analyse: Make) ->
     analysis = analyse(failures=[(block, "native", CPU.key) for block in range(3)])
     for c in analysis.primary():
         assert (c.no_verdict is not None) is (c.workload == CPU.key)
-
-
-def test_all_trials_failed(analyse: Make) -> None:
-    failures = [(b, e.key, CPU.key) for b in range(6) for e in ENVIRONMENTS]
-    c = _find(analyse(blocks=6, failures=failures), "vm", CPU.key)
-    assert (c.ratio, c.interval, c.pairs, c.verdict) == (None, None, 0, None)
-    assert c.baseline_values is None
-    assert c.no_verdict == "too many failures: 6 of 6 in qemu-tcg (emulated)"
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2, 5])
@@ -355,46 +346,6 @@ def test_a_curve_that_differs_both_ways_is_not_equivalent(tmp_path: Path) -> Non
     assert c.verdict == "inconclusive"
     assert "curve-mixed" in _codes(c)
     assert other.verdict == "equivalent"
-
-
-def test_one_barrel_for_each_environment_and_resource(analyse: Make) -> None:
-    analysis = analyse(noise_sd=0.01)
-    assert len(analysis.resources) == 12
-    one = next(r for r in analysis.resources if (r.environment, r.resource) == ("vm", "disk"))
-    c = _find(analysis, "vm", DISK.key)
-    assert (one.ratio, one.interval, one.verdict) == (c.ratio, c.interval, c.verdict)
-
-
-def test_several_workloads_of_a_resource_are_one_geometric_mean(analyse: Make) -> None:
-    twice = CPU.model_copy(update={"key": "sysbench-cpu[threads=2]"})
-    truth = {("lxc", CPU.key): 1.21, ("vm", CPU.key): 4.0, ("vm", twice.key): 9.0}
-    analysis = analyse(workloads=[CPU, twice], truth=truth, noise_sd=0.01, failures=[])
-    found = {r.environment: r for r in analysis.resources}
-    assert found["lxc"].ratio == pytest.approx(1.1, rel=0.02)
-    assert found["lxc"].verdict == "mixed"
-    assert found["vm"].ratio == pytest.approx(6.0, rel=0.02)
-    assert found["vm"].verdict == "worse"
-    assert found["container"].verdict == "equivalent"
-    assert found["vm"].interval is not None
-    by_block = np.mean(
-        [
-            [math.log(p.ratio) for p in _find(analysis, "vm", w).points]
-            for w in (CPU.key, twice.key)
-        ],
-        axis=0,
-    )
-    assert found["vm"].interval.high == pytest.approx(t_interval(by_block, 0.95).high)
-
-
-def test_equal_figures_everywhere_are_told(tmp_path: Path) -> None:
-    def change(event: dict[str, Any]) -> None:
-        event["metrics"] = {"events_rate": 100.0 if event["environment"] == "lxc" else 200.0}
-
-    run = make_run(tmp_path / "e", workloads=[CPU], failures=[], raw=False)
-    c = _find(_alter(run, change), "lxc", CPU.key)
-    assert "no-spread" in _codes(c)
-    assert c.verdict == "worse"
-    assert c.ratio == pytest.approx(2.0)
 
 
 def test_the_same_run_gives_the_same_answer(analyse: Make) -> None:

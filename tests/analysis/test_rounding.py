@@ -13,22 +13,22 @@ def _interval(estimate: float, low: float, high: float) -> Interval:
 
 
 @pytest.mark.parametrize(
-    ("interval", "size", "between"),
+    ("interval", "told"),
     [
-        ((1.12, 1.08, 1.17), "12 %", "8 to 17 %"),
-        ((1.0042, 0.9871, 1.0213), "0.4 %", "−1.3 to 2.2 %"),
-        ((1.0042, 1.0037, 1.0046), "0.42 %", "0.37 to 0.46 %"),
-        ((6.91, 6.58, 7.27), "6.9×", "6.5 to 7.3×"),
-        ((2.4012, 2.3891, 2.4133), "2.401×", "2.389 to 2.414×"),
-        ((1.9, 1.2, 3.1), "90 %", "20 to 210 %"),
-        ((1.5, 1.5, 1.5), "50.00 %", "50.00 to 50.00 %"),
-        ((0.9999, 0.98, 1.02), "0 %", "−2 to 2 %"),
+        ((1.12, 1.08, 1.17), ("1.12", "1.08", "1.17")),
+        ((1.0042, 0.9871, 1.0213), ("1.004", "0.987", "1.022")),
+        ((6.91, 6.58, 7.27), ("6.9", "6.5", "7.3")),
+        ((2.4012, 2.3891, 2.4133), ("2.401", "2.389", "2.414")),
+        ((1.9, 1.2, 3.1), ("1.9", "1.2", "3.1")),
+        ((1.5, 1.5, 1.5), ("1.50", "1.50", "1.50")),
+        ((1.024, 1.0004, 1.048), ("1.0240", "1.0004", "1.0480")),
+        ((0.9, 0.8, 0.998), ("0.900", "0.800", "0.998")),
     ],
 )
 def test_as_many_digits_as_the_interval_bears(
-    interval: tuple[float, float, float], size: str, between: str
+    interval: tuple[float, float, float], told: tuple[str, str, str]
 ) -> None:
-    assert rounding.effect(_interval(*interval)) == (size, between)
+    assert rounding.ratio(_interval(*interval)) == told
 
 
 def test_a_ratio_is_never_printed_as_nothing() -> None:
@@ -51,8 +51,17 @@ def test_a_printed_interval_holds_the_computed_one(estimate: float, down: float,
     assert high - low <= 1.5 * width + 4e-6, "and is not much wider"
 
 
+@given(st.floats(1.00001, 20), st.floats(1.00001, 1.5))
+def test_an_interval_that_excludes_one_reads_so(low: float, width: float) -> None:
+    """On either side; what is nearer to 1 than a millionth cannot be told apart."""
+    above = _interval(low * width**0.5, low, low * width)
+    below = rounding.inverse(above)
+    assert _number(rounding.ratio(above)[1]) > 1
+    assert _number(rounding.ratio(below)[2]) < 1
+
+
 def test_better_is_said_from_the_other_side() -> None:
-    assert rounding.effect(rounding.inverse(_interval(0.8, 0.75, 0.86)))[0] == "25 %"
+    assert rounding.ratio(rounding.inverse(_interval(0.8, 0.75, 0.86)))[0] == "1.25"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +86,8 @@ def test_shares(value: float, text: str) -> None:
         (3.0, "1", "3"),
         (0.0, "s", "0 s"),
         (2e-9, "s", "2e-09 s"),
+        (12345.0, "points", "1.234e+04 points"),
+        (1500.0, "points", "1500 points"),
     ],
 )
 def test_absolute_values(value: float, unit: str, text: str) -> None:

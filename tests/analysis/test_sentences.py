@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
-from ullage.analysis import overhead, sentences
-from ullage.analysis.model import Analysis, Comparison, Interval
+from ullage.analysis import overhead, sentences, words
+from ullage.analysis.model import Analysis, Budget, Comparison, Doubt, Interval
 from ullage.folder import RunFolder
 
 CPU = WORKLOADS[0]
@@ -46,13 +47,15 @@ def _with(c: Comparison, low: float, high: float, **more: Any) -> Comparison:
 def test_decided_environments_in_one_sentence_each(calm: Analysis) -> None:
     container, lxc, vm, floor = sentences.answer(calm)
     assert re.fullmatch(
-        r"On this machine container \(crun\) costs nothing measurable in CPU, memory and disk "
-        r"\(equivalent within 2 %\) and 1\d\.\d % in network \(1\d\.\d to 1\d\.\d %\)\.",
+        r"On this machine container \(crun\) is 1\.1\d+× worse than native in network "
+        r"\(95 % interval 1\.1\d+ to 1\.1\d+, 12 blocks\); "
+        r"CPU, memory and disk are equivalent within 2 %\.",
         container,
     )
-    assert "nothing measurable in CPU and memory (equivalent within 2 %)" in lxc
-    assert vm.startswith("On this machine qemu-tcg (emulated) costs 6.8")
-    assert vm.count("×") == 8
+    assert lxc.endswith("; CPU and memory are equivalent within 2 %.")
+    assert vm.startswith("On this machine qemu-tcg (emulated) is 6.8")
+    assert vm.count("×") == 4
+    assert ", 11 blocks)" in vm, "one trial of its disk failed"
     assert re.fullmatch(
         r"Native against itself may differ by \S+ % in CPU, \S+ % in memory, \S+ % in disk and "
         r"\S+ % in network in this run: nothing below that is called a difference\.",
@@ -62,34 +65,92 @@ def test_decided_environments_in_one_sentence_each(calm: Analysis) -> None:
 
 def test_what_is_open_says_what_would_settle_it(noisy: Analysis) -> None:
     container = sentences.answer(noisy)[0]
-    assert container.startswith("Nothing is decided yet for container (crun): CPU −")
+    lead = "On this machine nothing is decided yet for container (crun) (95 % intervals, 12 blocks)"
+    assert container.startswith(f"{lead}: CPU (0.")
     assert container.endswith(" more blocks).")
     assert container.count("more block") == 4
 
 
-def test_one_open_figure_among_decided_ones(calm: Analysis) -> None:
-    def undecide(c: Comparison) -> Comparison:
-        if (c.environment, c.resource, c.primary) != ("container", "disk", True):
-            return c
-        more = {"verdict": "inconclusive", "why": "interval-too-wide", "blocks_to_settle": 18}
-        return _with(c, 0.97, 1.19, **more)
-
+def _changed(
+    analysis: Analysis, which: Callable[[Comparison], bool], change: Callable[..., Comparison]
+) -> Analysis:
+    """The same with some comparisons altered, and the resources that they are alone in."""
+    comparisons = tuple(change(c) if which(c) else c for c in analysis.comparisons)
+    verdicts = {(c.environment, c.resource): c for c in comparisons if c.primary}
     resources = tuple(
-        r.model_copy(update={"verdict": "inconclusive"}) if r.resource == "disk" else r
-        for r in calm.resources
+        r.model_copy(update={"verdict": verdicts[r.environment, r.resource].verdict})
+        for r in analysis.resources
     )
-    changed = calm.model_copy(
-        update={"comparisons": tuple(map(undecide, calm.comparisons)), "resources": resources}
+    return analysis.model_copy(update={"comparisons": comparisons, "resources": resources})
+
+
+def test_the_sentence_of_the_issue(calm: Analysis) -> None:
+    """Worse in memory, equivalent in CPU, undecided in disk: as short as it can be said."""
+    told: dict[str, tuple[float, float, dict[str, Any]]] = {
+        "memory": (1.27, 1.36, {"verdict": "worse", "why": "difference"}),
+        "cpu": (0.99, 1.01, {"verdict": "equivalent", "why": "within-margin"}),
+        "disk": (
+            0.97,
+            1.19,
+            {"verdict": "inconclusive", "why": "interval-too-wide", "blocks_to_settle": 18},
+        ),
+        "network": (0.99, 1.01, {"verdict": "equivalent", "why": "within-margin"}),
+    }
+
+    def change(c: Comparison) -> Comparison:
+        low, high, more = told[c.resource]
+        return _with(c, low, high, pairs=12, **more)
+
+    changed = _changed(calm, lambda c: c.environment == "vm" and c.primary, change)
+    assert sentences.answer(changed)[2] == (
+        "On this machine qemu-tcg (emulated) is 1.31× worse than native in memory (95 % interval "
+        "1.27 to 1.36, 12 blocks); CPU and network are equivalent within 2 %; disk is inconclusive "
+        "(0.97 to 1.19): about 18 more blocks."
     )
-    assert sentences.answer(changed)[0].endswith(
-        "; disk is undecided (−3 to 19 %): about 18 more blocks would settle it."
+
+
+def test_equivalence_alone_says_its_confidence(calm: Analysis) -> None:
+    def change(c: Comparison) -> Comparison:
+        return _with(c, 0.99, 1.01, verdict="equivalent", why="within-margin")
+
+    changed = _changed(calm, lambda c: c.environment == "container" and c.primary, change)
+    assert sentences.answer(changed)[0] == (
+        "On this machine container (crun) is equivalent to native within 2 % in CPU, memory, disk "
+        "and network (95 % confidence, 12 blocks)."
+    )
+
+
+def test_makings_of_the_instances_are_what_counts(calm: Analysis) -> None:
+    nested: dict[str, Any] = {"precision": "intermediate", "generations": 7, "pairs": 28}
+
+    def change(c: Comparison) -> Comparison:
+        if c.resource == "cpu":
+            return _with(c, 1.27, 1.36, verdict="worse", why="difference", **nested)
+        more = {"blocks_to_settle": 12, "makings_to_settle": 3, "why": "interval-too-wide"}
+        return _with(c, 0.9, 1.2, verdict="inconclusive", **more, **nested)
+
+    changed = _changed(calm, lambda c: c.environment == "container" and c.primary, change)
+    said = sentences.answer(changed)[0]
+    assert "(95 % interval 1.27 to 1.36, 7 makings of the instances (28 blocks))" in said
+    assert "disk (0.90 to 1.20: about 3 more makings (12 blocks))" in said
+    few = _with(
+        changed.comparisons[0],
+        0.9,
+        1.2,
+        verdict="inconclusive",
+        why="too-few-blocks",
+        **{**nested, "generations": 4, "blocks_to_settle": 8, "makings_to_settle": 2},
+    )
+    assert sentences.comparison_sentence(changed, few).endswith(
+        ": 4 makings of the instances are too few, at least 2 more makings (8 blocks)."
     )
 
 
 def test_strong_marks_are_asked_for(calm: Analysis) -> None:
     assert "**" not in "".join(sentences.answer(calm))
     marked = sentences.answer(calm, strong=True)
-    assert "**nothing measurable in CPU, memory and disk**" in marked[0]
+    assert "× worse than native in network** (95 % " in marked[0]
+    assert "**equivalent within 2 %**" in marked[0]
     assert [s.replace("**", "") for s in marked] == sentences.answer(calm)
 
 
@@ -100,38 +161,38 @@ def test_strong_marks_are_asked_for(calm: Analysis) -> None:
             1.08,
             1.17,
             {"verdict": "worse"},
-            "is 12 % worse in CPU, 1 thread (95 % interval 8 to 17 %",
+            "is 1.12× worse than native in CPU, 1 thread (95 % interval 1.08 to 1.17, 12 blocks)",
         ),
-        (1.27, 1.36, {"verdict": "worse"}, "is 31 % worse"),
         (
             2.27,
             2.36,
             {"verdict": "worse"},
-            "is 2.31× worse in CPU, 1 thread (95 % interval 2.27 to 2.36×",
+            "is 2.31× worse than native in CPU, 1 thread (95 % interval 2.27 to 2.36, 12 blocks)",
         ),
         (
             0.75,
             0.86,
             {"verdict": "better"},
-            "is 25 % better in CPU, 1 thread (95 % interval 16 to 34 %",
+            "is 1.25× better than native in CPU, 1 thread (95 % interval 1.16 to 1.34, 12 blocks)",
         ),
         (
             0.99,
             1.01,
             {"verdict": "equivalent"},
-            "is equivalent in CPU, 1 thread (95 % interval −1.0 to 1.0 %",
+            "is equivalent to native within 2 % in CPU, 1 thread (95 % interval 0.990 to 1.010, ",
         ),
         (
             0.97,
             1.19,
             {"verdict": "inconclusive", "why": "interval-too-wide", "blocks_to_settle": 18},
-            "CPU, 1 thread is undecided (−3 to 19 %): about 18 more blocks would settle it",
+            "CPU, 1 thread is inconclusive (95 % interval 0.97 to 1.19, 12 blocks): "
+            "about 18 more blocks.",
         ),
         (
             0.97,
             1.19,
             {"verdict": "inconclusive", "why": "interval-too-wide", "blocks_to_settle": 1},
-            "about 1 more block would settle it",
+            "about 1 more block.",
         ),
         (
             1.01,
@@ -142,25 +203,31 @@ def test_strong_marks_are_asked_for(calm: Analysis) -> None:
                 "floor": 1.0612,
                 "blocks_to_settle": None,
             },
-            "(1 to 5 %), below the noise floor of 6.2 %: no practical number of blocks would",
+            "12 blocks, below the noise floor of 6.2 %): no practical number of blocks would",
         ),
         (
             0.99,
             1.01,
             {"verdict": "inconclusive", "why": "floor-biased", "blocks_to_settle": None},
-            "two equal environments differ by more than the margin",
+            "two equal environments differ by too much",
+        ),
+        (
+            0.99,
+            1.01,
+            {"verdict": "inconclusive", "why": "systematic", "blocks_to_settle": None},
+            "the instruments are too coarse to tell",
         ),
         (
             0.9,
             1.2,
             {"verdict": "inconclusive", "why": "too-few-blocks", "blocks_to_settle": 2, "pairs": 4},
-            "4 blocks are too few, at least 2 more",
+            "4 blocks are too few, at least 2 more blocks",
         ),
         (
             0.9,
             1.2,
             {"verdict": "inconclusive", "why": "too-few-blocks", "blocks_to_settle": 5, "pairs": 1},
-            "1 block is too few, at least 5 more",
+            "1 block is too few, at least 5 more blocks",
         ),
         (
             0.9,
@@ -171,43 +238,100 @@ def test_strong_marks_are_asked_for(calm: Analysis) -> None:
     ],
 )
 def test_every_verdict_has_its_words(
-    one: Comparison, low: float, high: float, more: dict[str, Any], text: str
+    calm: Analysis, one: Comparison, low: float, high: float, more: dict[str, Any], text: str
 ) -> None:
-    said = sentences.comparison_sentence(_with(one, low, high, **more))
+    said = sentences.comparison_sentence(calm, _with(one, low, high, **more))
     assert text in said
     assert "container (crun)" in said
     assert said.endswith(".")
 
 
-def test_no_sentence_says_better_or_worse_without_the_verdict(noisy: Analysis) -> None:
-    for c in noisy.comparisons:
-        said = sentences.comparison_sentence(c).replace("above 1 is worse", "")
-        assert ("worse" in said) is (c.verdict == "worse")
-        assert ("better" in said) is (c.verdict == "better")
+def _budget(low: float, high: float) -> Budget:
+    return Budget(
+        type_a=0.01,
+        type_b=0.02,
+        components=(),
+        expanded=0.05,
+        low=low,
+        high=high,
+        precision="repeatability",
+    )
+
+
+def test_what_the_instruments_add_is_said_when_it_can_be_seen(
+    calm: Analysis, one: Comparison
+) -> None:
+    more = {"verdict": "worse", "budget": _budget(1.05, 1.2)}
+    said = sentences.comparison_sentence(calm, _with(one, 1.08, 1.17, **more))
+    assert said.endswith(
+        "(95 % interval 1.08 to 1.17, 12 blocks, 1.05 to 1.20 with the instruments' part)."
+    )
+    more = {"verdict": "worse", "budget": _budget(1.0803, 1.1697)}
+    small = _with(one, 1.0805, 1.1693, **more)
+    assert "instruments" not in sentences.comparison_sentence(calm, small)
+    more = {"verdict": "better", "budget": _budget(0.5, 0.8)}
+    said = sentences.comparison_sentence(calm, _with(one, 0.55, 0.7, **more))
+    assert "1.42 to 1.82, 12 blocks, 1.2 to 2.0 with the instruments' part" in said
+
+
+def test_a_duet_is_named_in_every_sentence(calm: Analysis) -> None:
+    duet = calm.model_copy(update={"design": "duet"})
+    *environments, floor = sentences.answer(duet)
+    assert all(s.startswith("On this machine, while both run side by side, ") for s in environments)
+    assert floor.startswith("Native against itself, side by side, may differ")
+    for c in (*duet.comparisons, *duet.again):
+        said = sentences.comparison_sentence(duet, c)
+        assert said.startswith("While both run side by side, ")
+
+
+def test_serious_doubts_about_verdicts_are_in_the_answer(calm: Analysis) -> None:
+    assert sentences.care(calm) is None
+    doubt = Doubt(code="drift", message="m", advice="a")
+
+    def change(c: Comparison) -> Comparison:
+        return c.model_copy(update={"doubts": (doubt,)})
+
+    few = _changed(calm, lambda c: c.primary and c.environment == "lxc", change)
+    assert sentences.care(few) == ("Read with care, 4 of 12 verdicts may not hold: drift (4).")
+    one = _changed(calm, lambda c: c.primary and c.workload == CPU.key and c.emulated, change)
+    assert sentences.answer(one)[3] == (
+        "Read with care, 1 of 12 verdicts may not hold: qemu-tcg (emulated) in CPU, 1 thread "
+        "(drift)."
+    )
+
+
+def test_a_run_that_judges_nothing_says_so(calm: Analysis) -> None:
+    bare = calm.model_copy(update={"comparisons": (), "resources": ()})
+    assert sentences.answer(bare) == ["This run compares nothing with native."]
+    unjudged = calm.model_copy(update={"resources": ()})
+    assert sentences.answer(unjudged) == [
+        "No metric of this run is a primary one: nothing is judged."
+    ]
 
 
 def test_a_secondary_metric_is_told_without_a_verdict(calm: Analysis) -> None:
     c = next(c for c in calm.comparisons if c.metric == "latency_p95" and c.environment == "lxc")
     assert re.match(
-        r"With LXC, CPU, 1 thread, latency_p95 has the ratio \d\.\d+, above 1 is worse \(95 % ",
-        sentences.comparison_sentence(c),
+        r"With LXC, CPU, 1 thread, latency_p95 has the ratio \d\.\d+ to native, "
+        r"above 1 is worse \(95 % interval ",
+        sentences.comparison_sentence(calm, c),
     )
 
 
-def test_without_figures(one: Comparison) -> None:
+def test_without_figures(calm: Analysis, one: Comparison) -> None:
     nothing = one.model_copy(
         update={"interval": None, "ratio": None, "verdict": None, "why": None, "primary": False}
     )
-    assert sentences.comparison_sentence(nothing).endswith("has no ratio.")
+    assert sentences.comparison_sentence(calm, nothing).endswith("has no ratio.")
 
 
 def test_emulation_is_always_named(calm: Analysis, one: Comparison) -> None:
     plain = one.model_copy(update={"environment_label": "qemu", "emulated": True})
-    assert "qemu (emulated)" in sentences.comparison_sentence(plain)
+    assert "qemu (emulated)" in sentences.comparison_sentence(calm, plain)
     twice = plain.model_copy(update={"environment_label": "qemu-tcg (emulated)"})
-    assert sentences.comparison_sentence(twice).count("emulated") == 1
+    assert sentences.comparison_sentence(calm, twice).count("emulated") == 1
     for c in calm.comparisons:
-        assert ("emulated" in sentences.comparison_sentence(c)) is c.emulated
+        assert ("emulated" in sentences.comparison_sentence(calm, c)) is c.emulated
 
 
 def test_allowed_inequality_stands_in_every_sentence(tmp_path: Path) -> None:
@@ -215,13 +339,13 @@ def test_allowed_inequality_stands_in_every_sentence(tmp_path: Path) -> None:
         update={"nuisances": {**CONTAINER.nuisances, "memory": "512MiB", "cpus": "2"}}
     )
     analysis = _analysis(tmp_path, environments=[NATIVE, AGAIN, small, LXC], allowed=["memory"])
-    words = "container (crun) (with unequal cpus and memory, as the plan allows)"
+    named = "container (crun) (with unequal cpus and memory, as the plan allows)"
     said = sentences.answer(analysis)
-    assert words in said[0]
+    assert named in said[0]
     assert "unequal" not in said[1]
     for c in analysis.comparisons:
         expected = c.environment == "container"
-        assert (words in sentences.comparison_sentence(c)) is expected
+        assert (named in sentences.comparison_sentence(analysis, c)) is expected
 
 
 def test_figures_of_one_resource_that_disagree_are_told_apart(tmp_path: Path) -> None:
@@ -229,17 +353,18 @@ def test_figures_of_one_resource_that_disagree_are_told_apart(tmp_path: Path) ->
     truth = {("lxc", two.key): 1.3, ("vm", CPU.key): 4.0, ("vm", two.key): 9.0}
     analysis = _analysis(tmp_path, workloads=[CPU, two], truth=truth, noise_sd=0.01, failures=[])
     container, lxc, vm, _ = sentences.answer(analysis)
-    assert "nothing measurable in CPU (mean of 2 figures)" in container
-    assert "nothing measurable in CPU, 1 thread (equivalent within 2 %) and 3" in lxc
-    assert "in CPU, 2 threads (" in lxc
-    assert re.search(r"costs \d\.\d+× in CPU \(mean of 2 figures\) \(", vm)
+    assert "equivalent to native within 2 % in CPU (mean of 2 figures) (95 %" in container
+    assert re.search(r"is 1\.3\d*× worse than native in CPU, 2 threads \(95 % ", lxc)
+    assert lxc.endswith("; CPU, 1 thread is equivalent within 2 %.")
+    assert re.search(r"is \d\.\d+× worse than native in CPU \(mean of 2 figures\) \(95 % ", vm)
 
 
 def test_a_gain_is_a_gain(tmp_path: Path) -> None:
     truth = {("lxc", CPU.key): 0.8, ("vm", CPU.key): 3.0}
     analysis = _analysis(tmp_path, workloads=WORKLOADS[:2], truth=truth, noise_sd=0.01, failures=[])
     said = sentences.answer(analysis)[1]
-    assert re.search(r"nothing measurable in memory .*; it is 2\d\.\d % better in CPU \(", said)
+    assert re.search(r"LXC is 1\.2\d+× better than native in CPU \(95 % ", said)
+    assert said.endswith("; memory is equivalent within 2 %.")
 
 
 def test_a_floor_that_the_apparatus_failed(calm: Analysis) -> None:
@@ -250,14 +375,15 @@ def test_a_floor_that_the_apparatus_failed(calm: Analysis) -> None:
 
 
 @pytest.mark.parametrize(
-    ("floor", "words"), [(1.0201, "2.1 %"), (1.02, "2.0 %"), (1.114, "12 %"), (2.31, "2.4×")]
+    ("floor", "told"), [(1.0201, "2.1 %"), (1.02, "2.0 %"), (1.114, "12 %"), (2.31, "2.4×")]
 )
-def test_a_floor_is_rounded_up(floor: float, words: str) -> None:
-    assert sentences.floor_words(floor) == words
+def test_a_floor_is_rounded_up(floor: float, told: str) -> None:
+    assert words.floor_words(floor) == told
 
 
 def test_a_guests_words_are_in_no_sentence(calm: Analysis) -> None:
-    said = [*sentences.answer(calm), *map(sentences.comparison_sentence, calm.comparisons)]
+    each = [sentences.comparison_sentence(calm, c) for c in calm.comparisons]
+    said = [*sentences.answer(calm), *each]
     assert SCRIPT not in "".join(said)
     assert "<" not in "".join(said)
 
@@ -268,6 +394,6 @@ def test_curves_have_sentences(tmp_path: Path) -> None:
 
 
 def test_lists() -> None:
-    assert sentences.listed(["a"]) == "a"
-    assert sentences.listed(["a", "b"]) == "a and b"
-    assert sentences.listed(["a", "b", "c"]) == "a, b and c"
+    assert words.listed(["a"]) == "a"
+    assert words.listed(["a", "b"]) == "a and b"
+    assert words.listed(["a", "b", "c"]) == "a, b and c"

@@ -34,7 +34,7 @@ def test_first_screen_needs_no_script(browser: Browser, report_file: Path) -> No
         page = watched.page
         assert page.locator(BARRELS).count() == 12
         assert page.locator(".forest td.p svg .mark").count() == 15
-        assert "costs" in page.locator(".answer").inner_text()
+        assert "worse than native in" in page.locator(".answer").inner_text()
         assert watched.complaints == []
     finally:
         page.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from tests.report.made import made_run
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from ullage import report
-from ullage.report import charts, first, provenance, strip, timeline
+from ullage.report import charts, doubts, first, strip, timeline, workloads
+from ullage.report.views import Specs
 
 MB = 1_000_000
 
@@ -105,7 +107,7 @@ def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
     folder, analysis = made_run(
         tmp_path / "run", blocks=6, environments=environments, allowed=("memory",)
     )
-    labels = [group.label for group in first.groups(analysis.primary())]
+    labels = [group.label for group in first.groups(analysis)]
     assert "container (crun), unequal in memory" in labels
     page = report.write(folder, analysis).read_text()
     assert "unequal, allowed by the plan" in page and "2GiB" in page
@@ -113,10 +115,37 @@ def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
 
 def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=8)
-    doubts = provenance.doubts(folder, analysis)
-    codes = [(doubt.code, doubt.advice) for doubt in doubts]
+    of_run, kinds = doubts.about_run(folder, analysis), doubts.by_kind(analysis)
+    every = doubts.doubted((*analysis.comparisons, *analysis.again))
+    codes = [(doubt.code, doubt.advice) for doubt in every]
+    assert codes
     assert len(codes) == len(set(codes))
-    assert any("KVM does not work" in text for doubt in doubts for text in doubt.texts)
+    told = [(doubt.texts[0].partition(": ")[0], doubt.advice) for doubt in kinds]
+    assert told == codes
+    assert any("KVM does not work" in text for doubt in of_run for text in doubt.texts)
+    (emulated,) = [text for doubt in kinds for text in doubt.texts if text.startswith("emulated:")]
+    assert emulated.startswith("emulated: qemu-tcg (emulated), CPU, 1 thread (events_rate); ")
+    assert emulated.endswith(" and 1 more.")
+
+
+def test_each_workload_says_how_sure_it_is(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=32, blocks_each=4, correction="holm")
+    page = report.write(folder, analysis).read_text()
+    assert page.count("<summary>How sure is this?</summary>") == len(WORKLOADS)
+    for view in workloads.views(folder, analysis, Specs()):
+        assert [detail.label for detail in view.details] == [
+            "container (crun)",
+            "LXC",
+            "qemu-tcg (emulated)",
+            "native, again",
+        ]
+        for detail in view.details:
+            names = [name for name, _ in detail.facts]
+            assert {"rests on", "covers", "Type A", "Type B", "both together"} <= set(names)
+            assert detail.sentence in html.unescape(page)
+    assert "8 makings of the instances" in page
+    assert "Intervals cover intermediate precision: " in page
+    assert "corrected together by Holm" in html.unescape(page)
 
 
 def test_an_unfinished_run_without_trials_has_a_report(tmp_path: Path) -> None:

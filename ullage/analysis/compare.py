@@ -10,13 +10,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ullage.analysis.model import Absolute, Cell, CurvePoint, Interval, Point
+from ullage.analysis.model import Absolute, Cell, CurvePoint, Interval, Point, Precision
 from ullage.pairs import Cells, Pair, Paired, Series, pair, values
-from ullage.runs import EnvironmentRecord, Metric, Parity, WorkloadRecord
+from ullage.runs import EnvironmentRecord, Metric, Parity, Trial, WorkloadRecord
 from ullage.stats import interval as intervals
 from ullage.stats.interval import TooFewError, moments
-from ullage.stats.means import MeanKind, mean, quantile
+from ullage.stats.means import MeanKind, mean
+from ullage.stats.nested import collapse
 from ullage.stats.outliers import outliers
+from ullage.stats.quantiles import quantile
 from ullage.stats.verdict import PValues, p_values
 
 BOOTSTRAP_LEAST = 3
@@ -31,6 +33,8 @@ class Settings:
     margin: float
     seed: int
     widening: float
+    blocks_each: int | None = None
+    """Blocks after which the plan makes all instances anew."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,40 @@ class Draft:
 
     @cached_property
     def log_ratios(self) -> list[float]:
-        """Of the pairs."""
+        """Of every pair: for points, drift and outliers."""
         return self.paired.log_ratios
 
     @cached_property
+    def generations(self) -> list[int]:
+        """Making of the instances that each pair is of."""
+        return self.paired.generations
+
+    @cached_property
+    def units(self) -> list[float]:
+        """The independent values, on which every interval and test rests.
+
+        The pairs' log-ratios, or where the instances were made several times their mean for each
+        making: the highest level that is random is what counts (Kalibera & Jones 2013).
+        """
+        return self.collapsed(self.log_ratios)
+
+    def collapsed(self, of_pairs: Sequence[float]) -> list[float]:
+        """One value for each unit from one for each pair."""
+        if not of_pairs:
+            return []
+        return [float(x) for x in collapse(of_pairs, self.generations)]
+
+    @property
+    def precision(self) -> Precision:
+        """What the units differ by."""
+        return "intermediate" if len(set(self.generations)) > 1 else "repeatability"
+
+    @cached_property
     def moments(self) -> intervals.Moments | None:
-        """None under two pairs."""
-        if len(self.paired.pairs) < 2:
+        """None under two units."""
+        if len(self.units) < 2:
             return None
-        return moments(self.log_ratios, self.settings.widening)
+        return moments(self.units, self.settings.widening)
 
     @cached_property
     def p_values(self) -> PValues | None:
@@ -86,16 +115,19 @@ class Draft:
         is the largest of all coordinates': an intersection–union test, which needs no correction
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
-        each = [
-            p_values(moments(column, self.settings.widening), self.settings.margin).equivalence
-            for column in self.columns
-        ]
+        each = [p_values(m, self.settings.margin).equivalence for m in self.along]
         return PValues(along_all.difference, max(along_all.equivalence, *each))
 
     @cached_property
+    def along(self) -> tuple[intervals.Moments, ...]:
+        """Of a curve: the moments at each coordinate; none under two units."""
+        return tuple(moments(x, self.settings.widening) for x in self.columns if len(x) >= 2)
+
+    @cached_property
     def columns(self) -> list[list[float]]:
-        """Of a curve: the log-ratios at each coordinate."""
-        return [list(column) for column in zip(*(p.along for p in self.paired.pairs), strict=True)]
+        """Of a curve: the log-ratios of the units at each coordinate."""
+        along = zip(*(p.along for p in self.paired.pairs), strict=True)
+        return [self.collapsed(column) for column in along]
 
 
 def draft(
@@ -105,16 +137,16 @@ def draft(
     workload: WorkloadRecord,
     metric: Metric,
 ) -> Draft:
-    """Pair the trials of one metric."""
-    mine = source.cells.series(environment.key, workload.key)
-    theirs = source.cells.series(baseline.key, workload.key)
+    """Pair the trials of one metric; in a duet those that ran beside each other."""
+    mine = source.cells.series(environment.key, workload.key, partner=baseline.key)
+    theirs = source.cells.series(baseline.key, workload.key, partner=environment.key)
     return Draft(
         environment=environment,
         baseline=baseline,
         workload=workload,
         metric=metric,
-        environment_cell=cell(environment.key, workload.key, mine),
-        baseline_cell=cell(baseline.key, workload.key, theirs),
+        environment_cell=cell(environment.key, workload.key, mine.values()),
+        baseline_cell=cell(baseline.key, workload.key, theirs.values()),
         environment_series=mine,
         baseline_series=theirs,
         paired=pair(mine, theirs, metric),
@@ -127,10 +159,11 @@ def draft(
     )
 
 
-def cell(environment: str, workload: str, series: Series) -> Cell:
+def cell(environment: str, workload: str, trials: Iterable[Trial]) -> Cell:
     """Count how the trials of a cell ended."""
-    status = [trial.status for trial in series.values()]
-    codes = {trial.reason.code for trial in series.values() if trial.reason is not None}
+    found = list(trials)
+    status = [trial.status for trial in found]
+    codes = {trial.reason.code for trial in found if trial.reason is not None}
     return Cell(
         environment=environment,
         workload=workload,
@@ -142,28 +175,43 @@ def cell(environment: str, workload: str, series: Series) -> Cell:
     )
 
 
-def t_interval(d: Draft, log_ratios: Sequence[float] | None = None) -> Interval | None:
-    """The interval that verdicts rest on; None under two pairs."""
-    x = d.log_ratios if log_ratios is None else log_ratios
-    s = d.settings
+def t_interval(d: Draft) -> Interval | None:
+    """The interval that verdicts rest on; None under two units."""
+    return _t_interval(d.units, d.settings)
+
+
+def _t_interval(units: Sequence[float], s: Settings) -> Interval | None:
     try:
-        return stored(intervals.t_interval(x, s.confidence, s.widening))
+        return stored(intervals.t_interval(units, s.confidence, s.widening))
     except TooFewError:
         return None
 
 
+def without_outliers(d: Draft) -> Interval | None:
+    """The same without the flagged pairs; None without any, or when they are nearly all."""
+    kept = [
+        (p.log_ratio, p.generation)
+        for p, far in zip(d.paired.pairs, flagged(d), strict=True)
+        if not far
+    ]
+    if not kept or len(kept) == len(d.log_ratios):
+        return None
+    ratios, generations = zip(*kept, strict=True)
+    return _t_interval([float(x) for x in collapse(ratios, generations)], d.settings)
+
+
 def bootstrap(d: Draft) -> Interval | None:
     """The bootstrap's interval, a check; None where it could not say anything."""
-    if len(d.log_ratios) < BOOTSTRAP_LEAST:
+    if len(d.units) < BOOTSTRAP_LEAST:
         return None
     s = d.settings
-    return stored(intervals.bootstrap_interval(d.log_ratios, s.confidence, s.seed))
+    return stored(intervals.bootstrap_interval(d.units, s.confidence, s.seed))
 
 
 def robust(d: Draft) -> Interval | None:
-    """The Hodges–Lehmann interval; None when there are too few pairs for the confidence."""
+    """The Hodges–Lehmann interval; None when there are too few units for the confidence."""
     try:
-        return stored(intervals.hodges_lehmann(d.log_ratios, d.settings.confidence))
+        return stored(intervals.hodges_lehmann(d.units, d.settings.confidence))
     except TooFewError:
         return None
 
@@ -207,6 +255,7 @@ def points(d: Draft) -> tuple[Point, ...]:
     return tuple(
         Point(
             block=p.block,
+            generation=p.generation,
             trial=p.environment.trial,
             baseline_trial=p.baseline.trial,
             ratio=math.exp(p.log_ratio),
@@ -270,17 +319,30 @@ def _medians(series: Series, name: str) -> dict[float, float]:
     return {coordinate: float(np.median(x)) for coordinate, x in at.items()}
 
 
+def medians(by_making: Sequence[tuple[int, float]]) -> list[float]:
+    """Of (making, value): the values, or where there are several makings the median of each."""
+    makings: dict[int, list[float]] = {}
+    for making, value in by_making:
+        makings.setdefault(making, []).append(value)
+    if len(makings) == 1:
+        return [value for _, value in by_making]
+    return [float(np.median(x)) for x in makings.values()]
+
+
 def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
     """Absolute values of one cell, failed trials left out; None for a curve, or without values.
 
     Rates (a unit per second) have a harmonic mean, all else an arithmetic one.
     """
-    found = [values(series[block], metric.name) for block in sorted(series)]
-    x = np.array([v for v in found if isinstance(v, float)], dtype=np.float64)
-    if x.size == 0 or metric.coordinate is not None:
+    if metric.coordinate is not None:
         return None
+    trials = [series[block] for block in sorted(series)]
+    found = [(t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)]
+    if not found:
+        return None
+    x = np.array([v for _, v in found], dtype=np.float64)
     kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
-    median = quantile(x, 0.5, confidence)
+    median = quantile(medians(found), 0.5, confidence)
     q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
     return Absolute(
         n=x.size,
@@ -298,5 +360,5 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
 
 
 def geometric_mean(d: Draft) -> float | None:
-    """Geometric mean of the pairs' ratios; None without a pair."""
-    return math.exp(math.fsum(d.log_ratios) / len(d.log_ratios)) if d.log_ratios else None
+    """Geometric mean of the units' ratios; None without a pair."""
+    return math.exp(math.fsum(d.units) / len(d.units)) if d.units else None

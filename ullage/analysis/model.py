@@ -45,7 +45,7 @@ DoubtCode = Literal[
 ]
 
 Precision = Literal["repeatability", "intermediate"]
-"""ISO 5725: of the same instances, or of instances made anew. (Reproducibility needs other hosts.)"""
+"""ISO 5725: of the same instances, or of instances made anew. Reproducibility: of other hosts."""
 
 
 class Component(Record):
@@ -94,13 +94,19 @@ class Interval(Record):
     high: float
     confidence: float
     n: int
+    """Independent values that it rests on: blocks, or makings of the instances."""
     method: str
 
 
 class Absolute(Record):
-    """The values of one metric in one environment, in the metric's own unit."""
+    """The values of one metric in one environment, in the metric's own unit.
+
+    Where the instances were made several times the median and its interval are those of the
+    makings' medians: trials of one making are not independent of each other.
+    """
 
     n: int
+    """Trials with a value."""
     mean: float
     mean_kind: Literal["arithmetic", "harmonic"]
     least: float
@@ -140,6 +146,8 @@ class Point(Record):
     trial: str
     baseline_trial: str
     ratio: float
+    generation: int = 0
+    """Making of the instances that it is of."""
     epoch_ns: int
     """When the environment's trial started."""
     gap_s: float
@@ -217,6 +225,9 @@ class Comparison(Record):
     why: Why | None
     no_verdict: str | None
     blocks_to_settle: int | None
+    """More blocks after which a verdict is likely; None: decided, or no number of them would."""
+    makings_to_settle: int | None = None
+    """The same in makings of the instances; None: it is blocks that count."""
     doubts: tuple[Doubt, ...]
 
 
@@ -230,6 +241,10 @@ class ResourceSummary(Record):
     interval: Interval | None
     members: tuple[tuple[str, str], ...]
     """(workload, metric) of the comparisons in it."""
+    pairs: int
+    """Blocks in which all of its members have a pair."""
+    precision: Precision
+    generations: int
     verdict: Verdict | Literal["mixed"] | None
     """That of its members when all have the same; None: one has none."""
     emulated: bool
@@ -266,6 +281,10 @@ class Analysis(Record):
     seconds: float
     """Of all sessions, first event to last, without the pauses between them."""
     blocks: int
+    generations: int = 1
+    """How often the instances were made for these blocks."""
+    blocks_each: int | None = None
+    """Blocks after which the plan makes all instances anew; None: they are made once."""
     trials: int
     failed: int
     """Trials without figures."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ullage.analysis import compare, doubts
+from ullage.analysis import compare, doubts, sound, systematic
 from ullage.analysis.compare import Draft, Settings, Source
 from ullage.analysis.model import Analysis, Cell, Comparison, Stop
 from ullage.analysis.resources import summaries
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, comparison_key
-from ullage.runs import EnvironmentRecord, Finished, Resolved, Started, Trial
+from ullage.runs import Correction, EnvironmentRecord, Finished, Resolved, Started, Trial
 from ullage.stats.floor import Floor, noise_floor, reach
 from ullage.stats.interval import Moments, t_interval
 from ullage.stats.stop import StopRule
@@ -25,7 +25,9 @@ def analyse(folder: RunFolder) -> Analysis:
 
     Verdicts are given for the primary metrics, as one family; A/A comparisons are outside of it and
     make the noise floor. A metric that no trial yields is left out, unless it is primary.
+    RUN_BAD_FORMAT for figures that nothing can be said of (see `sound`).
     """
+    sound.check(folder)
     resolved = folder.resolved
     target = target_half_width(resolved)
     settings = Settings(
@@ -33,11 +35,12 @@ def analyse(folder: RunFolder) -> Analysis:
         margin=resolved.margin,
         seed=resolved.seed,
         widening=stop_rule(resolved, target).widening,
+        blocks_each=resolved.repeat.get("instances"),
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
     floors = [_floor(draft, again) for draft in drafts]
-    judged = _judge(drafts, floors, settings)
+    judged = _judge(drafts, floors, settings, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     comparisons = tuple(
         _comparison(draft, floor, judgement, drift_alpha)
@@ -59,6 +62,8 @@ def analyse(folder: RunFolder) -> Analysis:
         started_epoch_ns=folder.sessions[0].epoch_ns if folder.sessions else None,
         seconds=_seconds(folder),
         blocks=len(folder.complete_blocks),
+        generations=max(1, len({trial.generation for trial in folder.trials})),
+        blocks_each=settings.blocks_each,
         trials=len(folder.trials),
         failed=sum(trial.status != "ok" for trial in folder.trials),
         stop=_stop(folder, comparisons, target, settings.widening),
@@ -71,7 +76,7 @@ def analyse(folder: RunFolder) -> Analysis:
         comparisons=comparisons,
         again=nulls,
         resources=summaries(drafts, comparisons, settings),
-        cells=_cells(resolved, source),
+        cells=_cells(folder),
         doubts=doubts.of_run(folder, nulls),
     )
 
@@ -84,9 +89,13 @@ def target_half_width(resolved: Resolved) -> float | None:
 
 
 def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
-    """The stop rule of the run, for the correction that its intervals carry."""
-    least = int(resolved.blocks.get("min") or 1)
-    most = int(resolved.blocks.get("max") or least)
+    """The stop rule of the run, for the correction that its intervals carry.
+
+    Where instances are made anew it counts makings, as the engine's does.
+    """
+    each = int(resolved.repeat.get("instances") or 1)
+    least = max(1, int(resolved.blocks.get("min") or 1) // each)
+    most = int(resolved.blocks.get("max") or least) // each
     return StopRule(least, max(least, most), target, resolved.confidence)
 
 
@@ -129,7 +138,7 @@ def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments 
     """
     sides = (draft.baseline.key, draft.environment.key)
     nulls = [
-        (t_interval(null.log_ratios, null.settings.confidence, null.settings.widening), null)
+        (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
         for null in again
         if null.baseline.key in sides
         and null.workload.key == draft.workload.key
@@ -147,30 +156,37 @@ def _judge(
     drafts: Sequence[Draft],
     floors: Sequence[tuple[Floor | None, Moments | None]],
     settings: Settings,
+    correction: Correction,
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     cases = [
         # A comparison that may not have a verdict stays in the family: it was declared.
         Case(None, None, floor, moments)
         if doubts.no_verdict(draft)
-        else Case(draft.moments, draft.p_values, floor, moments, len(draft.paired.pairs))
+        else Case(
+            draft.moments,
+            draft.p_values,
+            floor,
+            moments,
+            pairs=len(draft.units),
+            systematic=systematic.systematic(draft),
+            along=draft.along,
+        )
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]
-    judged = iter(judge(cases, settings.margin, settings.confidence))
+    judged = iter(judge(cases, settings.margin, settings.confidence, correction))
     return [next(judged) if draft.metric.primary else None for draft in drafts]
 
 
 def _comparison(
     draft: Draft, floor: Floor | None, judgement: Judgement | None, drift_alpha: float
 ) -> Comparison:
-    marked = compare.flagged(draft)
-    kept = [x for x, far in zip(draft.log_ratios, marked, strict=True) if not far]
     figures = doubts.Figures(
         interval=compare.t_interval(draft),
         bootstrap=compare.bootstrap(draft),
         robust=compare.robust(draft),
-        without_outliers=compare.t_interval(draft, kept) if any(marked) else None,
+        without_outliers=compare.without_outliers(draft),
         curve=compare.curve(draft),
         floor=floor,
         drift_alpha=drift_alpha,
@@ -179,6 +195,7 @@ def _comparison(
     p = draft.p_values
     no_verdict = doubts.no_verdict(draft) if judgement else None
     decided = judgement if no_verdict is None else None
+    blocks_to_settle, makings_to_settle = _to_settle(draft, decided)
     absolute_of = draft.metric, draft.settings.confidence
     return Comparison(
         environment=draft.environment.key,
@@ -198,9 +215,9 @@ def _comparison(
         unequal=draft.unequal,
         ratio=compare.geometric_mean(draft),
         interval=figures.interval,
-        budget=None,
-        precision="repeatability",
-        generations=1,
+        budget=systematic.budget(draft),
+        precision=draft.precision,
+        generations=len(set(draft.generations)),
         bootstrap=figures.bootstrap,
         robust=figures.robust,
         robust_disagrees=compare.disagree(figures.interval, figures.robust),
@@ -224,16 +241,29 @@ def _comparison(
         verdict=decided.verdict if decided else None,
         why=decided.why if decided else None,
         no_verdict=no_verdict,
-        blocks_to_settle=decided.blocks_to_settle if decided else None,
+        blocks_to_settle=blocks_to_settle,
+        makings_to_settle=makings_to_settle,
         doubts=doubts.of_comparison(draft, figures),
     )
 
 
-def _cells(resolved: Resolved, source: Source) -> tuple[Cell, ...]:
+def _to_settle(draft: Draft, judgement: Judgement | None) -> tuple[int | None, int | None]:
+    """More blocks, and more makings of the instances where these are what counts."""
+    units = judgement.blocks_to_settle if judgement else None
+    if units is None or draft.precision == "repeatability":
+        return units, None
+    usual = math.ceil(len(draft.generations) / len(set(draft.generations)))
+    return units * (draft.settings.blocks_each or usual), units
+
+
+def _cells(folder: RunFolder) -> tuple[Cell, ...]:
+    trials: dict[tuple[str, str], list[Trial]] = {}
+    for trial in folder.trials:
+        trials.setdefault((trial.environment, trial.workload), []).append(trial)
     return tuple(
-        compare.cell(e.key, w.key, source.cells.series(e.key, w.key))
-        for e in resolved.environments
-        for w in resolved.workloads
+        compare.cell(e.key, w.key, trials.get((e.key, w.key), []))
+        for e in folder.resolved.environments
+        for w in folder.resolved.workloads
     )
 
 

@@ -10,6 +10,13 @@ import math
 from ullage.analysis.model import Interval
 
 MINUS = "−"
+MOST_DIGITS = 6
+_PREFIXED = frozenset(
+    f"{unit}{per}"
+    for unit in ("s", "B", "bit", "J", "W", "Hz", "m", "g", "V", "A", "op", "flop")
+    for per in ("", "/s")
+)
+"""Units that take an SI prefix; what a table calls its unit may be anything."""
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 
 
@@ -23,7 +30,7 @@ def decimals(low: float, high: float) -> int:
         return 2
     place = math.floor(math.log10(half))
     leading = half / 10.0**place
-    return min(6, max(0, -place + (1 if leading < 2 else 0)))
+    return min(MOST_DIGITS, max(0, -place + (1 if leading < 2 else 0)))
 
 
 def _fixed(value: float, digits: int) -> str:
@@ -42,30 +49,22 @@ def _outwards(low: float, high: float, digits: int) -> tuple[str, str]:
 
 
 def ratio(interval: Interval) -> tuple[str, str, str]:
-    """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`; low never reads as 0."""
+    """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`.
+
+    Low never reads as 0, and a bound never reads as 1 that excludes it: a sentence that says
+    "worse" shows an interval that says so too.
+    """
     digits = decimals(interval.low, interval.high)
     if interval.low > 0:
-        digits = min(6, max(digits, math.ceil(-math.log10(interval.low))))
+        digits = max(digits, math.ceil(-math.log10(interval.low)))
+    nearest = min(abs(interval.low - 1), abs(interval.high - 1))
+    if not interval.low <= 1 <= interval.high:
+        digits = max(digits, math.ceil(-math.log10(nearest)))
+    digits = min(MOST_DIGITS, digits)
     return (
         _fixed(interval.estimate, digits),
         *_outwards(interval.low, interval.high, digits),
     )
-
-
-def percent(interval: Interval) -> tuple[str, str, str]:
-    """Estimate, low and high of the overhead in percent, without the sign: `12`, `8`, `17`."""
-    low, high = 100 * (interval.low - 1), 100 * (interval.high - 1)
-    digits = decimals(low, high)
-    return (_fixed(100 * (interval.estimate - 1), digits), *_outwards(low, high, digits))
-
-
-def effect(interval: Interval) -> tuple[str, str]:
-    """Size and interval of an effect: (`12 %`, `8 to 17 %`); from 2 on (`6.9×`, `6.6 to 7.3×`)."""
-    if interval.estimate < 2:
-        middle, low, high = percent(interval)
-        return f"{middle} %", f"{low} to {high} %"
-    middle, low, high = ratio(interval)
-    return f"{middle}×", f"{low} to {high}×"
 
 
 def inverse(interval: Interval) -> Interval:
@@ -99,6 +98,8 @@ def quantity(value: float, unit: str, digits: int = 3) -> str:
     if unit in ("1", "1/s", ""):
         plain = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
         return f"{plain} {unit}".strip() if unit != "1" else plain
+    if unit not in _PREFIXED:
+        return f"{value:.{max(digits, 4)}g} {unit}"
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor * 0.9995 and not (unit == "s" and factor > 1):
             return f"{value / factor:.{digits}g} {prefix}{unit}"

@@ -1,94 +1,219 @@
 """The answer in plain words. No sentence says more than its interval.
 
-An emulated environment is called by its label, which says so, and nuisances that the plan allowed
-to be unequal stand in every sentence about it. Figures are rounded by their intervals.
+Ratios are factors, above 1 is worse: of a rate that has fallen to 3/4 it can be asked whether it is
+25 % or 33 % worse, of 1.33× it cannot. An emulated environment is called by its label, which says
+so; nuisances that the plan allowed to be unequal, and that a duet ran side by side, stand in every
+sentence. Figures are rounded by their intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ullage.analysis.model import Analysis, Comparison, Interval, ResourceSummary
-from ullage.analysis.rounding import count, effect, inverse, ratio, share
+from ullage.analysis.model import Analysis, Comparison, DoubtCode, ResourceSummary
+from ullage.analysis.rounding import inverse, ratio, share
+from ullage.analysis.words import (
+    RESOURCES,
+    SIDE_BY_SIDE,
+    Subject,
+    between,
+    blocks,
+    capital,
+    counted,
+    floor_words,
+    listed,
+    makings,
+    name,
+    settles,
+    systematic,
+)
 from ullage.runs import Resource
 
-RESOURCES: Final[dict[Resource, str]] = {
-    "cpu": "CPU",
-    "memory": "memory",
-    "disk": "disk",
-    "network": "network",
-    "other": "other work",
-}
-"""What a resource is called in a sentence."""
-
-_Subject = ResourceSummary | Comparison
+SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
+    {
+        "drift",
+        "robust-disagrees",
+        "bootstrap-disagrees",
+        "curve-mixed",
+        "autocorrelated",
+        "bimodal",
+        "warm-up",
+        "throttled",
+        "frequency",
+    }
+)
+"""Doubts that a decided figure may not survive: the answer itself names them."""
+MOST_NAMED: Final = 3
 
 
 def answer(analysis: Analysis, *, strong: bool = False) -> list[str]:
-    """The run in a few sentences: one for each environment, then the noise floor.
+    """The run in a few sentences: one for each environment, then what to know beside it.
 
     strong: what matters most stands between `**`, for a page to set in bold.
     """
-    found = [
-        _environment(analysis, [r for r in analysis.resources if r.environment == key], strong)
-        for key in dict.fromkeys(r.environment for r in analysis.resources)
+    if not analysis.comparisons:
+        return [f"This run compares nothing with {analysis.baseline_label}."]
+    if not analysis.resources:
+        return ["No metric of this run is a primary one: nothing is judged."]
+    environments = dict.fromkeys(r.environment for r in analysis.resources)
+    return [
+        *(
+            _environment(analysis, [r for r in analysis.resources if r.environment == key], strong)
+            for key in environments
+        ),
+        *asides(analysis),
     ]
-    floor = floor_sentence(analysis)
-    return [*found, floor] if floor else found
 
 
-def name(label: str, *, emulated: bool, unequal: Sequence[str]) -> str:
-    """What a sentence calls an environment: label, emulation, and what is not equal."""
-    if emulated and "emulated" not in label:
-        label = f"{label} (emulated)"
-    if unequal:
-        return f"{label} (with unequal {listed(unequal)}, as the plan allows)"
-    return label
+def asides(analysis: Analysis) -> list[str]:
+    """Doubts about what is decided, and the noise floor."""
+    return [said for said in (care(analysis), floor_sentence(analysis)) if said is not None]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a sentence has to say of one figure."""
+    """One figure of a sentence."""
 
-    kind: Literal["nothing", "costs", "gains", "undecided", "none"]
+    kind: Literal["worse", "better", "equivalent", "inconclusive", "none"]
     where: str
-    text: str = ""
-    short: str = ""
-    """Of an undecided figure: interval and what would settle it, for a list."""
+    subject: Subject
+
+
+@dataclass
+class _Teller:
+    """Says confidence and number of blocks once, and again only where they differ."""
+
+    confidence: float
+    said: str | None = field(default=None)
+
+    def basis(self, subject: Subject, interval: str, extra: str = "") -> str:
+        """What stands in the bracket: `95 % interval 1.27 to 1.36, 12 blocks`."""
+        rests, first = counted(subject), self.said is None
+        text = f"{share(self.confidence)} interval {interval}" if first else interval
+        if rests != self.said:
+            text = f"{text}, {rests}"
+        self.said = self.said or rests
+        return f"{text}{extra}"
+
+    def together(self, parts: Sequence[_Part], plural: str) -> tuple[list[str], str]:
+        """For figures that share a bracket: their names, and the bracket with its space."""
+        names = [part.where for part in parts]
+        rests, first = [counted(part.subject) for part in parts], self.said is None
+        if set(rests) == {self.said}:
+            return names, ""
+        confidence = f"{share(self.confidence)} {plural}"
+        if len(set(rests)) == 1:
+            self.said = self.said or rests[0]
+            return names, f" ({confidence}, {rests[0]})" if first else f" ({rests[0]})"
+        # Something differs each time, so what follows must say it again.
+        self.said = self.said or ""
+        counts = [f"{where} ({number})" for where, number in zip(names, rests, strict=True)]
+        return counts, f" ({confidence})" if first else ""
 
 
 def _environment(analysis: Analysis, resources: Sequence[ResourceSummary], strong: bool) -> str:
-    """One environment: what it costs, what it gains, what is open."""
-    mark = "**" if strong else ""
+    """One environment: what is worse, better, the same, and what is open."""
     first = resources[0]
-    who = name(first.environment_label, emulated=first.emulated, unequal=first.unequal)
-    parts = [part for r in resources for part in _parts(analysis, r, mark)]
-    costs = [part.text for part in parts if part.kind == "costs"]
-    gains = [part.text for part in parts if part.kind == "gains"]
-    same = [part.where for part in parts if part.kind == "nothing"]
-    if same:
-        margin = share(analysis.margin)
-        what = f"{mark}nothing measurable in {listed(same)}{mark} (equivalent within {margin})"
-        costs.insert(0, what)
-    clauses = [f"costs {listed(costs)}"] if costs else []
-    if gains:
-        clauses.append(f"{'it ' if costs else ''}is {listed(gains)}")
-    undecided = [part for part in parts if part.kind == "undecided"]
-    rest = [part.text for part in parts if part.kind == "none"]
+    who = _who(first)
+    parts = [part for r in resources for part in _parts(analysis, r)]
+    tell = _Teller(analysis.confidence)
+    decided = [
+        *_differences(analysis, parts, tell, strong),
+        *_equivalents(analysis, parts, tell, strong),
+    ]
+    lead = "On this machine"
+    if analysis.design == "duet":
+        lead = f"{lead}, {SIDE_BY_SIDE},"
+    undecided = [part for part in parts if part.kind == "inconclusive"]
     if len(undecided) > 1:
-        several = listed(f"{part.where} {part.short}" for part in undecided)
-        if not clauses and not rest:
-            return f"Nothing is decided yet for {who}: {several}."
-        rest.insert(0, f"undecided are {several}")
-    elif undecided:
-        rest.insert(0, undecided[0].text)
-    lead = f"{who} " if clauses else f"with {who}, "
-    return f"On this machine {lead}{'; '.join([*clauses, *rest])}."
+        names, bracket = tell.together(undecided, "intervals")
+        each = [
+            f"{where} ({_short(part.subject)})"
+            for where, part in zip(names, undecided, strict=True)
+        ]
+        if len(undecided) == len(parts):
+            return f"{lead} nothing is decided yet for {who}{bracket}: {listed(each)}."
+        open_ = [f"inconclusive{bracket} are {listed(each)}"]
+    else:
+        open_ = [f"{part.where} {_open(part.subject, tell)}" for part in undecided]
+    clauses = [*decided, *open_, *_none(parts, tell)]
+    if decided:
+        return f"{lead} {who} {'; '.join(clauses)}."
+    return f"{lead.rstrip(',')}, with {who}, {'; '.join(clauses)}."
 
 
-def _parts(analysis: Analysis, resource: ResourceSummary, mark: str) -> list[_Part]:
+def _none(parts: Sequence[_Part], tell: _Teller) -> list[str]:
+    """What has no figure or may have no verdict; what has the same reason stands together."""
+    reasons: dict[str, list[str]] = {}
+    for part in parts:
+        if part.kind == "none":
+            reasons.setdefault(_open(part.subject, tell), []).append(part.where)
+    plural = {"is": "are", "has": "have"}
+    clauses = []
+    for reason, where in reasons.items():
+        verb, _, rest = reason.partition(" ")
+        clauses.append(f"{listed(where)} {plural[verb] if len(where) > 1 else verb} {rest}")
+    return clauses
+
+
+def _differences(
+    analysis: Analysis, parts: Sequence[_Part], tell: _Teller, strong: bool
+) -> list[str]:
+    """`is 6.9× worse than native in CPU (…) and 2.40× in memory (…)`, and the same for better."""
+    mark = "**" if strong else ""
+    clauses: list[str] = []
+    for kind in ("worse", "better"):
+        found: list[str] = []
+        for part in parts:
+            if part.kind != kind or part.subject.interval is None:
+                continue
+            seen = part.subject.interval if kind == "worse" else inverse(part.subject.interval)
+            word = "" if found else f" {kind}"
+            than = f" than {analysis.baseline_label}" if not found and not clauses else ""
+            basis = tell.basis(part.subject, between(seen), _extra(part.subject, kind))
+            size = f"{ratio(seen)[0]}×{word}{than} in {part.where}"
+            found.append(f"{mark}{size}{mark} ({basis})")
+        if found:
+            clauses.append(f"{'it is' if clauses else 'is'} {listed(found)}")
+    return clauses
+
+
+def _equivalents(
+    analysis: Analysis, parts: Sequence[_Part], tell: _Teller, strong: bool
+) -> list[str]:
+    """`CPU and memory are equivalent within 2 %`."""
+    found = [part for part in parts if part.kind == "equivalent"]
+    if not found:
+        return []
+    mark = "**" if strong else ""
+    margin = share(analysis.margin)
+    leads = tell.said is None
+    names, bracket = tell.together(found, "confidence")
+    if leads:
+        what = f"{mark}equivalent to {analysis.baseline_label} within {margin} in {listed(names)}"
+        return [f"is {what}{mark}{bracket}"]
+    verb = "is" if len(names) == 1 else "are"
+    return [f"{listed(names)} {verb} {mark}equivalent within {margin}{mark}{bracket}"]
+
+
+def _extra(subject: Subject, kind: str) -> str:
+    """What the instruments add to a figure, seen from the side that the sentence takes."""
+    if not isinstance(subject, Comparison) or subject.interval is None:
+        return ""
+    if kind != "better" or subject.budget is None:
+        return systematic(subject)
+    turned = subject.budget.model_copy(
+        update={"low": 1 / subject.budget.high, "high": 1 / subject.budget.low}
+    )
+    return systematic(
+        subject.model_copy(update={"interval": inverse(subject.interval), "budget": turned})
+    )
+
+
+def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Part]:
     """The parts of a resource: one, or one for each of its figures when they do not agree."""
     where = RESOURCES[resource.resource]
     members = [
@@ -97,97 +222,128 @@ def _parts(analysis: Analysis, resource: ResourceSummary, mark: str) -> list[_Pa
         if c.environment == resource.environment and (c.workload, c.metric) in resource.members
     ]
     if len(members) == 1:
-        return [_part(members[0], where, mark)]
-    if resource.verdict in ("worse", "better", "equivalent") and _clear(resource):
-        return [_decided(resource, f"{where} (mean of {len(members)} figures)", mark)]
+        return [_part(members[0], where)]
+    if resource.verdict in ("worse", "better", "equivalent") and _clear(analysis, resource):
+        several = f"{where} (mean of {len(members)} figures)"
+        return [_Part(resource.verdict, several, resource)]
     titles = [c.workload_title for c in members]
     return [
-        _part(c, title if titles.count(title) == 1 else f"{title}, {c.metric}", mark)
+        _part(c, title if titles.count(title) == 1 else f"{title}, {c.metric}")
         for c, title in zip(members, titles, strict=True)
     ]
 
 
-def _clear(resource: ResourceSummary) -> bool:
+def _clear(analysis: Analysis, resource: ResourceSummary) -> bool:
     """Does the mean's own interval bear the verdict of its members?"""
     i = resource.interval
+    within = 1 + analysis.margin
     return i is not None and (
         (resource.verdict == "worse" and i.low > 1)
         or (resource.verdict == "better" and i.high < 1)
-        or resource.verdict == "equivalent"
+        or (resource.verdict == "equivalent" and 1 / within <= i.low and i.high <= within)
     )
 
 
-def _part(c: Comparison, where: str, mark: str) -> _Part:
-    if c.verdict in ("worse", "better", "equivalent"):
-        return _decided(c, where, mark)
-    text = f"{where} {open_words(c)}"
-    if c.no_verdict is not None or c.interval is None or c.why == "too-few-blocks":
-        return _Part("none", where, text)
-    return _Part("undecided", where, text, short=f"{effect(c.interval)[1]} ({_settles(c)})")
+def _part(c: Comparison, where: str) -> _Part:
+    if c.no_verdict is not None or c.interval is None or c.verdict is None:
+        return _Part("none", where, c)
+    return _Part(c.verdict, where, c)
 
 
-def _decided(subject: _Subject, where: str, mark: str) -> _Part:
-    """Of a figure that has a verdict, and so an interval."""
-    interval = subject.interval
-    assert interval is not None
-    if subject.verdict == "equivalent" and interval.low <= 1 <= interval.high:
-        return _Part("nothing", where)
-    slight = ": next to nothing" if subject.verdict == "equivalent" else ""
-    if interval.high < 1:
-        size, between = effect(inverse(interval))
-        return _Part("gains", where, f"{mark}{size} better in {where}{mark} ({between}{slight})")
-    size, between = effect(interval)
-    return _Part("costs", where, f"{mark}{size} in {where}{mark} ({between}{slight})")
+def _open(subject: Subject, tell: _Teller) -> str:
+    """Why there is no verdict yet, and what would settle it: `is inconclusive (…): …`."""
+    assert isinstance(subject, Comparison)
+    if subject.no_verdict is not None:
+        return f"has no verdict: {subject.no_verdict}"
+    bracket = ""
+    if subject.interval is not None:
+        basis = tell.basis(subject, between(subject.interval), _below(subject))
+        bracket = f" ({basis})"
+    if subject.why == "too-few-blocks":
+        return f"is inconclusive{bracket}: {too_few(subject)}"
+    return f"is inconclusive{bracket}: {settles(subject)}"
 
 
-def open_words(c: Comparison) -> str:
-    """Why there is no verdict yet, and what would settle it: `is undecided (…): …`."""
-    if c.no_verdict is not None:
-        return f"has no verdict: {c.no_verdict}"
-    between = f" ({effect(c.interval)[1]})" if c.interval is not None else ""
-    if c.why == "too-few-blocks":
-        more = c.blocks_to_settle or 1
-        verb = "is" if c.pairs == 1 else "are"
-        return f"is undecided{between}: {_blocks(c.pairs)} {verb} too few, at least {more} more"
+def _short(subject: Subject) -> str:
+    """Of one undecided figure among several: `0.97 to 1.19: about 18 more blocks`."""
+    assert isinstance(subject, Comparison)
+    assert subject.interval is not None
+    return f"{between(subject.interval)}{_below(subject)}: {settles(subject)}"
+
+
+def _below(c: Comparison) -> str:
     if c.why == "below-floor" and c.floor is not None:
-        between = f"{between}, below the noise floor of {floor_words(c.floor)}"
-    settled = " would settle it" if c.blocks_to_settle is not None else ""
-    return f"is undecided{between}: {_settles(c)}{settled}"
+        return f", below the noise floor of {floor_words(c.floor)}"
+    return ""
 
 
-def _settles(c: Comparison) -> str:
-    if c.blocks_to_settle is not None:
-        return f"about {count(c.blocks_to_settle)} more {_plural(c.blocks_to_settle)}"
-    if c.why == "floor-biased":
-        return "two equal environments differ by more than the margin"
-    return "no practical number of blocks would settle it"
+def too_few(c: Comparison) -> str:
+    """`4 blocks are too few, at least 2 more`."""
+    number = c.generations if c.precision == "intermediate" else c.pairs
+    units = makings(number) if c.precision == "intermediate" else blocks(number)
+    if c.interval is not None and not c.pairs:  # two independent samples
+        units = counted(c)
+    return f"{units} {'is' if number == 1 else 'are'} too few, {settles(c)}"
 
 
-def comparison_sentence(c: Comparison) -> str:
-    """One comparison, with interval, confidence and number of blocks."""
-    who = name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+def comparison_sentence(analysis: Analysis, c: Comparison) -> str:
+    """One comparison, with interval, confidence and what it rests on."""
+    who = _who(c)
     what = c.workload_title if c.primary else f"{c.workload_title}, {c.metric}"
-    if c.interval is None:
-        return f"With {who}, {what} {_without_interval(c)}."
-    basis = f"{share(c.interval.confidence)} interval {{}}, {_blocks(c.pairs)}"
+    text = _told(analysis, c, who, what)
+    if analysis.design == "duet":
+        return f"{capital(SIDE_BY_SIDE)}, {text}."
+    return f"{capital(text) if text.startswith('with ') else text}."
+
+
+def _who(subject: Subject) -> str:
+    return name(subject.environment_label, emulated=subject.emulated, unequal=subject.unequal)
+
+
+def _told(analysis: Analysis, c: Comparison, who: str, what: str) -> str:
+    tell = _Teller(analysis.confidence)
+    if c.interval is None or c.no_verdict is not None:
+        return f"with {who}, {what} {_without_verdict(c, tell)}"
     if c.verdict in ("worse", "better"):
         seen = c.interval if c.verdict == "worse" else inverse(c.interval)
-        size, between = effect(seen)
-        return f"{who} is {size} {c.verdict} in {what} ({basis.format(between)})."
+        basis = tell.basis(c, between(seen), _extra(c, c.verdict))
+        size = f"{ratio(seen)[0]}× {c.verdict} than {c.baseline_label}"
+        return f"{who} is {size} in {what} ({basis})"
     if c.verdict == "equivalent":
-        between = effect(c.interval)[1]
-        return f"{who} is equivalent in {what} ({basis.format(between)})."
-    if c.verdict == "inconclusive" or c.no_verdict is not None:
-        return f"With {who}, {what} {open_words(c)} ({_blocks(c.pairs)})."
-    middle, low, high = ratio(c.interval)
-    between = basis.format(f"{low} to {high}")
-    return f"With {who}, {what} has the ratio {middle}, above 1 is worse ({between})."
+        basis = tell.basis(c, between(c.interval), systematic(c))
+        same = f"equivalent to {c.baseline_label} within {share(analysis.margin)}"
+        return f"{who} is {same} in {what} ({basis})"
+    if c.verdict == "inconclusive":
+        return f"with {who}, {what} {_open(c, tell)}"
+    basis = tell.basis(c, between(c.interval), systematic(c))
+    return (
+        f"with {who}, {what} has the ratio {ratio(c.interval)[0]} to {c.baseline_label}, "
+        f"above 1 is worse ({basis})"
+    )
 
 
-def _without_interval(c: Comparison) -> str:
+def _without_verdict(c: Comparison, tell: _Teller) -> str:
     if c.verdict == "inconclusive" or c.no_verdict is not None:
-        return open_words(c)
-    return "has no ratio" if c.ratio is None else f"has no interval from {_blocks(c.pairs)}"
+        return _open(c, tell)
+    return "has no ratio" if c.ratio is None else f"has no interval from {counted(c)}"
+
+
+def care(analysis: Analysis) -> str | None:
+    """Which decided figures have doubts that they may not survive; None without any."""
+    decided = [c for c in analysis.primary() if c.verdict in ("worse", "better", "equivalent")]
+    found = [
+        (c, codes)
+        for c in decided
+        if (codes := sorted({d.code for d in c.doubts if d.code in SERIOUS}))
+    ]
+    if not found:
+        return None
+    head = f"Read with care, {len(found)} of {len(decided)} verdicts may not hold"
+    if len(found) <= MOST_NAMED:
+        each = [f"{_who(c)} in {c.workload_title} ({', '.join(codes)})" for c, codes in found]
+        return f"{head}: {listed(each)}."
+    kinds = Counter(code for _, codes in found for code in codes)
+    return f"{head}: {listed(f'{code} ({n})' for code, n in kinds.most_common())}."
 
 
 def floor_sentence(analysis: Analysis) -> str | None:
@@ -199,9 +355,10 @@ def floor_sentence(analysis: Analysis) -> str | None:
     if not floors or not analysis.again_total:
         return None
     each = listed(f"{floor_words(floor)} in {RESOURCES[r]}" for r, floor in floors.items())
+    beside = ", side by side," if analysis.design == "duet" else ""
     text = (
-        f"{_capital(analysis.baseline_label)} against itself may differ by {each} in this run: "
-        "nothing below that is called a difference"
+        f"{capital(analysis.baseline_label)} against itself{beside} may differ by {each} in this "
+        "run: nothing below that is called a difference"
     )
     if analysis.again_differing:
         text += (
@@ -209,36 +366,3 @@ def floor_sentence(analysis: Analysis) -> str | None:
             "show a difference where there is none"
         )
     return f"{text}."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def floor_words(floor: float) -> str:
-    """A noise floor: `2.1 %`, or `3.2×`; rounded up."""
-    tiny = Interval(estimate=floor, low=1.0, high=floor, confidence=0.95, n=1, method="")
-    if floor < 2:
-        return f"{_up(100 * (floor - 1))} %"
-    return f"{ratio(tiny)[2]}×"
-
-
-def _up(value: float) -> str:
-    """Two significant digits, rounded up."""
-    digits = 1 if value < 10 else 0
-    scale = 10**digits
-    return f"{-(-round(value * scale, 6) // 1) / scale:.{digits}f}"
-
-
-def _blocks(number: int) -> str:
-    return f"{number:,} {_plural(number)}"
-
-
-def _plural(number: int) -> str:
-    return "block" if number == 1 else "blocks"
-
-
-def listed(items: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *most, last = items
-    return f"{', '.join(most)} and {last}" if most else last

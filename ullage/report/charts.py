@@ -51,7 +51,7 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
     rows = first.cellar_pictures(analysis)
     if rows:
         yield "barrels", barrels(rows)
-    groups = first.groups(analysis.primary())
+    groups = first.groups(analysis)
     if groups:
         style = theme.resolve(_TEXT + forest.CSS)
         yield "ratios", forest.draw(groups, style)

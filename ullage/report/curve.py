@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import altair as alt
 
+from ullage.analysis.compare import medians as medians_of
 from ullage.printable import clean
 from ullage.report.lanes import Drawing, Row, finish, over
 from ullage.report.text import first_sentence, quantity, unit_scale
 from ullage.report.theme import SERIES
 from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial
-from ullage.stats.means import quantile
+from ullage.stats.quantiles import quantile
 
 HEIGHT: Final = 300
 SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
@@ -60,28 +61,29 @@ def medians(
     """
     lines = []
     for environment in environments:
-        values: dict[float, list[float]] = {}
+        values: dict[float, list[tuple[int, float]]] = {}
         for trial in trials:
             curve = trial.metrics.get(metric.name)
             if trial.environment != environment.key or trial.status != "ok":
                 continue
             for at, value in curve if isinstance(curve, list) else []:
                 if math.isfinite(at) and math.isfinite(value):
-                    values.setdefault(at, []).append(value)
+                    values.setdefault(at, []).append((trial.generation, value))
         points = tuple(_point(at, values[at], confidence) for at in sorted(values))
         if points:
             lines.append(Line(clean(environment.label, 60), points))
     return lines
 
 
-def _point(at: float, values: list[float], confidence: float) -> Point:
+def _point(at: float, found: Sequence[tuple[int, float]], confidence: float) -> Point:
+    values = medians_of(found)
     middle = quantile(values, 0.5, confidence)
     return Point(
         at=at,
         middle=middle.estimate,
         low=min(values) if middle.low is None else middle.low,
         high=max(values) if middle.high is None else middle.high,
-        trials=len(values),
+        trials=len(found),
     )
 
 

@@ -9,12 +9,12 @@ from typing import Final
 
 from markupsafe import Markup
 
-from ullage.analysis import rounding, sentences
+from ullage.analysis import rounding, sentences, words
 from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.quantities import format_bytes, format_seconds
-from ullage.report import barrel, forest
+from ullage.report import barrel, forest, sides
 from ullage.report.text import unbroken
 from ullage.report.views import (
     BarrelCell,
@@ -47,8 +47,12 @@ def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
     """What run this is."""
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
     found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
+    if analysis.generations > 1:
+        found.append(Fact(words.makings(analysis.generations)))
+    if analysis.design == "duet":
+        found.append(Fact("duet: pairs side by side"))
     if analysis.floor is not None:
-        found.append(Fact(f"noise floor up to {sentences.floor_words(analysis.floor)}"))
+        found.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
     if analysis.failed:
         found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
     machine = machine_name(folder)
@@ -72,9 +76,9 @@ def machine_name(folder: RunFolder) -> str:
 
 def answer(analysis: Analysis) -> list[Sentence]:
     """The answer in sentences, with what stands between `**` made strong."""
-    aside = sentences.floor_sentence(analysis)
+    asides = sentences.asides(analysis)
     return [
-        Sentence(tuple(_parts(unbroken(clean(text)))), aside=text == aside)
+        Sentence(tuple(_parts(unbroken(clean(text)))), aside=text in asides)
         for text in sentences.answer(analysis, strong=True)
     ]
 
@@ -86,7 +90,7 @@ def summary(analysis: Analysis) -> str:
     environments = len({c.environment for c in analysis.primary()})
     return (
         f"{environments} environments in {sum(counts.values())} comparisons with "
-        f"{clean(analysis.baseline_label, 60)}: {sentences.listed(told)}."
+        f"{clean(analysis.baseline_label, 60)}{sides.suffix(analysis)}: {words.listed(told)}."
     )
 
 
@@ -121,7 +125,7 @@ def _grid(analysis: Analysis) -> list[tuple[str, list[tuple[str, ResourceSummary
         rows.setdefault(summary.environment, {})[summary.resource] = summary
     return [
         (
-            clean(next(iter(found.values())).environment_label, 60),
+            clean(next(iter(found.values())).environment_label, 60) + sides.suffix(analysis),
             [(column, found.get(column)) for column in columns],
         )
         for found in rows.values()
@@ -194,15 +198,15 @@ def _whole(value: float) -> str:
     return f"{round(value * 100)}".replace("-", "−")
 
 
-def groups(comparisons: Sequence[Comparison]) -> list[forest.Group]:
+def groups(analysis: Analysis) -> list[forest.Group]:
     """The primary comparisons by environment, in the order of the resources."""
     order = list(RESOURCES)
     found: dict[str, list[Comparison]] = {}
-    for comparison in comparisons:
+    for comparison in analysis.primary():
         found.setdefault(comparison.environment, []).append(comparison)
     return [
         forest.Group(
-            label=_group_label(mine),
+            label=_group_label(mine) + sides.suffix(analysis),
             rows=tuple(row(c, mine) for c in sorted(mine, key=lambda c: order.index(c.resource))),
         )
         for mine in found.values()
@@ -219,7 +223,7 @@ def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
     c = comparison
     several = sum(other.workload == c.workload for other in siblings) > 1
     shown = mark(c.verdict)
-    value, interval = words(c)
+    value, interval = figures(c)
     return forest.Row(
         label=clean(c.workload_title, 60),
         detail=clean(c.metric, 40) if several else "",
@@ -245,7 +249,7 @@ def _note(c: Comparison) -> str:
     return ""
 
 
-def words(c: Comparison) -> tuple[str, str]:
+def figures(c: Comparison) -> tuple[str, str]:
     """Ratio and interval in words: `1.12×`, `1.08 to 1.17`."""
     if c.ratio is None:
         return "–", ""
@@ -290,4 +294,4 @@ def forest_title(analysis: Analysis) -> str:
     """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
     confidence = unbroken(rounding.share(analysis.confidence))
-    return f"Times worse than {baseline}, with {confidence} intervals"
+    return f"Times worse than {baseline}, with {confidence} intervals{sides.suffix(analysis)}"

@@ -14,11 +14,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ullage
-from ullage.analysis import rounding, sentences
+from ullage.analysis import rounding, words
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 from ullage.printable import clean
-from ullage.report import barrel, clockwork, first, forest, provenance, theme, workloads
+from ullage.report import (
+    barrel,
+    clockwork,
+    doubts,
+    first,
+    forest,
+    provenance,
+    sides,
+    theme,
+    workloads,
+)
 from ullage.report.text import unbroken
 from ullage.report.views import Mark, Specs
 
@@ -101,7 +111,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
     """Everything that the template names."""
     specs = Specs()
     static = assets()
-    groups = first.groups(analysis.primary())
+    groups = first.groups(analysis)
     answer = first.answer(analysis)
     length = sum(len(part.text) for said in answer for part in said.parts)
     jumps = [
@@ -136,9 +146,11 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
             for kind in ("worse", "better", "equivalent", "inconclusive")
         },
         "baseline": clean(analysis.baseline_label, 60),
+        "side": sides.suffix(analysis),
         "workloads": workloads.views(folder, analysis, specs),
         "timeline": clockwork.view(folder, specs),
-        "doubts": provenance.doubts(folder, analysis),
+        "doubts": doubts.about_run(folder, analysis),
+        "kinds": doubts.by_kind(analysis),
         "parity": provenance.parity(folder),
         "treatments": provenance.treatments(folder),
         "again": provenance.again(folder),
@@ -157,8 +169,14 @@ def _floor(analysis: Analysis) -> str:
         return ""
     return (
         "noise floor of the row: what two equal environments differ by, "
-        f"at most {sentences.floor_words(analysis.floor)}"
+        f"at most {words.floor_words(analysis.floor)}"
     )
+
+
+def _covers(analysis: Analysis) -> list[str]:
+    """What the intervals are about, each kind once."""
+    kinds = dict.fromkeys(c.precision for c in analysis.primary() if c.interval)
+    return [f"Intervals cover {words.COVERS[kind]}." for kind in kinds]
 
 
 def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
@@ -166,7 +184,8 @@ def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
     confidence = unbroken(rounding.share(analysis.confidence))
     notes = [
         f"Right of 1× is worse. Equivalent means within {margin}. Intervals are {confidence} "
-        f"each; verdicts are corrected for all {analysis.family} primary comparisons together."
+        f"each; verdicts are of {unbroken(words.correction(analysis))}.",
+        *_covers(analysis),
     ]
     if len(forest.panels(groups)) > 1:
         notes.append(

@@ -1,4 +1,4 @@
-"""What to doubt, whether the comparison is fair, and where the figures come from."""
+"""Whether the comparison is fair, and where the figures come from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Analysis, Comparison, Doubt
+from ullage.analysis.details import run_facts
+from ullage.analysis.model import Analysis
+from ullage.analysis.words import correction
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.quantities import format_bytes, format_seconds
 from ullage.report.text import duration
-from ullage.report.views import DoubtView, Fold, Table, TableCell, cells, heads
+from ullage.report.views import Fold, Table, TableCell, cells, heads
 from ullage.report.workloads import shown
 from ullage.runs import EnvironmentRecord
 
@@ -27,44 +29,6 @@ ENDS: Final = {
     "interrupted": "it was interrupted",
     "failed": "it failed",
 }
-
-
-def doubts(folder: RunFolder, analysis: Analysis) -> list[DoubtView]:
-    """Doubts about the run, then those about comparisons; those of one kind stand together."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for doubt in analysis.doubts:
-        _collect(found, doubt, None)
-    for warning in folder.warnings:
-        found.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
-    for comparison in (*analysis.comparisons, *analysis.again):
-        for doubt in comparison.doubts:
-            _collect(found, doubt, comparison)
-    return [
-        DoubtView(
-            clean(code, 60),
-            tuple(_told(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
-            advice,
-            max(0, len(texts) - MOST_TEXTS),
-        )
-        for (code, advice), texts in found.items()
-    ]
-
-
-def _collect(
-    found: dict[tuple[str, str], dict[str, list[str]]], doubt: Doubt, about: Comparison | None
-) -> None:
-    key = (doubt.code, clean(doubt.advice, 400))
-    where = found.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
-    if about is not None:
-        where.append(clean(f"{about.environment_label}, {about.workload_title} ({about.metric})"))
-
-
-def _told(text: str, where: Sequence[str]) -> str:
-    """A doubt and the comparisons that it is about."""
-    if not where:
-        return text
-    rest = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
-    return f"{'; '.join(where[:MOST_TEXTS])}{rest}: {text}"
 
 
 def parity(folder: RunFolder) -> Table:
@@ -144,13 +108,32 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         ("trials", f"{analysis.trials}, {analysis.failed} without figures"),
         ("seed", str(r.seed)),
         ("margin, confidence", f"{rounding.share(r.margin)}, {rounding.share(r.confidence)}"),
-        ("primary comparisons", f"{analysis.family}, corrected together by Holm's procedure"),
+        ("primary comparisons", correction(analysis)),
+        *run_facts(analysis),
+        *_precision(analysis),
         ("resources", _plain(r.resources)),
         ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
     return [(name, clean(value, 400)) for name, value in found]
+
+
+def _precision(analysis: Analysis) -> list[tuple[str, str]]:
+    """What the plan asked for, and what the widest interval reached."""
+    stop = analysis.stop
+    if stop.widest_half_width is None:
+        return []
+    reached = f"± {rounding.share(stop.widest_half_width)} reached by the widest, {stop.widest}"
+    if stop.target_half_width is None:
+        return [("precision", reached)]
+    asked = f"± {rounding.share(stop.target_half_width)} asked for"
+    return [
+        (
+            "precision",
+            f"{asked}, {reached}; intervals are {stop.widening:.2f} times wider for having looked",
+        )
+    ]
 
 
 def _plain(values: Mapping[str, Any]) -> str:
@@ -293,6 +276,12 @@ WORDS: Final[Iterable[tuple[str, str]]] = (
     ("block", "every workload in every environment once, in random order; a pair is of one block"),
     ("ratio", "how many times worse than the baseline; for rates the baseline divided by it"),
     ("interval", "where the true ratio lies, with the stated confidence"),
+    ("making", "a start of the instances from nothing; trials of one making are alike"),
+    ("Type A, Type B", "uncertainty seen by repeating, and that of the instruments themselves"),
+    ("repeatability", "what the same instances would give again"),
+    ("intermediate precision", "what instances made anew on the same host would give"),
+    ("reproducibility", "what another host would give: no single run can say it"),
+    ("duet", "two environments at the same time, each on half of the CPUs"),
     ("noise floor", "the ratio that two equal environments show in this run"),
     ("worse, better", "the difference is proven and above the noise floor"),
     ("equivalent", "the ratio is proven to be within the margin"),

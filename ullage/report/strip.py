@@ -13,7 +13,7 @@ from ullage.printable import clean
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
 from ullage.report.text import first_sentence, quantity, unit_scale
 from ullage.runs import EnvironmentRecord, Metric, Trial
-from ullage.stats.means import Quantile
+from ullage.stats.quantiles import Quantile
 
 MOST_POINTS: Final = 300
 """Points of one lane that are drawn; the page says when there are more."""
@@ -37,7 +37,7 @@ def strip(
 
     trials: those of one workload.
     medians: environment key → median with its interval.
-    paired: join the trials of one block by a line, instead of spreading the points.
+    paired: join the trials of one block (in a duet of one pair) by a line; do not spread points.
     """
     values = [v for t in trials if (v := scalar(t, metric)) is not None]
     factor, unit = unit_scale(_typical(values), metric.unit)
@@ -85,7 +85,10 @@ def _lanes(
         ]
         for index, trial in enumerate(good if paired else thin(good, MOST_POINTS)):
             spread = 0.0 if paired else (index * GOLDEN) % 1 - 0.5
-            rows.append(_point(trial, metric, factor, lane + 0.66 + 0.34 * spread))
+            point = _point(trial, metric, factor, lane + 0.66 + 0.34 * spread)
+            # In a duet a block has several pairs, each in two neighbouring lanes.
+            pair = trial.block if trial.partner is None else f"{trial.block}, {lane // 2}"
+            rows.append(point | {"j": pair})
     return rows
 
 
@@ -156,7 +159,7 @@ def _pair_lines(x: alt.X, count: int) -> Layer:
     return (
         over("points")
         .mark_line(strokeWidth=1, opacity=0.4, color="var(--c0)")
-        .encode(x=x, y=lane_axis(count), detail="b:N", order=alt.Order("y:Q"))
+        .encode(x=x, y=lane_axis(count), detail="j:N", order=alt.Order("y:Q"))
     )
 
 

@@ -160,6 +160,27 @@ class Table:
 
 
 @dataclass(frozen=True)
+class DetailView:
+    """All that is known of one comparison."""
+
+    label: str
+    metric: str
+    sentence: str
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class DoubtView:
+    """A reason to trust the figures less."""
+
+    code: str
+    """Empty where the text begins with it."""
+    texts: tuple[str, ...]
+    advice: str
+    more: int = 0
+
+
+@dataclass(frozen=True)
 class WorkloadView:
     """All about one workload."""
 
@@ -170,6 +191,8 @@ class WorkloadView:
     charts: tuple[Figure, ...]
     folded: tuple[Figure, ...]
     table: Table
+    details: tuple[DetailView, ...]
+    doubts: tuple[DoubtView, ...]
     definitions: tuple[tuple[str, str], ...]
 
 
@@ -182,16 +205,6 @@ class TimelineView:
     lines: tuple[str, ...]
     spreads: Table | None
     clocks: Table | None
-
-
-@dataclass(frozen=True)
-class DoubtView:
-    """A reason to trust the figures less."""
-
-    code: str
-    texts: tuple[str, ...]
-    advice: str
-    more: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,16 @@ from typing import Any
 from markupsafe import Markup
 
 from ullage.analysis import rounding
+from ullage.analysis.details import details
 from ullage.analysis.model import Absolute, Analysis, Comparison
 from ullage.folder import RunFolder
 from ullage.printable import clean
-from ullage.report import curve, first, strip
+from ullage.report import curve, first, sides, strip
+from ullage.report.doubts import doubted
 from ullage.report.lanes import Drawing
-from ullage.report.text import as_json, first_sentence, quantity
+from ullage.report.text import as_json, first_sentence, quantity, unbroken
 from ullage.report.views import (
+    DetailView,
     Figure,
     Specs,
     Table,
@@ -26,7 +29,7 @@ from ullage.report.views import (
     mark,
 )
 from ullage.runs import Metric, Trial, WorkloadRecord
-from ullage.stats.means import Quantile
+from ullage.stats.quantiles import Quantile
 
 Values = Mapping[str, Absolute]
 """Environment key → the values of one metric."""
@@ -54,8 +57,9 @@ def _view(
 ) -> WorkloadView:
     charts: list[Figure] = []
     folded: list[Figure] = []
+    side = sides.suffix(analysis)
     for metric, kind, chart in drawn(folder, analysis, workload, trials):
-        figure = _figure(specs, workload, metric, chart, trials, kind=kind)
+        figure = _figure(specs, workload, metric, chart, trials, kind=kind, side=side)
         (folded if kind == "pairs" or not metric.primary else charts).append(figure)
     return WorkloadView(
         id=f"workload-{number}",
@@ -64,7 +68,9 @@ def _view(
         parameters=_parameters(workload),
         charts=tuple(charts),
         folded=tuple(folded),
-        table=table(folder, analysis, workload),
+        table=table(folder, analysis, workload, trials),
+        details=_details(analysis, workload),
+        doubts=tuple(doubted(_all(analysis, workload))),
         definitions=_definitions(workload),
     )
 
@@ -76,7 +82,8 @@ def drawn(
 
     Kinds: `trials`, `pairs`, `curve`, `ratios`. Of secondary metrics the first chart alone.
     """
-    environments, confidence = folder.resolved.environments, analysis.confidence
+    environments, trials = sides.apart(folder.resolved, trials)
+    confidence = analysis.confidence
     found: list[tuple[Metric, str, Drawing]] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         if metric.coordinate is not None:
@@ -105,13 +112,30 @@ def drawn(
 def values(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> dict[str, Absolute]:
     """The values of one metric in every environment that has some."""
     found: dict[str, Absolute] = {}
-    for comparison in (*analysis.comparisons, *analysis.again):
-        if (comparison.workload, comparison.metric) == (workload.key, metric.name):
-            if comparison.baseline_values is not None:
-                found[comparison.baseline] = comparison.baseline_values
-            if comparison.environment_values is not None:
-                found[comparison.environment] = comparison.environment_values
+    for c in _all(analysis, workload):
+        if c.metric == metric.name:
+            if c.baseline_values is not None:
+                found[sides.key(analysis.design, c.baseline, c.environment)] = c.baseline_values
+            if c.environment_values is not None:
+                found[sides.key(analysis.design, c.environment, c.baseline)] = c.environment_values
     return found
+
+
+def _all(analysis: Analysis, workload: WorkloadRecord) -> list[Comparison]:
+    """The comparisons of a workload, A/A ones last."""
+    return [c for c in (*analysis.comparisons, *analysis.again) if c.workload == workload.key]
+
+
+def _details(analysis: Analysis, workload: WorkloadRecord) -> tuple[DetailView, ...]:
+    return tuple(
+        DetailView(
+            clean(detail.comparison.environment_label, 60),
+            clean(detail.comparison.metric, 60),
+            unbroken(clean(detail.sentence, 600)),
+            tuple((name, unbroken(clean(value, 600))) for name, value in detail.facts),
+        )
+        for detail in details(analysis, workload.key)
+    )
 
 
 def _medians(found: Values) -> dict[str, Quantile]:
@@ -156,10 +180,11 @@ def _figure(
     trials: Sequence[Trial],
     *,
     kind: str,
+    side: str,
 ) -> Figure:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
     what = first_sentence(metric.description or metric.name)
-    caption = f"{what}: {_CAPTIONS[kind].format(along=along)}"
+    caption = f"{what}: {_CAPTIONS[kind].format(along=along)}{side}"
     summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
     return Figure(
         id=add(specs, chart),
@@ -187,14 +212,17 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
-def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Table:
-    """All metrics of a workload in all environments."""
+def table(
+    folder: RunFolder, analysis: Analysis, workload: WorkloadRecord, trials: Sequence[Trial]
+) -> Table:
+    """All metrics of a workload in all environments; the trials are those of the workload."""
+    environments, trials = sides.apart(folder.resolved, trials)
     rows = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         found = values(analysis, workload, metric)
         if not found and not metric.primary and metric.coordinate is None:
             continue  # the definitions below the table say when a metric is absent
-        for environment in folder.resolved.environments:
+        for environment in environments:
             label = clean(environment.label, 60)
             value = found.get(environment.key)
             comparison = _comparison(analysis, workload, metric, environment.key)
@@ -203,8 +231,8 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
                     *cells(label, clean(metric.name, 40)),
                     TableCell(_median(value, metric), "n"),
                     TableCell(_median_span(value, metric.unit), "n"),
-                    TableCell(_counted(analysis, workload, environment.key), "n"),
-                    *_compared(comparison, environment.key == analysis.baseline),
+                    TableCell(_counted(trials, environment.key), "n"),
+                    *_compared(comparison, _is_baseline(analysis, environment.key)),
                 )
             )
     names = (
@@ -218,7 +246,7 @@ def table(folder: RunFolder, analysis: Analysis, workload: WorkloadRecord) -> Ta
         "verdict",
     )
     return Table(
-        caption=f"All metrics of {clean(workload.title, 90)}",
+        caption=f"All metrics of {clean(workload.title, 90)}{sides.suffix(analysis)}",
         heads=heads(*names, numbers=(*names[2:5], "times worse")),
         rows=tuple(rows),
     )
@@ -236,10 +264,20 @@ def _definitions(workload: WorkloadRecord) -> tuple[tuple[str, str], ...]:
 def _comparison(
     analysis: Analysis, workload: WorkloadRecord, metric: Metric, environment: str
 ) -> Comparison | None:
-    for c in (*analysis.comparisons, *analysis.again):
-        if (c.workload, c.metric, c.environment) == (workload.key, metric.name, environment):
+    for c in _all(analysis, workload):
+        lane = sides.key(analysis.design, c.environment, c.baseline)
+        if (c.metric, lane) == (metric.name, environment):
             return c
     return None
+
+
+def _is_baseline(analysis: Analysis, lane: str) -> bool:
+    lanes = {
+        sides.key(analysis.design, c.baseline, c.environment)
+        for c in (*analysis.comparisons, *analysis.again)
+        if c.baseline == analysis.baseline
+    }
+    return lane in lanes or lane == analysis.baseline
 
 
 def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
@@ -247,7 +285,7 @@ def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
         return cells("baseline", "", "", numbers=(0,))
     if c is None or c.ratio is None:
         return cells("–", "", "no pairs", numbers=(0,))
-    value, interval = first.words(c)
+    value, interval = first.figures(c)
     if c.again:
         verdict = TableCell("A/A", "soft")
     elif c.primary:
@@ -269,9 +307,7 @@ def _median_span(value: Absolute | None, unit: str) -> str:
     return f"{quantity(value.median_low, unit)} to {quantity(value.median_high, unit)}"
 
 
-def _counted(analysis: Analysis, workload: WorkloadRecord, environment: str) -> str:
-    for cell in analysis.cells:
-        if (cell.environment, cell.workload) == (environment, workload.key):
-            bad = cell.without_figures
-            return f"{cell.trials}, {bad} failed" if bad else str(cell.trials)
-    return "0"
+def _counted(trials: Sequence[Trial], lane: str) -> str:
+    mine = [trial for trial in trials if trial.environment == lane]
+    bad = sum(trial.status != "ok" for trial in mine)
+    return f"{len(mine)}, {bad} failed" if bad else str(len(mine))

@@ -1,0 +1,209 @@
+"""Runs that went wrong: each gets a right answer or a clear refusal, and never a zero."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from ullage import errors, report
+from ullage.analysis import overhead, sentences
+from ullage.analysis.model import Analysis, Comparison
+from ullage.errors import UllageError
+from ullage.export import export, lines, rich_table
+from ullage.folder import RunFolder
+
+CPU = WORKLOADS[0]
+Event = dict[str, Any]
+
+
+def _all_views(folder: RunFolder, analysis: Analysis, out: Path) -> str:
+    """Everything that shows an answer; none of it may fail."""
+    json.dumps(analysis.dump(), allow_nan=False)
+    for form in ("csv", "json", "latex", "parquet"):
+        assert export(analysis, form)
+    assert rich_table(analysis).columns
+    report.write(folder, analysis, out)
+    return "\n".join([*sentences.answer(analysis), *lines(analysis)])
+
+
+def _analysed(tmp_path: Path, **more: Any) -> tuple[Analysis, str]:
+    options = {"workloads": [CPU], "failures": [], "noise_sd": 0.01}
+    folder = RunFolder.open(make_run(tmp_path / "run", raw=False, **{**options, **more}))
+    analysis = overhead.analyse(folder)
+    return analysis, _all_views(folder, analysis, tmp_path / "page.html")
+
+
+def _altered(
+    tmp_path: Path, change: Callable[[Event], Event | None], **more: Any
+) -> tuple[Analysis, str]:
+    """After a change of every trial; None: it is not there."""
+    options = {"workloads": [CPU], "failures": [], "noise_sd": 0.01}
+    path = make_run(tmp_path / "run", raw=False, **{**options, **more})
+    found = []
+    for line in (path / "journal.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        kept = change(event) if event["event"] == "trial" else event
+        found += [] if kept is None else [json.dumps(kept)]
+    (path / "journal.jsonl").write_text("\n".join(found) + "\n")
+    folder = RunFolder.open(path)
+    analysis = overhead.analyse(folder)
+    return analysis, _all_views(folder, analysis, tmp_path / "page.html")
+
+
+def _cpu(analysis: Analysis, environment: str = "lxc") -> Comparison:
+    return next(c for c in analysis.primary() if c.environment == environment)
+
+
+def test_all_trials_failed(tmp_path: Path) -> None:
+    failures = [(b, e.key, CPU.key) for b in range(8) for e in ENVIRONMENTS]
+    analysis, said = _analysed(tmp_path, blocks=8, failures=failures)
+    for c in analysis.primary():
+        assert (c.ratio, c.interval, c.budget, c.verdict) == (None, None, None, None)
+        assert c.no_verdict is not None
+    assert said.startswith(
+        "On this machine, with container (crun), CPU has no verdict: too many failures: 8 of 8 in "
+    )
+    assert "×" not in said
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_hardly_a_block(tmp_path: Path, blocks: int) -> None:
+    analysis, said = _analysed(tmp_path, blocks=blocks)
+    c = _cpu(analysis)
+    assert (c.interval, c.verdict, c.why) == (None, "inconclusive", "too-few-blocks")
+    few = "0 blocks are too few, at least 6" if blocks == 0 else "1 block is too few, at least 5"
+    assert f"CPU is inconclusive: {few} more blocks" in said
+    assert (c.ratio is None) is (blocks == 0)
+
+
+def test_no_spread_is_no_certainty(tmp_path: Path) -> None:
+    """Figures that are all the same are exact, or too coarse: the doubt says so."""
+
+    def change(event: Event) -> Event:
+        slow = event["environment"] == "lxc"
+        return event | {"metrics": {"events_rate": 100.0 if slow else 200.0}}
+
+    analysis, said = _altered(tmp_path, change)
+    c = _cpu(analysis)
+    assert c.interval is not None
+    assert c.interval.low == c.interval.high == pytest.approx(2.0)
+    assert c.budget is None or c.budget.type_a == 0
+    assert "no-spread" in {doubt.code for doubt in c.doubts}
+    assert "LXC is 2.00× worse than native in CPU (95 % interval 2.00 to 2.00, 12 blocks)" in said
+
+
+@pytest.mark.parametrize("figure", [0.0, -3.0])
+def test_zeros_and_negatives_have_no_ratio(tmp_path: Path, figure: float) -> None:
+    def change(event: Event) -> Event:
+        if (event["environment"], event["block"]) == ("lxc", 3):
+            event["metrics"]["events_rate"] = figure
+        return event
+
+    analysis, said = _altered(tmp_path, change)
+    c = _cpu(analysis)
+    assert (c.ratio, c.interval, c.verdict) == (None, None, None)
+    assert "LXC, CPU has no verdict: zero or negative figures in 1 of 12 pairs" in said
+    assert _cpu(analysis, "container").verdict == "equivalent", "the others do not suffer"
+    values = c.environment_values
+    assert values is not None
+    assert values.least == figure, "the figure is kept"
+
+
+def test_a_missing_baseline_takes_its_blocks_only(tmp_path: Path) -> None:
+    """As after a kill in the middle of a block: no trial, not a failed one."""
+
+    def change(event: Event) -> Event | None:
+        gone = event["environment"] == "native" and event["block"] in (2, 5, 9)
+        return None if gone else event
+
+    analysis, said = _altered(tmp_path, change)
+    c = _cpu(analysis)
+    assert (c.pairs, analysis.blocks) == (9, 9)
+    assert [p.block for p in c.points] == [0, 1, 3, 4, 6, 7, 8, 10, 11]
+    assert c.interval is not None
+    assert c.interval.n == 9
+    assert "9 blocks" in said
+
+
+def test_a_baseline_that_is_never_there(tmp_path: Path) -> None:
+    analysis, said = _altered(
+        tmp_path, lambda event: None if event["environment"] == "native" else event
+    )
+    assert all((c.pairs, c.interval) == (0, None) for c in analysis.primary())
+    assert "0 blocks are too few" in said
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf, -math.inf, 1e300, 5e-324])
+@pytest.mark.parametrize("curve", [False, True])
+def test_what_is_no_number_is_refused(tmp_path: Path, figure: float, curve: bool) -> None:
+    work = CURVE_WORKLOAD if curve else CPU
+
+    def change(event: Event) -> Event:
+        if (event["environment"], event["block"]) == ("lxc", 3):
+            name = work.metrics[0].name
+            event["metrics"][name] = [[64.0, figure]] if curve else figure
+        return event
+
+    with pytest.raises(UllageError) as caught:
+        _altered(tmp_path, change, workloads=[work])
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert work.metrics[0].name in caught.value.message
+
+
+def test_a_run_without_a_primary_metric(tmp_path: Path) -> None:
+    metrics = tuple(m.model_copy(update={"primary": False}) for m in CPU.metrics)
+    analysis, said = _analysed(tmp_path, workloads=[CPU.model_copy(update={"metrics": metrics})])
+    assert (analysis.family, analysis.resources) == (0, ())
+    assert said.startswith("No metric of this run is a primary one: nothing is judged.")
+    assert all(c.verdict is None and c.interval for c in analysis.comparisons if c.ratio)
+
+
+def test_a_run_of_the_baseline_alone(tmp_path: Path) -> None:
+    analysis, said = _analysed(tmp_path, environments=ENVIRONMENTS[:2])
+    assert analysis.comparisons == ()
+    assert said.startswith("This run compares nothing with native.")
+    assert len(analysis.again) == 2
+
+
+figures = st.sampled_from(
+    [
+        st.floats(-74, 74).map(lambda power: 10.0**power),
+        st.floats(0.999, 1.001),
+        st.sampled_from([1.0, 1.0, 1.0, 1e75, 1e-75]),
+        st.sampled_from([-1.0, 0.0, 1.0]),
+    ]
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data(), design=st.sampled_from(["solo", "nested"]))
+def test_any_figures_get_an_answer(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, design: str
+) -> None:
+    """Whatever can be measured: far apart, nearly equal, equal, extreme, of any sign."""
+    path = tmp_path_factory.mktemp("any")
+    figure = data.draw(figures)
+    each = {"blocks_each": 2} if design == "nested" else {}
+
+    def change(event: Event) -> Event:
+        return event | {"metrics": {"events_rate": data.draw(figure)}}
+
+    options = {"workloads": [CPU], "failures": [], "blocks": 12, **each}
+    run = make_run(path / "run", raw=False, environments=ENVIRONMENTS[:3], **options)  # type: ignore[arg-type]
+    events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    changed = [change(e) if e["event"] == "trial" else e for e in events]
+    (run / "journal.jsonl").write_text("".join(json.dumps(e) + "\n" for e in changed))
+    analysis = overhead.analyse(RunFolder.open(run))
+    json.dumps(analysis.dump(), allow_nan=False)
+    told = "\n".join([*sentences.answer(analysis), *lines(analysis)])
+    assert "nan" not in told.split() and "inf" not in told.split()
+    for c in analysis.primary():
+        assert c.verdict in ("worse", "better", "equivalent", "inconclusive") or c.no_verdict

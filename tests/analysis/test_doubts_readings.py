@@ -1,0 +1,58 @@
+"""Doubts about what was computed, and about makings and steps: what no other test raises."""
+
+import numpy as np
+import pytest
+
+from tests.analysis.doubtkit import doubted, draft
+
+NOISE = np.random.default_rng(1).normal(1, 0.01, 24)
+
+
+def test_coarse_figures() -> None:
+    coarse = [0.24e-3, *[0.23e-3] * 7]
+    doubt = doubted(draft(coarse, 0.2e-3 * NOISE[:8]))["coarse"]
+    assert doubt.message.startswith("The figures of qemu-kvm come in steps of 4.32 % of their mean")
+    assert "the ratio may be off by 2.16 %" in doubt.message
+
+
+def test_coarse_figures_that_noise_averages() -> None:
+    noisy = np.round(np.random.default_rng(2).normal(1, 0.05, 24), 2)
+    assert "coarse" not in doubted(draft(noisy, NOISE))
+
+
+def test_steps_that_are_small_against_the_margin() -> None:
+    """0.5 % of the figures: told at a margin of 1 %, not at one of 5 %."""
+    coarse = [2.01, *[2.0] * 7]
+    assert "coarse" in doubted(draft(coarse, NOISE[:8], margin=0.01))
+    assert "coarse" not in doubted(draft(coarse, NOISE[:8], margin=0.05))
+
+
+def test_fine_figures() -> None:
+    assert "coarse" not in doubted(draft(NOISE, NOISE[::-1]))
+
+
+@pytest.mark.parametrize(("makings", "told"), [(1, False), (2, True), (5, True), (6, False)])
+def test_few_generations(makings: int, told: bool) -> None:
+    made = draft(NOISE, NOISE[::-1], generations=[n * makings // 24 for n in range(24)])
+    found = doubted(made)
+    assert ("few-generations" in found) is told
+    assert "too-few-blocks" not in found
+    if told:
+        says = f"The instances were made {makings} times, and the interval counts these, not the 24"
+        assert found["few-generations"].message.startswith(says)
+
+
+def test_too_few_blocks_is_not_said_twice() -> None:
+    found = doubted(draft(NOISE[:4], NOISE[4:8], generations=[0, 0, 1, 1]))
+    assert "too-few-blocks" in found
+    assert "few-generations" not in found
+
+
+def test_every_doubt_has_an_advice() -> None:
+    """Whatever is found in figures that have everything wrong with them."""
+    x = np.concatenate([[9.0, 9.1], np.where(np.arange(22) < 11, 1.0, 2.0), [1e6]])
+    found = doubted(draft(x + 0.01 * np.arange(25), np.ones(25)))
+    assert len(found) >= 4
+    for doubt in found.values():
+        assert doubt.message.endswith(".")
+        assert doubt.advice.endswith(".")

@@ -1,0 +1,142 @@
+"""Doubts about a run as a whole: each with a run that has it, and one that has not."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.synthetic import WORKLOADS, make_run
+from ullage.analysis import doubts
+from ullage.analysis.model import Doubt
+from ullage.folder import RunFolder
+
+CPU = WORKLOADS[0]
+Change = Callable[[dict[str, Any], int], None]
+Doubted = Callable[..., dict[str, Doubt]]
+
+
+@pytest.fixture
+def doubted(tmp_path: Path) -> Doubted:
+    """Code → doubt of a made-up run; `change` alters its trials, given with their number."""
+
+    def make(change: Change | None = None, **more: Any) -> dict[str, Doubt]:
+        settings = {"blocks": 16, "noise_sd": 0.02, "failures": [], "workloads": [CPU], **more}
+        path = make_run(tmp_path / "run", raw=False, **settings)
+        lines, number = [], 0
+        for line in (path / "journal.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event["event"] == "trial":
+                if change:
+                    change(event, number)
+                number += 1
+            lines.append(json.dumps(event))
+        (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
+        found = doubts.of_run(RunFolder.open(path), ())
+        return {d.code: d for d in found if d.code != "no-again"}
+
+    return make
+
+
+def test_a_quiet_run_has_none(doubted: Doubted) -> None:
+    assert doubted() == {}
+
+
+def test_steal(doubted: Doubted) -> None:
+    assert "took 5" in doubted(steal=0.05)["steal"].message
+
+
+def test_the_frequency_falls_in_the_course_of_the_run(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], number: int) -> None:
+        event["meters"]["cpu"] = {"frequency": 3.6e9 - 1e7 * number}
+
+    message = doubted(change)["frequency"].message
+    assert message.startswith(
+        "The CPUs ran at 3.50 GHz in the first quarter of the run, and at 2.9"
+    )
+
+
+def test_the_frequency_scatters(doubted: Doubted) -> None:
+    rng = np.random.default_rng(1)
+
+    def change(event: dict[str, Any], _: int) -> None:
+        event["meters"]["cpu"] = {"frequency": float(rng.normal(3e9, 2e8))}
+
+    assert doubted(change) == {}
+
+
+def test_heat(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], number: int) -> None:
+        event["meters"]["cpu"] = {"throttled": 2.0 if number % 20 == 3 else 0.0}
+
+    found = doubted(change)
+    assert found["throttled"].message == "Heat slowed the CPU down in 4 of 80 trials."
+
+    def cool(event: dict[str, Any], _: int) -> None:
+        event["meters"]["cpu"] = {"throttled": 0.0}
+
+    assert doubted(cool) == {}
+
+
+def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], _: int) -> None:
+        event["meters"]["host"]["psi_memory"] = 0.2 if event["environment"] == "lxc" else 0.01
+
+    message = doubted(change)["pressure"].message
+    assert message == f"Some task waited for memory in 20 % of the time of {CPU.key} in lxc."
+
+
+@pytest.mark.parametrize(("programs", "told"), [(0.9, True), (0.5, False)])
+def test_others_on_the_host(doubted: Doubted, programs: float, told: bool) -> None:
+    """The programs used 0.95 s of 2 s of CPU time; what others used is the rest."""
+
+    def change(event: dict[str, Any], _: int) -> None:
+        event["meters"]["host"] |= {"cpu_time": 2.0, "programs": programs, "controller": 0.005}
+
+    found = doubted(change)
+    assert ("co-tenant" in found) is told
+    if told:
+        assert "Others used 42 % of all CPU time during" in found["co-tenant"].message
+        assert "vm" not in found["co-tenant"].message, "of a guest nobody knows"
+
+
+def test_absolute_values_that_begin_otherwise(doubted: Doubted) -> None:
+    """All environments alike, so no ratio shows it."""
+
+    def change(event: dict[str, Any], _: int) -> None:
+        if event["block"] < 4:
+            event["metrics"] = {k: v / 4 for k, v in event["metrics"].items()}
+
+    message = doubted(change, blocks=24, noise_sd=0.2)["warm-up"].message
+    assert message.startswith("Absolute values begin otherwise than they go on in ")
+    assert "(first 4 trials × " in message
+
+
+def test_a_machine_in_two_states(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], _: int) -> None:
+        if event["block"] % 2:
+            event["metrics"] = {k: v * 8 for k, v in event["metrics"].items()}
+
+    message = doubted(change)["bimodal"].message
+    assert message.startswith("Absolute values stand in two groups in ")
+    assert "of them × 8" in message or "of them × 7" in message
+
+
+def test_values_without_a_logarithm_are_left_out(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], number: int) -> None:
+        event["metrics"] = {k: v * (number % 3 - 1) for k, v in event["metrics"].items()}
+
+    assert doubted(change) == {}
+
+
+def test_alarms_on_clean_runs(doubted: Doubted) -> None:
+    """Of 25 clean runs with all workloads, at most what 1 % of chance allows."""
+    runs = 25
+    alarms = sum(
+        bool(doubted(seed=seed, blocks=12, workloads=WORKLOADS, tails="heavy"))
+        for seed in range(runs)
+    )
+    assert alarms <= 0.01 * runs + 3 * math.sqrt(0.01 * 0.99 * runs)

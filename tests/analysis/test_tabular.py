@@ -1,0 +1,264 @@
+"""The answer of a table: right on known data, whatever order its rows have."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.analysis.tablekit import (
+    Columns,
+    analysed,
+    codes,
+    logs,
+    noisy,
+    only,
+    paired,
+)
+from tests.synthetic import make_run
+from ullage import comparing, errors, tables
+from ullage.analysis import overhead, tabular
+from ullage.analysis.model import Comparison
+from ullage.analysis.tableasked import Asked, Wanted
+from ullage.errors import UllageError
+from ullage.folder import RunFolder
+
+# --- paired by block ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_paired_comparison_is_a_t_test_on_log_ratios(tmp_path: Path, better: str) -> None:
+    columns = noisy(40, 1.03)
+    c = only(analysed(tmp_path, columns, better))
+    x = logs(columns) * (1 if better == "lower" else -1)
+    test = stats.ttest_1samp(x, 0.0)
+    low, high = test.confidence_interval(0.95)
+    assert c.interval is not None
+    assert c.ratio == pytest.approx(math.exp(x.mean()))
+    assert (c.interval.low, c.interval.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert c.p_difference == pytest.approx(test.pvalue)
+    assert (c.pairs, c.dropped, c.interval.n, c.precision) == (40, 0, 40, "repeatability")
+    assert c.bootstrap is not None
+    assert c.robust is not None
+    assert c.environment_values is not None
+    assert c.environment_values.median == pytest.approx(np.median(columns["value"][40:]))
+    assert c.environment_values.q3 == pytest.approx(np.quantile(columns["value"][40:], 0.75))
+    assert c.environment_values.p95 == pytest.approx(np.quantile(columns["value"][40:], 0.95))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.2, "worse"), (0.8, "better"), (1.0005, "equivalent")]
+)
+def test_verdicts(tmp_path: Path, ratio: float, verdict: str) -> None:
+    assert only(analysed(tmp_path, noisy(60, ratio, 0.01))).verdict == verdict
+    few = only(analysed(tmp_path, noisy(5, ratio, 0.01)))
+    assert (few.verdict, few.why, few.blocks_to_settle) == ("inconclusive", "too-few-blocks", 1)
+    assert "too-few-blocks" in codes(few)
+
+
+@given(seed=st.integers(0, 1 << 30), shuffled=st.booleans())
+def test_the_order_of_the_rows_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, shuffled: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("order")
+    columns = noisy(12, 1.1, seed=seed)
+    expected = analysed(folder, columns).analysis
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(24) if shuffled else np.argsort(columns["block"], kind="stable")
+    turned = {key: [values[at] for at in order] for key, values in columns.items()}
+    found = analysed(folder, turned).analysis
+    ours, theirs = only_of(found), only_of(expected)
+    assert ours.model_dump() == theirs.model_dump()
+
+
+def only_of(analysis: Any) -> Comparison:
+    return analysis.comparisons[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("blocks_each", [None, 3])
+def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int | None) -> None:
+    made = make_run(tmp_path, blocks=24, failures=(), blocks_each=blocks_each, between_sd=0.02)
+    folder = RunFolder.open(made)
+    expected = overhead.analyse(folder)
+    tables.write(folder)
+    sheet = comparing.read(folder.path / "samples.parquet")
+    found = tabular.analyse(sheet, Wanted("native", Asked(0.02, 0.95))).analysis
+    told = {(c.environment_label, c.workload, c.metric): c for c in found.comparisons}
+    compared = 0
+    for c in expected.comparisons:
+        if c.interval is None or c.coordinate is not None or not c.primary:
+            continue
+        same = told[c.environment_label, c.workload, c.metric]
+        assert same.interval is not None
+        assert same.interval.model_dump() == pytest.approx(c.interval.model_dump())
+        assert (same.floor, same.p_difference) == pytest.approx((c.floor, c.p_difference))
+        assert (same.generations, same.precision) == (c.generations, c.precision)
+        assert (same.pairs, same.dropped, same.emulated) == (c.pairs, c.dropped, c.emulated)
+        compared += 1
+    assert compared >= 4
+    assert found.again_total == expected.again_total > 0
+
+
+def test_missing_figures_and_blocks_drop_their_pairs_and_are_counted(tmp_path: Path) -> None:
+    columns = noisy(30, 1.1)
+    full = columns["value"].copy()
+    columns["value"][4] = None
+    lone = 30 + 7
+    for column in columns.values():
+        del column[lone]
+    c = only(analysed(tmp_path, columns))
+    keep = [at for at in range(30) if at not in (4, 7)]
+    x = np.log(np.array(full)[30:][keep]) - np.log(np.array(full)[:30][keep])
+    assert c.ratio == pytest.approx(math.exp(x.mean()))
+    assert (c.pairs, c.dropped) == (28, 2)
+    assert c.baseline_cell.without_figures == 1
+    assert {"some-failures", "metric-missing"} <= codes(c)
+    assert c.verdict == "worse"
+
+
+def test_too_many_missing_figures_are_no_verdict(tmp_path: Path) -> None:
+    columns = noisy(30, 1.5)
+    columns["value"][30:34] = [None] * 4
+    c = only(analysed(tmp_path, columns))
+    assert c.verdict is None
+    assert c.no_verdict == "too many missing figures: 4 of 30 in vm"
+    assert "too-many-failures" in codes(c)
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0])
+def test_zero_and_negative_figures_have_no_ratio(tmp_path: Path, figure: float) -> None:
+    columns = noisy(10)
+    columns["value"][3] = figure
+    c = only(analysed(tmp_path, columns))
+    assert (c.ratio, c.interval, c.verdict, c.pairs) == (None, None, None, 0)
+    assert c.no_verdict == "zero or negative figures in 1 of 10 pairs"
+    assert "no-ratio" in codes(c)
+
+
+def test_one_block(tmp_path: Path) -> None:
+    c = only(analysed(tmp_path, paired([1.0], [1.2])))
+    assert c.ratio == pytest.approx(1.2)
+    assert (c.interval, c.verdict, c.blocks_to_settle) == (None, "inconclusive", 5)
+
+
+def test_no_block_in_common(tmp_path: Path) -> None:
+    columns = paired([1.0, 1.1], [1.2, 1.3])
+    columns["block"] = [0, 1, 2, 3]
+    c = only(analysed(tmp_path, columns))
+    assert (c.pairs, c.dropped, c.ratio, c.verdict) == (0, 4, None, "inconclusive")
+
+
+def test_no_spread(tmp_path: Path) -> None:
+    c = only(analysed(tmp_path, paired([1.0, 2.0] * 5, [1.25, 2.5] * 5)))
+    assert c.interval is not None
+    assert (c.interval.low, c.interval.high) == pytest.approx((1.25, 1.25))
+    assert c.verdict == "worse"
+    assert "no-spread" in codes(c)
+
+
+def test_drift_dependence_and_outliers_are_doubts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    native = rng.lognormal(0, 0.01, 60)
+    slope = native * np.exp(np.linspace(0, 0.2, 60) + rng.normal(0, 0.01, 60))
+    found = codes(only(analysed(tmp_path, paired(native.tolist(), slope.tolist()))))
+    assert {"drift", "autocorrelated"} <= found
+    quiet = noisy(60)
+    assert not {"drift", "autocorrelated", "outliers"} & codes(only(analysed(tmp_path, quiet)))
+    quiet["value"][60 + 17] *= 1000
+    c = only(analysed(tmp_path, quiet))
+    assert "outliers" in codes(c)
+    assert "block 17" in next(d.message for d in c.doubts if d.code == "outliers")
+    assert c.without_outliers is not None
+    assert c.without_outliers.n == 59
+
+
+def test_a_million_blocks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    columns = {
+        "environment": pa.array(["native", "vm"]).take(pa.array(np.tile([0, 1], n))),
+        "block": np.repeat(np.arange(n), 2),
+        "value": rng.lognormal(0, 0.05, 2 * n) * np.tile([1.0, 1.001], n),
+    }
+    c = only(analysed(tmp_path, columns))
+    assert c.interval is not None
+    assert c.interval.n == n
+    assert c.interval.low <= 1.001 <= c.interval.high
+    assert c.verdict == "equivalent"
+    assert "drift" not in codes(c)
+
+
+# --- the whole table ------------------------------------------------------------------------------
+
+
+def test_a_family_is_corrected_together(tmp_path: Path) -> None:
+    columns: Columns = {"environment": [], "workload": [], "block": [], "value": []}
+    for at in range(20):
+        one = noisy(15, 1.03, seed=at)
+        columns["workload"] += [f"w{at}"] * 30
+        for key, values in one.items():
+            columns[key] += values
+    answer = analysed(tmp_path, columns)
+    raw = np.array([c.p_difference for c in answer.analysis.comparisons])
+    adjusted = np.array([c.p_difference_adjusted for c in answer.analysis.comparisons])
+    assert answer.analysis.family == 20
+    assert min(adjusted) == pytest.approx(20 * min(raw))
+    rates = analysed(tmp_path, columns, correction="benjamini-hochberg").analysis.comparisons
+    assert [c.p_difference_adjusted for c in rates] == pytest.approx(
+        stats.false_discovery_control(raw)
+    )
+
+
+@pytest.mark.parametrize("again", [{"copy": "native"}, {"native": "copy"}])
+def test_an_again_makes_the_floor(tmp_path: Path, again: dict[str, str]) -> None:
+    columns = noisy(20, 1.02, 0.02)
+    rng = np.random.default_rng(9)
+    copy = np.array(columns["value"][:20]) * rng.lognormal(0.05, 0.02, 20)
+    columns["environment"] += ["copy"] * 20
+    columns["block"] += list(range(20))
+    columns["value"] += copy.tolist()
+    answer = analysed(tmp_path, columns, again=again)
+    (null,) = answer.analysis.again
+    c = only(answer)
+    assert null.interval is not None
+    assert c.floor == pytest.approx(max(null.interval.high, 1 / null.interval.low))
+    assert (c.verdict, c.floor_biased) == ("inconclusive", True)
+    assert "again-differs" in codes(c)
+    assert answer.analysis.doubts == ()
+    without = analysed(tmp_path, columns)
+    assert [doubt.code for doubt in without.analysis.doubts] == ["no-again"]
+    assert len(without.analysis.comparisons) == 2
+
+
+def test_what_the_baseline_did_not_do_is_said(tmp_path: Path) -> None:
+    columns = noisy(10)
+    columns["workload"] = ["a"] * 20
+    for name, value in (("workload", "b"), ("environment", "vm"), ("block", 0), ("value", 1.0)):
+        columns[name].append(value)
+    answer = analysed(tmp_path, columns)
+    assert only(answer).workload == "a"
+    assert any("1 cells are not compared" in note for note in answer.notes)
+    columns["workload"] = ["a"] * 10 + ["b"] * 11
+    with pytest.raises(UllageError) as caught:
+        analysed(tmp_path, columns)
+    assert caught.value.kind is errors.TABLE_NO_ROWS
+
+
+def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
+    for wanted in ({"baseline": "nativ"}, {"again": {"copy": "native"}}):
+        with pytest.raises(UllageError) as caught:
+            analysed(tmp_path, noisy(5), **wanted)
+        assert caught.value.kind is errors.TABLE_NO_ENVIRONMENT
+
+
+def test_absolute_values_are_in_si_units(tmp_path: Path) -> None:
+    columns = noisy(10)
+    c = only(analysed(tmp_path, {**columns, "unit": ["ms"] * 20}))
+    assert c.unit == "s"
+    assert c.baseline_values is not None
+    assert c.baseline_values.mean == pytest.approx(np.mean(columns["value"][:10]) / 1000)

@@ -1,0 +1,30 @@
+"""Doubts: typed warnings, each with what they mean for a run that is made and what to change.
+
+`failures` and `figures` doubt what the trials gave, `series` the order and shape of the pairs,
+`readings` what was computed of them, `machine` the host meanwhile, `run` the run as a whole.
+"""
+
+from __future__ import annotations
+
+from ullage.analysis.compare import Draft
+from ullage.analysis.doubts import failures, machine, readings, series
+from ullage.analysis.doubts.failures import MOST_FAILURES, no_verdict
+from ullage.analysis.doubts.readings import Figures
+from ullage.analysis.doubts.run import of_run
+from ullage.analysis.model import Doubt
+
+__all__ = ["MOST_FAILURES", "Figures", "no_verdict", "of_comparison", "of_run"]
+
+
+def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
+    """All doubts about one comparison.
+
+    What is found by a test of significance (drift, warm-up, autocorrelation, two groups) is found
+    by chance, on a machine without any, in at most one run in twenty, over all its comparisons.
+    """
+    return (
+        *failures.doubts(d),
+        *series.doubts(d, f.drift_alpha),
+        *readings.doubts(d, f),
+        *machine.doubts(d),
+    )

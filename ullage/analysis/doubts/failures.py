@@ -1,0 +1,170 @@
+"""Doubts about what the trials gave: figures that are missing, too few, or not alike."""
+
+from __future__ import annotations
+
+from ullage.analysis import compare
+from ullage.analysis.compare import Draft
+from ullage.analysis.model import Cell, Doubt
+from ullage.stats.verdict import LEAST_PAIRS
+
+MOST_FAILURES = 0.1
+"""Share of failed trials in a cell above which there is no verdict."""
+SPLIT = 10.0
+"""A pair is split when its trials are so many times further apart than usual."""
+
+
+def doubts(d: Draft) -> list[Doubt]:
+    """Those of one comparison."""
+    found = [
+        _emulated(d),
+        *_unequal(d),
+        _failures(d),
+        _missing(d),
+        _no_ratio(d),
+        _too_few(d),
+        _few_generations(d),
+        _no_spread(d),
+        _split(d),
+    ]
+    return [doubt for doubt in found if doubt is not None]
+
+
+def no_verdict(d: Draft) -> str | None:
+    """Why there can be no verdict, `too many failures: 3 of 14 in container (crun)`, or None."""
+    for label, cell in (
+        (d.environment.label, d.environment_cell),
+        (d.baseline.label, d.baseline_cell),
+    ):
+        if _failure_rate(cell) > MOST_FAILURES:
+            return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
+    paired = d.paired
+    if paired.no_ratio:
+        return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+    if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
+        return f"{d.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
+    return None
+
+
+def pairs(number: int) -> str:
+    """`1 pair`, `12 pairs`."""
+    return "1 pair" if number == 1 else f"{number:,} pairs"
+
+
+def _failure_rate(cell: Cell) -> float:
+    return cell.without_figures / cell.trials if cell.trials else 0.0
+
+
+def _emulated(d: Draft) -> Doubt | None:
+    if not d.environment.emulated:
+        return None
+    return Doubt(
+        code="emulated",
+        message=f"{d.environment.label}: every instruction is emulated; a user of a hardware "
+        "hypervisor gets other figures.",
+        advice="Run the plan on a host where `ullage doctor` finds a working KVM.",
+    )
+
+
+def _unequal(d: Draft) -> list[Doubt]:
+    return [
+        Doubt(
+            code="nuisance-unequal",
+            message=f"{d.environment.label} and {d.baseline.label} differ in {nuisance}; "
+            "the plan allows it.",
+            advice=f"Make {nuisance} equal to compare the environments alone.",
+        )
+        for nuisance in d.unequal
+    ]
+
+
+def _failures(d: Draft) -> Doubt | None:
+    lost = d.environment_cell.without_figures + d.baseline_cell.without_figures
+    if not lost:
+        return None
+    why = no_verdict(d)
+    if why and max(map(_failure_rate, (d.environment_cell, d.baseline_cell))) > MOST_FAILURES:
+        return Doubt(
+            code="too-many-failures",
+            message=f"No verdict, {why}: what is left may not be typical.",
+            advice="Read the reasons of the failed trials, mend the cause, and run again.",
+        )
+    trials = d.environment_cell.trials + d.baseline_cell.trials
+    return Doubt(
+        code="some-failures",
+        message=f"{lost} of {trials} trials gave no figures; their pairs are left out.",
+        advice="Read the reasons of the failed trials.",
+    )
+
+
+def _missing(d: Draft) -> Doubt | None:
+    if not d.paired.missing:
+        return None
+    return Doubt(
+        code="metric-missing",
+        message=f"{d.metric.name} is missing in {pairs(d.paired.missing)}.",
+        advice="Look at the raw outputs of these trials.",
+    )
+
+
+def _no_ratio(d: Draft) -> Doubt | None:
+    if not d.paired.no_ratio:
+        return None
+    return Doubt(
+        code="no-ratio",
+        message=f"{d.paired.no_ratio} of {d.paired.blocks} pairs hold a zero or a negative "
+        "figure, which has no ratio; a ratio of the others would be that of a selection.",
+        advice="Compare the absolute values; a longer trial may count more than nothing.",
+    )
+
+
+def _too_few(d: Draft) -> Doubt | None:
+    n = len(d.paired.pairs)
+    if n >= LEAST_PAIRS or d.paired.no_ratio:
+        return None
+    return Doubt(
+        code="too-few-blocks",
+        message=f"{pairs(n)}; a verdict needs at least {LEAST_PAIRS}.",
+        advice="Set `blocks: min:` higher or give a larger budget; the blocks that are there keep "
+        "their worth when the run is taken up again with a larger `max`.",
+    )
+
+
+def _few_generations(d: Draft) -> Doubt | None:
+    """With at least six pairs: under these `too-few-blocks` says enough."""
+    makings = len(set(d.generations))
+    if not 2 <= makings < LEAST_PAIRS or len(d.paired.pairs) < LEAST_PAIRS:
+        return None
+    return Doubt(
+        code="few-generations",
+        message=f"The instances were made {makings} times, and the interval counts these, not the "
+        f"{pairs(len(d.paired.pairs))}; a verdict needs at least {LEAST_PAIRS}.",
+        advice="The interval is honest, and wide. More makings narrow it, more blocks of each do "
+        "not: write fewer blocks under `repeat: instances:`, or a larger `blocks: max:`.",
+    )
+
+
+def _no_spread(d: Draft) -> Doubt | None:
+    m = d.moments
+    if m is None or m.deviation > 0:
+        return None
+    return Doubt(
+        code="no-spread",
+        message=f"All {m.n} pairs have the same ratio: the figures are exact, or too coarse.",
+        advice="Check the resolution of the tool; a longer trial makes the figures finer.",
+    )
+
+
+def _split(d: Draft) -> Doubt | None:
+    usual = compare.median_gap_s(d.paired.pairs)
+    if usual is None:
+        return None
+    split = [p for p in d.paired.pairs if compare.gap_s(p) > SPLIT * usual]
+    if not split:
+        return None
+    worst = max(compare.gap_s(p) for p in split)
+    return Doubt(
+        code="pair-split",
+        message=f"{pairs(len(split))} split: trials up to {worst:,.0f} s apart, "
+        f"usually {usual:.1f} s (a run taken up again?).",
+        advice="The machine may have changed in between; more blocks make these count less.",
+    )

@@ -1,0 +1,172 @@
+"""Doubts about what was computed of the pairs: does another way to look at them say the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ullage.analysis import compare, systematic
+from ullage.analysis.compare import Draft
+from ullage.analysis.model import CurvePoint, Doubt, Interval
+from ullage.analysis.rounding import ratio, share
+from ullage.runs import EnvironmentRecord, Trial
+from ullage.stats.floor import Floor
+
+MATTERS = 0.25
+"""Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What `overhead` has computed for a comparison by the time it is doubted."""
+
+    interval: Interval | None
+    bootstrap: Interval | None
+    robust: Interval | None
+    without_outliers: Interval | None
+    curve: tuple[CurvePoint, ...]
+    floor: Floor | None
+    drift_alpha: float
+    """Level of the tests over time, already divided by the number of comparisons."""
+
+
+def doubts(d: Draft, f: Figures) -> list[Doubt]:
+    """Those of one comparison."""
+    found = [
+        _outliers(d, f),
+        _robust(f),
+        _bootstrap(f),
+        *_coarse(d),
+        _systematic(d),
+        *_curve(d, f),
+        _floor(d, f.floor),
+    ]
+    return [doubt for doubt in found if doubt is not None]
+
+
+def _outliers(d: Draft, f: Figures) -> Doubt | None:
+    marked = compare.flagged(d)
+    if not any(marked):
+        return None
+    blocks = [str(p.block) for p, far in zip(d.paired.pairs, marked, strict=True) if far]
+    without = f" Without: {_words(f.without_outliers)}." if f.without_outliers is not None else ""
+    return Doubt(
+        code="outliers",
+        message=f"{len(blocks)} of {len(marked)} pairs lie far from the others (block "
+        f"{', '.join(blocks[:8])}{' …' if len(blocks) > 8 else ''}); they are kept.{without}",
+        advice="Look at what else ran then: steal time, other work on the host. Where both "
+        "readings agree nothing is lost; where not, more blocks make single ones count less.",
+    )
+
+
+def _robust(f: Figures) -> Doubt | None:
+    if f.interval is None or f.robust is None or not compare.disagree(f.interval, f.robust):
+        return None
+    return Doubt(
+        code="robust-disagrees",
+        message=f"The robust estimate reads differently: {_words(f.robust)}.",
+        advice="A few blocks decide the result: look at the points, and run more blocks.",
+    )
+
+
+def _bootstrap(f: Figures) -> Doubt | None:
+    """Only from ten blocks on: under that the bootstrap's interval is known to be too short."""
+    if f.interval is None or f.bootstrap is None or f.interval.n < 10:
+        return None
+    if not compare.disagree(f.interval, f.bootstrap):
+        return None
+    return Doubt(
+        code="bootstrap-disagrees",
+        message=f"The bootstrap reads differently: {_words(f.bootstrap)}.",
+        advice="The result is near the edge of what can be said: run more blocks.",
+    )
+
+
+def _coarse(d: Draft) -> Iterator[Doubt]:
+    """Steps that noise does not average out, so large that both sides' halves matter."""
+    if d.metric.coordinate is not None:
+        return
+    sides: tuple[tuple[EnvironmentRecord, list[Trial]], ...] = (
+        (d.environment, [p.environment for p in d.paired.pairs]),
+        (d.baseline, [p.baseline for p in d.paired.pairs]),
+    )
+    for environment, trials in sides:
+        step = systematic.resolution(trials, d.metric.name) if trials else None
+        if step is None or step <= MATTERS * d.settings.margin:
+            continue
+        yield Doubt(
+            code="coarse",
+            message=f"The figures of {environment.label} come in steps of {share(step)} of their "
+            f"mean and vary less than that (margin {share(d.settings.margin)}): the ratio may be "
+            f"off by {share(step / 2)}, and its interval does not show it.",
+            advice="More blocks do not help, for all are rounded alike; the uncertainty budget "
+            "counts it. Make trials longer, so that the tool counts more, or compare a metric that "
+            "it prints with more digits.",
+        )
+
+
+def _systematic(d: Draft) -> Doubt | None:
+    parts = systematic.components(d)
+    expanded = systematic.expanded(parts)
+    if expanded <= MATTERS * d.settings.margin:
+        return None
+    largest = max(parts, key=lambda part: part.standard)
+    return Doubt(
+        code="systematic",
+        message=f"No number of blocks tells this ratio better than ± {share(expanded)} (margin "
+        f"{share(d.settings.margin)}); most of it: {largest.text}.",
+        advice="Differences under this are not called real. Longer trials make it smaller: both "
+        "clocks and steps count less in a longer time.",
+    )
+
+
+def _curve(d: Draft, f: Figures) -> list[Doubt]:
+    found = []
+    worse = any(p.low is not None and p.low > 1 for p in f.curve)
+    better = any(p.high is not None and p.high < 1 for p in f.curve)
+    if d.metric.coordinate is not None and worse and better:
+        found.append(
+            Doubt(
+                code="curve-mixed",
+                message="Worse at some places of the curve and better at others: "
+                "one number does not tell it.",
+                advice="Read the curve, not its mean.",
+            )
+        )
+    if d.paired.ragged:
+        found.append(
+            Doubt(
+                code="curve-ragged",
+                message=f"Not all trials have the same values of {_name(d)}; "
+                f"{len(d.paired.coordinates)} that all have are compared.",
+                advice="Set the values in the plan, so that every trial takes them all.",
+            )
+        )
+    return found
+
+
+def _name(d: Draft) -> str:
+    return d.metric.coordinate.name if d.metric.coordinate else "the coordinate"
+
+
+def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
+    if d.environment.again_of is not None or not d.metric.primary:
+        return None
+    if floor is None:
+        return Doubt(
+            code="no-again",
+            message="No A/A comparison has an interval here: the noise floor is unknown.",
+            advice="Leave the A/A pair in the plan; run more blocks.",
+        )
+    if not floor.biased:
+        return None
+    return Doubt(
+        code="again-differs",
+        message="Two equal environments differ here: the apparatus may prefer one of them.",
+        advice="Look at the A/A comparison; run more blocks.",
+    )
+
+
+def _words(interval: Interval) -> str:
+    middle, low, high = ratio(interval)
+    return f"{middle} ({low} to {high})"

@@ -1,0 +1,251 @@
+"""Doubts about the run as a whole, and about the absolute values of its cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.analysis import compare
+from ullage.analysis.doubts import machine
+from ullage.analysis.model import Comparison, Doubt
+from ullage.analysis.rounding import ratio, share
+from ullage.folder import RunFolder
+from ullage.runs import HOST_SHARED, Trial
+from ullage.stats import bimodality, warmup
+from ullage.stats.drift import drift
+from ullage.stats.interval import Floats
+from ullage.stats.resolution import dithered, quantum
+
+ALPHA = 0.01
+"""Chance that a run has one of the two doubts about absolute values without any reason."""
+OTHERS = 0.05
+"""Share of CPU time used by others, above which we say so."""
+WAITED_MEMORY = 0.05
+"""Share of the time in which some task waited for memory, above which we say so."""
+FASTER = 0.02
+"""Part by which the frequency may change in the course of a run."""
+
+
+def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
+    """Doubts about the run as a whole."""
+    found = [
+        _not_finished(folder),
+        _no_again(again),
+        _shared(folder),
+        _steal(folder.trials),
+        _frequency(folder.trials),
+        _throttled(folder.trials),
+        _memory(folder.trials),
+        _co_tenant(folder.trials),
+        *_values(folder),
+        *_again_differs(again),
+    ]
+    return tuple(doubt for doubt in found if doubt is not None)
+
+
+def _not_finished(folder: RunFolder) -> Doubt | None:
+    if folder.finished is not None:
+        return None
+    return Doubt(
+        code="not-finished",
+        message="The run has not ended in order; what it has is shown.",
+        advice=f"Take it up: `ullage run --resume {folder.path.name}`.",
+    )
+
+
+def _no_again(again: Sequence[Comparison]) -> Doubt | None:
+    if any(c.interval for c in again):
+        return None
+    return Doubt(
+        code="no-again",
+        message="There is no A/A comparison: the noise floor is unknown.",
+        advice="Leave the second copy of the baseline in the plan.",
+    )
+
+
+def _shared(folder: RunFolder) -> Doubt | None:
+    if not any(warned.code == HOST_SHARED for warned in folder.warnings):
+        return None
+    return Doubt(
+        code=HOST_SHARED,
+        message="Another run worked on this host at the same time.",
+        advice="Run it again, one at a time.",
+    )
+
+
+def _steal(trials: Sequence[Trial]) -> Doubt | None:
+    steal = machine.readings(trials, "host", "steal")
+    if not steal or float(np.mean(steal)) <= machine.STEAL:
+        return None
+    return Doubt(
+        code="steal",
+        message=f"The hypervisor under this host took {share(float(np.mean(steal)))} of "
+        "the CPU time during the trials.",
+        advice="Pairs share most of it, so ratios suffer less than absolute values; those hold for "
+        "this hour only. Use a host of your own, or a quieter hour.",
+    )
+
+
+def _frequency(trials: Sequence[Trial]) -> Doubt | None:
+    """First quarter of the run against its last, if there is a trend at the level of 1 %."""
+    told = [(t.epoch_ns, t.meters["cpu"]["frequency"]) for t in trials if _has_frequency(t)]
+    if len(told) < 12:
+        return None
+    times, speeds = (np.array(column) for column in zip(*told, strict=True))
+    quarter = len(told) // 4
+    first, last = float(speeds[:quarter].mean()), float(speeds[-quarter:].mean())
+    if abs(last / first - 1) <= FASTER or drift(times, speeds).p_value > ALPHA:
+        return None
+    return Doubt(
+        code="frequency",
+        message=f"The CPUs ran at {first / 1e9:.2f} GHz in the first quarter of the run, and at "
+        f"{last / 1e9:.2f} GHz in the last.",
+        advice="Pairs share it, so ratios hold; absolute values are means over both. Let the "
+        "machine warm up before the next run, or fix the frequency: governor `performance`, turbo "
+        "off.",
+    )
+
+
+def _has_frequency(trial: Trial) -> bool:
+    return "frequency" in trial.meters.get("cpu", {})
+
+
+def _throttled(trials: Sequence[Trial]) -> Doubt | None:
+    counts = machine.readings(trials, "cpu", "throttled")
+    slow = sum(x > 0 for x in counts)
+    if not slow:
+        return None
+    return Doubt(
+        code="throttled",
+        message=f"Heat slowed the CPU down in {slow} of {len(counts)} trials.",
+        advice="Absolute values are those of a hot machine. Ratios hold where both sides of a pair "
+        "were slowed down alike; where not it is said there. Cool the machine, use fewer CPUs, or "
+        "turn turbo off.",
+    )
+
+
+def _memory(trials: Sequence[Trial]) -> Doubt | None:
+    cell, waited = _most(trials, lambda t: t.host.get("psi_memory"))
+    if waited <= WAITED_MEMORY:
+        return None
+    return Doubt(
+        code="pressure",
+        message=f"Some task waited for memory in {share(waited)} of the time of {cell}.",
+        advice="The host, or the limit of an instance, had too little: these figures are those of "
+        "swapping and reclaiming. Give more `resources: memory`, or run less at once.",
+    )
+
+
+def _co_tenant(trials: Sequence[Trial]) -> Doubt | None:
+    cell, used = _most(trials, machine.others)
+    if used <= OTHERS:
+        return None
+    return Doubt(
+        code="co-tenant",
+        message=f"Others used {share(used)} of all CPU time during {cell}.",
+        advice="All programs of the host but the trial's, and the kernel's helpers for it. What "
+        "runs on another CPU costs little, what shares caches or the disk costs more; ratios "
+        "suffer less than absolute values. Run again on a quiet host.",
+    )
+
+
+def _most(trials: Sequence[Trial], reading: Callable[[Trial], float | None]) -> tuple[str, float]:
+    """The cell with the largest mean of a reading, and that mean; 0 where nobody told."""
+    cells: dict[str, list[float]] = {}
+    for trial in trials:
+        value = reading(trial)
+        if value is not None:
+            cells.setdefault(f"{trial.workload} in {trial.environment}", []).append(value)
+    means = {cell: float(np.mean(values)) for cell, values in cells.items()}
+    return max(means.items(), key=lambda each: each[1], default=("", 0.0))
+
+
+@dataclass(frozen=True)
+class _Strange:
+    """One series of absolute values that is not of one kind."""
+
+    name: str
+    p_value: float
+    words: str
+
+
+def _values(folder: RunFolder) -> Iterator[Doubt]:
+    """Absolute values that begin otherwise than they go on, or stand in two groups.
+
+    All cells and metrics are one family (Bonferroni). The ratios of a pair need not show it: what
+    both sides share goes out of them, and where it does not the comparison has its own doubt.
+    """
+    series = list(_series(folder))
+    level = ALPHA / 2 / max(1, len(series))
+    cold = [_cold(name, x) for name, x in series if x.size >= warmup.LEAST]
+    if found := [each for each in cold if each.p_value <= level]:
+        yield Doubt(
+            code="warm-up",
+            message=f"Absolute values begin otherwise than they go on in {_named(found, series)}.",
+            advice="Ratios compare trials of one block, and say for themselves if they differ too. "
+            "Means of absolute values hold the first ones: read the median. For the next run let "
+            "the machine work for a while first.",
+        )
+    split = [_split(name, x) for name, x in series if x.size >= bimodality.LEAST]
+    if found := [each for each in split if each.p_value <= level]:
+        yield Doubt(
+            code="bimodal",
+            message=f"Absolute values stand in two groups in {_named(found, series)}.",
+            advice="The machine was in two states. Ratios compare trials of one block, and say for "
+            "themselves if they differ too. A mean of absolute values lies where few trials do: "
+            "look at the points.",
+        )
+
+
+def _series(folder: RunFolder) -> Iterator[tuple[str, Floats]]:
+    """Logarithms of each metric of each cell in the order of time, rounding undone by chance."""
+    cells: dict[tuple[str, str, str], list[float]] = {}
+    for trial in sorted(folder.trials, key=lambda t: (t.block, t.order)):
+        for name, value in trial.metrics.items() if trial.status == "ok" else ():
+            if not isinstance(value, list):
+                cells.setdefault((trial.environment, trial.workload, name), []).append(value)
+    for (environment, workload, name), values in cells.items():
+        if len(values) >= bimodality.LEAST and min(values) > 0:
+            x = dithered(values, quantum(values), folder.resolved.seed)
+            yield f"{name} of {workload} in {environment}", np.log(x)
+
+
+def _cold(name: str, x: Floats) -> _Strange:
+    found = warmup.warm_up(x)
+    which = "first trial" if found.first == 1 else f"first {found.first} trials"
+    return _Strange(name, found.p_value, f"{which} × {math.exp(found.distance):.3g}")
+
+
+def _split(name: str, x: Floats) -> _Strange:
+    found = bimodality.two_groups(x)
+    apart = math.exp(found.high - found.low)
+    return _Strange(name, found.p_value, f"{share(1 - found.below)} of them × {apart:.3g}")
+
+
+def _named(found: Sequence[_Strange], series: Sequence[object]) -> str:
+    clearest = min(found, key=lambda each: each.p_value)
+    return f"{len(found)} of {len(series)} series; most clearly {clearest.name} ({clearest.words})"
+
+
+def _again_differs(again: Sequence[Comparison]) -> list[Doubt]:
+    primary = [c for c in again if c.primary and c.interval is not None]
+    differing = [c for c in primary if c.interval and compare.excludes_one(c.interval)]
+    found = []
+    for c in differing:
+        assert c.interval is not None
+        middle, low, high = ratio(c.interval)
+        chance = share(1 - c.interval.confidence)
+        found.append(
+            Doubt(
+                code="again-differs",
+                message=f"{c.baseline_label} differs from its own second copy in "
+                f"{c.workload_title}: {middle} ({low} to {high}); {len(differing)} of "
+                f"{len(primary)} A/A intervals do, {chance} of them are expected to by chance.",
+                advice="If it comes back in another run, something prefers one copy: "
+                "its CPU, its place on the disk, its place in the block.",
+            )
+        )
+    return found

@@ -1,0 +1,152 @@
+"""Doubts about the pairs as a series in time: do they differ by more than chance?
+
+An interval takes its values to be independent draws from one distribution. Each of the four tests
+here looks for one way in which they are not, at a quarter of the level that a comparison has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ullage.analysis import compare
+from ullage.analysis.compare import Draft
+from ullage.analysis.doubts.failures import pairs
+from ullage.analysis.model import Doubt, Interval
+from ullage.analysis.rounding import ratio, share
+from ullage.runs import Trial
+from ullage.stats import autocorrelation, bimodality, warmup
+from ullage.stats import interval as intervals
+from ullage.stats.drift import drift
+from ullage.stats.interval import Floats, TooFewError
+from ullage.stats.nested import collapse
+from ullage.stats.resolution import dithered, quantum
+from ullage.stats.verdict import LEAST_PAIRS
+
+WIDER = 1.1
+"""Neighbours that are alike matter when the interval would be so many times as wide."""
+
+
+def doubts(d: Draft, alpha: float) -> list[Doubt]:
+    """Those of one comparison, each test at alpha / 4."""
+    tests: tuple[Callable[[Draft, Floats, float], Doubt | None], ...] = (
+        _drift,
+        _warm_up,
+        _autocorrelated,
+        _bimodal,
+    )
+    if len(d.paired.pairs) < LEAST_PAIRS:
+        return []
+    x = log_ratios(d)
+    found = [test(d, x, alpha / len(tests)) for test in tests]
+    return [doubt for doubt in found if doubt is not None]
+
+
+def log_ratios(d: Draft) -> Floats:
+    """Of the pairs, with the rounding of the figures undone by chance: see `dithered`.
+
+    Else heaps of equal figures would be groups, and a spread of nothing would make all else far.
+    """
+    if d.metric.coordinate is not None:
+        return np.array(d.log_ratios)
+    mine = _unrounded([p.environment for p in d.paired.pairs], d.metric.name, d.settings.seed)
+    theirs = _unrounded([p.baseline for p in d.paired.pairs], d.metric.name, d.settings.seed + 1)
+    turned: Floats = np.log(mine) - np.log(theirs)
+    return turned if d.metric.better == "lower" else -turned
+
+
+def _unrounded(trials: list[Trial], name: str, seed: int) -> Floats:
+    x = np.array([t.metrics[name] for t in trials], dtype=np.float64)
+    return dithered(x, quantum(x), seed)
+
+
+def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
+    found = drift([p.environment.epoch_ns for p in d.paired.pairs], d.log_ratios)
+    if found.p_value > alpha:
+        return None
+    way = "rises" if found.correlation > 0 else "falls"
+    return Doubt(
+        code="drift",
+        message=f"The ratio {way} during the run (rank correlation with time "
+        f"{found.correlation:+.2f}): it is not one number.",
+        advice="This ratio is a mean over the run, and no later hour need have it: look at the "
+        "points over time. Pairs take out what both sides share, so one side alone changes: caches "
+        "that fill, a disk that ages, a guest that grows. `repeat: instances:` begins each anew.",
+    )
+
+
+def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
+    if x.size < warmup.LEAST:
+        return None
+    found = warmup.warm_up(x)
+    if found.p_value > alpha:
+        return None
+    first = (
+        "The first pair differs" if found.first == 1 else f"The first {found.first} pairs differ"
+    )
+    rest = _without_first(d, found.first)
+    without = f" Without: {_words(rest)}." if rest else ""
+    return Doubt(
+        code="warm-up",
+        message=f"{first} from the rest by a ratio of {math.exp(found.distance):.3g}; they are "
+        f"kept.{without}",
+        advice="Read the ratio without them as that of a system that has run for a while, and "
+        "these as what its start costs. For the next run make trials longer, or the instances anew "
+        "by `repeat: instances:` when the start is what you ask about.",
+    )
+
+
+def _without_first(d: Draft, number: int) -> Interval | None:
+    units = collapse(d.log_ratios[number:], d.generations[number:])
+    try:
+        found = intervals.t_interval(units, d.settings.confidence, d.settings.widening)
+    except TooFewError:
+        return None
+    return compare.stored(found)
+
+
+def _words(interval: Interval) -> str:
+    middle, low, high = ratio(interval)
+    return f"{middle} ({low} to {high})"
+
+
+def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
+    """Of what the interval counts: the pairs, or their means for each making."""
+    units = collapse(x, d.generations)
+    if units.size < autocorrelation.LEAST:
+        return None
+    found = autocorrelation.autocorrelation(units)
+    wider = found.widening(d.settings.confidence)
+    if found.p_value > alpha or wider < WIDER:
+        return None
+    what = pairs(found.n) if d.precision == "repeatability" else f"{found.n} makings"
+    return Doubt(
+        code="autocorrelated",
+        message=f"Neighbours are alike (lag-1 autocorrelation {found.rho:.2f}): {what} tell as "
+        f"much as about {found.effective:.2g} independent ones, and the interval should be "
+        f"{wider:.2g} times as wide.",
+        advice="Read the interval as so much wider. The machine changes more slowly than blocks go "
+        "by: more blocks of the same length help less than a run over more hours, with "
+        "`repeat: instances:` if the instances are what changes.",
+    )
+
+
+def _bimodal(d: Draft, x: Floats, alpha: float) -> Doubt | None:
+    found = bimodality.two_groups(x)
+    if found.p_value > alpha:
+        return None
+    less, more = math.exp(found.low), math.exp(found.high)
+    return Doubt(
+        code="bimodal",
+        message=f"The ratios stand in two groups: {share(found.below)} near {less:.3g} and "
+        f"{share(1 - found.below)} near {more:.3g}{_by_making(d)}.",
+        advice="The mean lies where few pairs do: read both groups. Look at what tells them apart "
+        "(the CPU, the place in the block, the making, other work), and fix it in the plan or "
+        "count it as what users get.",
+    )
+
+
+def _by_making(d: Draft) -> str:
+    return "" if d.precision == "repeatability" else f", over {len(set(d.generations))} makings"

@@ -1,0 +1,203 @@
+"""Pairs from a table: two cells, matched by block, all in columns.
+
+The same rules as `ullage.pairs` has for trials: a block in which one side gave no figure loses its
+pair and is counted; a zero or a negative figure takes away the ratio of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ullage.comparing import Figure, Rows
+from ullage.stats.interval import Floats
+from ullage.stats.means import MeanKind
+from ullage.tablecodes import Codes
+
+_NONE: Final = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One cell with one value for each of its blocks, in the order of the blocks."""
+
+    block: Codes
+    value: Floats
+    """NaN: no measurement of the block gave a figure."""
+    generation: Codes | None
+    averaged: int
+    """Blocks with several values, whose mean stands here."""
+    copies: int
+    """Rows that are exact copies of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the blocks of two cells."""
+
+    pairs: int
+    failed: int
+    """Blocks with rows of both sides, but without a figure on one."""
+    alone: int
+    """Blocks with rows of one side only."""
+    no_ratio: int
+    """Blocks in which a figure is zero or negative: then there are no pairs at all."""
+    both: int
+    """Blocks with rows of both sides, whatever became of them."""
+    averaged: int
+    """Times that a cell has several values in a block."""
+    copies: int
+    """Rows that are exact copies of another one."""
+    crossed: bool
+    """Both sides have several generations, but they cannot be told apart: all hang together."""
+
+    @property
+    def dropped(self) -> int:
+        """Blocks without a pair."""
+        return self.both + self.alone - self.pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Two cells, matched."""
+
+    block: Codes
+    log_ratios: Floats
+    """In the order of the blocks, above 0 is worse."""
+    groups: Codes | None
+    """Of each pair: what is independent of the other pairs; None: all are, as far as is known."""
+    counts: Counts
+
+
+def pair(mine: Rows, theirs: Rows, figure: Figure) -> Pairs:
+    """Match two cells by block.
+
+    Several values of a cell in one block: their mean, harmonic for rates. Where the numbers of
+    blocks begin anew in another generation, a block is one of that generation.
+    """
+    kind: MeanKind = "harmonic" if figure.is_rate else "arithmetic"
+    anew = _begins_anew(mine) or _begins_anew(theirs)
+    a, b = (_side(rows, kind, anew) for rows in (mine, theirs))
+    at_a, at_b = _common(a.block, b.block)
+    x, y = a.value[at_a], b.value[at_b]
+    known = ~(np.isnan(x) | np.isnan(y))
+    failed = int(known.size - np.count_nonzero(known))
+    if failed:
+        x, y = x[known], y[known]
+    bad = (x <= 0) | (y <= 0)
+    if no_ratio := int(np.count_nonzero(bad)):
+        log_ratios: Floats = _NONE
+        known = np.zeros_like(known)
+    else:
+        log_ratios = np.log(x)
+        log_ratios -= np.log(y)
+        if figure.better == "higher":
+            np.negative(log_ratios, out=log_ratios)
+    whole = failed == 0 and no_ratio == 0
+    groups, crossed = _groups(a, at_a, b, at_b, slice(None) if whole else known)
+    both = known.size
+    return Pairs(
+        block=a.block[at_a] if whole else a.block[at_a][known],
+        log_ratios=log_ratios,
+        groups=groups,
+        counts=Counts(
+            pairs=log_ratios.size,
+            failed=failed,
+            alone=a.block.size + b.block.size - 2 * both,
+            no_ratio=no_ratio,
+            both=both,
+            averaged=a.averaged + b.averaged,
+            copies=a.copies + b.copies,
+            crossed=crossed,
+        ),
+    )
+
+
+def _begins_anew(rows: Rows) -> bool:
+    """Does a block come back in another generation?"""
+    if rows.generation is None or rows.block is None:
+        return False
+    order = np.argsort(rows.block, kind="stable")
+    block, generation = rows.block[order], rows.generation[order]
+    return bool(((block[1:] == block[:-1]) & (generation[1:] != generation[:-1])).any())
+
+
+def _side(rows: Rows, kind: MeanKind, anew: bool) -> Side:
+    assert rows.block is not None
+    block, value, generation = rows.block, rows.value, rows.generation
+    if anew and generation is not None and block.size:
+        block = (generation.astype(np.int64) << 32) + block
+    if (block[1:] > block[:-1]).all():
+        return Side(block, value, generation, 0, 0)
+    order = np.argsort(block, kind="stable")
+    block, value = block[order], value[order]
+    generation = generation if generation is None else generation[order]
+    first = np.concatenate(([True], block[1:] != block[:-1]))
+    if first.all():
+        return Side(block, value, generation, 0, 0)
+    starts = np.flatnonzero(first)
+    lengths = np.diff(np.append(starts, block.size))
+    return Side(
+        block[starts],
+        _means(value, starts, kind),
+        generation if generation is None else generation[starts],
+        averaged=int(np.count_nonzero(lengths > 1)),
+        copies=_copies(block, value),
+    )
+
+
+def _means(value: Floats, starts: NDArray[np.int64], kind: MeanKind) -> Floats:
+    """Of each stretch, without its missing values; NaN where it has no others."""
+    missing = np.isnan(value)
+    number = np.add.reduceat((~missing).astype(np.float64), starts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if kind == "arithmetic":
+            return np.asarray(np.add.reduceat(np.where(missing, 0.0, value), starts) / number)
+        inverse = np.add.reduceat(np.where(missing, 0.0, 1 / value), starts)
+        means = number / inverse
+    # Without a harmonic mean: the least of them says why.
+    least = np.minimum.reduceat(np.where(missing, np.inf, value), starts)
+    return np.asarray(np.where(least <= 0, least, means))
+
+
+def _copies(block: Codes, value: Floats) -> int:
+    order = np.lexsort((value, block))
+    block, value = block[order], value[order]
+    return int(np.count_nonzero((block[1:] == block[:-1]) & (value[1:] == value[:-1])))
+
+
+def _common(a: Codes, b: Codes) -> tuple[Any, Any]:
+    """Places of the blocks that both have."""
+    if a.size == b.size and (a == b).all():
+        return slice(None), slice(None)
+    _, at_a, at_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    return at_a, at_b
+
+
+def _groups(a: Side, at_a: Any, b: Side, at_b: Any, kept: Any) -> tuple[Codes | None, bool]:
+    """Which pairs share an instance, on either side: groups that share none are independent.
+
+    Where one side was made once, the other's generations are the groups, and the claim is about
+    that one. Where all groups hang together by instances in common, they cannot be told apart.
+    """
+    if a.generation is None or b.generation is None:
+        return None, False
+    x, y = a.generation[at_a][kept], b.generation[at_b][kept]
+    if x.size == 0:
+        return None, False
+    several_x, several_y = bool((x != x[0]).any()), bool((y != y[0]).any())
+    if not (several_x or several_y):
+        return None, False
+    if not (several_x and several_y) or (x == y).all():
+        return (x if several_x else y), False
+    size = int(max(x.max(), y.max())) + 1
+    edges = coo_array((np.ones(x.size, dtype=np.int8), (x, y + size)), shape=(2 * size, 2 * size))
+    _, component = connected_components(edges, directed=False)
+    groups = component[x]
+    crossed = bool((groups == groups[0]).all())
+    return (None if crossed else groups), crossed

@@ -1,0 +1,80 @@
+"""What to doubt: about the run in full, about single comparisons by kind and by workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ullage.analysis.model import Analysis, Comparison, Doubt
+from ullage.folder import RunFolder
+from ullage.printable import clean
+from ullage.report.views import DoubtView
+
+MOST_TEXTS: Final = 6
+
+_Found = dict[tuple[str, str], dict[str, list[str]]]
+"""(code, advice) → message → the comparisons that it is about."""
+
+
+def about_run(folder: RunFolder, analysis: Analysis) -> list[DoubtView]:
+    """Doubts about the run as a whole, and what the engine warned of."""
+    found: _Found = {}
+    for doubt in analysis.doubts:
+        _collect(found, doubt, None)
+    for warning in folder.warnings:
+        found.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
+    return _views(found)
+
+
+def by_kind(analysis: Analysis) -> list[DoubtView]:
+    """Doubts about comparisons: which are doubted for what; the figures stand by workload."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for c in (*analysis.comparisons, *analysis.again):
+        for doubt in c.doubts:
+            found.setdefault((doubt.code, clean(doubt.advice, 400)), []).append(_name(c))
+    return [
+        DoubtView("", (f"{clean(code, 60)}: {_several(list(dict.fromkeys(names)))}.",), advice)
+        for (code, advice), names in found.items()
+    ]
+
+
+def doubted(comparisons: Iterable[Comparison]) -> list[DoubtView]:
+    """All doubts about some comparisons, with their figures; those of one kind stand together."""
+    found: _Found = {}
+    for comparison in comparisons:
+        for doubt in comparison.doubts:
+            _collect(found, doubt, comparison)
+    return _views(found)
+
+
+def _views(found: _Found) -> list[DoubtView]:
+    return [
+        DoubtView(
+            clean(code, 60),
+            tuple(_told(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
+            advice,
+            max(0, len(texts) - MOST_TEXTS),
+        )
+        for (code, advice), texts in found.items()
+    ]
+
+
+def _collect(found: _Found, doubt: Doubt, about: Comparison | None) -> None:
+    key = (doubt.code, clean(doubt.advice, 400))
+    where = found.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
+    if about is not None:
+        where.append(_name(about))
+
+
+def _name(c: Comparison) -> str:
+    return clean(f"{c.environment_label}, {c.workload_title} ({c.metric})")
+
+
+def _told(text: str, where: Sequence[str]) -> str:
+    """A doubt and the comparisons that it is about."""
+    return f"{_several(where)}: {text}" if where else text
+
+
+def _several(where: Sequence[str]) -> str:
+    rest = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
+    return f"{'; '.join(where[:MOST_TEXTS])}{rest}"

@@ -1,0 +1,161 @@
+"""Commands that read what runs left: list, show, report, export, query.
+
+What they need is imported when they run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ullage import journal
+from ullage.console import stderr, stdout
+from ullage.errors import UllageError
+
+if TYPE_CHECKING:
+    from ullage.analysis.model import Analysis
+    from ullage.folder import RunFolder
+
+RUNS: Final = Path("runs")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RunArgument = Annotated[
+    Path | None,
+    typer.Argument(help=f"A run folder; without one, the newest in {RUNS}/.", show_default=False),
+]
+RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+
+
+def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """List the runs here, newest first."""
+    from ullage.folder import list_runs
+
+    found = list_runs(runs)
+    if as_json:
+        print_json([run.model_dump(mode="json") for run in found])
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", no_wrap=True, overflow="fold")
+    for column in ("blocks", "trials", "without figures"):
+        table.add_column(column, justify="right")
+    table.add_column("ended by")
+    for run in found:
+        counts = (str(run.blocks), str(run.trials), str(run.failed))
+        ended = escape(run.problem) if run.problem else run.finished or "not finished"
+        table.add_row(escape(run.path), *counts, ended)
+    stdout.print(table)
+
+
+def show_command(
+    run: RunArgument = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also all that is known of each comparison.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the answer of a run, and its table."""
+    from ullage import export
+    from ullage.analysis import sentences
+
+    _, analysis = _analysed(run)
+    if as_json:
+        print_json(analysis.model_dump(mode="json"))
+        return
+    for sentence in sentences.answer(analysis):
+        stdout.print(escape(sentence), soft_wrap=True)
+    stdout.print(export.rich_table(analysis))
+    if details:
+        for line in export.lines(analysis):
+            stdout.print(escape(line), soft_wrap=True)
+
+
+def report_command(
+    run: RunArgument = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
+    charts: Annotated[
+        Path | None,
+        typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
+    ] = None,
+) -> None:
+    """Write the HTML report of a run (again)."""
+    from ullage import report
+
+    folder, analysis = _analysed(run)
+    stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
+    if charts:
+        from ullage.report.charts import export_charts
+
+        for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
+            stdout.print(escape(str(file)), soft_wrap=True)
+
+
+def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
+    """The run (None: the newest) with its derived tables written, and its analysis."""
+    from ullage import tables
+    from ullage.analysis import overhead
+    from ullage.folder import RunFolder, newest_run
+
+    folder = RunFolder.open(run or newest_run(RUNS))
+    tables.write(folder)
+    return folder, overhead.analyse(folder)
+
+
+def export_command(
+    run: RunArgument = None,
+    form: Annotated[str, typer.Option("--format", help="csv, json, latex or parquet.")] = "csv",
+    out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
+) -> None:
+    """Write the results of a run as a table."""
+    from ullage.export import export
+
+    data = export(_analysed(run)[1], form)
+    if out:
+        journal.put(out, data)
+    else:
+        sys.stdout.buffer.write(data)
+
+
+def query_command(
+    sql: Annotated[
+        str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
+    ],
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Ask all runs at once, in DuckDB's SQL."""
+    from ullage import tables
+
+    def leave_out(path: Path, error: UllageError) -> None:
+        left_out = escape(f"left out {path}: {error.message}")
+        stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
+
+    found = tables.query(sql, runs, leave_out)
+    if as_json:
+        print_json(found.to_pylist())
+        return
+    table = Table(*map(escape, found.column_names), box=None)
+    for row in found.to_pylist():
+        table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
+    stdout.print(table)
+
+
+def print_json(value: Any) -> None:
+    """A result for programs, on standard output."""
+    json.dump(value, sys.stdout, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+RESULTS: Final[dict[str, Callable[..., None]]] = {
+    "list": list_command,
+    "show": show_command,
+    "report": report_command,
+    "export": export_command,
+    "query": query_command,
+}
+"""Command → what it does."""
