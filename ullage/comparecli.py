@@ -1,0 +1,139 @@
+"""`ullage compare`: the options. What reads, analyses and prints is imported when needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+
+from ullage.analysis.tableasked import Asked, Method, Wanted
+from ullage.nearest import nearest
+from ullage.runs import Better, Correction
+
+
+def compare_command(
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV or Parquet file with a row for each measurement: `environment`, `value`,"
+            " and where known `block`, `generation`, `workload`, `metric`, `unit`, `better`."
+        ),
+    ],
+    *,
+    baseline: Annotated[
+        str, typer.Option("--baseline", help="The environment that all others are compared with.")
+    ],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            help="A column with another name: `value=time_s`; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    better: Annotated[
+        str | None,
+        typer.Option(
+            "--better", help="higher or lower, where the table does not say.", show_default=False
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="Without blocks: welch (geometric means, as with blocks; sound for skewed times),"
+            " fieller or delta (arithmetic means; zeros may stand in it).",
+        ),
+    ] = "welch",
+    quantile: Annotated[
+        float | None,
+        typer.Option("--quantile", help="Compare this quantile, such as 0.99.", show_default=False),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", help="Differences under it do not matter.")
+    ] = 0.02,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of every interval.")] = 0.95,
+    correction: Annotated[
+        str, typer.Option("--correction", help="holm or benjamini-hochberg, over all verdicts.")
+    ] = "holm",
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again",
+            help="NAME=OF: NAME is OF measured a second time, and makes the noise floor;"
+            " may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also all that is known of each comparison.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
+    ] = None,
+) -> None:
+    """Judge figures that somebody else measured: the statistics of `show` for any table."""
+    # Read by NumPy when it loads: threads of BLAS beside ours would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from ullage import comparing, tablefile  # noqa: PLC0415
+
+    wanted = Wanted(
+        baseline=baseline,
+        asked=Asked(
+            margin=_between("--margin", margin, 0, 10),
+            confidence=_between("--confidence", confidence, 0.5, 1),
+            method=cast(Method, _one_of("--method", method, get_args(Method))),
+            quantile=None if quantile is None else _between("--quantile", quantile, 0, 1),
+        ),
+        correction=cast(Correction, _one_of("--correction", correction, get_args(Correction))),
+        again=_pairs("--again", again, "NAME=OF"),
+    )
+    names = _pairs("--column", column, "ROLE=NAME")
+    for role in names:
+        _one_of("--column", role, tablefile.ROLES)
+    way = None if better is None else _one_of("--better", better, get_args(Better))
+    # SciPy takes as long to load as a large file to be read: both at once.
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(import_module, "ullage.compareshow")
+        sheet = comparing.read(table, names, cast("Better | None", way))
+        loading.result()
+    from ullage import compareshow  # noqa: PLC0415
+    from ullage.analysis.tabular import analyse  # noqa: PLC0415
+
+    answer = analyse(sheet, wanted)
+    if out is not None:
+        compareshow.write(answer, out)
+    if as_json:
+        compareshow.print_json(answer)
+    else:
+        compareshow.show(answer, details=details)
+
+
+def _one_of(option: str, found: str, allowed: Iterable[str]) -> str:
+    if found not in set(allowed):
+        raise typer.BadParameter(f"{option}: {found!r}: {nearest(found, allowed)}")
+    return found
+
+
+def _between(option: str, found: float, low: float, high: float) -> float:
+    if not low < found < high:
+        raise typer.BadParameter(f"{option}: {found:g} is not between {low:g} and {high:g}")
+    return found
+
+
+def _pairs(option: str, given: Iterable[str] | None, form: str) -> dict[str, str]:
+    """`A=B`, repeated, as A → B."""
+    made: dict[str, str] = {}
+    for each in given or ():
+        name, equals, other = each.partition("=")
+        if not (name and equals and other) or (option == "--again" and name == other):
+            raise typer.BadParameter(f"{option}: {each!r} is not {form}")
+        made[name] = other
+    return made
