@@ -15,7 +15,7 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml C
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
   golang-github-containers-common
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
-  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony
+  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio
 
 .PHONY: help
 help: ## List the targets

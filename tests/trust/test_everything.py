@@ -1,0 +1,50 @@
+"""All regimes and traces are run, on processes, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from benchmarks.trust import again, campaign, everything, needed
+from benchmarks.trust.campaign import Outcome
+from benchmarks.trust.everything import Results, Size
+from benchmarks.trust.noise import SYNTHETIC, recorded
+from benchmarks.trust.shares import Share
+from benchmarks.trust.traces import all_traces
+
+
+def test_results_come_in_the_order_of_the_tasks(capfd: pytest.CaptureFixture[str]) -> None:
+    tasks = [(text, partial(int, text)) for text in ("3", "1", "2")]
+    assert everything.in_processes(tasks, 2) == [3, 1, 2]
+    assert "3/3" in capfd.readouterr().err
+
+
+def test_a_task_that_fails_ends_it() -> None:
+    tasks = [("good", partial(int, "1")), ("bad", partial(int, "one"))]
+    with pytest.raises(ValueError, match="one"):
+        everything.in_processes(tasks, 1)
+
+
+def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(tasks: Sequence[tuple[str, Callable[[], object]]], _jobs: int) -> list[object]:
+        return [task() for _, task in tasks]
+
+    monkeypatch.setattr(everything, "in_processes", here)
+    monkeypatch.setattr(campaign, "run", lambda regime, *_: Outcome(regime))
+    monkeypatch.setattr(needed, "run", lambda regime, *_: [needed.Row(regime, 1.05)])
+    monkeypatch.setattr(again, "run", lambda trace, *_: _null(trace.name))
+    found: Results = everything.run(Size(1, 1, 1), 1)
+    traces = all_traces()
+    names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
+    assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]
+    assert {row.regime.name for row in found.needed} == {
+        regime.name for regime in names if everything.comparable(regime)
+    }
+    assert [null.trace for null in found.nulls] == [trace.name for trace in traces]
+
+
+def _null(name: str) -> again.Null:
+    none = Share(0, 1)
+    return again.Null(name, 8, 48, 6, none, none, none, none, none)

@@ -1,0 +1,152 @@
+"""What is printed: every aim has its row, every miss its star."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.trust import __main__ as command
+from benchmarks.trust import again, aims, campaign, everything, needed, tables
+from benchmarks.trust.everything import Results, Size
+from benchmarks.trust.needed import Needed
+from benchmarks.trust.noise import SYNTHETIC, Regime
+from benchmarks.trust.shares import Share
+from benchmarks.trust.traces import all_traces
+
+SMALL = Size(campaigns=40, calibration=40, again=20)
+BY_NAME = {regime.name: regime for regime in SYNTHETIC}
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    regimes = [BY_NAME["white"], BY_NAME["instances"]]
+    found = Results(SMALL, [campaign.run(each, 40, 1) for each in regimes])
+    real: Regime = dataclasses.replace(BY_NAME["random walk"], name="mine: cpu", synthetic=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(needed, "MOST_TRIALS", 300)
+        found.needed = [*needed.run(BY_NAME["white"], 40, 1), *needed.run(real, 40, 1)]
+    found.nulls = [again.run(all_traces()[0], 20, 1)]
+    return found
+
+
+def test_every_table_has_rows_as_wide_as_its_header(results: Results) -> None:
+    found = tables.tables(results)
+    assert len({table.title for table in found}) == len(found)
+    for table in found:
+        assert table.rows
+        assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_markdown_is_a_table(results: Results) -> None:
+    text = tables.markdown(tables.tables(results))
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|")
+    assert "### Coverage of the 95 % interval" in text
+    assert "| white |" in text
+
+
+def test_a_miss_has_a_star_and_fails_its_aim(results: Results) -> None:
+    outcome = results.outcomes[0]
+    bad = dict(outcome.shares)
+    bad["t 12"], bad["stop about 14"] = Share(9000, 10_000), Share(9000, 10_000)
+    bad["fixed false, Holm"] = Share(900, 10_000)
+    wrong = Results(SMALL, [dataclasses.replace(outcome, shares=bad)], results.needed)
+    wrong.nulls = [dataclasses.replace(results.nulls[0], holm=Share(30, 200))]
+    row = tables.coverage(wrong).rows[0]
+    assert "90.0*" in row
+    assert any(cell.startswith("90.0* (") for cell in row)
+    assert "9.0*" in tables.false_claims(wrong).rows[0]
+    assert "15.0*" in tables.records(wrong).rows[0][2]
+    holds = {figure.name: figure.holds for figure in aims.figures(wrong)}
+    assert holds["coverage, fixed designs, least"] is False
+    assert holds["coverage under the stop rule, least"] is False
+    assert holds["false claims after Holm, synthetic, most"] is False
+    assert holds[f"false claims after Holm, {results.nulls[0].trace}"] is False
+
+
+def test_savings_have_an_aim_on_recorded_noise_only(results: Results) -> None:
+    rows = [f for f in aims.figures(results) if f.name.startswith("trials for 5 %")]
+    assert {f.name.rpartition(", ")[2]: bool(f.reach) for f in rows} == {
+        "white": False,
+        "mine: cpu": True,
+    }
+    real = next(f for f in rows if f.reach)
+    assert real.holds is (real.value <= 0.5)
+
+
+@pytest.mark.parametrize(
+    ("trials", "holds"), [((30, None), True), ((200, None), None), ((200, 300), False)]
+)
+def test_a_bound_decides_only_what_it_can(
+    trials: tuple[int, int | None], holds: bool | None, results: Results
+) -> None:
+    designs = {"paired t": Needed(trials[0]), "sequential t": Needed(trials[1])}
+    real = dataclasses.replace(BY_NAME["white"], name="mine", synthetic=False)
+    row = needed.Row(real, 1.05, designs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(needed, "MOST_TRIALS", 300)
+        found = aims.figures(Results(SMALL, results.outcomes, [row], []))[-1]
+    assert found.holds is holds
+
+
+def test_an_attack_has_rows_of_its_own(results: Results) -> None:
+    white = results.outcomes[0]
+    regime = dataclasses.replace(white.regime, name="attack", note="no interval withstands it")
+    bad = dict(white.shares) | {"t 12": Share(9000, 10_000)}
+    attack = dataclasses.replace(white, regime=regime, shares=bad)
+    holds = {
+        figure.name: figure.holds
+        for figure in aims.figures(Results(SMALL, [white, attack], results.needed))
+    }
+    assert holds["coverage, fixed designs, least, attack"] is False
+    assert "coverage, fixed designs, least" in holds
+    notes = tables.coverage(Results(SMALL, [white, attack])).notes
+    assert "attack: no interval withstands it" in notes
+
+
+def test_json_has_every_count(results: Results) -> None:
+    found = json.loads(json.dumps(command.as_json(results)))
+    assert found["regimes"][0]["shares"]["t 12"]["of"] == 40
+    assert {row["effect"] for row in found["needed"]} == set(needed.EFFECTS)
+    assert found["again"][0]["family"] == 8
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"),
+    [([], "Trials for power 0.8"), (["--json"], '"regimes"'), (["--markdown"], "###")],
+)
+def test_the_command_prints(
+    form: list[str],
+    sign: str,
+    results: Results,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[tuple[Size, int]] = []
+
+    def run(size: Size, jobs: int) -> Results:
+        asked.append((size, jobs))
+        return results
+
+    monkeypatch.setattr(everything, "run", run)
+    command.main(["--quick", "--jobs", "3", *form])
+    assert asked == [(everything.QUICK, 3)]
+    assert sign in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [["--jobs", "0"], ["--minutes", "0"], ["--quick", "--full"]])
+def test_impossible_options_are_refused(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        command.main([*wrong, "--record", str(Path("never"))])
+    assert error.value.code == 2
+    assert not Path("never").exists()
+
+
+def test_costs_of_instances_are_not_compared() -> None:
+    assert not everything.comparable(BY_NAME["instances"])
+    assert not everything.comparable(BY_NAME["lopsided"])
+    assert everything.comparable(BY_NAME["white"])
