@@ -180,6 +180,27 @@ def test_a_vm_that_never_boots(tmp_path: Path) -> None:
     assert (tmp_path / "console.log").read_bytes().endswith(b"HI")
 
 
+def test_an_agent_that_cannot_be_worked_with_is_no_slow_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(*_: object, **__: object) -> AgentClient:
+        raise UllageError(errors.AGENT_NOT_STARTED, agent="vm-0", reason="it speaks protocol 9")
+
+    async def boot() -> None:
+        process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
+        monkeypatch.setattr(AgentClient, "connect", connect)
+        try:
+            with pytest.raises(UllageError) as caught:
+                await process.agent(30)
+        finally:
+            await process.kill()
+        assert caught.value.kind is errors.VM_FAILED
+        assert "its agent cannot be worked with" in caught.value.message
+        assert "it speaks protocol 9" in caught.value.message
+
+    asyncio.run(boot())
+
+
 def test_a_qemu_that_dies_is_no_slow_boot(tmp_path: Path) -> None:
     async def boot() -> None:
         process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")

@@ -120,7 +120,12 @@ class QemuProcess:
         )
 
     async def agent(self, deadline_s: float) -> AgentClient:
-        """Wait until the agent inside says hello; VM_NEVER_BOOTED when it does not in time."""
+        """Wait until the agent inside says hello; VM_NEVER_BOOTED when it does not in time.
+
+        VM_FAILED, with the reason, when it says hello and cannot be worked with, or QEMU ends.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + deadline_s
         port, self._port = self._port, None
         assert port is not None, "asked for once"
         reader, writer = await asyncio.open_unix_connection(sock=port)
@@ -129,9 +134,12 @@ class QemuProcess:
                 reader, writer, deadline_s=deadline_s, name=self.machine.name
             )
         except UllageError as error:
-            if not await self._ended_soon():
+            late = loop.time() >= deadline
+            if await self._ended_soon():
+                raise await self._failure("QEMU ended while the VM booted", error) from error
+            if late:
                 raise self._never_booted(deadline_s) from error
-            raise await self._failure("QEMU ended while the VM booted", error) from error
+            raise await self._failure("its agent cannot be worked with", error) from error
 
     async def stop(self) -> None:
         """Halt all vCPUs and the VM's clock."""
