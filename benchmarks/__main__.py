@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from benchmarks import agent_cost, clock, demo_time, engine_cost, footprint, ocean
+from benchmarks import agent_cost, analysis_speed, clock, demo_time, engine_cost, footprint, ocean
 from benchmarks.figures import main
+from benchmarks.injection import command as injection
+from benchmarks.trust import aims as trust
 
-BENCHMARKS = (footprint, engine_cost, agent_cost, demo_time, clock, ocean)
+BENCHMARKS = (
+    footprint,
+    engine_cost,
+    analysis_speed,
+    agent_cost,
+    demo_time,
+    clock,
+    ocean,
+    trust,
+    injection,
+)
 
 if __name__ == "__main__":
     main(

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.figures import Figure, main, median_interval
-from ullage.stats.means import Quantile
+from ullage.stats.quantiles import Quantile
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 BUILT: Final = ROOT / "target" / "mpi"

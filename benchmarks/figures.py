@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.table import Table
 
-from ullage.stats.means import Quantile, quantile
+from ullage.stats.quantiles import Quantile, quantile
 
 
 @dataclass(frozen=True)
