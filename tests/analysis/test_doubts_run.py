@@ -63,7 +63,7 @@ def test_the_frequency_scatters(doubted: Doubted) -> None:
     rng = np.random.default_rng(1)
 
     def change(event: dict[str, Any], _: int) -> None:
-        event["meters"]["cpu"] = {"frequency": float(rng.normal(3e9, 2e8))}
+        event["meters"]["cpu"] = {"frequency": float(rng.normal(3e9, 6e8))}
 
     assert doubted(change) == {}
 

@@ -256,10 +256,16 @@ def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
             process = await instance.agent.spawn(Command(("sh", "-c", "sleep 100 & echo $!; wait")))
             await process.wait_for_output(b"\n", 10)
             stat = Path(f"/proc/{int(process.stdout)}/stat")
+
+            async def until_stopped(wanted: bool) -> None:
+                # A signal takes its time on a busy machine.
+                while (stat.read_text().split()[2] == "T") != wanted:
+                    await asyncio.sleep(0.01)
+
             await instance.freeze()
-            assert stat.read_text().split()[2] == "T"
+            await asyncio.wait_for(until_stopped(True), 20)
             await instance.thaw()
-            assert stat.read_text().split()[2] != "T"
+            await asyncio.wait_for(until_stopped(False), 20)
             await instance.freeze()
 
         with_instance(spec, use)
