@@ -43,6 +43,9 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
         "warm-up",
         "throttled",
         "frequency",
+        "coarse",
+        "systematic",
+        "no-again",
     }
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""
