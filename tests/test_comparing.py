@@ -299,6 +299,53 @@ def test_a_direction_that_is_none(tmp_path: Path) -> None:
     refused(errors.TABLE_NO_DIRECTION, file, "'x'", "--better")
 
 
+BOTH = """environment,metric,unit,value{header}
+a,time,{time},1{first}
+b,time,{time},1{first}
+a,speed,{speed},1
+b,speed,{speed},1
+"""
+
+
+def both(folder: Path, time: str, speed: str, way: str = "") -> Path:
+    """A time and something else; way: what a column `better` says of the time."""
+    text = BOTH.format(
+        time=time, speed=speed, header=",better" if way else "", first=f",{way}" if way else ""
+    )
+    return csv(folder, text.replace(f"{speed},1\n", f"{speed},1,\n") if way else text)
+
+
+@pytest.mark.parametrize(
+    ("better", "wrong", "right"),
+    [("lower", "'speed' (in 'MB/s')", "'time'"), ("higher", "'time' (in 'ms')", "'speed'")],
+)
+def test_one_direction_is_not_taken_for_times_and_rates(
+    tmp_path: Path, better: Any, wrong: str, right: str
+) -> None:
+    file = both(tmp_path, "ms", "MB/s")
+    words = (f"--better {better}", wrong, right, "column `better`")
+    refused(errors.TABLE_TWO_DIRECTIONS, file, *words, better=better)
+
+
+def test_one_direction_is_not_taken_for_a_rate_beside_a_time_that_has_its_own(
+    tmp_path: Path,
+) -> None:
+    file = both(tmp_path, "s", "B/s", way="lower")
+    refused(errors.TABLE_TWO_DIRECTIONS, file, "'speed'", better="lower")
+
+
+def test_an_unusual_direction_of_all_metrics_is_the_user_s(tmp_path: Path) -> None:
+    sheet = read(both(tmp_path, "B/s", "MB/s"), better="lower")
+    assert [figure.better for figure in sheet.figures] == ["lower", "lower"]
+
+
+def test_a_direction_taken_for_several_metrics_is_said(tmp_path: Path) -> None:
+    sheet = read(both(tmp_path, "s", "operations"), better="lower")
+    assert sheet.notes == ("`--better lower` is taken for 2 metrics: 'time', 'speed'",)
+    single = read(csv(tmp_path, "environment,value\na,1\nb,1\n"), better="lower")
+    assert single.notes == ()
+
+
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     sheet = read(csv(tmp_path, "environment,value\nnative,1\nvm,2\n"), better="lower")
     with pytest.raises(UllageError) as caught:

@@ -39,7 +39,9 @@ def compare_command(
     better: Annotated[
         str | None,
         typer.Option(
-            "--better", help="higher or lower, where the table does not say.", show_default=False
+            "--better",
+            help="higher or lower, of all metrics for which the table does not say.",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[

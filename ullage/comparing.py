@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ullage import tablecodes, tablefile
+from ullage.analysis.tableunits import si
 from ullage.errors import (
     TABLE_BAD_CELL,
     TABLE_CONTRADICTS,
@@ -26,6 +27,7 @@ from ullage.errors import (
     TABLE_NO_ROWS,
     TABLE_NOT_READABLE,
     TABLE_TOO_MANY,
+    TABLE_TWO_DIRECTIONS,
     UllageError,
 )
 from ullage.nearest import nearest
@@ -37,6 +39,7 @@ from ullage.tablefile import shown
 MOST_CELLS: Final = 20_000
 """Beyond so many cells a column is mapped wrongly, or nobody reads the answer."""
 _MOST_NAMES: Final = 50_000_000
+_MOST_LISTED: Final = 8
 
 
 Columns = dict[str, Any]
@@ -57,6 +60,13 @@ class Figure:
     def is_rate(self) -> bool:
         """Its right mean is the harmonic one: so much a second, or without a unit, `higher`."""
         return self.unit.endswith("/s") or (self.unit == "" and self.better == "higher")
+
+    @property
+    def usual(self) -> Better | None:
+        """The direction that its unit speaks for: of rates `higher`, of times `lower`."""
+        if self.unit.endswith("/s"):
+            return "higher"
+        return "lower" if si(self.unit)[0] == "s" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +153,8 @@ def read(file: Path, names: Mapping[str, str] | None = None, better: Better | No
         raise UllageError(TABLE_NO_ROWS, file=file, what=what)
     labels, emulated, again = _said_of_environments(table, environment, environments)
     figure, named = _figure_codes(file, table, (names or {}).get("value", "value"), value.size)
-    figures = _figures(file, table, figure, named, better)
+    figures, said = _figures(file, table, figure, named, better)
+    notes += said
     cells = len(named) * len(environments)
     if cells > _MOST_NAMES:
         raise _too_many(file, cells, "cells")
@@ -262,8 +273,8 @@ def _figures(
     figure: Codes,
     named: Sequence[tuple[str, str]],
     better: Better | None,
-) -> tuple[Figure, ...]:
-    """Unit and direction of each; refused unless they are the same in all rows of one."""
+) -> tuple[tuple[Figure, ...], list[str]]:
+    """Unit and direction of each, and notes; refused unless they are the same in all rows of it."""
     titles = [" ".join(shown(each) for each in name if each) for name in named]
     units = _one_each(file, table, "unit", figure, titles)
     ways = _one_each(file, table, "better", figure, titles)
@@ -271,7 +282,7 @@ def _figures(
     if "is_primary" in table:
         flags = np.asarray(pc.fill_null(table.pop("is_primary"), False))
         primary = np.bincount(figure, weights=flags, minlength=len(named)) > 0
-    return tuple(
+    made = tuple(
         Figure(
             workload=clean(name[0]),
             metric=clean(name[1]),
@@ -283,6 +294,38 @@ def _figures(
             named, units, ways, titles, primary, strict=True
         )
     )
+    told = [at for at, way in enumerate(ways) if not way]
+    return made, _told(file, made, told, titles)
+
+
+def _told(
+    file: Path, figures: Sequence[Figure], told: Sequence[int], titles: Sequence[str]
+) -> list[str]:
+    """One `--better` for metrics of different kinds is refused, or said where units do not tell.
+
+    told: places of the figures whose direction is only the option's.
+    """
+    for at in told:
+        better, usual = figures[at].better, figures[at].usual
+        other = next((i for i, figure in enumerate(figures) if figure.usual == better), None)
+        if usual is not None and usual != better and other is not None:
+            raise UllageError(
+                TABLE_TWO_DIRECTIONS,
+                file=file,
+                better=better,
+                metric=titles[at],
+                unit=shown(figures[at].unit),
+                other=titles[other],
+                other_unit=shown(figures[other].unit),
+            )
+    metrics = list(dict.fromkeys(shown(figures[at].metric) for at in told))
+    if len(metrics) < 2:
+        return []
+    more = " …" if len(metrics) > _MOST_LISTED else ""
+    return [
+        f"`--better {figures[told[0]].better}` is taken for {len(metrics):,} metrics: "
+        f"{', '.join(metrics[:_MOST_LISTED])}{more}"
+    ]
 
 
 def _one_each(

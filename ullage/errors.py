@@ -451,6 +451,12 @@ TABLE_NO_DIRECTION: Final = ErrorKind(
     "{file} does not say whether more or less of {metric} is better",
     "give `--better lower` (times, costs) or `--better higher` (rates), or a column `better`",
 )
+TABLE_TWO_DIRECTIONS: Final = ErrorKind(
+    "table-two-directions",
+    "{file}: `--better {better}` would hold for {metric} (in {unit}) as for {other} "
+    "(in {other_unit})",
+    "leave `--better` out and add a column `better` with lower or higher for each metric",
+)
 TABLE_TOO_MANY: Final = ErrorKind(
     "table-too-many",
     "{file} holds {found} {what}; at most {most} can be compared",

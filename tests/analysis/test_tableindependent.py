@@ -15,7 +15,8 @@ from tests.analysis.tablekit import (
     only,
     separate,
 )
-from ullage.analysis import sentences
+from ullage.analysis import sentences, words
+from ullage.analysis.rounding import count
 from ullage.analysis.tableindependent import by_inversion, halves_repeat
 from ullage.stats import unpaired
 from ullage.stats.interval import Interval, moments
@@ -110,6 +111,27 @@ def test_generations_without_blocks(tmp_path: Path) -> None:
     assert (c.generations, c.precision) == (8, "intermediate")
 
 
+def test_what_settles_generations_without_blocks_is_makings(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    instances = np.exp(np.append(rng.normal(0, 0.1, 8), rng.normal(0.08, 0.1, 8)))
+    columns = {
+        "environment": ["native"] * 40 + ["vm"] * 40,
+        "generation": [f"g{at // 5}" for at in range(80)],
+        "value": np.repeat(instances, 5) * rng.lognormal(0, 0.01, 80),
+    }
+    c = only(analysed(tmp_path, columns))
+    wanted = c.makings_to_settle
+    assert c.verdict == "inconclusive"
+    assert wanted is not None
+    assert wanted > 1
+    assert words.settles(c) == f"about {count(wanted)} more makings on each side"
+    never = c.model_copy(update={"blocks_to_settle": None, "makings_to_settle": None})
+    assert words.settles(never) == "no practical number of makings would settle it"
+    del columns["generation"]
+    rows = only(analysed(tmp_path, {**columns, "value": np.tile(instances, 5)[:80]}))
+    assert "making" not in words.settles(rows)
+
+
 def test_a_quantile(tmp_path: Path) -> None:
     columns, vm, native = separate(3000, 3000, 1.0)
     c = only(analysed(tmp_path, columns, quantile=0.99))
@@ -120,6 +142,33 @@ def test_a_quantile(tmp_path: Path) -> None:
     assert only(analysed(tmp_path, separate(300, 300, 1.0)[0], quantile=0.99)).no_verdict == (
         "300 values cannot bound the 0.99 quantile, at least 435 are needed"
     )
+
+
+def test_a_quantile_of_several_generations_is_no_verdict(tmp_path: Path) -> None:
+    """Six instances that differ by 20 %, a hundred rows of each: rows taken as independent lie."""
+    rng = np.random.default_rng(0)
+    made = np.repeat(rng.lognormal(0, 0.2, 12), 100)
+    columns = {
+        "environment": ["native"] * 600 + ["vm"] * 600,
+        "value": made * rng.lognormal(0, 0.01, 1200),
+    }
+    assert only(analysed(tmp_path, columns, quantile=0.5)).verdict in ("worse", "better")
+    columns["generation"] = [f"g{at // 100}" for at in range(1200)]
+    c = only(analysed(tmp_path, columns, quantile=0.5))
+    assert (c.verdict, c.interval) == (None, None)
+    assert c.no_verdict == "the 0.5 quantile of all rows does not count the generations"
+    (doubt,) = c.doubts
+    assert doubt.code == "few-generations"
+    assert "quantile of each generation" in doubt.advice
+    columns["generation"] = columns["environment"]  # one of each
+    assert only(analysed(tmp_path, columns, quantile=0.5)).interval is not None
+
+
+def test_values_that_are_all_equal_are_said_to_be_so(tmp_path: Path) -> None:
+    columns = {"environment": ["native"] * 8 + ["vm"] * 8, "value": [10.0] * 8 + [11.0] * 8}
+    c = only(analysed(tmp_path, columns))
+    assert (c.verdict, c.why) == ("inconclusive", "no-spread")
+    assert words.settles(c).startswith("all values of each side are equal")
 
 
 def test_a_table_that_holds_itself_twice(tmp_path: Path) -> None:

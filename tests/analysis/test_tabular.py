@@ -22,7 +22,7 @@ from tests.analysis.tablekit import (
 )
 from tests.synthetic import make_run
 from ullage import comparing, errors, tables
-from ullage.analysis import overhead, tabular
+from ullage.analysis import overhead, tabular, words
 from ullage.analysis.model import Comparison
 from ullage.analysis.tableasked import Asked, Wanted
 from ullage.errors import UllageError
@@ -150,14 +150,48 @@ def test_no_block_in_common(tmp_path: Path) -> None:
     columns = paired([1.0, 1.1], [1.2, 1.3])
     columns["block"] = [0, 1, 2, 3]
     c = only(analysed(tmp_path, columns))
-    assert (c.pairs, c.dropped, c.ratio, c.verdict) == (0, 4, None, "inconclusive")
+    assert (c.pairs, c.dropped, c.ratio, c.verdict) == (0, 4, None, None)
+    assert c.no_verdict is not None
+    assert c.no_verdict.startswith("4 of 4 blocks have rows of one side only")
+
+
+@pytest.mark.parametrize(("lone", "verdict"), [(3, "worse"), (4, None)])
+def test_blocks_of_one_side_only_have_the_limit_of_a_run(
+    tmp_path: Path, lone: int, verdict: str | None
+) -> None:
+    columns = noisy(30, 1.5)
+    for column in columns.values():
+        del column[60 - lone :]
+    c = only(analysed(tmp_path, columns))
+    assert (c.verdict, c.pairs) == (verdict, 30 - lone)
+    (advice,) = (doubt.advice for doubt in c.doubts if doubt.code == "metric-missing")
+    assert ("the same `block` on both sides" in advice) is (verdict is None)
+    if verdict is None:
+        assert c.p_difference_adjusted is None
+        assert c.no_verdict == (
+            "4 of 30 blocks have rows of one side only, and a block number must mean the same "
+            "block on both sides"
+        )
+
+
+def test_block_numbers_that_begin_anew_on_one_side_are_no_verdict(tmp_path: Path) -> None:
+    columns = noisy(24, 1.5)
+    columns["generation"] = [f"g{at // 4}" for at in range(24)] * 2
+    assert only(analysed(tmp_path, columns)).verdict == "worse"
+    columns["block"][:24] = [at % 4 for at in range(24)]
+    c = only(analysed(tmp_path, columns))
+    assert c.verdict is None
+    assert c.no_verdict is not None
+    assert c.no_verdict.startswith("40 of 44 blocks have rows of one side only")
+    assert "too-few-blocks" not in codes(c)
 
 
 def test_no_spread(tmp_path: Path) -> None:
     c = only(analysed(tmp_path, paired([1.0, 2.0] * 5, [1.25, 2.5] * 5)))
     assert c.interval is not None
     assert (c.interval.low, c.interval.high) == pytest.approx((1.25, 1.25))
-    assert c.verdict == "worse"
+    assert (c.verdict, c.why) == ("inconclusive", "no-spread")
+    assert words.settles(c) == "all pairs are equal: the figures are too coarse to tell, or exact"
     assert "no-spread" in codes(c)
 
 

@@ -12,6 +12,7 @@ from ullage.analysis.compare import disagree
 from ullage.analysis.model import Cell, Doubt
 from ullage.analysis.rounding import ratio, share
 from ullage.analysis.tableevidence import MOST_FAILURES, Evidence
+from ullage.analysis.tablepairs import Counts
 from ullage.stats.floor import Floor
 from ullage.stats.verdict import LEAST_PAIRS
 
@@ -44,7 +45,17 @@ def no_verdict(e: Evidence, f: Facts) -> str | None:
     ):
         if cell.trials and cell.failed / cell.trials > MOST_FAILURES:
             return f"too many missing figures: {cell.failed:,} of {cell.trials:,} in {label}"
+    if e.no_verdict is None and e.counts is not None and _many_alone(e.counts):
+        return (
+            f"{e.counts.alone:,} of {e.counts.blocks:,} blocks have rows of one side only, and a "
+            "block number must mean the same block on both sides"
+        )
     return e.no_verdict
+
+
+def _many_alone(counts: Counts) -> bool:
+    """The limit that a run has for pairs without the metric."""
+    return counts.alone > MOST_FAILURES * counts.blocks
 
 
 def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
@@ -53,6 +64,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
         _emulated(f),
         _failures(f),
         _alone(e),
+        _mixed(e),
         _no_ratio(e),
         _too_few(e),
         _no_spread(e),
@@ -98,17 +110,35 @@ def _failures(f: Facts) -> Doubt | None:
 def _alone(e: Evidence) -> Doubt | None:
     if e.counts is None or not e.counts.alone:
         return None
-    blocks = e.counts.alone + e.counts.both
+    advice = "Look at what became of the others: a comparison of the survivors may flatter."
+    if _many_alone(e.counts):
+        advice += (
+            " Or the numbers do not match: give what was measured together the same `block` on "
+            "both sides, and where the numbers begin anew in each generation the same `generation`"
+            " too; without common blocks leave the column out."
+        )
     return Doubt(
         code="metric-missing",
-        message=f"{e.counts.alone:,} of {blocks:,} blocks have rows of one side only; they are "
-        "left out.",
-        advice="Look at what became of the others: a comparison of the survivors may flatter.",
+        message=f"{e.counts.alone:,} of {e.counts.blocks:,} blocks have rows of one side only; "
+        "they are left out.",
+        advice=advice,
+    )
+
+
+def _mixed(e: Evidence) -> Doubt | None:
+    if not e.mixed:
+        return None
+    return Doubt(
+        code="few-generations",
+        message="Rows of one generation are alike: taken as independent they make the interval of "
+        "a quantile too short.",
+        advice="Make a table with the quantile of each generation as its `value`, a row for each, "
+        "and compare that one without `--quantile`.",
     )
 
 
 def _no_ratio(e: Evidence) -> Doubt | None:
-    if e.no_verdict is None:
+    if e.no_verdict is None or not e.no_ratio:
         return None
     return Doubt(
         code="no-ratio",
@@ -123,6 +153,8 @@ def _too_few(e: Evidence) -> Doubt | None:
     n = e.moments.n if e.moments is not None and e.counts is None else e.units
     if n >= LEAST_PAIRS or e.no_verdict is not None:
         return None
+    if e.counts is not None and _many_alone(e.counts):
+        return None  # more blocks that do not match do not help
     if e.generations > 1:
         return Doubt(
             code="few-generations",

@@ -62,6 +62,10 @@ class Evidence:
     units: int = 0
     """Independent values that the interval rests on."""
     no_verdict: str | None = None
+    no_ratio: bool = False
+    """It is zeros or negative figures that forbid the verdict."""
+    mixed: bool = False
+    """A quantile was asked for of rows of several generations."""
     repeated: bool = False
     """The rows of a cell stand there twice, one after the other."""
 
@@ -105,6 +109,7 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, asked: Asked, run: Run) -> 
         generations=1 if groups is None else units.size,
         units=units.size,
         no_verdict=_no_ratio(counts.no_ratio, counts.both, "pairs"),
+        no_ratio=counts.no_ratio > 0,
     )
 
 
@@ -163,16 +168,26 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evide
     lowest = 0.0 if logs or rate else -np.finfo(np.float64).tiny
     bad = sum(int(np.count_nonzero(rows.value <= lowest)) for rows in (mine, theirs))
     if bad:
-        return Evidence(no_verdict=_no_ratio(bad, mine.value.size + theirs.value.size, "values"))
+        of = mine.value.size + theirs.value.size
+        return Evidence(no_verdict=_no_ratio(bad, of, "values"), no_ratio=True)
     way, scale = _METHODS[asked.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
     a, b = (_units(rows, *scale) for rows in (mine, theirs))
     return _unpaired(mine, theirs, (a, b), asked, lambda level: way(a, b, figure.better, level))
 
 
 def of_quantile(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evidence:
-    """Two samples, each row independent of the others: the ratio of one quantile."""
+    """Two samples, each row independent of the others: the ratio of one quantile.
+
+    Rows of several generations are not: order statistics of all rows would take those of one
+    instance for independent, so there is no interval and no verdict.
+    """
     q = asked.quantile
     assert q is not None
+    if any(_several(rows.generation) for rows in (mine, theirs)):
+        return Evidence(
+            no_verdict=f"the {q:g} quantile of all rows does not count the generations",
+            mixed=True,
+        )
     a, b = (np.sort(rows.value[~np.isnan(rows.value)]) for rows in (mine, theirs))
     return _unpaired(
         mine,
@@ -202,7 +217,7 @@ def _unpaired(
 ) -> Evidence:
     """at: confidence → interval. The smaller sample is what counts: a verdict needs six of each."""
     number = min(x.size for x in units)
-    nested = asked.quantile is None and any(_several(rows.generation) for rows in (mine, theirs))
+    nested = any(_several(rows.generation) for rows in (mine, theirs))
     known = Evidence(
         generations=number if nested else 1,
         units=number,

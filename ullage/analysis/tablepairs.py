@@ -57,9 +57,14 @@ class Counts:
     """Both sides have several generations, but they cannot be told apart: all hang together."""
 
     @property
+    def blocks(self) -> int:
+        """Blocks with rows of any side."""
+        return self.both + self.alone
+
+    @property
     def dropped(self) -> int:
         """Blocks without a pair."""
-        return self.both + self.alone - self.pairs
+        return self.blocks - self.pairs
 
 
 @dataclass(frozen=True, slots=True)

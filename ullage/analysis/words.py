@@ -80,24 +80,37 @@ def systematic(c: Comparison) -> str:
 
 def settles(c: Comparison) -> str:
     """What would decide it: `about 18 more blocks`, `at least 2 more blocks`."""
+    if c.why == "no-spread":
+        what = "values of each side" if _unpaired(c) else "pairs"
+        return f"all {what} are equal: the figures are too coarse to tell, or exact"
     if c.blocks_to_settle is None:
         if c.why == "floor-biased":
             return "two equal environments differ by too much for so small a margin"
         if c.why == "systematic":
             return "the instruments are too coarse to tell"
-        return "no practical number of blocks would settle it"
+        return f"no practical number of {_counts(c)} would settle it"
     return f"{'at least' if c.why == 'too-few-blocks' else 'about'} {more(c)}"
 
 
 def more(c: Comparison) -> str:
-    """`18 more blocks`, `3 more makings (12 blocks)`."""
+    """`18 more blocks`, `3 more makings (12 blocks)`, `40 more values on each side`."""
     wanted = c.blocks_to_settle or 1
     if _unpaired(c):
+        if c.makings_to_settle is not None:
+            making = _plural(c.makings_to_settle, "making")
+            return f"{count(c.makings_to_settle)} more {making} on each side"
         return f"{count(wanted)} more {_plural(wanted, 'value')} on each side"
     if c.makings_to_settle is None:
         return f"{count(wanted)} more {_plural(wanted, 'block')}"
     making = _plural(c.makings_to_settle, "making")
     return f"{count(c.makings_to_settle)} more {making} ({count(wanted)} blocks)"
+
+
+def _counts(c: Comparison) -> str:
+    """What more of would be needed, in general."""
+    if not _unpaired(c):
+        return "blocks"
+    return "makings" if c.precision == "intermediate" else "values"
 
 
 def correction(analysis: Analysis) -> str:
