@@ -124,6 +124,7 @@ def test_what_settles_generations_without_blocks_is_makings(tmp_path: Path) -> N
     assert c.verdict == "inconclusive"
     assert wanted is not None
     assert wanted > 1
+    assert c.blocks_to_settle == 5 * wanted, "five values of each making"
     assert words.settles(c) == f"about {count(wanted)} more makings on each side"
     never = c.model_copy(update={"blocks_to_settle": None, "makings_to_settle": None})
     assert words.settles(never) == "no practical number of makings would settle it"

@@ -196,7 +196,8 @@ def _comparison(
     settle = decided.blocks_to_settle if decided else None
     pairs = e.counts.pairs if e.counts is not None else 0
     nested = e.precision == "intermediate"
-    a_generation = math.ceil(max(pairs, 1) / e.generations)
+    rows = pairs if e.counts is not None else min(facts.environment_cell.ok, facts.baseline_cell.ok)
+    a_generation = math.ceil(max(rows, 1) / e.generations)
     return Comparison(
         environment=facts.environment_label,
         environment_label=facts.environment_label,
@@ -339,11 +340,12 @@ def _notes(
     if any(e.repeated for _, e in found):
         yield "the second half of some cells repeats the first exactly: is the table in it twice?"
     if asked.quantile is not None:
-        yield (
-            f"the {asked.quantile:g} quantile is compared; "
-            + ("blocks are not used: " if sheet.blocks else "")
-            + "every row is taken as independent of the others"
-        )
+        if not any(e.mixed for _, e in found):  # then there is no interval that rests on it
+            yield (
+                f"the {asked.quantile:g} quantile is compared; "
+                + ("blocks are not used: " if sheet.blocks else "")
+                + "every row is taken as independent of the others"
+            )
     elif sheet.blocks:
         yield (
             "a table cannot show whether the environments were interleaved: the intervals assume "
