@@ -77,8 +77,10 @@ def dip(values: ArrayLike) -> float:
     the least concave majorant of the distribution function are furthest apart within it.
     """
     x = np.sort(sample(values, 2))
+    if x[0] == x[-1]:
+        return 1 / (2 * x.size)
     # Equal values are set apart by next to nothing, so that every value has one place.
-    x = x + 1e-9 * (x[-1] - x[0]) * np.arange(x.size) / x.size
+    x = (x - x[0]) / (x[-1] - x[0]) + 1e-7 * np.arange(x.size) / x.size
     low, high = 0, x.size - 1
     found = 1.0
     while x[low] < x[high]:
