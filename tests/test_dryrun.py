@@ -13,6 +13,7 @@ from tests.test_pilot import PLAN, Made, planned
 from ullage import dryrun
 from ullage.console import stdout
 from ullage.folder import RunFolder
+from ullage.stats.floor import APART
 from ullage.stats.planning import Aim, outlook
 from ullage.stats.stop import StopRule
 
@@ -169,6 +170,16 @@ def test_a_duet_shows_who_runs_beside_whom(shown: Shown) -> None:
         "native~again",
         "other",
     ]
+
+
+def test_a_duet_reckons_with_a_baseline_of_each_comparisons_own(shown: Shown) -> None:
+    more = "blocks: {min: 6, max: 30}\n"
+    duet = shown.json("design: duet\n" + more)["assumed"][0]["reaches"]
+    aim = Aim(StopRule(6, 30, None), margin=0.02, family=1, correlation=APART)
+    told = [each.difference for each in outlook(0.01, aim, (6, 30)).reaches]
+    assert [each["difference"] for each in duet] == told
+    solo = shown.json(more)["assumed"][0]["reaches"]
+    assert duet[0]["difference"] > solo[0]["difference"]
 
 
 def test_where_the_run_is_expected_to_end(shown: Shown) -> None:

@@ -22,6 +22,7 @@ from ullage.pilot import Comparison, Pilot, Suggestion
 from ullage.plan import Plan
 from ullage.quantities import format_seconds
 from ullage.schedule import Turn
+from ullage.stats.floor import APART, SHARED
 from ullage.stats.planning import Aim, Outlook, Reach, expected_units, outlook
 from ullage.stats.power import POWER
 from ullage.stats.stop import StopRule
@@ -69,7 +70,9 @@ def forecast(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) ->
     least, most = (n // (each or 1) for n in (blocks.min, time.blocks_reached))
     rule = StopRule(least, most, until, plan.confidence)
     compared = pilots.comparisons(matrix)
-    aim = Aim(rule, plan.margin, len(compared))
+    # In a duet each comparison, and the A/A too, has trials of the baseline of its own.
+    correlation = APART if plan.design == "duet" else SHARED
+    aim = Aim(rule, plan.margin, len(compared), correlation)
     folder = pilot or pilots.newest(runs, plan, matrix)
     learned = pilots.learn(folder, plan, matrix) if folder is not None else None
     spreads = learned.spreads if learned is not None else {}

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -23,13 +24,31 @@ def ar1(rng: np.random.Generator, rho: float, shape: tuple[int, int]) -> np.ndar
     return signal.lfilter([1.0], [1.0, -rho], noise, axis=1)
 
 
-@pytest.mark.parametrize("n", [6, 7])
-def test_p_values_hold_among_all_orders_of_few_values(n: int) -> None:
-    """Exact: every order of n different values is equally likely when they are independent."""
-    p = np.array([autocorrelation(order).p_value for order in itertools.permutations(range(n))])
-    for level in (0.05, 0.0125, 0.005):
-        assert np.mean(p <= level) <= 1.13 * level
-    assert np.mean(p <= 0.05) >= 0.8 * 0.05
+@pytest.mark.parametrize("values", [range(6), range(7), (1, 1, 2, 3, 3, 4), (1, 2, 2, 2, 5, 6, 7)])
+def test_p_values_of_few_values_are_exact(values: Sequence[float]) -> None:
+    """Every order of the values is equally likely: p is how often so small a one comes."""
+    p = np.array([autocorrelation(order).p_value for order in itertools.permutations(values)])
+    for level in np.unique(p):
+        assert np.mean(p <= level) == pytest.approx(level, abs=1e-12)
+
+
+def test_the_most_alike_of_six_and_of_eight() -> None:
+    """Only always rising and always falling have all steps 1: two orders."""
+    for n in (6, 7, 8):
+        assert autocorrelation(range(n)).p_value == pytest.approx(2 / math.factorial(n))
+
+
+def test_the_approximation_is_as_good_as_it_says() -> None:
+    """Of nine values, against all their orders."""
+    orders = np.array(list(itertools.permutations(range(9))), dtype=np.int16)
+    apart = (np.diff(orders, axis=1) ** 2).sum(axis=1)
+    seen = np.sort(apart)
+    for value in np.unique(apart)[:60]:
+        order = orders[np.flatnonzero(apart == value)[0]]
+        exact = np.searchsorted(seen, value, side="right") / seen.size
+        told = autocorrelation(order).p_value
+        assert exact / told <= 1.08
+        assert exact / told >= (0.95 if exact > 0.005 else 0.5)
 
 
 @pytest.mark.parametrize("draw", ["standard_normal", "standard_cauchy", "standard_exponential"])

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.floor import noise_floor, reach
+from ullage.stats.floor import APART, noise_floor, random_part, reach
 from ullage.stats.interval import Interval, t_interval
 
 
@@ -38,6 +39,24 @@ def test_an_open_interval_makes_an_infinite_floor() -> None:
     assert floor.ratio == math.inf
     assert reach(Interval(1.0, 0.0, 2.0, 0.95, 2, "t")) == math.inf
     assert reach(_interval(0.25, 2.0)) == pytest.approx(math.log(4))
+
+
+def test_in_a_duet_only_the_random_part_is_wider() -> None:
+    """Interval exp(0.02 ± 0.05): the mean stays, the half width is √2 times as much."""
+    floor = noise_floor([_interval(math.exp(-0.03), math.exp(0.07))], APART)
+    assert floor is not None
+    assert floor.log == pytest.approx(0.02 + math.sqrt(2) * 0.05)
+    assert not floor.biased
+    assert reach(Interval(1.0, 0.0, math.inf, 0.95, 2, "t"), APART) == math.inf
+
+
+def test_the_random_part_is_the_error_of_a_difference_of_means() -> None:
+    rng = np.random.default_rng(41)
+    baselines, again, other = rng.standard_normal((2, 20_000)), *rng.standard_normal((2, 20_000))
+    for second, correlation in ((0, 0.5), (1, 0.0)):
+        one, null = other - baselines[0], again - baselines[second]
+        seen = np.std(one - null) / np.std(null)
+        assert seen == pytest.approx(random_part(correlation), rel=0.03)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=12))

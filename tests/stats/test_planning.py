@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.floor import noise_floor
+from ullage.stats.floor import APART, SHARED, noise_floor
 from ullage.stats.interval import moments, t_interval
 from ullage.stats.planning import (
     Aim,
@@ -24,8 +24,14 @@ from ullage.stats.verdict import Case, judge, p_values
 SPREAD = st.floats(0.001, 0.5)
 
 
-def _aim(least: int = 6, most: int = 40, target: float | None = None, family: int = 4) -> Aim:
-    return Aim(StopRule(least, most, target), margin=0.02, family=family)
+def _aim(
+    least: int = 6,
+    most: int = 40,
+    target: float | None = None,
+    family: int = 4,
+    correlation: float = SHARED,
+) -> Aim:
+    return Aim(StopRule(least, most, target), 0.02, family, correlation)
 
 
 def _look(spread: float, aim: Aim) -> Outlook:
@@ -37,28 +43,33 @@ def _found(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> di
     rng, verdicts = np.random.default_rng(51), []
     null = Case(None, None, None)
     for _ in range(campaigns):
-        baseline, again, environment = rng.normal(0, spread / math.sqrt(2), (3, n))
-        a = again - baseline
+        baseline, again, environment, second = rng.normal(0, spread / math.sqrt(2), (4, n))
+        a = again - (baseline if aim.correlation == SHARED else second)
         m = moments(effect + environment - baseline)
-        floor = noise_floor([t_interval(a, 0.95)])
-        case = Case(m, p_values(m, aim.margin), floor, moments(a))
+        floor = noise_floor([t_interval(a, 0.95)], aim.correlation)
+        p = p_values(m, aim.margin)
+        case = Case(m, p, floor, moments(a), correlation=aim.correlation)
         verdicts.append(judge([case, *[null] * (aim.family - 1)], aim.margin, 0.95)[0].verdict)
     return {each: verdicts.count(each) / campaigns for each in ("worse", "equivalent")}
 
 
-@pytest.mark.parametrize(("n", "family"), [(8, 1), (8, 16), (40, 1), (40, 16)])
-def test_the_smallest_difference_gets_its_verdict_about_as_often_as_said(
-    n: int, family: int
+@pytest.mark.parametrize("correlation", [SHARED, APART])
+@pytest.mark.parametrize(("n", "family"), [(6, 1), (8, 1), (8, 16), (40, 1), (40, 16)])
+def test_the_smallest_difference_gets_its_verdict_as_often_as_said(
+    n: int, family: int, correlation: float
 ) -> None:
-    """Judged by the product, against an A/A that shares the baseline's trials.
-
-    What is said is 80 %; test and floor must both be passed, so it is a little less.
-    """
-    aim, campaigns = _aim(family=family), 400
+    """Judged by the product, against an A/A that shares the baseline's trials or has its own."""
+    aim, campaigns = _aim(family=family, correlation=correlation), 2000
     effect = smallest(0.1, n, aim)
     share = _found(0.1, n, effect, aim, campaigns)["worse"]
     error = math.sqrt(0.8 * 0.2 / campaigns)
-    assert 0.72 - 3 * error <= share <= 0.8 + 3 * error
+    assert share == pytest.approx(0.8, abs=0.003 + 3 * error)
+
+
+def test_a_duet_finds_less() -> None:
+    """Its floor is wider, and not as likely to be low where the estimate is."""
+    solo, duet = (smallest(0.1, 12, _aim(correlation=each)) for each in (SHARED, APART))
+    assert 1.1 < duet / solo < 1.6
 
 
 @pytest.mark.parametrize("family", [1, 8])
@@ -130,11 +141,11 @@ def test_the_level_is_that_of_the_first_step() -> None:
     assert _aim(family=0).level == pytest.approx(0.05)
 
 
-def test_no_spread_shows_everything_at_once() -> None:
+def test_no_spread_decides_nothing() -> None:
     look = _look(0.0, _aim(target=0.01))
     fewest = look.reaches[0]
-    assert (fewest.difference, fewest.half_width, fewest.equivalence) == (0, 0, 1)
-    assert (look.units_for_target, look.units_for_equivalence) == (6, 6)
+    assert (fewest.difference, fewest.half_width, fewest.equivalence) == (None, 0, None)
+    assert (look.units_for_target, look.units_for_equivalence) == (6, None)
 
 
 def test_a_monstrous_spread_is_no_overflow() -> None:

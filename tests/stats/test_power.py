@@ -10,12 +10,14 @@ from scipy import special, stats
 
 from ullage.stats.power import (
     MOST_BLOCKS,
+    Again,
     blocks_for_difference,
     blocks_for_equivalence,
-    detectable,
     least,
+    power_claim,
     power_difference,
     power_equivalence,
+    smallest_claim,
 )
 
 SPREAD = st.floats(0.001, 0.5)
@@ -100,9 +102,9 @@ def test_equivalence_is_likelier_with_more_room(
 def test_the_smallest_effect_is_found_with_just_that_power(
     spread: float, n: int, level: float, power: float
 ) -> None:
-    effect = detectable(spread, n, level, power)
-    assert power_difference(effect, spread, n, level) == pytest.approx(power, abs=1e-6)
-    assert detectable(2 * spread, n, level, power) == pytest.approx(2 * effect, rel=1e-6)
+    unit = spread / math.sqrt(n)
+    shift = smallest_claim(lambda s: power_difference(s * unit, spread, n, level), power)
+    assert power_difference(shift * unit, spread, n, level) == pytest.approx(power, abs=1e-6)
 
 
 @given(st.floats(0.005, 0.5), SPREAD, LEVEL)
@@ -131,7 +133,6 @@ def test_what_cannot_be_shown_has_no_number_of_blocks() -> None:
 
 
 def test_without_spread_everything_is_seen_at_once() -> None:
-    assert detectable(0.0, 6, 0.05) == 0
     assert blocks_for_difference(0.01, 0.0, 0.05) == 2
     assert blocks_for_equivalence(0.01, 0.0, 0.0198, 0.05) == 2
     assert power_equivalence(0.03, 0.0, 0.0198, 6, 0.05) == 0
@@ -143,13 +144,46 @@ def test_nonsense_is_refused(spread: float, n: int) -> None:
         power_difference(0.1, spread, n, 0.05)
     with pytest.raises(ValueError, match="spread"):
         power_equivalence(0.1, spread, 0.02, n, 0.05)
-    with pytest.raises(ValueError, match="spread"):
-        detectable(spread, n, 0.05)
 
 
-def test_a_power_below_the_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="power"):
-        detectable(0.1, 6, 0.05, 0.01)
+@pytest.mark.parametrize("n", [6, 7, 12, 40, 10_000])
+@pytest.mark.parametrize("level", [0.05, 0.05 / 16])
+def test_a_claim_without_a_floor_is_the_t_test(n: int, level: float) -> None:
+    critical = stats.t.isf(level / 2, n - 1)
+    for shift in (2.0, 3.0, 4.0, 6.0):
+        told = power_claim(shift, n - 1, lambda u: critical * u, Again(0, 0, 0), 0.5)
+        assert told == pytest.approx(power_difference(shift, math.sqrt(n), n, level), abs=0.003)
+
+
+def test_a_claim_above_a_known_floor_is_the_normal() -> None:
+    told = power_claim(3.0, 11, np.zeros_like, Again(-2.5, 0.0, 0.0), 0.0)
+    assert told == pytest.approx(stats.norm.sf(-0.5), abs=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("n", "level"), [(6, 0.05), (6, 0.05 / 16), (20, 0.05)])
+@pytest.mark.parametrize(("bias", "noise"), [(0.0, 1.0), (1.0, 1.0), (-0.5, 1.5)])
+def test_simulated_claims_agree(
+    shared: bool, n: int, level: float, bias: float, noise: float
+) -> None:
+    """Trials of equal noise; all of the A/A is as many times as noisy, its bias in errors."""
+    campaigns, shift = 40_000, 5.5
+    rng = np.random.default_rng(13)
+    base, other, again, second = rng.normal(0, math.sqrt(0.5), (4, campaigns, n))
+    x = shift / math.sqrt(n) + other - base
+    a = bias / math.sqrt(n) + noise * (again - (base if shared else second))
+    mean, null = x.mean(axis=1), a.mean(axis=1)
+    error, null_error = (each.std(axis=1, ddof=1) / math.sqrt(n) for each in (x, a))
+    critical, reach = stats.t.isf(level / 2, n - 1), stats.t.isf(0.025, n - 1)
+    seen = np.mean((mean > critical * error) & (mean > np.abs(null) + reach * null_error))
+    told = power_claim(
+        shift,
+        n - 1,
+        lambda u: critical * u,
+        Again(bias, noise, noise * reach),
+        0.5 if shared else 0.0,
+    )
+    assert told == pytest.approx(seen, abs=0.004 + 3.5 * math.sqrt(0.25 / campaigns))
 
 
 @given(st.integers(2, MOST_BLOCKS), st.integers(2, 50))

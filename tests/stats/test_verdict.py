@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ullage.stats.floor import Floor
+from ullage.stats.floor import APART, SHARED, Floor, noise_floor
 from ullage.stats.interval import Moments, moments, t_interval
 from ullage.stats.multiple import Correction
 from ullage.stats.verdict import (
@@ -105,9 +105,23 @@ def test_equivalence_never_contradicts_the_printed_interval() -> None:
         assert _one(Case(m, p_values(m, MARGIN), None)).verdict == verdict
 
 
-def test_exact_figures_are_judged_as_they_are() -> None:
-    assert _one(_case(1.0, 0.0, 8)).verdict == "equivalent"
-    assert _one(_case(1.5, 0.0, 8)).verdict == "worse"
+def test_a_coarse_timer_decides_nothing() -> None:
+    """Whole milliseconds: 10 against 11 in every block, for a true ratio of 1.01."""
+    m = moments(np.full(12, math.log(1.1)))
+    found = _one(Case(m, p_values(m, MARGIN), None))
+    assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
+    assert found.adjusted.difference == 0
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.5])
+@pytest.mark.parametrize("floor", [None, Floor(1.01, biased=True)])
+def test_equal_units_decide_nothing(ratio: float, floor: Floor | None) -> None:
+    case = _case(ratio, 0.0, 8, floor)
+    found = _one(case)
+    assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
+    assert blocks_to_settle(case, RULES, LEVELS) is None
+    few = _one(_case(ratio, 0.0, 5))
+    assert (few.why, few.blocks_to_settle) == ("too-few-blocks", 1)
 
 
 @given(st.floats(-0.5, 0.5), st.floats(0.001, 0.5), st.integers(2, 60))
@@ -273,6 +287,50 @@ def test_a_curve_must_be_equivalent_all_along_with_the_systematic_part() -> None
     assert _one(Case(middle, p, None, systematic=0.012)).verdict == "equivalent"
 
 
+def test_a_curve_that_crosses_cannot_be_settled() -> None:
+    """3 % slower at one end and 3 % faster at the other: its mean says nothing about the ends."""
+    ends = _moments(0.03, 0.004, 20), _moments(-0.03, 0.004, 20)
+    middle = _moments(0.0, 0.002, 20)
+    p = p_values(ends[0], MARGIN)
+    found = _one(Case(middle, p, None, along=ends))
+    assert (found.verdict, found.blocks_to_settle) == (INC, None)
+
+
+def test_a_curve_needs_what_its_weakest_coordinate_needs() -> None:
+    middle, end = _moments(0.0, 0.02, 8), _moments(0.01, 0.04, 8)
+    needed = [
+        blocks_to_settle(Case(each, p_values(each, MARGIN), None, along=along), RULES, LEVELS)
+        for each, along in ((middle, ()), (middle, (middle, end)))
+    ]
+    assert needed[0] is not None
+    assert needed[1] is not None
+    # The normal's sample size for a one-sided test at 0.05, in the room that the end leaves.
+    room = math.log1p(MARGIN) - 0.01
+    normal = ((stats.norm.isf(0.05) + stats.norm.isf(0.2)) * 0.04 / room) ** 2
+    assert needed[1] + 8 == pytest.approx(normal, rel=0.05)
+    assert needed[1] > needed[0]
+
+
+@pytest.mark.parametrize("correlation", [SHARED, APART])
+def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlation: float) -> None:
+    rng, effect, spread = np.random.default_rng(24), 0.1, 0.1
+    m, null = _moments(effect, spread, 6), _moments(0.0, spread, 6)
+    floor = Floor(1.15, biased=False)
+    case = Case(m, p_values(m, MARGIN), floor, null, correlation=correlation)
+    more = blocks_to_settle(case, RULES, LEVELS)
+    assert more is not None
+    n, campaigns, found = 6 + more, 1500, 0
+    for _ in range(campaigns):
+        base, other, again, second = rng.normal(0, spread / math.sqrt(2), (4, n))
+        a = again - (base if correlation == SHARED else second)
+        x = moments(effect + other - base)
+        made = noise_floor([t_interval(a, CONFIDENCE)], correlation)
+        found += _one(Case(x, p_values(x, MARGIN), made)).verdict == "worse"
+    # The fewest blocks with at least 0.8; one more is worth up to 0.03 here.
+    error = 3 * math.sqrt(0.16 / campaigns)
+    assert 0.797 - error <= found / campaigns <= 0.83 + error
+
+
 def test_no_number_of_blocks_reduces_the_systematic_part() -> None:
     hidden = _one(_case(1.05, 0.02, 12, systematic=0.06))
     assert (hidden.why, hidden.blocks_to_settle) == ("systematic", None)
@@ -335,16 +393,28 @@ def test_one_comparison_is_judged_alike_by_both_corrections() -> None:
     assert holm == other
 
 
-def test_above_the_floor_of_a_biased_apparatus_is_a_test_against_the_second_copy() -> None:
-    """Baseline, second copy and environment of equal noise; the latter two are moved alike.
+@pytest.mark.parametrize("correlation", [SHARED, APART])
+def test_above_the_floor_of_a_biased_apparatus_is_a_test_against_the_second_copy(
+    correlation: float,
+) -> None:
+    """Trials of equal noise; second copy and environment are moved alike, by much.
 
-    What is larger than |mean| + t·error of the A/A, although nothing differs from the second copy:
-    at most α/2, 2.5 %.
+    What is above the floor although nothing differs from the second copy: α/2, 2.5 %, whether both
+    share the baseline's trials or the floor is told that they do not.
     """
     campaigns, n = 8000, 12
     rng = np.random.default_rng(23)
-    baseline, again, environment = rng.normal(0, 0.1, (3, campaigns, n))
-    null, seen = 0.3 + again - baseline, 0.3 + environment - baseline
-    half = stats.t.ppf(0.975, n - 1) * null.std(axis=1, ddof=1) / math.sqrt(n)
-    above = np.mean(np.abs(seen.mean(axis=1)) > np.abs(null.mean(axis=1)) + half)
+    base, again, environment, second = rng.normal(0, 0.1, (4, campaigns, n))
+    null = 0.3 + again - (base if correlation == SHARED else second)
+    seen = 0.3 + environment - base
+    floors: dict[float, list[float]] = {APART: [], SHARED: []}
+    for row in null:
+        for each, found in floors.items():
+            floor = noise_floor([t_interval(row, CONFIDENCE)], each)
+            assert floor is not None
+            found.append(floor.log)
+    estimate = np.abs(seen.mean(axis=1))
+    above = np.mean(estimate > floors[correlation])
     assert above == pytest.approx(0.025, abs=3 * math.sqrt(0.025 * 0.975 / campaigns))
+    if correlation == APART:
+        assert 0.06 < np.mean(estimate > floors[SHARED]) < 0.08, "what it is told for"

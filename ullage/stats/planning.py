@@ -9,13 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from scipy import special
-
-from ullage.stats.interval import t_quantile
-from ullage.stats.power import POWER, blocks_for_equivalence, detectable, least, power_equivalence
+from ullage.stats.floor import SHARED, random_part
+from ullage.stats.interval import Floats, t_quantile
+from ullage.stats.power import (
+    Again,
+    blocks_for_equivalence,
+    least,
+    power_claim,
+    power_equivalence,
+    smallest_claim,
+)
 from ullage.stats.stop import FIRST_LOOK, StopRule
-from ullage.stats.verdict import HALF_NORMAL, LEAST_PAIRS
+from ullage.stats.verdict import LEAST_PAIRS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,8 @@ class Aim:
     margin: float
     family: int
     """Primary comparisons, corrected together."""
+    correlation: float = SHARED
+    """Of a comparison's mean with that of its A/A: `floor.SHARED`, in a duet `floor.APART`."""
 
     @property
     def alpha(self) -> float:
@@ -45,11 +54,12 @@ class Reach:
 
     units: int
     difference: float | None
-    """Smallest difference that gets a verdict with power 0.8; None: too few units for any."""
+    """Smallest difference that gets a verdict with power 0.8; None: too few units for any, or
+    no spread, which decides nothing."""
     half_width: float | None
     """Of the interval, relative, as expected; None: under two units."""
     equivalence: float | None
-    """Chance of "equivalent" if the true ratio is 1; None: too few units for any verdict."""
+    """Chance of "equivalent" if the true ratio is 1; None: as above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ def expected_units(spreads: Iterable[float], aim: Aim) -> int:
 
 def reach(spread: float, units: int, aim: Aim) -> Reach:
     """What so many units will show."""
-    enough, widen = units >= LEAST_PAIRS, aim.rule.widening
+    enough, widen = units >= LEAST_PAIRS and spread > 0, aim.rule.widening
     delta = math.log1p(aim.margin)
     return Reach(
         units=units,
@@ -116,15 +126,26 @@ def half_width(spread: float, units: int, aim: Aim) -> float:
 
 
 def smallest(spread: float, units: int, aim: Aim) -> float:
-    """Smallest |log-ratio| that the t test finds and that is above the floor, each with power 0.8.
+    """Smallest |log-ratio| that the t test finds and that is above the floor, both with power 0.8.
 
-    The floor is that of an A/A with the same spread: |mean| + t·error, with a mean of 0.8 errors,
-    the middle of what an unbiased one has.
+    The floor is that of an unbiased A/A with the same spread.
     """
-    error = spread / math.sqrt(units)
-    floor = HALF_NORMAL * error + _half(spread, units, aim)
-    above = floor + float(special.ndtri(POWER)) * error
-    return max(above, detectable(spread, units, aim.level, widen=aim.rule.widening))
+    unit = _smallest(units, aim.level, aim.alpha, aim.rule.widening, aim.correlation)
+    return unit * spread / math.sqrt(units)
+
+
+@lru_cache(maxsize=1024)
+def _smallest(units: int, level: float, alpha: float, widen: float, correlation: float) -> float:
+    """The same in standard errors, of which it is the same number whatever the spread."""
+    critical = widen * t_quantile(1 - level / 2, units - 1)
+    reach = random_part(correlation) * widen * t_quantile(1 - alpha / 2, units - 1)
+
+    def hurdle(u: Floats) -> Floats:
+        return critical * u
+
+    return smallest_claim(
+        lambda shift: power_claim(shift, units - 1, hurdle, Again(0.0, 1.0, reach), correlation)
+    )
 
 
 def _half(spread: float, units: int, aim: Aim) -> float:
@@ -138,6 +159,8 @@ def _equal(aim: Aim) -> float:
 
 
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
+    if spread == 0:
+        return None
     found = blocks_for_equivalence(
         0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
     )
