@@ -296,6 +296,18 @@ def test_generations_that_add_nothing_are_not_asked_for() -> None:
     assert told.blocks_each is None
 
 
+def test_a_suggestion_goes_no_further_than_the_pilot_bears() -> None:
+    """Two iterations whose blocks added nothing once suggested a thousand of them."""
+    checked, cells = planned()
+    nothing = suggest(learn(Made(1, 12, 2, (0, 0, 0.1), seed=1).folder(), checked, cells), checked)
+    assert nothing is not None
+    assert nothing.iterations is None or nothing.iterations <= 20
+    little = learn(Made(1, 200, 2, (0, 0.001, 0.3)).folder(), checked, cells)
+    told = suggest(little, checked)
+    assert told is not None
+    assert told.iterations is None or told.iterations <= 20
+
+
 def test_the_suggestion_can_be_pasted() -> None:
     checked, cells = planned("blocks: {min: 4, max: 50, until: {half_width: 2.5%}, budget: 10m}\n")
     found = learn(Made(200, 4, 4, (0.05, 0.1, 0.1)).folder(), checked, cells)

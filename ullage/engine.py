@@ -146,7 +146,9 @@ class Engine:
         old, now = self.earlier.resolved.blocks, self.plan.blocks.model_dump()
         reason = self.earlier.finished.reason
         ended = reason in ("precision", "blocks", "budget") and old == now
-        return reason if ended else None
+        # With another plan it is not this run that is over: that is refused as ever.
+        other = records.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
+        return reason if ended and not other else None
 
     async def _started(self) -> None:
         """Say who works on the folder, and remove what earlier controllers left on the host."""

@@ -245,7 +245,11 @@ class Suggestion:
     """Blocks of a generation; None: the pilot tells nothing of generations, or making the instances
     anew added nothing that it could see."""
     iterations: int | None
-    """None: the pilot tells nothing of iterations."""
+    """None: the pilot tells nothing of iterations, or blocks added nothing that it could see."""
+
+
+FURTHER = 10
+"""A suggestion goes so many times further than the pilot: beyond, its variances say too little."""
 
 
 def suggest(pilot: Pilot, plan: Plan) -> Suggestion | None:
@@ -261,19 +265,29 @@ def suggest(pilot: Pilot, plan: Plan) -> Suggestion | None:
     )
     generation, block, iteration = widest.found.variances
     costs, several = pilot.costs, widest.found.raw[2] is not None
-    if costs.generation is None or not widest.generation_known:
-        if not several:
-            return None
-        (iterations,) = optimal_counts((costs.block, costs.iteration), (block, iteration))
-        return Suggestion(key, None, iterations)
-    if not several:
+    blocks: int | None = None
+    iterations: int | None = None
+    if costs.generation is not None and widest.generation_known and several:
+        blocks, iterations = optimal_counts(
+            (costs.generation, costs.block, costs.iteration), (generation, block, iteration)
+        )
+    elif costs.generation is not None and widest.generation_known:
         each = costs.block + costs.iteration * pilot.iterations
         (blocks,) = optimal_counts((costs.generation, each), (generation, block))
-        return Suggestion(key, blocks if generation > 0 else None, None)
-    blocks, iterations = optimal_counts(
-        (costs.generation, costs.block, costs.iteration), (generation, block, iteration)
+    elif several:
+        (iterations,) = optimal_counts((costs.block, costs.iteration), (block, iteration))
+    else:
+        return None
+    # A level that added nothing that the pilot could see does not say how often to repeat below it.
+    return Suggestion(
+        key,
+        _within(blocks, widest.pairs // max(1, widest.generations)) if generation > 0 else None,
+        _within(iterations, pilot.iterations) if block > 0 or generation > 0 else None,
     )
-    return Suggestion(key, blocks if generation > 0 else None, iterations)
+
+
+def _within(count: int | None, seen: int) -> int | None:
+    return None if count is None else min(count, FURTHER * max(1, seen))
 
 
 def as_plan(suggestion: Suggestion, plan: Plan) -> list[str]:

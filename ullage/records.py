@@ -8,7 +8,7 @@ from ullage import clock
 from ullage.fleet import Fleet
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
-from ullage.plan import Repeat
+from ullage.plan import Plan, Repeat
 from ullage.quantities import format_bytes
 from ullage.runs import ClockSaid, EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
 
@@ -85,6 +85,34 @@ def changed(old: Resolved, now: Resolved) -> list[str]:
         keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
         found += [f"{kind.removesuffix('s')} {key}" for key in keys]
     return found
+
+
+def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
+    """True when the plan is not the one of the run; asks nothing of the host, unlike `changed`."""
+    scalars = (
+        (old.baseline, matrix.baseline),
+        (old.resources, plan.resources.model_dump()),
+        (old.confidence, plan.confidence),
+        (old.margin, plan.margin),
+        (old.design, plan.design),
+        ({**_ONCE, **old.repeat}, plan.repeat.model_dump()),
+        (old.correction, plan.correction),
+    )
+    environments = [(e.key, e.provider, e.options, e.factors) for e in old.environments]
+    workloads = [(w.key, w.workload, w.parameters) for w in old.workloads]
+    return (
+        any(before != now for before, now in scalars)
+        or environments
+        != [
+            (e.key, e.provider.name, e.provider.options.model_dump(mode="json"), dict(e.factors))
+            for e in matrix.environments
+        ]
+        or workloads
+        != [
+            (load.key, load.workload.name, load.parameters.model_dump(mode="json"))
+            for load in matrix.loads
+        ]
+    )
 
 
 def moved(old: Resolved, now: Resolved) -> list[str]:

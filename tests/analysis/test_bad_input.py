@@ -97,7 +97,43 @@ def test_no_spread_is_no_certainty(tmp_path: Path) -> None:
     assert c.interval.low == c.interval.high == pytest.approx(2.0)
     assert c.budget is None or c.budget.type_a == 0
     assert "no-spread" in {doubt.code for doubt in c.doubts}
-    assert "LXC is 2.00× worse than native in CPU (95 % interval 2.00 to 2.00, 12 blocks)" in said
+    assert (c.verdict, c.why, c.blocks_to_settle) == ("inconclusive", "no-spread", None)
+    assert "worse" not in said.partition(";")[0]
+    assert "all pairs are equal: the figures are too coarse to tell, or exact" in said
+
+
+@pytest.mark.parametrize(("late_ns", "split"), [(40_000, False), (90_000_000_000, True)])
+def test_what_begins_together_is_not_split(tmp_path: Path, late_ns: int, split: bool) -> None:
+    """Microseconds apart in place of none, as the halves of a duet are, mean nothing."""
+
+    def change(event: Event) -> Event:
+        at = event["block"] * 60_000_000_000
+        if (event["environment"], event["block"]) == ("lxc", 3):
+            at += late_ns
+        elif event["environment"] == "lxc":
+            at += 1_000
+        return event | {"epoch_ns": 1_795_227_033_000_000_000 + at}
+
+    analysis, _ = _altered(tmp_path, change)
+    assert ("pair-split" in {doubt.code for doubt in _cpu(analysis).doubts}) is split
+
+
+def test_a_floor_that_could_be_anything_lets_no_difference_through(tmp_path: Path) -> None:
+    """Two A/A pairs at such a confidence have no upper bound."""
+
+    def change(event: Event) -> Event:
+        if event["environment"] == "native~again" and event["block"] > 1:
+            return event | {"status": "failed", "metrics": {}}
+        if event["environment"] == "native~again":
+            event["metrics"]["events_rate"] *= 1.5 if event["block"] else 0.5
+        if event["environment"] == "lxc":
+            event["metrics"]["events_rate"] /= 1.1
+        return event
+
+    analysis, _ = _altered(tmp_path, change, confidence=0.9999)
+    c = _cpu(analysis)
+    assert c.floor is None
+    assert c.verdict not in ("worse", "better")
 
 
 @pytest.mark.parametrize("figure", [0.0, -3.0])

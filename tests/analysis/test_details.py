@@ -154,3 +154,5 @@ def test_the_layout_of_the_run_is_told(analysis: Analysis) -> None:
     facts = dict(run_facts(analysis))
     assert facts["levels"] == "1 making of the instances"
     assert facts["design"].startswith("trials one after another")
+    several = dict(run_facts(analysis.model_copy(update={"iterations": 3})))
+    assert several["levels"].endswith("; each figure is the mean of 3 iterations within its trial")

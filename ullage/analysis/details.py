@@ -169,4 +169,7 @@ def run_facts(analysis: Analysis) -> list[tuple[str, str]]:
     }
     made = makings(analysis.generations)
     each = f", anew after every {blocks(analysis.blocks_each)}" if analysis.blocks_each else ""
-    return [("design", designs[analysis.design]), ("levels", f"{made}{each}")]
+    mean = ""
+    if analysis.iterations > 1:
+        mean = f"; each figure is the mean of {analysis.iterations} iterations within its trial"
+    return [("design", designs[analysis.design]), ("levels", f"{made}{each}{mean}")]

@@ -285,6 +285,8 @@ class Analysis(Record):
     """How often the instances were made for these blocks."""
     blocks_each: int | None = None
     """Blocks after which the plan makes all instances anew; None: they are made once."""
+    iterations: int = 1
+    """How often each trial does its work; its figure is their mean."""
     trials: int
     failed: int
     """Trials without figures."""

@@ -12,7 +12,7 @@ from ullage.analysis.resources import summaries
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, comparison_key
 from ullage.runs import Correction, EnvironmentRecord, Finished, Resolved, Started, Trial
-from ullage.stats.floor import Floor, noise_floor, reach
+from ullage.stats.floor import APART, SHARED, Floor, noise_floor, reach
 from ullage.stats.interval import Moments, t_interval
 from ullage.stats.stop import StopRule
 from ullage.stats.verdict import Case, Judgement, judge
@@ -39,8 +39,9 @@ def analyse(folder: RunFolder) -> Analysis:
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
-    floors = [_floor(draft, again) for draft in drafts]
-    judged = _judge(drafts, floors, settings, resolved.correction)
+    correlation = APART if resolved.design == "duet" else SHARED
+    floors = [_floor(draft, again, correlation) for draft in drafts]
+    judged = _judge(drafts, floors, correlation, settings, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     comparisons = tuple(
         _comparison(draft, floor, judgement, drift_alpha)
@@ -64,6 +65,7 @@ def analyse(folder: RunFolder) -> Analysis:
         blocks=len(folder.complete_blocks),
         generations=max(1, len({trial.generation for trial in folder.trials})),
         blocks_each=settings.blocks_each,
+        iterations=int(resolved.repeat.get("iterations") or 1),
         trials=len(folder.trials),
         failed=sum(trial.status != "ok" for trial in folder.trials),
         stop=_stop(folder, comparisons, target, settings.widening),
@@ -129,12 +131,14 @@ def _yielded(draft: Draft) -> bool:
     return any(draft.metric.name in trial.metrics for trial in trials)
 
 
-def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments | None]:
+def _floor(
+    draft: Draft, again: Sequence[Draft], correlation: float
+) -> tuple[Floor | None, Moments | None]:
     """Noise floor of a comparison, and the A/A that set it.
 
     Of the same workload and metric: the baseline against its second copy, and the environment
-    against its own where the plan has one. Unknown (None) when an A/A could be anything: so few
-    pairs at such a confidence that a bound is no number.
+    against its own where the plan has one. None without any; infinite when an A/A could be
+    anything: so few pairs at such a confidence that a bound is no number.
     """
     sides = (draft.baseline.key, draft.environment.key)
     nulls = [
@@ -145,16 +149,17 @@ def _floor(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments 
         and null.metric.name == draft.metric.name
         and null.moments is not None
     ]
-    floor = noise_floor(interval for interval, _ in nulls)
-    if floor is None or math.isinf(floor.ratio):
+    floor = noise_floor((interval for interval, _ in nulls), correlation)
+    if floor is None:
         return None, None
-    widest = max(nulls, key=lambda each: reach(each[0]))
+    widest = max(nulls, key=lambda each: reach(each[0], correlation))
     return floor, widest[1].moments
 
 
 def _judge(
     drafts: Sequence[Draft],
     floors: Sequence[tuple[Floor | None, Moments | None]],
+    correlation: float,
     settings: Settings,
     correction: Correction,
 ) -> list[Judgement | None]:
@@ -171,6 +176,7 @@ def _judge(
             pairs=len(draft.units),
             systematic=systematic.systematic(draft),
             along=draft.along,
+            correlation=correlation,
         )
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
@@ -182,13 +188,14 @@ def _judge(
 def _comparison(
     draft: Draft, floor: Floor | None, judgement: Judgement | None, drift_alpha: float
 ) -> Comparison:
+    known = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=compare.t_interval(draft),
         bootstrap=compare.bootstrap(draft),
         robust=compare.robust(draft),
         without_outliers=compare.without_outliers(draft),
         curve=compare.curve(draft),
-        floor=floor,
+        floor=known,
         drift_alpha=drift_alpha,
     )
     points = compare.points(draft)
@@ -232,8 +239,8 @@ def _comparison(
         baseline_cell=draft.baseline_cell,
         environment_cell=draft.environment_cell,
         pair_gap_s=compare.median_gap_s(draft.paired.pairs),
-        floor=floor.ratio if floor else None,
-        floor_biased=floor.biased if floor else False,
+        floor=known.ratio if known else None,
+        floor_biased=known.biased if known else False,
         p_difference=p.difference if p else None,
         p_equivalence=p.equivalence if p else None,
         p_difference_adjusted=decided.adjusted.difference if decided else None,

@@ -10,7 +10,9 @@ from ullage.stats.verdict import LEAST_PAIRS
 MOST_FAILURES = 0.1
 """Share of failed trials in a cell above which there is no verdict."""
 SPLIT = 10.0
-"""A pair is split when its trials are so many times further apart than usual."""
+"""A pair is split when its trials are so many times further apart than usual …"""
+SPLIT_LEAST_S = 1.0
+"""… and by so much: the two of a duet begin within microseconds of each other."""
 
 
 def doubts(d: Draft) -> list[Doubt]:
@@ -158,7 +160,7 @@ def _split(d: Draft) -> Doubt | None:
     usual = compare.median_gap_s(d.paired.pairs)
     if usual is None:
         return None
-    split = [p for p in d.paired.pairs if compare.gap_s(p) > SPLIT * usual]
+    split = [p for p in d.paired.pairs if compare.gap_s(p) > max(SPLIT * usual, SPLIT_LEAST_S)]
     if not split:
         return None
     worst = max(compare.gap_s(p) for p in split)
