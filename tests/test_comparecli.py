@@ -103,6 +103,18 @@ def test_json_and_csv(ullage: Ullage, tmp_path: Path) -> None:
         assert row["verdict"] == "worse"
 
 
+@pytest.mark.parametrize("shares", [("3%", "90%", "25 %"), ("0.03", "0.9", "0.25")])
+def test_shares_are_written_as_in_a_plan(
+    ullage: Ullage, tmp_path: Path, shares: tuple[str, str, str]
+) -> None:
+    margin, confidence, quantile = shares
+    options = (f"--margin={margin}", f"--confidence={confidence}", f"--quantile={quantile}")
+    done = ullage(str(table(tmp_path)), "--baseline=native", "--better=lower", *options, "--json")
+    told = json.loads(done.stdout)
+    assert (told["margin"], told["confidence"]) == (0.03, 0.9)
+    assert "the 0.25 quantile is compared" in told["notes"][-1]
+
+
 def test_details_tell_all_that_is_known(ullage: Ullage, tmp_path: Path) -> None:
     file = str(table(tmp_path))
     done = ullage(file, "--baseline", "native", "--better", "lower", "--details")
@@ -132,7 +144,8 @@ def test_columns_are_mapped_and_a_second_copy_named(ullage: Ullage, tmp_path: Pa
     )
     assert done.returncode == 0
     assert "A/A" in done.stdout
-    assert "Nothing is compared with native." in done.stdout
+    left = "Nothing is left to compare with native but its own copy other."
+    assert done.stdout.startswith(left)
 
 
 def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> None:
@@ -156,9 +169,13 @@ def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> Non
         (("--baseline=native", "--better=lower", "--again=vm"), "NAME=OF"),
         (("--baseline=native", "--better=lower", "--again=vm=vm"), "NAME=OF"),
         (("--baseline=native", "--better=lower", "--method=t"), "choose one of"),
-        (("--baseline=native", "--better=lower", "--quantile=99"), "not between 0 and 1"),
-        (("--baseline=native", "--better=lower", "--margin=-1"), "not between"),
-        (("--baseline=native", "--better=lower", "--confidence=nan"), "not between"),
+        (("--baseline=native", "--better=lower", "--again=native=vm"), "'vm=native'"),
+        (("--baseline=native", "--better=lower", "--quantile=99"), "'99' is not a fraction"),
+        (("--baseline=native", "--better=lower", "--margin=2"), "'2' is not a fraction"),
+        (("--baseline=native", "--better=lower", "--margin=-1"), "'-1' is not a fraction"),
+        (("--baseline=native", "--better=lower", "--margin=x%"), "'x%' is not a fraction"),
+        (("--baseline=native", "--better=lower", "--confidence=nan"), "'nan' is not a fraction"),
+        (("--baseline=native", "--better=lower", "--confidence=5%"), "'5%' is not a fraction"),
         (("--baseline=native", "--better=lower", "--correction=none"), "choose one of"),
         (("--baseline=native", "--better=lower", "--out=no/such/place.csv"), "file-failed"),
     ],

@@ -1,6 +1,8 @@
 """Reading tables of others: what is understood, and what is refused, where and with what advice."""
 
+import csv as csvs
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,45 @@ def test_a_table_with_all_columns(tmp_path: Path) -> None:
 def test_delimiters_and_byte_order_marks(tmp_path: Path, delimiter: str, start: str) -> None:
     file = csv(tmp_path, start + LONG.replace(",", delimiter))
     assert cells(read(file)).keys() == cells(read(csv(tmp_path, LONG, "plain.csv"))).keys()
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n\n"])
+def test_line_ends(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "table.csv"
+    file.write_bytes((end + LONG.replace("\n", end)).encode())
+    plain = csv(tmp_path, LONG, "plain.csv")
+    assert str(cells(read(file))) == str(cells(read(plain)))  # NaN equals only itself in words
+
+
+def test_what_the_csv_reader_refuses_is_an_error_of_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csvs, "reader", lambda *_, **__: iter(_broken()))
+        file.write_text("environment,value\na,1\n")
+        refused(errors.TABLE_NOT_READABLE, file, "its first line: broken")
+
+
+def _broken() -> Iterator[list[str]]:
+    raise csvs.Error("broken")
+    yield []
+
+
+def test_a_ragged_row_far_down_is_found(tmp_path: Path) -> None:
+    rows = ["native,1"] * 200_000
+    rows[150_000] = "native,1,5"
+    file = csv(tmp_path, "\n".join(["environment,value", *rows, "vm,2"]))
+    refused(errors.TABLE_NOT_READABLE, file, "row 150,001 has 3 cells", better="lower")
+
+
+def test_spaces_around_names_do_not_count(tmp_path: Path) -> None:
+    text = "environment , block, value\na , day, 1\nb,day , 2\n a,night,3\nb, night,NA \n"
+    sheet = read(csv(tmp_path, text), better="lower")
+    assert sheet.environments == ("a", "b")
+    assert (sheet.rows, sheet.blocks) == (4, 2)
+    assert sheet.cell("a", 0).value.tolist() == [1.0, 3.0]
+    assert np.isnan(sheet.cell("b", 0).value).tolist() == [False, True]
+    mapped = read(csv(tmp_path, text), {"environment": "block"}, "lower")
+    assert mapped.environments == ("day", "night")
 
 
 def test_compressed_csv(tmp_path: Path) -> None:
@@ -187,8 +228,12 @@ def test_samples_of_a_run_folder(tmp_path: Path) -> None:
         ("environment,value\na,1\n".encode("utf-16"), "UTF-16"),
         ("environment,value\ncafé,1\nb,2\n".encode("latin-1"), "LATIN1"),
         (b'{"results": []}', "read_json"),
-        (b"environment,value\na,1\nb\n", "Expected 2 columns, got 1"),
-        (b"environment,value,value\na,1,1\n", "two columns are called 'value'"),
+        (b"environment,value\na,1\nb\n", "row 2 has 1 cells, but the header 2: 'b'"),
+        (b"environment,value\na,1\nb,2,x\n", "row 2 has 3 cells, but the header 2: 'b,2,x'"),
+        (b"environment,value,value\na,1,1\n", "columns 2 and 3 are both called 'value'"),
+        (b"environment,value, value\na,1,1\n", "--column value=NAME"),
+        (b"sep=;\nenvironment;value\na;1\n", "delete that line"),
+        (b"# mine\nenvironment,value\na,1\n", "delete the comments"),
         (b"PAR1 and no more", "table-not-readable"),
     ],
 )
@@ -261,14 +306,17 @@ def test_all_figures_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "  "])
 def test_an_environment_without_a_name(tmp_path: Path, name: str) -> None:
     file = csv(tmp_path, f"environment,value\na,1\n{name},2\n")
-    refused(errors.TABLE_BAD_CELL, file, "row 2", "environment", "empty", better="lower")
+    error = refused(errors.TABLE_BAD_CELL, file, "row 2", "environment", "empty", better="lower")
+    assert error.hint == "fill it in"  # without the column there is no table
 
 
 @pytest.mark.parametrize("blocks", [["1", ""], ["day", ""]])
 def test_a_block_without_a_name(tmp_path: Path, blocks: list[str]) -> None:
     rows = "\n".join(f"{name},1,{block}" for name, block in zip("ab", blocks, strict=True))
     file = csv(tmp_path, f"environment,value,block\n{rows}\n")
-    refused(errors.TABLE_BAD_CELL, file, "row 2", "block", better="lower")
+    refused(
+        errors.TABLE_BAD_CELL, file, "row 2", "leave the whole column block out", better="lower"
+    )
 
 
 def test_one_environment_only(tmp_path: Path) -> None:
@@ -290,9 +338,22 @@ def test_a_metric_with_two_units_or_directions(
     assert all(f"'{word}'" in error.message for word in words)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("s", "ms", "convert all figures to one unit, 's' or 'ms'"),
+        ("s", "MB", "what differs in kind needs a `metric` of its own"),
+        ("s", "", "write the same unit in all rows of a metric"),
+    ],
+)
+def test_what_to_do_about_two_units(tmp_path: Path, first: str, second: str, said: str) -> None:
+    file = csv(tmp_path, f"environment,value,unit\na,1,{first}\nb,1,{second}\n")
+    refused(errors.TABLE_CONTRADICTS, file, "row 2", said, better="lower")
+
+
 def test_a_direction_that_is_none(tmp_path: Path) -> None:
     file = csv(tmp_path, "environment,value,better\na,1,lower\nb,1,lower\n")
-    refused(errors.TABLE_CONTRADICTS, file, "--better higher", better="higher")
+    refused(errors.TABLE_CONTRADICTS, file, "leave `--better` out", better="higher")
     file = csv(tmp_path, "environment,metric,value,better\na,x,1,lower\nb,y,1,Lower\n")
     refused(errors.TABLE_BAD_CELL, file, "row 2", "'Lower'", "did you mean lower?")
     file = csv(tmp_path, "environment,metric,value\na,x,1\nb,x,1\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.tableasked import Asked, Method, Wanted
 from ullage.nearest import nearest
+from ullage.quantities import Fraction
 from ullage.runs import Better, Correction
 
 
@@ -53,13 +56,15 @@ def compare_command(
         ),
     ] = "welch",
     quantile: Annotated[
-        float | None,
+        str | None,
         typer.Option("--quantile", help="Compare this quantile, such as 0.99.", show_default=False),
     ] = None,
     margin: Annotated[
-        float, typer.Option("--margin", help="Differences under it do not matter.")
-    ] = 0.02,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of every interval.")] = 0.95,
+        str, typer.Option("--margin", help="Differences under it do not matter: 2% or 0.02.")
+    ] = "2%",
+    confidence: Annotated[
+        str, typer.Option("--confidence", help="Of every interval: 95% or 0.95.")
+    ] = "95%",
     correction: Annotated[
         str, typer.Option("--correction", help="holm or benjamini-hochberg, over all verdicts.")
     ] = "holm",
@@ -89,13 +94,13 @@ def compare_command(
     wanted = Wanted(
         baseline=baseline,
         asked=Asked(
-            margin=_between("--margin", margin, 0, 10),
-            confidence=_between("--confidence", confidence, 0.5, 1),
+            margin=_share("--margin", margin, "2%"),
+            confidence=_share("--confidence", confidence, "95%", above=0.5),
             method=cast(Method, _one_of("--method", method, get_args(Method))),
-            quantile=None if quantile is None else _between("--quantile", quantile, 0, 1),
+            quantile=None if quantile is None else _share("--quantile", quantile, "99%"),
         ),
         correction=cast(Correction, _one_of("--correction", correction, get_args(Correction))),
-        again=_pairs("--again", again, "NAME=OF"),
+        again=_second_copies(again, baseline),
     )
     names = _pairs("--column", column, "ROLE=NAME")
     for role in names:
@@ -124,17 +129,33 @@ def _one_of(option: str, found: str, allowed: Iterable[str]) -> str:
     return found
 
 
-def _between(option: str, found: float, low: float, high: float) -> float:
-    if not low < found < high:
-        raise typer.BadParameter(f"{option}: {found:g} is not between {low:g} and {high:g}")
-    return found
+def _share(option: str, found: str, such: str, above: float = 0) -> float:
+    """A fraction below 1 or a percentage, as in a plan."""
+    try:
+        share: float = TypeAdapter(Fraction).validate_python(found)
+    except ValidationError:
+        share = math.nan
+    if not share > above:
+        form = f"a fraction between {above:g} and 1, or a percentage such as {such}"
+        raise typer.BadParameter(f"{option}: {found!r} is not {form}")
+    return share
+
+
+def _second_copies(given: Iterable[str] | None, baseline: str) -> dict[str, str]:
+    again = _pairs("--again", given, "NAME=OF")
+    if (of := again.get(baseline)) is not None:
+        raise typer.BadParameter(
+            f"--again: {baseline!r} is the baseline and cannot be the second copy; "
+            f"write {f'{of}={baseline}'!r}, or choose another baseline"
+        )
+    return again
 
 
 def _pairs(option: str, given: Iterable[str] | None, form: str) -> dict[str, str]:
     """`A=B`, repeated, as A → B."""
     made: dict[str, str] = {}
     for each in given or ():
-        name, equals, other = each.partition("=")
+        name, equals, other = (part.strip() for part in each.partition("="))
         if not (name and equals and other) or (option == "--again" and name == other):
             raise typer.BadParameter(f"{option}: {each!r} is not {form}")
         made[name] = other

@@ -55,7 +55,7 @@ def sentences(analysis: Analysis) -> list[str]:
     """One for each comparison; of many how many have which verdict. Then what to know beside it."""
     primary = analysis.primary()
     if not primary:
-        return [f"Nothing is compared with {analysis.baseline_label}."]
+        return [_nothing(analysis), *asides(analysis)]
     if len(primary) <= MOST_SENTENCES:
         told = [comparison_sentence(analysis, c) for c in primary]
     else:
@@ -64,6 +64,17 @@ def sentences(analysis: Analysis) -> list[str]:
         each = listed(f"{verdicts[word]:,} {word}" for word in order if verdicts[word])
         told = [f"Of {len(primary):,} comparisons with {analysis.baseline_label}: {each}."]
     return [*told, *asides(analysis)]
+
+
+def _nothing(analysis: Analysis) -> str:
+    baseline = analysis.baseline_label
+    copies = list(
+        dict.fromkeys(c.environment_label for c in analysis.again if c.baseline_label == baseline)
+    )
+    if analysis.comparisons or not copies:
+        return f"Nothing is compared with {baseline}."
+    own = "its own copy" if len(copies) == 1 else "its own copies"
+    return f"Nothing is left to compare with {baseline} but {own} {listed(copies)}."
 
 
 def doubts(analysis: Analysis) -> list[str]:

@@ -354,8 +354,20 @@ def _one_each(
             column=role,
             found=shown(names[codes[other]]),
             first=shown(names[first]),
+            suggestion=_instead(role, names[codes[other]], names[first]),
         )
     return [names[at] for at in present.reshape(len(titles), len(names)).argmax(axis=1).tolist()]
+
+
+def _instead(role: str, found: str, first: str) -> str:
+    """What to do about a metric for which a column says two different things."""
+    if not (found and first):
+        return f"write the same {role} in all rows of a metric"
+    if role == "unit" and si(found)[0] == si(first)[0]:
+        return f"convert all figures to one unit, {shown(first)} or {shown(found)}"
+    if role == "unit":
+        return "convert all figures to one unit; what differs in kind needs a `metric` of its own"
+    return "give each of them a `metric` of its own"
 
 
 def _direction(file: Path, table: Columns, way: str, better: Better | None, title: str) -> Better:
@@ -369,6 +381,7 @@ def _direction(file: Path, table: Columns, way: str, better: Better | None, titl
                 column="better",
                 found=shown(way),
                 first=f"`--better {better}`",
+                suggestion="leave `--better` out: the table says it",
             )
         return cast(Better, way)
     if way:

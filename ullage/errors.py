@@ -438,7 +438,7 @@ TABLE_BAD_CELL: Final = ErrorKind(
 TABLE_CONTRADICTS: Final = ErrorKind(
     "table-contradicts",
     "{file}: row {row}: {what} has the {column} {found}, but {first} before",
-    "give each of them a `metric` of its own, or convert the figures",
+    "{suggestion}",
 )
 TABLE_NO_ROWS: Final = ErrorKind(
     "table-no-rows", "{file} holds {what}", "each row is one measurement of one environment"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
 from ullage.errors import TABLE_BAD_CELL, TABLE_NOT_READABLE, UllageError
+from ullage.tablefile import REQUIRED
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -34,25 +35,26 @@ def gathered(column: Any, kind: DTypeLike, of: Callable[[Any], Any] = lambda chu
 def codes(file: Path, column: Any, role: str, *, blank: bool = False) -> tuple[Codes, list[str]]:
     """Codes and their names, which are in the order of the dictionary: in CSV of first use.
 
-    An empty cell is TABLE_BAD_CELL, or with `blank` the name ''.
+    Spaces around a name do not count. An empty cell is TABLE_BAD_CELL, or with `blank` the name ''.
     """
     column = column.unify_dictionaries()
-    names = [name or "" for name in column.chunk(0).dictionary.to_pylist()]
+    names = [(name or "").strip() for name in column.chunk(0).dictionary.to_pylist()]
     names.append("")
     hole = len(names) - 1
     found: Codes = gathered(
         column, np.min_scalar_type(hole), lambda chunk: pc.fill_null(chunk.indices, hole)
     )
-    empty = np.array([not name.strip() for name in names])
+    empty = np.array([not name for name in names])
     if not blank and (holes := empty[found]).any():
         raise empty_cell(file, role, int(np.argmax(holes)))
     used = np.bincount(found, minlength=len(names)) > 0
-    if used[:-1].all() and not used[hole] and not empty[:-1].any():
+    different = len(set(names)) == len(names)
+    if different and used[:-1].all() and not used[hole]:
         return found, names[:-1]
     merged: dict[str, int] = {}
     place = np.zeros(len(names), dtype=found.dtype)
     for at in np.flatnonzero(used):
-        place[at] = merged.setdefault("" if empty[at] else names[at], len(merged))
+        place[at] = merged.setdefault(names[at], len(merged))
     return place[found], list(merged)
 
 
@@ -65,7 +67,8 @@ def empty_cell(file: Path, role: str, row: int) -> UllageError:
         column=role,
         found="an empty cell",
         allowed="a name is needed",
-        suggestion=f"fill it in; or leave the whole column {role} out",
+        suggestion="fill it in"
+        + ("" if role in REQUIRED else f"; or leave the whole column {role} out"),
     )
 
 
@@ -85,8 +88,10 @@ def blocks(file: Path, column: Any) -> tuple[Codes, int | None]:
             return gathered(column, np.int32, lambda chunk: pc.subtract(chunk, least)), least
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         encoded = column.dictionary_encode()
-        found: Codes = gathered(encoded, np.int32, lambda chunk: chunk.indices)
-        if (empty := pc.index(encoded.chunk(0).dictionary, "").as_py()) >= 0:
+        trimmed = pc.utf8_trim_whitespace(encoded.chunk(0).dictionary).dictionary_encode()
+        place: Codes = np.asarray(trimmed.indices, dtype=np.int32)
+        found = place[gathered(encoded, np.int32, lambda chunk: chunk.indices)]
+        if (empty := pc.index(trimmed.dictionary, "").as_py()) >= 0:
             raise empty_cell(file, "block", int(np.argmax(found == empty)))
         return found, None
     try:

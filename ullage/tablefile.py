@@ -6,9 +6,10 @@ refused with the file, the row or column, and what to do; rows count from 1, wit
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -98,17 +99,33 @@ def _text(file: Path, head: bytes) -> str:
 
 
 def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
-    line = head.splitlines()[0] if head.strip() else ""
+    # Lines may end as on old Macs, and empty ones before the header do not count.
+    lines = io.StringIO(head.lstrip("\r\n"), newline="")
+    line = lines.readline().rstrip("\r\n")
     delimiter = max(_DELIMITERS, key=line.count)
-    header = next(csv.reader(io.StringIO(head), delimiter=delimiter), [])
-    columns = _columns(file, names, header, OPTIONAL)
+    lines.seek(0)
+    try:
+        header = next(csv.reader(lines, delimiter=delimiter), [])
+    except csv.Error as error:
+        raise _unreadable(file, f"its first line: {_words(error)}") from error
+    try:
+        columns = _columns(file, names, header, OPTIONAL)
+    except UllageError as error:
+        raise (_no_header(file, line) or error) from None
     types = {columns[role]: _TEXT for role in _TEXTS if role in columns}
     value = columns["value"]
 
-    def read(value_type: Any) -> pa.Table:
+    ragged: list[Any] = []
+
+    def kept(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    def read(value_type: Any, *, threads: bool = True) -> pa.Table:
         return pacsv.read_csv(
             file,
-            parse_options=pacsv.ParseOptions(delimiter=delimiter),
+            read_options=pacsv.ReadOptions(use_threads=threads),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=kept),
             convert_options=pacsv.ConvertOptions(
                 include_columns=[*dict.fromkeys(columns.values())],
                 column_types={**types, value: value_type},
@@ -126,8 +143,35 @@ def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
     except (OSError, pa.ArrowException) as error:
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from error
+        if ragged:
+            ragged.clear()
+            with contextlib.suppress(OSError, pa.ArrowException):
+                read(pa.string(), threads=False)  # only so are rows counted
+            if ragged:
+                raise _ragged(file, ragged[0], delimiter) from error
         raise _unreadable(file, _words(error)) from error
     return _typed(file, table, columns)
+
+
+def _no_header(file: Path, line: str) -> UllageError | None:
+    """What to say of a first line that names no columns, but is a known other thing."""
+    if line.casefold().startswith("sep="):
+        advice = "delete that line: which delimiter it is can be seen without it"
+        return _unreadable(file, f"its first line is {shown(line)}, not the header", advice)
+    if line.startswith("#"):
+        advice = "delete the comments: the first line must name the columns, without a #"
+        return _unreadable(file, f"its first line is the comment {shown(line)}", advice)
+    return None
+
+
+def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
+    """row: a `pyarrow.csv.InvalidRow`, whose number counts the header too."""
+    return _unreadable(
+        file,
+        f"row {row.number - 1:,} has {row.actual_columns:,} cells, but the header "
+        f"{row.expected_columns:,}: {shown(row.text)}",
+        f"give it as many cells as the header has; quote a text with a {delimiter!r} in it",
+    )
 
 
 def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
@@ -150,24 +194,31 @@ def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _columns(
-    file: Path, names: Mapping[str, str], header: Collection[str], optional: Iterable[str]
+    file: Path, names: Mapping[str, str], header: Sequence[str], optional: Iterable[str]
 ) -> dict[str, str]:
-    """Role → column of the file."""
+    """Role → column of the file. Spaces around a name do not count."""
     found: dict[str, str] = {}
+    trimmed = [column.strip() for column in header]
     for role in (*REQUIRED, *optional):
-        name = names.get(role, role)
-        if name in header:
-            if list(header).count(name) > 1:
-                raise _unreadable(file, f"two columns are called {shown(name)}")
-            found[role] = name
+        name = names.get(role, role).strip()
+        if name in trimmed:
+            if trimmed.count(name) > 1:
+                places = " and ".join(f"{at}" for at, each in enumerate(trimmed, 1) if each == name)
+                raise _unreadable(
+                    file,
+                    f"columns {places} are both called {shown(name)}",
+                    "give each another name in the header, and map the right one: "
+                    f"`--column {role}=NAME`",
+                )
+            found[role] = header[trimmed.index(name)]
         elif role in REQUIRED or role in names:
             raise UllageError(
                 TABLE_NO_COLUMN,
                 file=file,
                 column=shown(name),
-                found=", ".join(shown(column) for column in [*header][:20]) or "none",
+                found=", ".join(shown(column) for column in trimmed[:20]) or "none",
                 role=role,
-                suggestion=clean(nearest(name, [*header][:100]), 400),
+                suggestion=clean(nearest(name, trimmed[:100]), 400),
             )
     return found
 
@@ -196,14 +247,14 @@ def _numbers(file: Path, name: str, column: Any) -> Any:
             raise _unreadable(
                 file, f"its column {shown(name)} holds {column.type}, not numbers"
             ) from error
-    text = column.cast(pa.string())
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     text = pc.if_else(pc.is_in(text, pa.array(_NO_VALUE)), None, text)
     if (row := _first_unreadable(text)) is not None:
         raise UllageError(
             TABLE_BAD_CELL,
             file=file,
             row=f"{row + 1:,}",
-            column=name,
+            column=name.strip(),
             found=shown(text[row]),
             allowed="a number is needed",
             suggestion="write numbers with a point and without a unit; leave the cell empty where"

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.analysis.tablekit import (
+    Columns,
     analysed,
+    noisy,
     only,
     separate,
 )
 from ullage.analysis import sentences, words
 from ullage.analysis.rounding import count
 from ullage.analysis.tableindependent import by_inversion, halves_repeat
-from ullage.stats import unpaired
+from ullage.stats import quantiles, unpaired
 from ullage.stats.interval import Interval, moments
 from ullage.stats.verdict import p_values
 
@@ -96,6 +98,43 @@ def test_a_side_with_few_values_is_no_verdict_however_many_the_other_has(tmp_pat
     assert sentences.too_few(c) == few
     single = only(analysed(tmp_path, separate(1, 5000, 2.0)[0]))
     assert (single.interval, single.verdict, single.blocks_to_settle) == (None, "inconclusive", 5)
+    none = "1 against 5,000 values are too few, at least 5 more values on each side"
+    assert sentences.too_few(single) == none
+    (doubt,) = (doubt for doubt in single.doubts if doubt.code == "too-few-blocks")
+    assert "block" not in f"{doubt.message} {doubt.advice}"
+    paired = {**noisy(4), "block": [0, 1, 2, 3, 4, 5, 6, 7]}
+    assert "blocks" in sentences.too_few(only(analysed(tmp_path, paired)))
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_a_quantile_that_the_values_cannot_bound_says_how_many_could(
+    tmp_path: Path, number: int
+) -> None:
+    columns, _, _ = separate(number, number, 1.2)
+    c = only(analysed(tmp_path, columns, quantile=0.99))
+    least = quantiles.least_for(0.99, math.sqrt(0.95))
+    assert c.no_verdict is not None
+    assert f"at least {least} are needed" in c.no_verdict
+    assert words.briefly(c) == f"{number} against {number} values"
+    (doubt,) = (doubt for doubt in c.doubts if doubt.code in ("too-few-blocks", "no-ratio"))
+    assert f"at least {least} are needed, on each side" in doubt.message
+    assert "ratio" not in doubt.message
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked", "said"),
+    [
+        (noisy(12), {"method": "fieller"}, "blocks are paired"),
+        (separate(20, 20, 1.1)[0], {"method": "delta", "quantile": 0.5}, "a quantile is compared"),
+    ],
+)
+def test_a_method_that_is_not_used_is_said(
+    tmp_path: Path, columns: Columns, asked: dict[str, Any], said: str
+) -> None:
+    unused = f"`--method {asked['method']}` is not used: {said}"
+    assert any(note.startswith(unused) for note in analysed(tmp_path, columns, **asked).notes)
+    usual = analysed(tmp_path, columns, **{**asked, "method": "welch"})
+    assert not any("--method" in note for note in usual.notes)
 
 
 def test_generations_without_blocks(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from ullage.analysis.words import (
     name,
     settles,
     systematic,
+    unpaired,
 )
 from ullage.runs import Resource
 
@@ -284,7 +285,7 @@ def too_few(c: Comparison) -> str:
     """`4 blocks are too few, at least 2 more`."""
     number = c.generations if c.precision == "intermediate" else c.pairs
     units = makings(number) if c.precision == "intermediate" else blocks(number)
-    if c.interval is not None and not c.pairs:  # two independent samples
+    if unpaired(c):
         units = counted(c)
     return f"{units} {'is' if number == 1 else 'are'} too few, {settles(c)}"
 

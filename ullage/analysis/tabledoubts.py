@@ -65,6 +65,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
         _failures(f),
         _alone(e),
         _mixed(e),
+        _unbounded(e),
         _no_ratio(e),
         _too_few(e),
         _no_spread(e),
@@ -137,6 +138,16 @@ def _mixed(e: Evidence) -> Doubt | None:
     )
 
 
+def _unbounded(e: Evidence) -> Doubt | None:
+    if e.no_verdict is None or not e.unbounded:
+        return None
+    return Doubt(
+        code="too-few-blocks",
+        message=f"{e.no_verdict}, on each side.",
+        advice="Measure more values, or ask for a quantile nearer to the median.",
+    )
+
+
 def _no_ratio(e: Evidence) -> Doubt | None:
     if e.no_verdict is None or not e.no_ratio:
         return None
@@ -166,7 +177,7 @@ def _too_few(e: Evidence) -> Doubt | None:
     return Doubt(
         code="too-few-blocks",
         message=f"{n} {what}{'' if n == 1 else 's'}; a verdict needs at least {LEAST_PAIRS}.",
-        advice="Measure more blocks.",
+        advice=f"Measure more {'blocks' if e.counts is not None else 'values of each side'}.",
     )
 
 

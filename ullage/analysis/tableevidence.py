@@ -64,6 +64,8 @@ class Evidence:
     no_verdict: str | None = None
     no_ratio: bool = False
     """It is zeros or negative figures that forbid the verdict."""
+    unbounded: bool = False
+    """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False
     """A quantile was asked for of rows of several generations."""
     repeated: bool = False
@@ -226,6 +228,8 @@ def _unpaired(
     try:
         interval = stored(found := at(asked.confidence))
     except TooFewError as error:
+        if asked.quantile is not None:
+            return replace(known, no_verdict=str(error), unbounded=True)
         return replace(known, no_verdict=str(error)) if number >= LEAST_PAIRS else known
     except ValueError as error:
         return replace(known, no_verdict=str(error))

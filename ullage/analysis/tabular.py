@@ -320,6 +320,12 @@ def _notes(
 ) -> Iterator[str]:
     """What was done to the rows, and what had to be taken on trust."""
     asked = wanted.asked
+    if asked.method != "welch" and (sheet.blocks or asked.quantile is not None):
+        instead = "a quantile is compared" if asked.quantile is not None else "blocks are paired"
+        yield (
+            f"`--method {asked.method}` is not used: {instead}"
+            + ("" if asked.quantile is not None else "; it needs a table without `block`")
+        )
     if lone := tablecontrasts.without_baseline(sheet, wanted.baseline):
         there = f"there are no rows of {shown(wanted.baseline)} there"
         yield f"{lone:,} cells are not compared: {there}"

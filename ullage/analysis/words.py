@@ -49,16 +49,17 @@ def counted(subject: Subject) -> str:
 def briefly(subject: Subject) -> str:
     """The same for a table: `12 blocks`, `7 makings (28 blocks)`."""
     rests = blocks(subject.pairs)
-    if isinstance(subject, Comparison) and _unpaired(subject):
+    if isinstance(subject, Comparison) and unpaired(subject):
         rests = f"{subject.environment_cell.ok:,} against {subject.baseline_cell.ok:,} values"
     if subject.precision == "intermediate":
         return f"{_number(subject.generations, 'making')} ({rests})"
     return rests
 
 
-def _unpaired(c: Comparison) -> bool:
-    """Of a table without blocks: two independent samples."""
-    return c.interval is not None and not c.pairs
+def unpaired(c: Comparison) -> bool:
+    """Of a table without blocks: two independent samples, which drop no block either."""
+    values = min(c.environment_cell.ok, c.baseline_cell.ok) > 0
+    return not c.pairs and (c.interval is not None or (values and not c.dropped))
 
 
 def between(interval: Interval) -> str:
@@ -81,7 +82,7 @@ def systematic(c: Comparison) -> str:
 def settles(c: Comparison) -> str:
     """What would decide it: `about 18 more blocks`, `at least 2 more blocks`."""
     if c.why == "no-spread":
-        what = "values of each side" if _unpaired(c) else "pairs"
+        what = "values of each side" if unpaired(c) else "pairs"
         return f"all {what} are equal: the figures are too coarse to tell, or exact"
     if c.blocks_to_settle is None:
         if c.why == "floor-biased":
@@ -95,7 +96,7 @@ def settles(c: Comparison) -> str:
 def more(c: Comparison) -> str:
     """`18 more blocks`, `3 more makings (12 blocks)`, `40 more values on each side`."""
     wanted = c.blocks_to_settle or 1
-    if _unpaired(c):
+    if unpaired(c):
         if c.makings_to_settle is not None:
             making = _plural(c.makings_to_settle, "making")
             return f"{count(c.makings_to_settle)} more {making} on each side"
@@ -108,7 +109,7 @@ def more(c: Comparison) -> str:
 
 def _counts(c: Comparison) -> str:
     """What more of would be needed, in general."""
-    if not _unpaired(c):
+    if not unpaired(c):
         return "blocks"
     return "makings" if c.precision == "intermediate" else "values"
 
