@@ -70,6 +70,27 @@ def test_init_writes_a_plan_once_that_dry_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+TOO_LARGE = """
+name: large
+baseline: native
+design: duet
+resources: {cpus: 1000}
+environments: {native: {provider: native}, other: {provider: native}}
+workloads: [{name: command, argv: ["true"]}]
+"""
+
+
+def test_a_plan_for_a_larger_host_is_looked_at_and_not_begun(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(TOO_LARGE)
+    dry = ullage("run", "plan.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.returncode == 0
+    assert "not on this host: the plan asks for 2000 CPUs" in dry.stderr
+    done = ullage("run", "plan.yaml", cwd=tmp_path)
+    assert done.returncode == errors.HOST_TOO_SMALL.exit_code
+    assert "error[host-too-small]" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_dry_run_in_json(tmp_path: Path) -> None:
     write_plan(tmp_path)
     told = json.loads(ullage("run", "plan.yaml", "--dry-run", "--json", cwd=tmp_path).stdout)

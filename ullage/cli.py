@@ -186,8 +186,12 @@ def run_command(
 
         learned = RunFolder.open(pilot) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
+        _say_if_too_small(cells)
         return
+    from ullage import placement
     from ullage.engine import Engine
+
+    placement.check([(each, each.instances) for each in cells.environments], cells.design)
 
     if resume is not None:
         folder = resume
@@ -205,6 +209,16 @@ def run_command(
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
     _conclude(outcome, as_json=as_json)
+
+
+def _say_if_too_small(cells: matrix.Matrix) -> None:
+    """A plan may be for another host: said, not refused."""
+    from ullage import placement
+
+    try:
+        placement.check([(each, each.instances) for each in cells.environments], cells.design)
+    except UllageError as error:
+        stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
 
 
 def _conclude(outcome: Outcome, *, as_json: bool) -> None:

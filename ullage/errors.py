@@ -115,7 +115,7 @@ HOST_NEEDS_ROOT: Final = ErrorKind(
 HOST_TOO_SMALL: Final = ErrorKind(
     "host-too-small",
     "the plan asks for {asked}, this host has {has}",
-    "lower `resources:` or use a larger host",
+    "lower `resources:`, use a larger host, or leave `design: duet` out",
 )
 PARITY_UNEQUAL: Final = ErrorKind(
     "parity-unequal",
