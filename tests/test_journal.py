@@ -97,6 +97,13 @@ def test_put_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_put_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    for file in (tmp_path / "absent/out.csv", Path("/dev/null/out.csv")):
+        with pytest.raises(OSError) as caught:
+            journal.put(file, b"new")
+        assert caught.value.filename == str(file)
+
+
 def test_a_killed_attempts_output_does_not_stay(tmp_path: Path) -> None:
     with Journal(tmp_path) as written:
         folder = written.trial_folder("b000-t001")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -47,7 +48,7 @@ def disk_full_as_error(folder: Path) -> Iterator[None]:
 
 
 def put(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; an OSError names it, not the temporary one."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
@@ -55,8 +56,11 @@ def put(file: Path, data: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.rename(file)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(file), None
         raise
 
 

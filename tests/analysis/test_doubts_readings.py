@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tests.analysis.doubtkit import doubted, draft
+from ullage.analysis import compare
+from ullage.stats.interval import t_quantile
 
 NOISE = np.random.default_rng(1).normal(1, 0.01, 24)
 
@@ -29,6 +31,19 @@ def test_steps_that_are_small_against_the_margin() -> None:
 
 def test_fine_figures() -> None:
     assert "coarse" not in doubted(draft(NOISE, NOISE[::-1]))
+
+
+@pytest.mark.parametrize(("pairs", "told"), [(12, False), (24, True)])
+def test_a_bootstrap_that_disagrees_is_heard_when_it_is_long_enough(pairs: int, told: bool) -> None:
+    """The t interval just reaches 1 and the bootstrap's, which is shorter, does not."""
+    noise = np.random.default_rng(5).normal(0, 1, pairs)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    edge = 0.97 * t_quantile(0.975, pairs - 1) / pairs**0.5
+    made = draft(np.exp(0.01 * (noise + edge)), np.ones(pairs))
+    shorter = compare.bootstrap(made)
+    assert shorter is not None
+    assert shorter.low > 1
+    assert ("bootstrap-disagrees" in doubted(made)) is told
 
 
 @pytest.mark.parametrize(("makings", "told"), [(1, False), (2, True), (5, True), (6, False)])

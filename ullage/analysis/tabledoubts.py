@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ullage.analysis.compare import disagree
+from ullage.analysis.compare import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.model import Cell, Doubt
 from ullage.analysis.rounding import ratio, share
 from ullage.analysis.tableevidence import MOST_FAILURES, Evidence
@@ -256,8 +256,7 @@ def _robust(e: Evidence) -> Doubt | None:
 
 
 def _bootstrap(e: Evidence) -> Doubt | None:
-    """Only from ten blocks on: under that the bootstrap's interval is known to be too short."""
-    if e.bootstrap is None or e.units < 10 or not disagree(e.interval, e.bootstrap):
+    if e.bootstrap is None or e.units < BOOTSTRAP_HEARD or not disagree(e.interval, e.bootstrap):
         return None
     middle, low, high = ratio(e.bootstrap)
     return Doubt(

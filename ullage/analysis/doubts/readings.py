@@ -12,7 +12,6 @@ from ullage.analysis.rounding import ratio, share
 from ullage.runs import EnvironmentRecord, Trial
 from ullage.stats.floor import Floor
 
-BOOTSTRAP_LEAST = 20
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
 
@@ -71,11 +70,7 @@ def _robust(f: Figures) -> Doubt | None:
 
 
 def _bootstrap(f: Figures) -> Doubt | None:
-    """Only from twenty units on: under that the bootstrap's interval is known to be too short.
-
-    With 12 clean normal values it would disagree in 4.5 % of the cases, with 20 in 1.7 %.
-    """
-    if f.interval is None or f.bootstrap is None or f.interval.n < BOOTSTRAP_LEAST:
+    if f.interval is None or f.bootstrap is None or f.interval.n < compare.BOOTSTRAP_HEARD:
         return None
     if not compare.disagree(f.interval, f.bootstrap):
         return None
