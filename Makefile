@@ -9,11 +9,14 @@ BIN := $(VENV)/bin
 TARGET := x86_64-unknown-linux-gnu
 AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
+PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines
+MPI_PROGRAMS := mpi/pingpong mpi/nqueens mpi/beffio mpi/nas
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
   golang-github-containers-common
+PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio
 
@@ -62,6 +65,10 @@ format: $(VENV)/.installed-dev ## Format the code
 	$(BIN)/ruff format ullage tests benchmarks
 	cargo fmt
 
+.PHONY: programs
+programs: program-packages $(PROGRAMS) ## The programs of our own that workloads run, with MPI and without
+	$(foreach folder,$(MPI_PROGRAMS),$(MAKE) --quiet -C $(folder) &&) true
+
 .PHONY: docs
 docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
 	$(BIN)/python -m ullage.docs_reference
@@ -102,10 +109,21 @@ $(AGENT): $(RUST_SOURCES)
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
 	install -D target/$(TARGET)/release/ullage-agent $@
 
+# Static, like the agent: the same bytes run in every environment.
+$(PROGRAMS): $(RUST_SOURCES)
+	@$(NEED_CARGO)
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
+	  -p ullage-load -p ullage-pipelines --target $(TARGET)
+	install -D -t ullage/bin $(addprefix target/$(TARGET)/program/,$(notdir $(PROGRAMS)))
+
 $(CLOCK): $(RUST_SOURCES)
 	@$(NEED_CARGO)
 	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
+
+.PHONY: program-packages
+program-packages:
+	@scripts/need-packages $(PROGRAM_PACKAGES)
 
 .PHONY: run-packages
 run-packages:

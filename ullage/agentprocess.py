@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from ullage import agentclock, clock, errors
 from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, printable, quiet_future
@@ -136,6 +136,12 @@ class Process(Exchange):
         """False once it has ended, or nothing can be known of it any more."""
         return not self._finished.done()
 
+    def listen_stderr(self) -> asyncio.Queue[bytes]:
+        """Every piece of its standard error: what is kept so far, and what will come."""
+        listener = Listener()
+        self._outputs[Kind.STDERR].attend(listener)
+        return listener.pieces
+
     async def started(self) -> int:
         """The instant of the start, on the controller's clock. AgentError when it could not be."""
         return await self._within(self._started)
@@ -160,17 +166,20 @@ class Process(Exchange):
             self._channel.request(_Unheard("kill"), target=self.id, signal=_SIGKILL)
 
     async def wait_for_output(self, text: bytes, timeout_s: float) -> None:
-        """Wait until standard output holds the text; AGENT_NOT_READY when it never does."""
-        watcher = self._outputs[Kind.STDOUT].watch(text)
+        """Wait until standard output or error holds the text; AGENT_NOT_READY if it never does."""
+        outputs = self._outputs.values()
+        watchers = [output.watch(text) for output in outputs]
         try:
+            signs: list[asyncio.Future[Any]] = [watcher.seen for watcher in watchers]
             await asyncio.wait(
-                (watcher.seen, self._finished),
+                (*signs, self._finished),
                 timeout=timeout_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            self._outputs[Kind.STDOUT].forget(watcher)
-        if watcher.seen.done():
+            for output, watcher in zip(outputs, watchers, strict=True):
+                output.forget(watcher)
+        if any(watcher.seen.done() for watcher in watchers):
             return
         if self._finished.done():
             ended = self._finished.result()
@@ -255,7 +264,7 @@ class Output:
         self.total = 0
         self._keep_bytes = keep_bytes
         self._file: BinaryIO | None = None if path is None else path.open("wb")
-        self._watchers: list[Watcher] = []
+        self._watchers: list[Watcher | Listener] = []
 
     @property
     def cut(self) -> bool:
@@ -275,9 +284,13 @@ class Output:
     def watch(self, text: bytes) -> Watcher:
         """Look for a text in what came so far and in what will come."""
         watcher = Watcher(text)
+        self.attend(watcher)
+        return watcher
+
+    def attend(self, watcher: Watcher | Listener) -> None:
+        """Show it what came so far, and what will come."""
         watcher.look(bytes(self.kept))
         self._watchers.append(watcher)
-        return watcher
 
     def forget(self, watcher: Watcher) -> None:
         """Stop looking."""
@@ -303,6 +316,17 @@ class Watcher:
         if self._text in joined and not self.seen.done():
             self.seen.set_result(None)
         self._end = joined[max(0, len(joined) - len(self._text) + 1) :]
+
+
+class Listener:
+    """Hands a stream on, piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def look(self, data: bytes) -> None:
+        """Take the next piece."""
+        self.pieces.put_nowait(bytes(data))
 
 
 class _Unheard(Exchange):

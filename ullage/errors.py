@@ -201,6 +201,11 @@ AGENT_BINARY_MISSING: Final = ErrorKind(
     "the agent's binary is not there; looked at {places}",
     "`make build` builds it; or name it in $ULLAGE_AGENT",
 )
+PROGRAM_MISSING: Final = ErrorKind(
+    "program-missing",
+    "a program of ullage's own is not there: {program}",
+    "`make programs` builds those that workloads run",
+)
 AGENT_NOT_STARTED: Final = ErrorKind(
     "agent-not-started",
     "the agent of {agent} did not start: {reason}",

@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ullage import placement, timing
@@ -27,29 +27,11 @@ from ullage.network import Network
 from ullage.places import data_dir, state_dir
 from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.schedule import Side
-from ullage.workloads.base import Context, Role, Task
+from ullage.team import Team
+from ullage.workloads.base import Context, Task
 
 HOST = "host"
 """Key of the native endpoints that stand for `the host` in network workloads."""
-
-
-@dataclass
-class Team:
-    """The instances that play the roles of one trial together."""
-
-    instance: Instance
-    second: Instance | None = None
-    host: Instance | None = None
-
-    def players(self, roles: Iterable[Role]) -> dict[str, Instance]:
-        """Role → the instance that plays it, for the roles that have one."""
-        places = {"instance": self.instance, "second": self.second, "host": self.host}
-        return {role.name: player for role in roles if (player := places[role.place])}
-
-    @property
-    def members(self) -> list[Instance]:
-        """Everybody there is."""
-        return [m for m in (self.instance, self.second, self.host) if m is not None]
 
 
 @dataclass
@@ -68,6 +50,8 @@ class Fleet:
     generation: int = 0
     """How often the plan had all instances made anew."""
     network: Network | None = None
+    away: Network | None = None
+    """The bridge of the other node."""
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     """In a duet those of the two sides, in their order."""
     _names: dict[str, str] = field(default_factory=dict)
@@ -96,6 +80,8 @@ class Fleet:
                 )
             self.network = await Network.create(self.tag)
             await self.network.check_forwarding()
+            if "away" in self._places():
+                self.away = await self.network.neighbour()
         keys = [*(e.key for e in self.matrix.environments), *self._host_keys()]
         try:
             async with asyncio.TaskGroup() as group:
@@ -156,23 +142,22 @@ class Fleet:
 
         side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
-        roles = load.workload.roles(load.parameters)
-        places = {role.place for role in roles}
-        keys = [environment, *(self._host_keys() if "host" in places else ())]
-        for key in keys:
+        places, partner = load.places, load.workload.partner(load.parameters)
+        keys = [environment, *([partner] if partner else ()), *([HOST] if "host" in places else ())]
+        for key in dict.fromkeys(keys):
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
-        found = self._teams(self._environment(environment))
         hosts = self._instances.get(HOST, [])
+        spares = self._copies_of(self._environment(partner))["spare"] if partner else []
         teams = [
-            Team(
-                team.instance,
-                team.second if "second" in places else None,
-                hosts[i] if "host" in places else None,
+            replace(team, host=host, partner=spare).only(places)
+            for team, host, spare in itertools.zip_longest(
+                self._teams(self._environment(environment), load), hosts, spares
             )
-            for i, team in enumerate(found if side is None else [found[side]])
+            if team is not None
         ]
+        teams = teams if side is None else [teams[side]]
         try:
             await _each([m for team in teams for m in team.members], do=_wake)
             for team in teams:
@@ -182,15 +167,25 @@ class Fleet:
             raise
         return teams
 
-    def _teams(self, environment: Environment) -> list[Team]:
-        """Who is there, without the host: a team for each instance of the plan, or each side."""
-        mine = self._instances[environment.key]
+    def _teams(self, environment: Environment, load: Load) -> list[Team]:
+        """Who is there of the environment: a team for each instance of the plan, or each side.
+
+        Where every instance plays a role, there is one team of all.
+        """
+        found = self._copies_of(environment)
         if self._duet:
-            return [Team(instance) for instance in mine]
-        count = environment.instances
-        return [
-            Team(one, other) for one, other in itertools.zip_longest(mine[:count], mine[count:])
+            return [Team(each) for each in (*found["instance"], *found["side"])]
+        none: list[None] = [None] * environment.instances
+        teams = [
+            Team(one, second, away, each=found["instance"])
+            for one, second, away in zip(
+                found["instance"],
+                found.get("second", none),
+                found.get("away", none),
+                strict=True,
+            )
         ]
+        return teams[:1] if "each" in load.places else teams
 
     async def rest(self, teams: Iterable[Team]) -> None:
         """End what the trial left running, and freeze its members; the dead need neither.
@@ -253,6 +248,7 @@ class Fleet:
             seed=seed,
             data=team.instance.data,
             workspace=workspace(team.instance, load),
+            workspaces={role: workspace(player, load) for role, player in players.items()},
         )
 
     async def _provision(self, key: str) -> None:
@@ -289,12 +285,11 @@ class Fleet:
         mine = self._instances[environment.key]
         for load in self.matrix.loads:
             for instance in mine:
-                argv = ("mkdir", "-p", workspace(instance, load))
-                await instance.agent.run(Command(argv=argv))
+                await _make_workspace(instance, load)
             if environment.key == HOST:
                 continue
             self._broken.pop((environment.key, load.key), None)
-            for team in self._teams(environment):
+            for team in self._teams(environment, load):
                 reason = await self._tasks(team, load, load.workload.prepare)
                 if reason:
                     self._broken[environment.key, load.key] = reason
@@ -308,9 +303,8 @@ class Fleet:
         for task in make(load.parameters, context):
             if task.role not in players:
                 continue
-            command = Command(
-                argv=task.argv, env=dict(task.env), cwd=context.workspace, timeout_s=task.timeout_s
-            )
+            cwd = task.cwd or context.workspaces[task.role]
+            command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
             done, stdout, stderr = await players[task.role].agent.run(command)
             if done.status != 0:
                 said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
@@ -327,10 +321,39 @@ class Fleet:
     def _duet(self) -> bool:
         return self.matrix.design == "duet"
 
+    def _copies(self, environment: Environment) -> dict[str, int]:
+        """What its instances are for, in their order → how many."""
+        if environment.key == HOST:
+            return {"instance": environment.instances}
+        places = self._places()
+        others = {
+            "side": self._duet,
+            "second": "second" in places,
+            "away": "away" in places,
+            "spare": environment.key in self._partners(),
+        }
+        counts = {kind: environment.instances for kind, there in others.items() if there}
+        if "spare" in counts:
+            counts["spare"] = max(each.instances for each in self.matrix.environments)
+        return {"instance": environment.instances, **counts}
+
+    def _copies_of(self, environment: Environment) -> dict[str, list[Instance]]:
+        """What its instances are for → those."""
+        left = iter(self._instances[environment.key])
+        copies = self._copies(environment)
+        return {kind: list(itertools.islice(left, count)) for kind, count in copies.items()}
+
+    def _kind(self, environment: Environment, index: int) -> str:
+        """What the instance with that number is for."""
+        kinds = [kind for kind, count in self._copies(environment).items() for _ in range(count)]
+        return kinds[index]
+
+    def _partners(self) -> set[str]:
+        found = (load.workload.partner(load.parameters) for load in self.matrix.loads)
+        return {key for key in found if key is not None}
+
     def _count(self, environment: Environment) -> int:
-        """Its instances; twice as many for the sides of a duet, or workloads that need a second."""
-        twice = environment.key != HOST and ("second" in self._places() or self._duet)
-        return environment.instances * (2 if twice else 1)
+        return sum(self._copies(environment).values())
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
@@ -353,7 +376,7 @@ class Fleet:
             agent=self.agent,
             state_dir=state,
             data_dir=data,
-            network=self.network,
+            network=self.away if self._kind(environment, index) == "away" else self.network,
         )
 
     def _name(self, key: str, index: int) -> str:
@@ -367,11 +390,7 @@ class Fleet:
         return f"{self._names[key]}-{index}"
 
     def _places(self) -> set[str]:
-        return {
-            role.place
-            for load in self.matrix.loads
-            for role in load.workload.roles(load.parameters)
-        }
+        return {place for load in self.matrix.loads for place in load.places}
 
     def _host_keys(self) -> list[str]:
         return [HOST] if "host" in self._places() else []
@@ -382,6 +401,13 @@ class Fleet:
         baseline = self.matrix.environment(self.matrix.baseline)
         most = max(environment.instances for environment in self.matrix.environments)
         return Environment(HOST, Native(Options()), {}, baseline.resources, most)
+
+
+async def _make_workspace(instance: Instance, load: Load) -> None:
+    directory = workspace(instance, load)
+    await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
+    for name, file in load.workload.files(load.parameters).items():
+        await instance.agent.put(file, f"{directory}/{name}", 0o755)
 
 
 def workspace(instance: Instance, load: Load) -> str:

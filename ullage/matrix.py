@@ -30,7 +30,7 @@ from ullage.plan import (
     shown,
 )
 from ullage.runs import Design
-from ullage.workloads.base import Parameters, Workload
+from ullage.workloads.base import Parameters, Place, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
 AGAIN = "~again"
@@ -62,6 +62,11 @@ class Load:
     workload: Workload[Any]
     parameters: Parameters
     factors: Mapping[str, Any]
+
+    @property
+    def places(self) -> set[Place]:
+        """Where its roles stand."""
+        return {role.place for role in self.workload.roles(self.parameters)}
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     if plan.design == "duet":
         _check_duet(plan, made, baseline, document)
         _check_endpoints(plan, loads, document)
+    _check_partners(plan, loads, keys, document)
     matrix = Matrix(baseline, (*made, *copies), loads, plan.design)
     if matrix.cells > MAX_CELLS:
         raise _impossible(
@@ -151,15 +157,30 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
 
 def _check_endpoints(plan: Plan, loads: Sequence[Load], document: YamlFile) -> None:
     """Refuse workloads that need more than the two instances of a pair."""
-    names = [entry.alias or entry.name for entry in plan.workloads]
     for load in loads:
-        if any(role.place != "instance" for role in load.workload.roles(load.parameters)):
+        if load.places != {"instance"}:
             raise _impossible(
                 document,
-                ("workloads", names.index(load.key.partition("[")[0])),
+                _path(plan, load),
                 f"{load.key} has a second endpoint, which no side of a duet has CPUs for",
                 "leave it out, or measure it in a plan of its own without `design: duet`",
             )
+
+
+def _check_partners(
+    plan: Plan, loads: Sequence[Load], keys: Sequence[str], document: YamlFile
+) -> None:
+    """Refuse a workload whose other end stands in an environment that is not there."""
+    for load in loads:
+        partner = load.workload.partner(load.parameters)
+        if partner is not None and partner not in keys:
+            raise no_environment(document, _path(plan, load), partner, keys)
+
+
+def _path(plan: Plan, load: Load) -> FieldPath:
+    """Where the workload stands in the plan."""
+    names = [entry.alias or entry.name for entry in plan.workloads]
+    return ("workloads", names.index(load.key.partition("[")[0]))
 
 
 def _copy(environment: Environment) -> Environment:

@@ -100,11 +100,17 @@ def choose_subnet(tag: str, taken: Iterable[ipaddress.IPv4Network]) -> ipaddress
 class Network:
     """The bridge of one run. Make it with `create`, and always end with `destroy`."""
 
-    def __init__(self, tag: str, subnet: ipaddress.IPv4Network) -> None:
+    def __init__(
+        self,
+        tag: str,
+        subnet: ipaddress.IPv4Network,
+        bridge: str = "br",
+        hosts: set[int] | None = None,
+    ) -> None:
         self.tag = places.check_tag(tag)
-        self.bridge = f"{tag}-br"
+        self.bridge = f"{tag}-{bridge}"
         self.subnet = subnet
-        self._hosts: set[int] = set()
+        self._hosts: set[int] = set() if hosts is None else hosts
 
     @classmethod
     async def create(cls, tag: str) -> Network:
@@ -129,6 +135,27 @@ class Network:
         finally:
             os.close(lock)
         return network
+
+    async def neighbour(self) -> Network:
+        """The bridge of another node, one cable away: a veth from this bridge to that one.
+
+        Same subnet, no address of its own. It goes when this network is destroyed.
+        """
+        other = Network(self.tag, self.subnet, "br2", self._hosts)
+        here, there = f"{self.tag}-up", f"{self.tag}-dn"
+        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        await _batch(
+            f"link add name {other.bridge} address {self._mac(255)} {kind}",
+            f"link set dev {other.bridge} addrgenmode none",
+            f"link set dev {other.bridge} up",
+            f"link add name {here} type veth peer name {there}",
+            *(f"link set dev {device} addrgenmode none" for device in (here, there)),
+            f"link set dev {here} master {self.bridge} up",
+            f"link set dev {there} master {other.bridge} up",
+        )
+        for device in (other.bridge, here, there):
+            _disable_ipv6(device)
+        return other
 
     @property
     def prefix(self) -> int:

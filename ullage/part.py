@@ -39,8 +39,16 @@ class Part:
     task: Task
     instance: Instance
     cwd: str
+    by: Part | None = None
+    """The program of the trial that had it started; None: the plan's own."""
     process: Process | None = None
     finished: Finished | None = None
+
+    async def wait(self) -> None:
+        """Until it has ended."""
+        assert self.process is not None
+        await self.process.started()
+        self.finished = await self.process.wait()
 
     def check(self, instant_ns: int) -> None:
         """TrialFailedError unless it ended by itself, in time, within its limits.
@@ -76,6 +84,10 @@ class Part:
             seconds=(done.end_ns - done.start_ns) / 1e9,
             usage=done.usage,
         )
+
+    def said(self) -> str:
+        """The end of what it printed, for a message."""
+        return _tail(self._ended()[1])
 
     def _ended(self) -> tuple[Finished, Process]:
         assert self.finished is not None and self.process is not None

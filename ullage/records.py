@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ullage import clock
 from ullage.fleet import Fleet
+from ullage.manifest import sha256_of
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
 from ullage.plan import Plan, Repeat
@@ -26,6 +27,11 @@ def workload(load: Load) -> WorkloadRecord:
         parameters=load.parameters.model_dump(mode="json"),
         factors=dict(load.factors),
         metrics=load.workload.metrics,
+        scaling=load.workload.scaling,
+        files={
+            name: f"sha256:{sha256_of(file)}"
+            for name, file in load.workload.files(load.parameters).items()
+        },
         duration_s=load.workload.duration_s(load.parameters),
     )
 

@@ -48,6 +48,8 @@ class Coordinate(Record):
 
     name: str
     unit: str
+    scale: Literal["linear", "log", "quantile"] = "linear"
+    """How charts draw it; `quantile`: a distribution, by the share that is not above the value."""
 
 
 class Metric(Record):
@@ -91,6 +93,10 @@ class WorkloadRecord(Record):
     factors: dict[str, Any] = {}
     """The parameters that vary in this plan: what tells the keys apart."""
     metrics: tuple[Metric, ...]
+    scaling: str | None = None
+    """The parameter that shows how the work scales."""
+    files: dict[str, str] = {}
+    """What of ours was put inside → `sha256:…`."""
     duration_s: float
     """Nominal length of one trial."""
 

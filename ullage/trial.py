@@ -20,19 +20,20 @@ from ullage.agent import Command, Finished, Process
 from ullage.agentchannel import printable
 from ullage.errors import RUN_DISK_FULL, UllageError
 from ullage.figures import Figures
-from ullage.fleet import Fleet, Team, workspace
+from ullage.fleet import Fleet, workspace
 from ullage.journal import now_ns
 from ullage.matrix import Load
 from ullage.meters import metered
 from ullage.part import Part, TrialFailedError
+from ullage.remote import Launcher
 from ullage.runs import InstanceClock, Metered, Reason, RoleRecord, Trial
 from ullage.schedule import Slot, Turn
+from ullage.team import Team
 from ullage.workloads.base import InvalidTrialError, Output
 
 LEAD_NS: Final = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
 
-SERVICE_READY_S: Final = 20.0
 SERVICE_END_S: Final = 5.0
 
 BESIDE: Final = 0.9
@@ -91,14 +92,15 @@ class Attempt:
         """Start everybody else at the agreed instant, and wait for all."""
         workers = self._now(service=False)
         await asyncio.gather(*(self._spawn(part, at_ns=instant_ns) for part in workers))
-        await asyncio.gather(*(_wait(part) for part in workers))
+        await asyncio.gather(*(self._finish(part) for part in workers))
 
     async def end(self, instant_ns: int) -> None:
         """Stop the services, look at the clocks, and parse what there is."""
         await asyncio.gather(*(_end_service(part) for part in self._now(service=True)))
         self.closed.append(await timing.close(self.rounds[-1]))
-        for part in self._now(service=False):
-            part.check(instant_ns)
+        for part in self.rounds[-1]:
+            if not part.task.service:
+                part.check(instant_ns)
         outputs = self._outputs()
         self.figures.append([figures.parsed(self.load, each) for each in outputs])
         self.facts = self.load.workload.facts(self.load.parameters, outputs[0])
@@ -158,7 +160,9 @@ class Attempt:
         ]
 
     def _now(self, *, service: bool) -> list[Part]:
-        return [part for part in self.rounds[-1] if part.task.service == service]
+        return [
+            part for part in self.rounds[-1] if part.task.service == service and part.by is None
+        ]
 
     def _parts(self, iteration: int) -> list[Part]:
         workload, parameters = self.load.workload, self.load.parameters
@@ -187,15 +191,28 @@ class Attempt:
         )
         return part.process
 
+    async def _finish(self, part: Part) -> None:
+        """Wait for it; and meanwhile start what it asks for."""
+        if not part.task.launches:
+            await part.wait()
+            return
+        mine = next(team for team in self.teams if part.instance in team.members)
+        addresses = {each.address: each for each in mine.members if each.address}
+        launcher = Launcher(part, addresses, lambda each: workspace(each, self.load))
+        try:
+            await launcher.run(self._spawn)
+        finally:
+            self.rounds[-1] += launcher.parts
+
     async def _start_service(self, part: Part) -> None:
         process = await self._spawn(part)
         await process.started()
         if part.task.ready is not None:
-            await process.wait_for_output(part.task.ready.encode(), SERVICE_READY_S)
+            await process.wait_for_output(part.task.ready.encode(), part.task.ready_s)
 
     def _outputs(self) -> list[dict[str, Output]]:
         """Role → output, for each team, of the iteration that is over."""
-        parts = self.rounds[-1]
+        parts = [part for part in self.rounds[-1] if part.by is None]
         each = len(parts) // len(self.teams)
         return [
             {part.task.role: part.output() for part in parts[number * each : (number + 1) * each]}
@@ -315,16 +332,11 @@ def _overlap(one: Span | None, other: Span | None) -> float:
     return max(0, min(one[1], other[1]) - max(one[0], other[0])) / max(1, shorter)
 
 
-async def _wait(part: Part) -> None:
-    assert part.process is not None
-    await part.process.started()
-    part.finished = await part.process.wait()
-
-
 async def _end_service(part: Part) -> None:
     """A service may end by itself (`iperf3 -1`); else it is told to, then made to."""
     assert part.process is not None
-    for wait_s, signal in ((0.3, 15), (SERVICE_END_S, 9)):
+    task = part.task
+    for wait_s, signal in ((0.3, task.stop_signal), (task.stop_s, 9)):
         try:
             part.finished = await asyncio.wait_for(asyncio.shield(part.process.wait()), wait_s)
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -20,9 +21,12 @@ class Parameters(BaseModel):
 
 P = TypeVar("P", bound=Parameters)
 
-Place = Literal["instance", "second", "host"]
-"""`instance`: the instance under test; `second`: another of the same environment; `host`: a native
-endpoint in a network namespace of its own on the run's bridge."""
+Place = Literal["instance", "second", "away", "partner", "host", "each"]
+"""`instance`: the instance under test; `second`: another of the same environment on the same node;
+`away`: another of the same environment on the other node, which is a second bridge behind a link of
+its own; `partner`: an instance of the environment that `Workload.partner` names; `host`: a native
+endpoint in a network namespace of its own on the run's bridge; `each`: every instance of the
+environment, as `role-0`, `role-1` …, so that one trial is over all of them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,16 @@ class Task:
     service: bool = False
     """True: runs beside the others (a server) and is stopped when they have ended."""
     ready: str | None = None
-    """A service is up when its standard output holds this text."""
+    """A service is up when its standard output or error holds this text."""
+    ready_s: float = 20.0
+    """A service that is not up after so long fails the trial."""
+    stop_signal: int = 15
+    """What a service is told to end with."""
+    stop_s: float = 5.0
+    """It is killed when it has not ended so long after."""
+    launches: bool = False
+    """Lines `ullage-exec ADDRESS COMMAND` of its standard error start that command, by a shell, in
+    the instance of the trial that has the address: `mpirun` with `remote.SHELL` for its `ssh`."""
     timeout_s: float = 600.0
 
 
@@ -54,14 +67,24 @@ class Context:
     """What a workload may know of where it runs."""
 
     addresses: Mapping[str, str]
-    """Role → IPv4 address."""
+    """Role → IPv4 address; of a role that each instance plays: `role-0` …"""
     cpus: int
     memory_bytes: int
     seed: int
     """Differs from block to block, equal for all environments of a block."""
     data: str = "/data"
     workspace: str = "/data"
-    """A directory for this workload and parameter set alone, in the instance under test."""
+    """A directory for this workload and parameter set alone, in the instance under test. What
+    `Workload.files` names lies there, in every instance: `./name` runs it."""
+    workspaces: Mapping[str, str] = field(default_factory=dict)
+    """Role → the same directory as it is called in that role's instance."""
+
+    def members(self, role: str) -> tuple[str, ...]:
+        """`role-0`, `role-1` … of a role that each instance plays; else the role itself."""
+        if role in self.addresses:
+            return (role,)
+        found = [name for name in self.addresses if name.rpartition("-")[0] == role]
+        return tuple(sorted(found, key=lambda name: int(name.rpartition("-")[2])))
 
 
 @dataclass(frozen=True)
@@ -96,10 +119,25 @@ class Workload(ABC, Generic[P]):
     """What must be on the PATH inside; checked before the first trial."""
     parameters_model: type[P]
     metrics: ClassVar[tuple[Metric, ...]]
+    scaling: ClassVar[str | None] = None
+    """The parameter that a plan varies to see how the work scales, such as `threads`: the report
+    then draws the speed-up over it."""
 
     def roles(self, parameters: P) -> Sequence[Role]:
         """Who takes part."""
         return (Role("main"),)
+
+    def partner(self, parameters: P) -> str | None:
+        """The key of the environment that `partner` roles stand in; None: there is no such role."""
+        return None
+
+    def files(self, parameters: P) -> Mapping[str, Path]:
+        """Programs and data of ours that it needs inside: name → file on this host.
+
+        They are put into the workspace of every instance that takes part before `prepare`, may be
+        executed there, and their digests are in the run folder. `ours.program` finds the programs.
+        """
+        return {}
 
     def title(self, parameters: P) -> str:
         """A short plain title for tables: `CPU, 2 threads`."""

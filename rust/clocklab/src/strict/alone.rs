@@ -69,7 +69,8 @@ pub fn run(
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let total = Mutex::new(Alone::default());
     let moves = thread::scope(|scope| {
-        let stop = Stop(&over);
+        // Until the mover has ended too: it knows no thread that has gone.
+        let _stop = Stop(&over);
         let (tell, told) = mpsc::channel();
         for _ in 0..threads {
             let (tell, over, done, total) = (tell.clone(), &over, &done, &total);
@@ -89,7 +90,6 @@ pub fn run(
                 thread::sleep(LOOK);
                 progress(done.load(Ordering::Relaxed).min(options.reads));
             }
-            drop(stop);
         };
         if cpus.len() < 2 {
             wait();
