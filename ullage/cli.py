@@ -188,10 +188,10 @@ def run_command(
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
         _say_if_too_small(cells)
         return
-    from ullage import placement
     from ullage.engine import Engine
+    from ullage.needs import Needs
 
-    placement.check([(each, each.instances) for each in cells.environments], cells.design)
+    Needs(cells).check()
 
     if resume is not None:
         folder = resume
@@ -213,10 +213,10 @@ def run_command(
 
 def _say_if_too_small(cells: matrix.Matrix) -> None:
     """A plan may be for another host: said, not refused."""
-    from ullage import placement
+    from ullage.needs import Needs
 
     try:
-        placement.check([(each, each.instances) for each in cells.environments], cells.design)
+        Needs(cells).check()
     except UllageError as error:
         stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
 

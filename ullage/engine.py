@@ -27,10 +27,11 @@ from ullage import (
 from ullage.agent import binary
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
-from ullage.fleet import HOST, Fleet
+from ullage.fleet import Fleet
 from ullage.folder import RunFolder, sessions
 from ullage.journal import RESOLVED, TRIALS, Journal, now_ns
-from ullage.matrix import Matrix, packages
+from ullage.matrix import Matrix, needed_programs, packages
+from ullage.needs import of_plan
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
 from ullage.runs import (
@@ -200,7 +201,7 @@ class Engine:
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)
-        if event.environment != HOST:
+        if of_plan(event.environment):
             provider = self.matrix.environment(event.environment).provider
             self.history.learn(provision_key(provider.name), event.seconds)
 
@@ -210,7 +211,7 @@ class Engine:
 
     async def _image(self) -> image.Image | None:
         """Find or build what everything runs from, with every program that the workloads need."""
-        programs = sorted({p for load in self.matrix.loads for p in load.workload.programs})
+        programs = needed_programs(self.matrix)
         if self.plan.image == "host":
             image.require_on_host(programs)
             self.image = await asyncio.to_thread(image.host_image, programs)

@@ -17,21 +17,19 @@ from pathlib import Path
 from ullage import placement, timing
 from ullage.agent import Command
 from ullage.agentchannel import printable
-from ullage.environments import Instance, InstanceSpec, Options
-from ullage.environments.native import Native
+from ullage.environments import Instance, InstanceSpec
 from ullage.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.image import Image
 from ullage.journal import now_ns
 from ullage.matrix import Environment, Load, Matrix, slug
+from ullage.needs import HOST, Kind, Needs, of_plan
+from ullage.neighbours import NEIGHBOUR
 from ullage.network import Network
 from ullage.places import data_dir, state_dir
 from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.schedule import Side
 from ullage.team import Team
 from ullage.workloads.base import Context, Task
-
-HOST = "host"
-"""Key of the native endpoints that stand for `the host` in network workloads."""
 
 
 @dataclass
@@ -52,6 +50,7 @@ class Fleet:
     network: Network | None = None
     away: Network | None = None
     """The bridge of the other node."""
+    needs: Needs = field(init=False)
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     """In a duet those of the two sides, in their order."""
     _names: dict[str, str] = field(default_factory=dict)
@@ -64,14 +63,18 @@ class Fleet:
     _untidy: set[str] = field(default_factory=set)
     """Instances of which it was said that a trial left processes; they are ended each time."""
 
+    def __post_init__(self) -> None:
+        self.needs = Needs(self.matrix)
+
     async def start(self) -> None:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
-        counts = [(each, self._count(each)) for each in self.matrix.environments]
-        if trouble := placement.check(counts, self.matrix.design):
+        if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
-        if self._duet and (trouble := placement.shared_core(counts[0][0].resources)):
+        if self.needs.duet and (
+            trouble := placement.shared_core(self.matrix.environments[0].resources)
+        ):
             self.warn("core-shared", trouble)
-        if self._places() - {"instance"}:
+        if self.needs.places - {"instance"}:
             if os.geteuid() != 0:
                 raise UllageError(
                     HOST_NEEDS_ROOT,
@@ -80,9 +83,9 @@ class Fleet:
                 )
             self.network = await Network.create(self.tag)
             await self.network.check_forwarding()
-            if "away" in self._places():
+            if "away" in self.needs.places:
                 self.away = await self.network.neighbour()
-        keys = [*(e.key for e in self.matrix.environments), *self._host_keys()]
+        keys = self.needs.all
         try:
             async with asyncio.TaskGroup() as group:
                 for key in keys:
@@ -100,7 +103,7 @@ class Fleet:
         made fails its trials until it is tried again, in the next generation.
         """
         await self.cleanup()
-        keys = [environment.key for environment in self.matrix.environments]
+        keys = self.needs.renewed
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
         self._unmade.clear()
@@ -143,17 +146,20 @@ class Fleet:
         side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
         places, partner = load.places, load.workload.partner(load.parameters)
-        keys = [environment, *([partner] if partner else ()), *([HOST] if "host" in places else ())]
+        beside = [environment + NEIGHBOUR] if self.needs.environment(environment).neighbour else []
+        keys = [environment, *([partner] if partner else ()), *beside]
+        keys += [HOST] if "host" in places else []
         for key in dict.fromkeys(keys):
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
         hosts = self._instances.get(HOST, [])
-        spares = self._copies_of(self._environment(partner))["spare"] if partner else []
+        neighbours = [each for key in beside for each in self._instances[key]]
+        spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else []
         teams = [
-            replace(team, host=host, partner=spare).only(places)
-            for team, host, spare in itertools.zip_longest(
-                self._teams(self._environment(environment), load), hosts, spares
+            replace(team, host=host, partner=spare, neighbour=neighbour).only(places)
+            for team, host, spare, neighbour in itertools.zip_longest(
+                self._teams(self.needs.environment(environment), load), hosts, spares, neighbours
             )
             if team is not None
         ]
@@ -173,7 +179,7 @@ class Fleet:
         Where every instance plays a role, there is one team of all.
         """
         found = self._copies_of(environment)
-        if self._duet:
+        if self.needs.duet:
             return [Team(each) for each in (*found["instance"], *found["side"])]
         none: list[None] = [None] * environment.instances
         teams = [
@@ -252,9 +258,9 @@ class Fleet:
         )
 
     async def _provision(self, key: str) -> None:
-        environment = self._environment(key)
+        environment = self.needs.environment(key)
         started = time.monotonic()
-        count = self._count(environment)
+        count = self.needs.count(environment)
         made = await _all_or_none(
             [environment.provider.create(self._spec(environment, i)) for i in range(count)]
         )
@@ -286,7 +292,7 @@ class Fleet:
         for load in self.matrix.loads:
             for instance in mine:
                 await _make_workspace(instance, load)
-            if environment.key == HOST:
+            if not of_plan(environment.key):
                 continue
             self._broken.pop((environment.key, load.key), None)
             for team in self._teams(environment, load):
@@ -317,52 +323,15 @@ class Fleet:
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
 
-    @property
-    def _duet(self) -> bool:
-        return self.matrix.design == "duet"
-
-    def _copies(self, environment: Environment) -> dict[str, int]:
-        """What its instances are for, in their order → how many."""
-        if environment.key == HOST:
-            return {"instance": environment.instances}
-        places = self._places()
-        others = {
-            "side": self._duet,
-            "second": "second" in places,
-            "away": "away" in places,
-            "spare": environment.key in self._partners(),
-        }
-        counts = {kind: environment.instances for kind, there in others.items() if there}
-        if "spare" in counts:
-            counts["spare"] = max(each.instances for each in self.matrix.environments)
-        return {"instance": environment.instances, **counts}
-
-    def _copies_of(self, environment: Environment) -> dict[str, list[Instance]]:
+    def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
         """What its instances are for → those."""
         left = iter(self._instances[environment.key])
-        copies = self._copies(environment)
+        copies = self.needs.copies(environment)
         return {kind: list(itertools.islice(left, count)) for kind, count in copies.items()}
-
-    def _kind(self, environment: Environment, index: int) -> str:
-        """What the instance with that number is for."""
-        kinds = [kind for kind, count in self._copies(environment).items() for _ in range(count)]
-        return kinds[index]
-
-    def _partners(self) -> set[str]:
-        found = (load.workload.partner(load.parameters) for load in self.matrix.loads)
-        return {key for key in found if key is not None}
-
-    def _count(self, environment: Environment) -> int:
-        return sum(self._copies(environment).values())
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
-        if self._duet:
-            cpus, quota = placement.side(environment.resources, 1 if index else 0)
-        else:
-            cpus, quota = placement.cpus(
-                environment.resources, index, backwards=environment.key == HOST
-            )
+        cpus, quota = self.needs.cpus(environment, index)
         state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)
@@ -376,7 +345,7 @@ class Fleet:
             agent=self.agent,
             state_dir=state,
             data_dir=data,
-            network=self.away if self._kind(environment, index) == "away" else self.network,
+            network=self.away if self.needs.kind(environment, index) == "away" else self.network,
         )
 
     def _name(self, key: str, index: int) -> str:
@@ -388,19 +357,6 @@ class Fleet:
                 name, suffix = f"{base}-x{suffix}", suffix + 1
             self._names[key] = name
         return f"{self._names[key]}-{index}"
-
-    def _places(self) -> set[str]:
-        return {place for load in self.matrix.loads for place in load.places}
-
-    def _host_keys(self) -> list[str]:
-        return [HOST] if "host" in self._places() else []
-
-    def _environment(self, key: str) -> Environment:
-        if key != HOST:
-            return self.matrix.environment(key)
-        baseline = self.matrix.environment(self.matrix.baseline)
-        most = max(environment.instances for environment in self.matrix.environments)
-        return Environment(HOST, Native(Options()), {}, baseline.resources, most)
 
 
 async def _make_workspace(instance: Instance, load: Load) -> None:

@@ -19,8 +19,10 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
+from ullage.neighbours import PROGRAMS
 from ullage.plan import (
     EnvironmentPlan,
+    Neighbour,
     Plan,
     Resources,
     WorkloadPlan,
@@ -52,6 +54,7 @@ class Environment:
     resources: Resources
     instances: int
     again_of: str | None = None
+    neighbour: Neighbour | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ def _copy(environment: Environment) -> Environment:
         environment.resources,
         environment.instances,
         again_of=environment.key,
+        neighbour=environment.neighbour,
     )
 
 
@@ -222,8 +226,11 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 f"{name}: a {entry.provider} environment cannot run from the host's own userland",
                 "leave out `image: host`, so that one image is built for all",
             )
-        for factors in _combinations(entry.vary, document, (*path, "vary"), kind.options_model):
-            data = _with(entry.options, factors)
+        for factors in _combinations(
+            entry.vary, document, (*path, "vary"), kind.options_model, also=("neighbour",)
+        ):
+            data = _with({**entry.options, **_beside(entry)}, factors)
+            beside = data.pop("neighbour", None)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             found.append(
                 Environment(
@@ -232,10 +239,47 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                     factors=factors,
                     resources=entry.resources or plan.resources,
                     instances=entry.instances,
+                    neighbour=None
+                    if beside is None
+                    else checked(Neighbour, beside, document, (*path, "neighbour")),
                 )
             )
+    for each in found:
+        _check_neighbour(each, plan, document)
     _refuse_twins([e.key for e in found], document, ("environments",))
     return tuple(found)
+
+
+def _beside(entry: EnvironmentPlan) -> dict[str, Any]:
+    """The field `neighbour` as it was written, for factors to reach into."""
+    found = entry.neighbour
+    return {} if found is None else {"neighbour": found.model_dump(exclude_unset=True)}
+
+
+def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -> None:
+    neighbour = environment.neighbour
+    if neighbour is None:
+        return
+    path: FieldPath = ("environments", environment.key.partition("[")[0], "neighbour")
+    names = [*plan.environments]
+    if neighbour.environment != "host" and neighbour.environment not in names:
+        raise no_environment(document, (*path, "environment"), neighbour.environment, names)
+    if plan.environments.get(neighbour.environment, environment) is not environment:
+        other = plan.environments[neighbour.environment]
+        if other.vary:
+            raise _impossible(
+                document,
+                (*path, "environment"),
+                f"{neighbour.environment} is varied, so it is not one environment",
+                "let the neighbour stand in one that is not varied",
+            )
+    if plan.design == "duet":
+        raise _impossible(
+            document,
+            path,
+            "a duet has all CPUs: there is none for a neighbour",
+            "leave out `neighbour`, or `design: duet`",
+        )
 
 
 def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
@@ -264,9 +308,13 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
 
 
 def _combinations(
-    vary: Mapping[str, list[Any]], document: YamlFile, path: FieldPath, model: type[BaseModel]
+    vary: Mapping[str, list[Any]],
+    document: YamlFile,
+    path: FieldPath,
+    model: type[BaseModel],
+    also: Sequence[str] = (),
 ) -> Iterable[dict[str, Any]]:
-    allowed = allowed_fields(model, ())
+    allowed = [*allowed_fields(model, ()), *also]
     count = 1
     for factor, values in vary.items():
         if factor.partition(".")[0] not in allowed:
@@ -356,7 +404,15 @@ def packages(matrix: Matrix | None) -> list[str]:
     found = {name for load in matrix.loads for name in load.workload.packages}
     for environment in matrix.environments:
         found |= set(environment.provider.packages())
+        if environment.neighbour:
+            found.add(PROGRAMS[environment.neighbour.program].package)
     return sorted(found)
+
+
+def needed_programs(matrix: Matrix) -> list[str]:
+    """Programs that must be on the PATH of every instance."""
+    found = {name for load in matrix.loads for name in load.workload.programs}
+    return sorted(found | {e.neighbour.program for e in matrix.environments if e.neighbour})
 
 
 def slug(key: str) -> str:

@@ -39,8 +39,8 @@ class Part:
     task: Task
     instance: Instance
     cwd: str
-    by: Part | None = None
-    """The program of the trial that had it started; None: the plan's own."""
+    own: bool = True
+    """One of the workload's tasks; else what one of them had started, or a neighbour."""
     process: Process | None = None
     finished: Finished | None = None
 

@@ -87,6 +87,17 @@ def side(resources: Resources, number: Side) -> Placed:
     return tuple(sorted(chosen)), _quota(resources)
 
 
+def apart(resources: Resources, instances: int) -> None:
+    """HOST_TOO_SMALL where so many instances and their neighbours would share a CPU."""
+    allowed, whole = len(os.sched_getaffinity(0)), math.ceil(resources.cpus)
+    if 2 * whole * instances > allowed:
+        raise UllageError(
+            HOST_TOO_SMALL,
+            asked=f"{2 * whole * instances} CPUs, half of them for neighbours on `other` ones",
+            has=f"{allowed} CPUs",
+        )
+
+
 def shared_core(resources: Resources) -> str | None:
     """A sentence when the two sides of a duet have threads of the same core."""
     one, other = (side(resources, number)[0] for number in (0, 1))

@@ -21,7 +21,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
-from ullage.quantities import Bytes, Fraction, Memory, Seconds
+from ullage.quantities import Bytes, Fraction, Memory, Seconds, Share
 from ullage.runs import Correction, Design
 from ullage.yamlfile import FieldPath, YamlFile, parse, read
 
@@ -93,6 +93,35 @@ class Repeat(Fields):
     )
 
 
+Burner = Literal["ffmpeg", "stress-ng"]
+
+
+class Neighbour(Fields):
+    """What works beside each trial of an environment, in an instance of its own."""
+
+    program: Burner = Field(
+        "stress-ng", description="`stress-ng`, or `ffmpeg`, which encodes H.264 without end"
+    )
+    load: Literal["cpu", "memory", "disk"] = Field(
+        "cpu", description="what stress-ng loads: CPUs, memory bandwidth, or the disk of /data"
+    )
+    busy: Share = Field(1.0, description="share of the time that stress-ng loads each CPU")
+    environment: str = Field(
+        "host", description="where it stands: `host`, or an environment of the plan, such as a VM"
+    )
+    cpus: Literal["same", "other"] = Field(
+        "same", description="on the CPUs of the instance under test, or on others"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Neighbour:
+        if self.program == "ffmpeg" and "load" in self.model_fields_set:
+            raise ValueError("`load` is stress-ng's: ffmpeg loads CPUs")
+        if self.busy < 1 and (self.program == "ffmpeg" or self.load != "cpu"):
+            raise ValueError("only stress-ng's `load: cpu` can be busy for a part of the time")
+        return self
+
+
 class EnvironmentPlan(BaseModel):
     """One environment. Fields not named here belong to its provider."""
 
@@ -101,6 +130,9 @@ class EnvironmentPlan(BaseModel):
     provider: str = Field(description="`native`, `oci`, `lxc`, `qemu`")
     instances: int = Field(1, ge=1, le=256, description="copies that run each trial together")
     resources: Resources | None = Field(None, description="other than the plan's; needs `allow:`")
+    neighbour: Neighbour | None = Field(
+        None, description="what works beside each of its trials; absent: nothing"
+    )
     vary: dict[str, list[Any]] = Field({}, description="factors: field (or `a.b`) → its values")
 
     @property

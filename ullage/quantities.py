@@ -44,6 +44,13 @@ Fraction = Annotated[
 ]
 """A share: `2%` or 0.02."""
 
+Share = Annotated[
+    float,
+    BeforeValidator(_fraction, json_schema_input_type=str | float),
+    Field(gt=0, le=1, allow_inf_nan=False),
+]
+"""As a fraction, but it may be all: `100%`."""
+
 Seconds = Annotated[
     float,
     BeforeValidator(_seconds, json_schema_input_type=str | float),

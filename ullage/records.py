@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ullage import clock
+from ullage import clock, neighbours
 from ullage.fleet import Fleet
 from ullage.manifest import sha256_of
 from ullage.matrix import AGAIN, Environment, Load, Matrix
@@ -54,10 +54,14 @@ def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> Envi
         factors=dict(found.factors),
         again_of=found.again_of,
         emulated=provider.emulated,
-        treatments=provider.treatments(),
+        treatments={**provider.treatments(), **_beside(found)},
         nuisances=dict(nuisances(found, fleet)) if fleet and up else {},
         facts=dict(fleet.first(found.key).agent.facts) if fleet and up else {},
     )
+
+
+def _beside(found: Environment) -> dict[str, str]:
+    return {"neighbour": neighbours.in_words(found.neighbour)} if found.neighbour else {}
 
 
 def own_clock() -> ClockSaid:
@@ -136,7 +140,8 @@ def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:
 def label(found: Environment, matrix: Matrix) -> str:
     """The provider's label; with the factors that vary, and a name where two are alike."""
     factors = [f"{name} {value}" for name, value in found.factors.items()]
-    text = ", ".join([found.provider.label(), *factors])
+    beside = [f"beside {found.neighbour.program}"] if found.neighbour else []
+    text = ", ".join([found.provider.label(), *beside, *factors])
     name = _name(found)
     alike = {_name(e) for e in matrix.environments if e.provider.label() == found.provider.label()}
     return f"{name}: {text}" if alike != {name} and name != text else text

@@ -1,0 +1,120 @@
+"""What works beside a trial on purpose."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.enginekit import run
+from ullage import errors, matrix, neighbours, plan
+from ullage.errors import UllageError
+from ullage.neighbours import PROGRAMS, in_words, task
+from ullage.plan import Neighbour
+
+NO_HOG = {"other": ", neighbour: {busy: 50%}"}
+WAIT = 'name: command, argv: ["sleep", "0.3"]'
+CORES = len(os.sched_getaffinity(0))
+
+PLAN = """\
+name: beside
+baseline: native
+environments:
+  native: {{provider: native}}
+  vm: {{provider: qemu, vary: {{nic: [virtio, e1000]}}}}
+  busy: {{provider: native, {field}}}
+workloads: [{{name: sysbench-cpu}}]
+"""
+
+
+def resolved(field: str, extra: str = "") -> matrix.Matrix:
+    return matrix.resolve(*plan.loads(PLAN.format(field=field) + extra))
+
+
+def refused(field: str, extra: str = "") -> str:
+    with pytest.raises(UllageError) as caught:
+        resolved(field, extra)
+    return str(caught.value)
+
+
+def test_a_burner_is_told_how_much_of_each_cpu_it_takes() -> None:
+    argv = task(Neighbour(busy=0.25), 2).argv
+    assert argv[argv.index("--cpu") + 1] == "2"
+    assert argv[argv.index("--cpu-load") + 1] == "25"
+    assert "--stream" in task(Neighbour(load="memory"), 1).argv
+    assert "--hdd" in task(Neighbour(load="disk"), 1).argv
+    ffmpeg = task(Neighbour(program="ffmpeg"), 3).argv
+    assert ffmpeg[ffmpeg.index("-threads") + 1] == "3"
+
+
+def test_in_words() -> None:
+    assert in_words(Neighbour(busy=0.5)) == "stress-ng (cpu) at 50 % beside it, on the same CPUs"
+    there = Neighbour(program="ffmpeg", environment="vm", cpus="other")
+    assert in_words(there) == "ffmpeg beside it, on other CPUs, in vm"
+
+
+def test_it_may_be_a_factor() -> None:
+    made = resolved("vary: {neighbour.busy: [50%, 100%]}")
+    keys = {e.key: e.neighbour and e.neighbour.busy for e in made.environments}
+    assert keys["busy[neighbour.busy=50%]"] == 0.5
+    assert keys["busy[neighbour.busy=100%]"] == 1.0
+    assert keys["native"] is None and keys["native~again"] is None
+    assert "stress-ng" in matrix.packages(made)
+    assert "stress-ng" in matrix.needed_programs(made)
+
+
+def test_without_fields_it_is_there_all_the_same() -> None:
+    busy = resolved("neighbour: {}").environment("busy")
+    assert busy.neighbour == Neighbour()
+
+
+def test_what_cannot_be_is_refused_with_its_line() -> None:
+    assert "plan.yaml:6" in refused("neighbour: {program: ffmpeg, load: cpu}")
+    assert "plan.yaml:6" in refused("neighbour: {load: disk, busy: 50%}")
+    assert "plan.yaml:6" in refused("neighbour: {environment: nowhere}")
+    assert "is not one environment" in refused("neighbour: {environment: vm}")
+    assert "has all CPUs" in refused("neighbour: {}", "design: duet\n")
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+def test_it_works_while_the_trial_does_and_is_frozen_else(tmp_path: Path) -> None:
+    _, folder = run(tmp_path, [WAIT], blocks=2, other=NO_HOG["other"])
+    for trial in folder.trials:
+        beside = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
+        assert trial.status == "ok", trial.reason
+        assert len(beside) == (trial.environment == "other")
+        (main,) = [role for role in trial.roles if role.role == "main"]
+        for role in beside:
+            assert role.start_ns < main.start_ns and main.end_ns < role.end_ns
+            assert role.usage is not None and role.usage.user_s > 0
+            assert role.instance != main.instance
+    other = next(e for e in folder.resolved.environments if e.key == "other")
+    assert other.treatments["neighbour"].startswith("stress-ng (cpu) at 50 %")
+    assert "beside stress-ng" in other.label
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+def test_one_that_ends_by_itself_leaves_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = replace(
+        PROGRAMS["stress-ng"], argv=lambda _, __: ("sh", "-c", "echo started [; sleep 0.1")
+    )
+    monkeypatch.setitem(PROGRAMS, "stress-ng", short)
+    _, folder = run(tmp_path, [WAIT], blocks=1, other=NO_HOG["other"])
+    beside = [trial for trial in folder.trials if trial.environment == "other"]
+    assert [trial.status for trial in beside] == ["failed"]
+    assert beside[0].reason is not None and beside[0].reason.code == "neighbour-ended"
+    assert all(t.status == "ok" for t in folder.trials if t.environment != "other")
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+def test_other_cpus_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UllageError) as caught:
+        run(tmp_path, [WAIT], blocks=1, other=", neighbour: {cpus: other}", cpus=CORES)
+    assert caught.value.kind is errors.HOST_TOO_SMALL
