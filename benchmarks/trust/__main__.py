@@ -64,6 +64,7 @@ def as_json(results: Results) -> dict[str, Any]:
             for row in results.needed
         ],
         "again": [asdict(null) for null in results.nulls],
+        "said": [asdict(each) for each in results.said],
     }
 
 

@@ -11,11 +11,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from benchmarks.trust import again, campaign, needed
+from benchmarks.trust import again, campaign, needed, said
 from benchmarks.trust.again import Null
 from benchmarks.trust.campaign import Outcome
 from benchmarks.trust.needed import Row
 from benchmarks.trust.noise import SYNTHETIC, Regime, recorded
+from benchmarks.trust.said import Said
 from benchmarks.trust.traces import Trace, all_traces
 
 SEED = 20261121
@@ -32,10 +33,12 @@ class Size:
     """Per regime, for each of calibration and power."""
     again: int
     """A/A campaigns per trace."""
+    said: int
+    """Runs for each of the figures that the docs say besides."""
 
 
-FULL = Size(campaigns=10_000, calibration=4_000, again=2_000)
-QUICK = Size(campaigns=300, calibration=300, again=200)
+FULL = Size(campaigns=10_000, calibration=4_000, again=2_000, said=1_000)
+QUICK = Size(campaigns=300, calibration=300, again=200, said=40)
 
 
 @dataclass
@@ -46,6 +49,7 @@ class Results:
     outcomes: list[Outcome] = field(default_factory=list)
     needed: list[Row] = field(default_factory=list)
     nulls: list[Null] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -62,6 +66,7 @@ def run(size: Size, jobs: int) -> Results:
         *((f"{r.name}, campaigns", _Campaign(r, size.campaigns)) for r in regimes),
         *((f"{r.name}, trials needed", _Needed(r, size.calibration)) for r in pairs),
         *((f"{t.name}, A/A", _Again(t, size.again)) for t in traces),
+        *((each.__name__, said.Task(each, size.said, SEED + 3)) for each in said.PARTS),
     ]
     done = in_processes(tasks, jobs)
     results = Results(size)
@@ -72,7 +77,8 @@ def run(size: Size, jobs: int) -> Results:
             results.nulls.append(found)
         else:
             assert isinstance(found, list)
-            results.needed += found
+            results.needed += [row for row in found if isinstance(row, Row)]
+            results.said += [each for each in found if isinstance(each, Said)]
     return results
 
 

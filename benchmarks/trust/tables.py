@@ -47,6 +47,7 @@ def tables(results: Results) -> list[Table]:
         power_by_design(results),
         trials(results),
         records(results),
+        besides(results),
         designs(results),
     ]
 
@@ -337,6 +338,20 @@ def records(results: Results) -> Table:
                 percent(null.sequential_any),
             ]
         )
+    return table
+
+
+def besides(results: Results) -> Table:
+    """What the docs say elsewhere."""
+    table = Table(
+        "Doubts, looks, dry runs, duets, corrections",
+        ["figure", "percent", "chance", "should be"],
+        says=f"Percent of {results.size.said:,} made-up runs each, by the product's own functions.",
+    )
+    for each in results.said:
+        low, high = each.share.interval
+        chance = f"{100 * low:.1f} to {100 * high:.1f}"
+        table.rows.append([each.what, percent(each.share), chance, each.expected])
     return table
 
 

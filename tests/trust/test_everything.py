@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.trust import again, campaign, everything, needed
+from benchmarks.trust import again, campaign, everything, needed, said
 from benchmarks.trust.campaign import Outcome
 from benchmarks.trust.everything import Results, Size
 from benchmarks.trust.noise import SYNTHETIC, recorded
@@ -35,7 +35,7 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign, "run", lambda regime, *_: Outcome(regime))
     monkeypatch.setattr(needed, "run", lambda regime, *_: [needed.Row(regime, 1.05)])
     monkeypatch.setattr(again, "run", lambda trace, *_: _null(trace.name))
-    found: Results = everything.run(Size(1, 1, 1), 1)
+    found: Results = everything.run(Size(1, 1, 1, 1), 1)
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
     assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]
@@ -43,6 +43,7 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
         regime.name for regime in names if everything.comparable(regime)
     }
     assert [null.trace for null in found.nulls] == [trace.name for trace in traces]
+    assert {"looks", "duet"} <= {part.__name__ for part in said.PARTS} and found.said
 
 
 def _null(name: str) -> again.Null:

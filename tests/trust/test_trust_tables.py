@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.trust import __main__ as command
-from benchmarks.trust import again, aims, campaign, everything, needed, tables
+from benchmarks.trust import again, aims, campaign, everything, needed, said, tables
 from benchmarks.trust.everything import Results, Size
 from benchmarks.trust.needed import Needed
 from benchmarks.trust.noise import SYNTHETIC, Regime
 from benchmarks.trust.shares import Share
 from benchmarks.trust.traces import all_traces
 
-SMALL = Size(campaigns=40, calibration=40, again=20)
+SMALL = Size(campaigns=40, calibration=40, again=20, said=3)
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 
 
@@ -29,6 +29,7 @@ def results() -> Results:
         patch.setattr(needed, "MOST_TRIALS", 300)
         found.needed = [*needed.run(BY_NAME["white"], 40, 1), *needed.run(real, 40, 1)]
     found.nulls = [again.run(all_traces()[0], 20, 1)]
+    found.said = [said.Said("seen", Share(3, 40), "at most 5 %")]
     return found
 
 

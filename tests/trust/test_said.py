@@ -1,0 +1,52 @@
+"""The figures that the docs say besides: each simulation sees what it should see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.trust import said
+from benchmarks.trust.said import Said, Task
+
+
+def counted(part: str, campaigns: int) -> dict[str, Said]:
+    (make,) = [each for each in said.PARTS if each.__name__ == part]
+    return {each.what: each for each in Task(make, campaigns, 7)()}
+
+
+def test_the_same_seed_gives_the_same_counts() -> None:
+    assert counted("dry_run", 30) == counted("dry_run", 30)
+
+
+def test_a_series_with_a_step_in_it_is_doubted() -> None:
+    clean = said.normal(np.random.default_rng(1), 1, 40)[0]
+    assert not said.doubted(clean)
+    assert said.doubted(clean + np.where(np.arange(40) < 20, 0.0, 1.0))
+
+
+def test_a_difference_that_is_there_is_claimed_and_none_else() -> None:
+    x, again = said.trials(np.random.default_rng(2), 1, 12)
+    assert said.verdict(x[0] + 0.5, again[0]).verdict == "worse"
+    assert said.verdict(x[0], again[0]).verdict == "inconclusive"
+
+
+def test_a_dry_run_promises_what_comes() -> None:
+    for each in counted("dry_run", 200).values():
+        assert each.share.at_most(0.8) and each.share.at_least(0.8), each
+
+
+@pytest.mark.parametrize("sides", ["alike", "differ"])
+def test_a_duet_holds_the_truth(sides: str) -> None:
+    found = [each for what, each in counted("duet", 25).items() if sides in what]
+    for each in found:
+        if "holds" in each.what:
+            assert each.share.at_least(0.95), each
+        else:
+            assert each.share.at_most(0.05), each
+
+
+def test_benjamini_hochberg_finds_no_less_than_holm() -> None:
+    found = counted("corrections", 12)
+    holm = found["Holm: differences found"].share
+    rate = found["Benjamini–Hochberg: differences found"].share
+    assert 0 < holm.hits <= rate.hits
