@@ -15,7 +15,7 @@ from ullage import journal
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 from ullage.printable import clean
-from ullage.report import barrel, first, forest, theme, timeline, workloads
+from ullage.report import across, barrel, first, forest, theme, timeline, workloads
 from ullage.report.lanes import Drawing
 from ullage.runs import Trial
 
@@ -62,6 +62,8 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
         mine = trials.get(workload.key, [])
         for metric, kind, chart in workloads.drawn(folder, analysis, workload, mine):
             yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
+    for scaling, chart in across.speed_ups(folder, analysis):
+        yield f"{_slug(scaling.steps[0][1].key)}-by-{_slug(scaling.parameter)}", vega_svg(chart)
     resolved = folder.resolved
     chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
     yield "timeline", vega_svg(chart)

@@ -21,6 +21,14 @@ HEIGHT: Final = 300
 SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 DASHES: Final = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 
+_BYTES: Final = (
+    "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
+    "datum.value < 1048576 ? format(datum.value / 1024, '.3~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '.3~r') + ' MiB' : "
+    "format(datum.value / 1073741824, '.3~r') + ' GiB'"
+)
+"""Sizes on an axis, as people say them."""
+
 _TIPS: Final = (
     ("e", "environment"),
     ("a", "at"),
@@ -88,22 +96,24 @@ def _point(at: float, found: Sequence[tuple[int, float]], confidence: float) -> 
 
 
 def draw(
-    lines: Sequence[Line], coordinate: Coordinate, title: str, unit: str, *, ratio: bool = False
+    lines: Sequence[Line],
+    coordinate: Coordinate,
+    title: str,
+    unit: str,
+    *,
+    ratio: bool = False,
+    ideal: Sequence[tuple[float, float]] = (),
 ) -> Drawing:
     """Lines with bands, told apart by colour, dash and shape.
 
-    ratio: the figures are ratios to the baseline, whose line of no difference is drawn.
+    ratio: the figures are ratios to the baseline, whose line of no difference is drawn. ideal: a
+    thin line beside them, such as the speed-up that there would be without any loss.
     """
     every = [p for line in lines for p in line.points]
     factor, name = unit_scale(max((p.middle for p in every), default=1.0), unit)
-    x = alt.X(
-        "x:Q",
-        title=_titled(coordinate.name, coordinate.unit),
-        scale=_scale([p.at for p in every]),
-        axis=alt.Axis(format="~s"),
-    )
+    x = _across(coordinate, [p.at for p in every])
     bounds = [v / factor for p in every for v in (p.low, p.high)]
-    y_scale = _scale([*bounds, 1.0] if ratio else bounds)
+    y_scale = _scale([*bounds, 1.0] if ratio else [*bounds, *(y for _, y in ideal)])
     y_title = _titled(title, name)
     domain = list(dict.fromkeys(line.name for line in lines))
     legend = alt.Legend(title=None, orient="top", columns=2, symbolSize=90, symbolOpacity=1)
@@ -124,7 +134,42 @@ def draw(
     layers = [band, line, dots]
     if ratio:
         layers.insert(0, over("one").mark_rule(color="var(--ink)", strokeWidth=1.2).encode(y=y))
-    return finish(layers, HEIGHT, {"points": rows, "one": [{"y": 1}]})
+    if ideal:
+        thin = over("ideal").mark_line(color="var(--soft)", strokeWidth=1, strokeDash=[2, 3])
+        layers.insert(0, thin.encode(x=x, y=y))
+    data: dict[str, list[Row]] = {"points": rows}
+    if ratio:
+        data["one"] = [{"y": 1}]
+    if ideal:
+        data["ideal"] = [{"x": at, "y": y} for at, y in ideal]
+    return finish(layers, HEIGHT, data)
+
+
+def _across(coordinate: Coordinate, places: Sequence[float]) -> alt.X:
+    """The axis along the coordinate."""
+    title = _titled(coordinate.name.replace("_", " "), coordinate.unit)
+    if coordinate.scale == "quantile":
+        # As many nines as the share has: 90 %, 99 %, 99.9 % stand at equal distances.
+        most = max((_nines(at) for at in places), default=1.0)
+        ticks = [_nines(q) for q in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(q) <= most]
+        label = "format(1 - pow(10, -datum.value), '.6~%')"
+        axis = alt.Axis(values=ticks, labelExpr=label)
+        said = f"{title}: share that is not above"
+        return alt.X("x:Q", title=said, scale=alt.Scale(nice=False, padding=6), axis=axis)
+    scale = _scale(places)
+    if coordinate.scale == "log" and places and min(places) > 0:
+        scale = alt.Scale(type="log", base=2, nice=False, padding=6)
+    axis = alt.Axis(labelExpr=_BYTES) if coordinate.unit == "B" else alt.Axis(format="~s")
+    return alt.X("x:Q", title=title, scale=scale, axis=axis)
+
+
+def _nines(share: float) -> float:
+    return -math.log10(max(1e-12, 1 - share))
+
+
+def _at(at: float, coordinate: Coordinate) -> float:
+    """Where a place on the curve stands on its axis."""
+    return _nines(at) if coordinate.scale == "quantile" else at
 
 
 def _titled(title: str, unit: str) -> str:
@@ -135,7 +180,7 @@ def _titled(title: str, unit: str) -> str:
 def _row(name: str, p: Point, factor: float, unit: str, coordinate: Coordinate) -> Row:
     return {
         "e": name,
-        "x": p.at,
+        "x": _at(p.at, coordinate),
         "y": p.middle / factor,
         "lo": p.low / factor,
         "hi": p.high / factor,

@@ -19,6 +19,7 @@ from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.report import (
+    across,
     barrel,
     clockwork,
     doubts,
@@ -148,6 +149,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "baseline": clean(analysis.baseline_label, 60),
         "side": sides.suffix(analysis),
         "workloads": workloads.views(folder, analysis, specs),
+        "across": across.views(folder, analysis, specs),
         "timeline": clockwork.view(folder, specs),
         "doubts": doubts.about_run(folder, analysis),
         "kinds": doubts.by_kind(analysis),

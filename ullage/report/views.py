@@ -197,6 +197,15 @@ class WorkloadView:
 
 
 @dataclass(frozen=True)
+class AcrossView:
+    """What several workloads show together: a chart or a table."""
+
+    title: str
+    figure: Figure | None
+    table: Table | None
+
+
+@dataclass(frozen=True)
 class TimelineView:
     """The run in time."""
 

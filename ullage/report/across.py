@@ -1,0 +1,219 @@
+"""What several workloads of a run show together: how work scales, and who reaches whom how well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ullage.analysis.compare import stored
+from ullage.analysis.model import Analysis
+from ullage.analysis.rounding import ratio, share
+from ullage.folder import RunFolder
+from ullage.printable import clean
+from ullage.report import curve
+from ullage.report.lanes import Drawing
+from ullage.report.text import quantity
+from ullage.report.views import AcrossView, Figure, Specs, Table, TableCell, heads
+from ullage.report.workloads import add
+from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial, WorkloadRecord
+from ullage.stats.interval import Interval, TooFewError, t_interval
+from ullage.stats.nested import collapse
+from ullage.stats.quantiles import quantile
+
+PEER = "peer"
+"""The parameter that says where the other end of a workload stands."""
+
+Values = Mapping[int, tuple[int, float]]
+"""Block → (making of the instances, figure)."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One workload at several values of what it scales with."""
+
+    title: str
+    parameter: str
+    metric: Metric
+    steps: tuple[tuple[float, WorkloadRecord], ...]
+    """Value → the workload with it, the least first."""
+
+
+def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[AcrossView]:
+    """All that there is in this run."""
+    found = []
+    for scaling, chart in speed_ups(folder, analysis):
+        caption = (
+            f"Speed-up over {clean(scaling.parameter, 40)}: times as fast as with "
+            f"{scaling.steps[0][0]:g} in the same environment and block, with its "
+            f"{share(analysis.confidence)} interval; dotted, what it would be without any loss"
+        )
+        label = f"Chart of {scaling.title}: {caption}."
+        figure = Figure(id=add(specs, chart), caption=caption, label=label, height=chart.height)
+        found.append(AcrossView(scaling.title, figure, None))
+    for crossing in crossings(folder.resolved.workloads):
+        found.append(AcrossView(crossing.title, None, matrix(folder, analysis, crossing)))
+    return found
+
+
+def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Drawing]]:
+    """Of everything that was varied so that it shows how it scales."""
+    made = [
+        (each, speed_up(folder, analysis, each)) for each in scalings(folder.resolved.workloads)
+    ]
+    return [(scaling, chart) for scaling, chart in made if chart is not None]
+
+
+def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
+    """Those that a plan has varied so that they show it."""
+    found: dict[tuple[str, str], list[tuple[float, WorkloadRecord]]] = {}
+    for workload in workloads:
+        value = workload.factors.get(workload.scaling or "")
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            found.setdefault(_family(workload, workload.scaling), []).append((value, workload))
+    made = []
+    for steps in found.values():
+        first, metric = steps[0][1], _figure(steps[0][1])
+        if len(steps) > 1 and metric is not None and first.scaling is not None:
+            ordered = tuple(sorted(steps, key=lambda step: step[0]))
+            made.append(Scaling(clean(ordered[0][1].title, 90), first.scaling, metric, ordered))
+    return made
+
+
+def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing | None:
+    """Times as fast as at the least value, in the same environment and block; None: no figures.
+
+    Intervals are t intervals of the log-ratios within blocks (of their means for each making).
+    """
+    lines = []
+    for environment in folder.resolved.environments:
+        points = _points(folder.trials, environment, scaling, analysis.confidence)
+        if len(points) > 1:
+            lines.append(curve.Line(clean(environment.label, 60), tuple(points)))
+    if not lines:
+        return None
+    least = scaling.steps[0][0]
+    most = max(point.at for line in lines for point in line.points)
+    coordinate = Coordinate(name=scaling.parameter, unit="1")
+    title = f"Times as fast as with {least:g}"
+    return curve.draw(lines, coordinate, title, "1", ideal=((least, 1.0), (most, most / least)))
+
+
+def _points(
+    trials: Sequence[Trial], environment: EnvironmentRecord, scaling: Scaling, confidence: float
+) -> list[curve.Point]:
+    least, first = scaling.steps[0]
+    base = _values(trials, environment.key, first, scaling.metric)
+    found = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
+    for at, workload in scaling.steps[1:]:
+        mine = _values(trials, environment.key, workload, scaling.metric)
+        interval = _faster(mine, base, scaling.metric, confidence)
+        if interval is not None:
+            point = curve.Point(at, interval.estimate, interval.low, interval.high, len(mine))
+            found.append(point)
+    return found
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A workload between every two environments."""
+
+    title: str
+    metric: Metric
+    peers: tuple[tuple[str, WorkloadRecord], ...]
+    """Environment of the other end → the workload that reaches it."""
+
+
+def crossings(workloads: Sequence[WorkloadRecord]) -> list[Crossing]:
+    """Those whose other end a plan has put in several environments."""
+    found: dict[tuple[str, str], list[tuple[str, WorkloadRecord]]] = {}
+    for workload in workloads:
+        peer = workload.factors.get(PEER)
+        if isinstance(peer, dict) and isinstance(peer.get("environment"), str):
+            found.setdefault(_family(workload, PEER), []).append((peer["environment"], workload))
+    made = []
+    for peers in found.values():
+        metric = _figure(peers[0][1])
+        if len(peers) > 1 and metric is not None:
+            made.append(Crossing(clean(peers[0][1].workload, 60), metric, tuple(peers)))
+    return made
+
+
+def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
+    """From each environment (rows) to each (columns): the median, and the ratio to the baseline's
+    own.
+    """
+    baseline, metric = analysis.baseline, crossing.metric
+    towards = dict(crossing.peers).get(baseline)
+    own = _values(folder.trials, baseline, towards, metric) if towards else {}
+    environments = [e for e in folder.resolved.environments if e.again_of is None]
+    labels = {e.key: clean(e.label, 40) for e in environments}
+    rows = []
+    for environment in environments:
+        row = [TableCell(labels[environment.key])]
+        for peer, workload in crossing.peers:
+            mine = _values(folder.trials, environment.key, workload, metric)
+            same = (environment.key, peer) == (baseline, baseline)
+            interval = None if same else _faster(own, mine, metric, analysis.confidence)
+            row.append(TableCell(_cell(mine, metric, interval), "n"))
+        rows.append(tuple(row))
+    columns = [f"to {labels.get(peer, clean(peer, 40))}" for peer, _ in crossing.peers]
+    return Table(
+        caption=f"{crossing.title}: from each environment to each",
+        heads=heads("from", *columns, numbers=tuple(columns)),
+        rows=tuple(rows),
+        note=f"Medians of {clean(metric.name, 60)}; below, how many times worse than from "
+        f"{clean(analysis.baseline_label, 60)} to itself, with its {share(analysis.confidence)} "
+        "interval, by block.",
+    )
+
+
+def _cell(values: Values, metric: Metric, interval: Interval | None) -> str:
+    if not values:
+        return "–"
+    middle = quantile([value for _, value in values.values()], 0.5, 0.95).estimate
+    text = quantity(middle, metric.unit)
+    kept = None if interval is None else stored(interval)
+    if kept is None:
+        return text
+    worse, low, high = ratio(kept)
+    return f"{text}; {worse} ({low} to {high})"
+
+
+def _family(workload: WorkloadRecord, but: str | None) -> tuple[str, str]:
+    """What tells apart workloads that differ in one factor alone."""
+    others = {name: value for name, value in workload.factors.items() if name != but}
+    return workload.key.partition("[")[0], repr(sorted(others.items()))
+
+
+def _figure(workload: WorkloadRecord) -> Metric | None:
+    """Its first primary figure that is one number."""
+    found = (m for m in workload.metrics if m.primary and m.coordinate is None)
+    return next(found, None)
+
+
+def _values(
+    trials: Iterable[Trial], environment: str, workload: WorkloadRecord, metric: Metric
+) -> dict[int, tuple[int, float]]:
+    found = {}
+    for trial in trials:
+        value = trial.metrics.get(metric.name)
+        mine = (trial.environment, trial.workload, trial.status) == (
+            environment,
+            workload.key,
+            "ok",
+        )
+        if mine and isinstance(value, float) and math.isfinite(value) and value > 0:
+            found[trial.block] = (trial.generation, value)
+    return found
+
+
+def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> Interval | None:
+    """How many times `mine` is as good as `base`, by block; None: in fewer than two blocks."""
+    blocks = sorted(set(mine) & set(base))
+    sign = 1 if metric.better == "higher" else -1
+    ratios = [sign * math.log(mine[b][1] / base[b][1]) for b in blocks]
+    try:
+        return t_interval(collapse(ratios, [mine[b][0] for b in blocks]), confidence)
+    except TooFewError:
+        return None
