@@ -41,13 +41,24 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/ocean
 	$(MAKE) --quiet -C mpi/noise
 
+# These use a CPU each and measure nothing: they run side by side, while the Rust tests are compiled.
+CROWD := $(addprefix tests/,analysis injection report stats trust test_cli.py test_cli_files.py \
+  test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_export.py test_pilot.py)
+
 .PHONY: test
 test: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## All tests but the lab (under 15 minutes)
+	$(MAKE) --quiet -j 2 test-compiled test-crowd
 	cargo test --locked --quiet --workspace
-	$(BIN)/pytest
+	$(BIN)/pytest $(addprefix --ignore=,$(CROWD))
+
+.PHONY: test-compiled test-crowd
+test-compiled:
+	cargo test --locked --quiet --workspace --no-run
+test-crowd:
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(CROWD)
 
 .PHONY: lab
-lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## The slow real things: guests, Docker, kill -9, the demo
+lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) programs ## The slow real things: guests, Docker, kill -9, the demo
 	$(BIN)/pytest -m lab --timeout 1200
 
 .PHONY: lint

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import errors, places
-from ullage.network import CANDIDATES, NETNS_DIR, Network, choose_subnet, within
+from ullage.network import CANDIDATES, NETNS_DIR, Network, choose_subnet, remove, within
 
 TAGS = st.from_regex(places.TAG, fullmatch=True)
 ROUTES = st.lists(
@@ -51,6 +51,12 @@ def reaches(netns: Path, address: str) -> bool:
             return False
 
     return within(netns, refused)
+
+
+def frames(device: str) -> int:
+    """Frames that the device has carried, both ways."""
+    counts = Path(f"/sys/class/net/{device}/statistics")
+    return sum(int((counts / f"{way}_packets").read_text()) for way in ("rx", "tx"))
 
 
 @asynccontextmanager
@@ -188,6 +194,67 @@ def test_destroy_leaves_nothing_and_may_be_repeated() -> None:
         assert not list(NETNS_DIR.glob(f"{net.tag}*"))
         after = subprocess.run(["ip", "-o", "address"], capture_output=True, check=True).stdout
         assert before == after
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_what_goes_to_the_neighbour_crosses_both_bridges() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            away = await net.neighbour()
+            assert (away.subnet, away.bridge != net.bridge) == (net.subnet, True)
+            here, there, far = await asyncio.gather(
+                net.namespace("here"), net.namespace("there"), away.namespace("far")
+            )
+            assert len({here.address, there.address, far.address}) == 3
+            found = links(net.tag)
+            masters = {link.device: found[link.device]["master"] for link in (here, there, far)}
+            assert list(masters.values()) == [net.bridge, net.bridge, away.bridge]
+            cable = [name for name in found if name.endswith(("-up", "-dn"))]
+            assert {found[name]["master"] for name in cable} == {net.bridge, away.bridge}
+            # They must know each other already: what is asked of all crosses every bridge.
+            for one, other in ((here, there), (here, far)):
+                assert reaches(one.netns_path, other.address)
+                assert reaches(other.netns_path, one.address)
+            before = {name: frames(name) for name in cable}
+            assert reaches(here.netns_path, there.address)
+            assert {name: frames(name) for name in cable} == before
+            assert reaches(here.netns_path, far.address)
+            assert all(frames(name) >= before[name] + 2 for name in cable)
+            await away.release(far)
+            assert (await net.namespace("next")).address == far.address
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_the_neighbour_goes_with_the_run_also_by_tag_alone() -> None:
+    async def scenario() -> None:
+        for end in (Network.destroy, lambda net: remove(net.tag)):
+            net = await Network.create(places.new_tag())
+            try:
+                away = await net.neighbour()
+                await away.namespace("far")
+                await away.tap("vm")
+                assert len(links(net.tag)) == 6
+            finally:
+                await end(net)
+            assert not links(net.tag)
+            assert not list(NETNS_DIR.glob(f"{net.tag}*"))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_no_end_of_the_cable_speaks_ipv6() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            await net.neighbour()
+            assert len(links(net.tag)) == 4
+            for device in links(net.tag):
+                text = Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").read_text()
+                assert text.strip() == "1", device
 
     asyncio.run(scenario())
 

@@ -117,11 +117,15 @@ class Group:
     def create(cls, tag: str, name: str, limits: Limits) -> Group:
         """Make the group and set its limits.
 
-        CGROUP_MISSING when the host lacks a controller that a limit or the freezer needs,
-        CGROUP_DENIED when the kernel refuses. Nothing is left behind then.
+        Root's is always one to the CPU scheduler too, as a container is: on a busy host each of
+        its processes would else have a share of its own. CGROUP_MISSING when the host lacks a
+        controller that a limit or the freezer needs, CGROUP_DENIED when the kernel refuses. Nothing
+        is left behind then.
         """
         group = cls(cgroup_path(tag, name), [])
         needed = {"freezer", *limits.controllers}
+        if os.geteuid() == 0:
+            needed |= {"cpu"} & available()
         try:
             # Version 1 first: where both can freeze, other runtimes use the old freezer.
             for hierarchy in sorted(hierarchies(), key=lambda h: h.version):

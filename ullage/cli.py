@@ -138,8 +138,8 @@ def image_build(
     """Build the root filesystem for a plan (cached by what is in it)."""
     from ullage import image
 
-    packages = matrix.packages(matrix.resolve(*plan.load(file)) if file else None)
-    built = asyncio.run(image.build(packages))
+    cells = matrix.resolve(*plan.load(file)) if file else None
+    built = asyncio.run(image.build(matrix.packages(cells), matrix.artifacts(cells)))
     if as_json:
         print_json(
             {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}

@@ -30,7 +30,7 @@ from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder, sessions
 from ullage.journal import RESOLVED, TRIALS, Journal, now_ns
-from ullage.matrix import Matrix, needed_programs, packages
+from ullage.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.needs import of_plan
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
@@ -213,11 +213,11 @@ class Engine:
         """Find or build what everything runs from, with every program that the workloads need."""
         programs = needed_programs(self.matrix)
         if self.plan.image == "host":
-            image.require_on_host(programs)
+            image.require_on_host(programs, artifacts(self.matrix))
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        built = await image.build(packages(self.matrix))
+        built = await image.build(packages(self.matrix), artifacts(self.matrix))
         built.require(programs)
         await built.verify()
         self.image = built.record()

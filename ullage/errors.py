@@ -155,6 +155,16 @@ RUN_IN_USE: Final = ErrorKind(
 IMAGE_BUILD_FAILED: Final = ErrorKind(
     "image-build-failed", "the image could not be built: {reason}", "{suggestion}"
 )
+ARTIFACT_UNREACHABLE: Final = ErrorKind(
+    "artifact-unreachable",
+    "cannot fetch {url}: {reason}",
+    "can this host reach the Internet, or a proxy ($https_proxy)? leave the workload out if not",
+)
+ARTIFACT_CHANGED: Final = ErrorKind(
+    "artifact-changed",
+    "{url} is not what it was: its SHA-256 is {found}",
+    "nothing was kept; try again, and tell the maintainers of ullage if it stays so",
+)
 IMAGE_CHANGED: Final = ErrorKind(
     "image-changed",
     "image {digest} was changed since it was built: {what}",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ullage import disks, mmdebstrap, mounts
+from ullage.artifacts import Artifact, stage
 from ullage.commands import CommandError, attempt, run
 from ullage.disks import DiskFormat
 from ullage.errors import (
@@ -126,15 +127,21 @@ class Image:
 
 
 async def build(
-    packages: Sequence[str], *, on_progress: Callable[[str], None] | None = None
+    packages: Sequence[str],
+    artifacts: Sequence[Artifact] = (),
+    *,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Image:
     """The image with these packages and the base ones, from the cache when it was built before.
+
+    artifacts: files that no package holds.
 
     `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
     """
     progress = on_progress or (lambda _: None)
     wanted = sorted({*BASE_PACKAGES, *packages})
-    asked = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *wanted))
+    lines = (each.line for each in artifacts)
+    asked = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *wanted, *lines))
     place = cache_dir() / "images" / hashlib.sha256(asked.encode()).hexdigest()[:24]
     if (place / _FACTS).exists():
         return _load(place)
@@ -142,12 +149,15 @@ async def build(
     async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
-            await _build_new(wanted, place, progress)
+            await _build_new(wanted, artifacts, place, progress)
     return _load(place)
 
 
-def require_on_host(programs: Iterable[str]) -> None:
-    """HOST_MISSING for the first program that is not on the host's PATH."""
+def require_on_host(programs: Iterable[str], artifacts: Iterable[Artifact] = ()) -> None:
+    """HOST_MISSING for the first program or file that the host does not have."""
+    for artifact in artifacts:
+        if not Path(artifact.path).exists():
+            raise UllageError(HOST_MISSING, what=artifact.path, command=f"put {artifact.url} there")
     for program in programs:
         if shutil.which(program) is None:
             raise UllageError(
@@ -199,13 +209,22 @@ def _read_facts(place: Path) -> dict[str, Any]:
     raise UllageError(IMAGE_CHANGED, digest=place.name, what=what, dir=place)
 
 
-async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str], None]) -> None:
+async def _build_new(
+    wanted: Sequence[str],
+    artifacts: Sequence[Artifact],
+    place: Path,
+    progress: Callable[[str], None],
+) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
         made = work / "image"
         (made / "root").mkdir(parents=True)
-        tar = made / "rootfs.tar"
-        await mmdebstrap.bootstrap(wanted, tar, work, progress)
+        tar, extra = made / "rootfs.tar", work / "extra"
+        if artifacts:
+            progress("fetching what no package holds")
+            await stage(artifacts, extra)
+        more = sorted(extra.iterdir()) if artifacts else []
+        await mmdebstrap.bootstrap(wanted, tar, work, progress, more)
         progress("unpacking")
         await _unpack(tar, made / "root")
         progress("computing digests")
@@ -214,6 +233,7 @@ async def _build_new(wanted: Sequence[str], place: Path, progress: Callable[[str
             "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
             "suite": mmdebstrap.SUITE,
             "asked": list(wanted),
+            "artifacts": {each.path: each.sha256 for each in artifacts},
             "packages": await asyncio.to_thread(_versions, made / "root"),
             "manifest": await asyncio.to_thread(manifest, made / "root"),
         }

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ullage import environments, schedule, workloads
+from ullage.artifacts import Artifact
 from ullage.environments import Provider
 from ullage.errors import (
     PLAN_IMPOSSIBLE_MATRIX,
@@ -407,6 +408,15 @@ def packages(matrix: Matrix | None) -> list[str]:
         if environment.neighbour:
             found.add(PROGRAMS[environment.neighbour.program].package)
     return sorted(found)
+
+
+def artifacts(matrix: Matrix | None) -> list[Artifact]:
+    """The same of files that no package holds."""
+    if matrix is None:
+        found = {each for workload in workloads.WORKLOADS for each in workload.artifacts}
+    else:
+        found = {each for load in matrix.loads for each in load.workload.artifacts}
+    return sorted(found, key=lambda each: each.path)
 
 
 def needed_programs(matrix: Matrix) -> list[str]:

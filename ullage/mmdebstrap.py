@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,9 +63,15 @@ class Source:
 
 
 async def bootstrap(
-    packages: Sequence[str], tar: Path, work: Path, on_progress: Callable[[str], None]
+    packages: Sequence[str],
+    tar: Path,
+    work: Path,
+    on_progress: Callable[[str], None],
+    extra: Sequence[Path] = (),
 ) -> None:
     """Write the root filesystem with these packages to `tar`; `work` is scratch space.
+
+    extra: directories that are copied into its root (`…/opt` becomes `/opt`).
 
     Fetches from where the host's own apt does. Raises IMAGE_BUILD_FAILED.
     """
@@ -88,6 +95,7 @@ async def bootstrap(
         f"--include={','.join(packages)}",
         # By file: a proxy's address may hold a password, and everybody can read an argv.
         f"--aptopt={work / 'apt.conf'}",
+        *(f"--customize-hook=copy-in {shlex.quote(str(path))} /" for path in extra),
         f"--customize-hook={_HOOK}",
         # The hook does that: what apt leaves depends on whether its own user reaches the place.
         "--skip=cleanup/apt",

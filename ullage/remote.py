@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.part import Part, TrialFailedError
 from ullage.workloads.base import Task
@@ -25,8 +27,14 @@ LONGEST: Final = 64 * 1024
 MOST: Final = 1024
 """Lines that one program may say: a guest must not start without end."""
 
+LAUNCH_FAILED: Final = "launch-failed"
+LONGEST_WORDS: Final = 400
+"""Characters that are quoted of what a program said."""
+
 PATIENCE_S: Final = 5.0
 """So long may a program go on after what it had started has failed: it knows better why."""
+LINGER_S: Final = 30.0
+"""So long may what a program had started go on after its end."""
 
 Start = Callable[[Part], Awaitable[object]]
 
@@ -74,29 +82,30 @@ class Launcher:
     async def run(self, start: Start) -> None:
         """Until the program has ended, and all that it had started.
 
-        TrialFailedError for a request that cannot be met, and when one of them failed and the
-        program does not end by itself.
+        TrialFailedError for a request that cannot be met, when one of them does not end, and when
+        one ended badly and the program not well: MPICH's proxies may find `mpiexec` gone when all
+        is done, and say so by their status. How the program itself ended is not judged here.
         """
         ended = asyncio.create_task(self.by.wait())
-        watching = asyncio.create_task(self._listen(start))
+        listening = asyncio.create_task(self._listen(start, ended))
         try:
-            await asyncio.wait({ended, watching}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({ended}, timeout=PATIENCE_S)
-            if not ended.done():
-                watching.result()  # raises
+            await asyncio.wait({listening})
+            if trouble := listening.exception():
+                await asyncio.wait({ended}, timeout=PATIENCE_S)
+                self._judge(trouble)
             await ended
-            await asyncio.gather(*(part.wait() for part in self.parts))
+            await self._rest()
         finally:
-            await _cancelled(ended, watching, *self._watchers)
+            await _cancelled(ended, listening, *self._watchers)
 
-    async def _listen(self, start: Start) -> None:
-        """Take requests, and watch what was started; ends only by what goes wrong."""
+    async def _listen(self, start: Start, ended: asyncio.Task[None]) -> None:
+        """Take requests and watch what was started, until the program has ended."""
         assert self.by.process is not None
         pieces, requests = self.by.process.listen_stderr(), Requests()
-        while True:
+        while not (ended.done() and pieces.empty()):
             heard = asyncio.create_task(pieces.get())
             try:
-                await asyncio.wait({heard, *self._watchers}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({heard, ended, *self._watchers}, return_when=FIRST_COMPLETED)
                 for watcher in [each for each in self._watchers if each.done()]:
                     watcher.result()
                     self._watchers.remove(watcher)
@@ -105,9 +114,35 @@ class Launcher:
                 heard.cancel()
             for address, command in requests.take(data):
                 part = self._part(address, command)
+                if ended.done():
+                    continue  # nobody is there any more to whom it could speak
                 self.parts.append(part)
                 await start(part)
                 self._watchers.append(asyncio.create_task(_watch(part)))
+
+    async def _rest(self) -> None:
+        """Until what was started has ended too."""
+        if not self._watchers:
+            return
+        done, late = await asyncio.wait(self._watchers, timeout=LINGER_S)
+        for watcher in done:
+            if trouble := watcher.exception():
+                self._judge(trouble)
+        if late:
+            raise TrialFailedError(
+                LAUNCH_FAILED,
+                f"what {self.by.name} had started still runs {LINGER_S:g} s after its end",
+            )
+
+    def _judge(self, trouble: BaseException) -> None:
+        """Raise it, with what the program itself says of it, unless that ended well in spite."""
+        done = self.by.finished
+        if not isinstance(trouble, TrialFailedError) or done is None:
+            raise trouble
+        reason = trouble.reason
+        if done.status != 0 or reason.code != LAUNCH_FAILED:
+            words = f"{reason.message}; {self.by.name} says: {said(self.by)}"
+            raise TrialFailedError(reason.code, words)
 
     def _part(self, address: str, command: str) -> Part:
         instance = self.instances.get(address)
@@ -121,15 +156,34 @@ class Launcher:
             timeout_s=by.task.timeout_s,
         )
         name = f"{by.name}-launched-{len(self.parts)}"
-        return Part(name, task, instance, self.cwd(instance), by=by)
+        return Part(name, task, instance, self.cwd(instance), own=False)
 
 
 async def _watch(part: Part) -> None:
     """TrialFailedError when it ends badly."""
     await part.wait()
     assert part.finished is not None
-    if part.finished.status != 0:
-        raise TrialFailedError("launch-failed", f"{part.name} ended badly: {part.said()}")
+    done = part.finished
+    if done.status != 0:
+        how = f"signal {done.signal}" if done.signal is not None else f"status {done.status}"
+        raise TrialFailedError(LAUNCH_FAILED, f"{part.name} ended with {how}: {said(part)}")
+
+
+def said(part: Part) -> str:
+    """The end of what it printed, for a message, without requests and without `mpirun`'s rules."""
+    assert part.process is not None
+    return plain((part.process.stderr or part.process.stdout).decode("utf-8", "replace"))
+
+
+def plain(text: str) -> str:
+    """The last LONGEST_WORDS characters of what a launcher says, as one line."""
+    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _asks(line))
+    words = " ".join(line for line in lines if line)
+    return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
+
+
+def _asks(line: str) -> bool:
+    return line.startswith(MARK.decode())
 
 
 async def _cancelled(*tasks: asyncio.Task[None]) -> None:

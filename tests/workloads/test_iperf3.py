@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from tests.workloads.workload_runs import checked, context_in, free_port, printing, run
 from ullage.agentprocess import KEEP_BYTES
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.iperf3 import LONGEST_RESULT, Iperf3, Iperf3Parameters
+from ullage.workloads.iperf3 import Iperf3, Iperf3Parameters
+from ullage.workloads.iperf3_report import LONGEST_RESULT
 
 IPERF3 = Iperf3()
 NEEDED = (
@@ -44,6 +45,21 @@ NEEDED = (
 )
 
 
+UDP = {"loss", "jitter"}
+NEEDED_OF_UDP = (
+    "start.test_start.protocol",
+    "start.test_start.blksize",
+    "start.test_start.target_bitrate",
+    "end.streams",
+    "end.sum",
+    "end.sum_received.bytes",
+    "end.sum_received.packets",
+    "end.sum_received.lost_packets",
+    "end.sum_received.jitter_ms",
+    "end.sum_received.bits_per_second",
+)
+
+
 @cache
 def sample() -> tuple[Iperf3Parameters, dict[str, Output]]:
     """A real run, made once."""
@@ -52,9 +68,19 @@ def sample() -> tuple[Iperf3Parameters, dict[str, Output]]:
         return parameters, run(IPERF3, parameters, Path(directory))
 
 
-def bent(path: str, value: Any) -> dict[str, Output]:
+@cache
+def udp_sample() -> tuple[Iperf3Parameters, dict[str, Output]]:
+    """A real run with UDP, made once."""
+    parameters = Iperf3Parameters(
+        protocol="udp", bitrate=20_000_000, streams=2, datagram=500, port=free_port()
+    )
+    with TemporaryDirectory() as directory:
+        return parameters, run(IPERF3, parameters, Path(directory))
+
+
+def bent(path: str, value: Any, outputs: dict[str, Output] | None = None) -> dict[str, Output]:
     """The sample with one field of its JSON changed; without it when the value is `...`."""
-    outputs = sample()[1]
+    outputs = outputs or sample()[1]
     result = deepcopy(json.loads(outputs["client"].stdout))
     *parents, last = path.split(".")
     inner = result
@@ -76,7 +102,7 @@ def refused(outputs: dict[str, Output]) -> str:
 def test_a_real_run_gives_its_figures() -> None:
     parameters, outputs = sample()
     figures = checked(IPERF3, parameters, outputs)
-    assert set(figures) == {metric.name for metric in IPERF3.metrics}
+    assert set(figures) == {metric.name for metric in IPERF3.metrics} - UDP
     end = json.loads(outputs["client"].stdout)["end"]
     assert figures["throughput"] == end["sum_received"]["bits_per_second"]
     assert figures["instance_cpu"] == end["cpu_utilization_percent"]["host_total"] / 100
@@ -94,6 +120,8 @@ def test_the_congestion_control_that_was_used_is_kept() -> None:
         {"direction": "receive", "omit_s": 1},
         {"direction": "receive", "streams": 10, "congestion": None},
         {"window": "256KiB"},
+        {"bitrate": 50_000_000},
+        {"protocol": "udp", "direction": "receive", "omit_s": 1},
     ],
 )
 def test_other_ways(tmp_path: Path, fields: dict[str, Any]) -> None:
@@ -110,6 +138,7 @@ def test_other_ways(tmp_path: Path, fields: dict[str, Any]) -> None:
         {"direction": "receive"},
         {"congestion": "cubic"},
         {"window": "1MiB"},
+        {"bitrate": 1000},
         {"port": 1},
     ],
 )
@@ -287,6 +316,17 @@ def test_roles_and_addresses(tmp_path: Path) -> None:
         {"congestion": "../x"},
         {"port": 0},
         {"udp": True},
+        {"datagram": 500},
+        {"protocol": "udp", "datagram": 65_508},
+        {"protocol": "sctp"},
+        {"bitrate": 0},
+        {"bitrate": "100M"},
+        {"peer": {"environment": 1}},
+        {"peer": {"environment": "vm", "place": "away"}},
+        {"peer": {}},
+        {"peer": ["host"]},
+        {"peer": "partner"},
+        {"peer": "environment"},
     ],
 )
 def test_wrong_parameters(wrong: dict[str, Any]) -> None:
@@ -300,3 +340,84 @@ def test_titles() -> None:
         IPERF3.title(Iperf3Parameters(peer="second", direction="receive", streams=10))
         == "network from a second instance, 10 streams"
     )
+    udp = Iperf3Parameters(
+        protocol="udp", bitrate=100_000_000, streams=10, peer={"environment": "vm[nic=e1000]"}
+    )
+    assert IPERF3.title(udp) == "UDP to vm[nic=e1000], 10 streams of 100 Mbit/s"
+
+
+def test_udp_gives_loss_and_jitter() -> None:
+    parameters, outputs = udp_sample()
+    figures = checked(IPERF3, parameters, outputs)
+    assert set(figures) == {metric.name for metric in IPERF3.metrics} - {"retransmits"}
+    received = json.loads(outputs["client"].stdout)["end"]["sum_received"]
+    assert figures["loss"] == received["lost_packets"] / received["packets"] < 1
+    assert figures["jitter"] == received["jitter_ms"] / 1000
+    assert "sender_congestion" not in IPERF3.facts(parameters, outputs)
+
+
+@pytest.mark.parametrize("path", NEEDED_OF_UDP)
+def test_every_field_of_udp_is_needed(path: str) -> None:
+    parameters, outputs = udp_sample()
+    values: tuple[Any, ...] = (..., None, {}, -1)
+    for value in values:
+        with pytest.raises(InvalidTrialError):
+            IPERF3.check(parameters, bent(path, value, outputs))
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        ("end.sum_received.lost_packets", 1),
+        ("end.sum_received.packets", 1),
+        ("end.sum_received.bytes", 500),
+        ("end.streams.0.udp.lost_packets", 1),
+        ("start.test_start.blksize", 1),
+        ("start.test_start.target_bitrate", 1),
+    ],
+)
+def test_datagrams_that_do_not_add_up(path: str, change: int) -> None:
+    parameters, outputs = udp_sample()
+    result = json.loads(outputs["client"].stdout)
+    *parents, last = path.split(".")
+    inner = result
+    for parent in parents:
+        inner = inner[int(parent) if parent.isdigit() else parent]
+    inner[last] += change
+    with pytest.raises(InvalidTrialError):
+        IPERF3.check(parameters, printing(outputs, "client", json.dumps(result)))
+
+
+def test_more_datagrams_lost_than_sent() -> None:
+    parameters, outputs = udp_sample()
+    received = json.loads(outputs["client"].stdout)["end"]["sum_received"]
+    lost = bent("end.sum_received.lost_packets", received["packets"] + 1, outputs)
+    with pytest.raises(InvalidTrialError, match="cannot be lost"):
+        IPERF3.check(parameters, lost)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_bent_result_of_udp_is_invalid_or_a_figure(data: st.DataObject) -> None:
+    parameters, outputs = udp_sample()
+    text = outputs["client"].stdout
+    at = data.draw(st.integers(0, len(text)))
+    until = data.draw(st.integers(at, min(len(text), at + 30)))
+    changed = printing(
+        outputs, "client", text[:at] + data.draw(st.text(max_size=12)) + text[until:]
+    )
+    try:
+        IPERF3.check(parameters, changed)
+    except InvalidTrialError:
+        return
+    checked(IPERF3, parameters, changed)
+
+
+def test_another_environment_is_the_partner() -> None:
+    parameters = Iperf3Parameters(peer={"environment": "vm"})
+    assert parameters == Iperf3Parameters(**parameters.model_dump())
+    assert [role.place for role in IPERF3.roles(parameters)] == ["instance", "partner"]
+    assert IPERF3.partner(parameters) == "vm"
+    away = Iperf3Parameters(peer="away")
+    assert [role.place for role in IPERF3.roles(away)] == ["instance", "away"]
+    assert IPERF3.partner(away) is None

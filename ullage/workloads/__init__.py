@@ -6,13 +6,28 @@ from ullage.workloads.base import Workload
 from ullage.workloads.registry import REGISTRY, AnyWorkload
 
 WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
+    "b_eff_io.BEffIo",
     "command.Command",
+    "connections.Connections",
+    "dedup.Dedup",
+    "ferret.Ferret",
+    "flood_ping.FloodPing",
+    "httperf.Httperf",
     "iperf3.Iperf3",
+    "mpi_pingpong.MpiPingpong",
+    "nas.Nas",
+    "netpipe.Netpipe",
+    "netpipe_mpi.NetpipeMpi",
+    "nqueens.NQueens",
+    "oltp.Oltp",
     "sysbench_cpu.SysbenchCpu",
     "sysbench_fileio.SysbenchFileio",
     "sysbench_memory.SysbenchMemory",
     "sysbench_mutex.SysbenchMutex",
     "sysbench_threads.SysbenchThreads",
+    "testdfsio.DfsIo",
+    "web_latency.WebLatency",
+    "wrk.Wrk",
 )
 
 __all__ = ["WORKLOADS", "Workload", "get", "names"]

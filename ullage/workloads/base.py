@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from ullage.artifacts import Artifact
 from ullage.runs import Curve, Metric, Resource, Scalar, Usage
 
 
@@ -115,6 +116,8 @@ class Workload(ABC, Generic[P]):
     resource: ClassVar[Resource]
     packages: ClassVar[tuple[str, ...]]
     """Debian packages that the image needs."""
+    artifacts: ClassVar[tuple[Artifact, ...]] = ()
+    """Files that the image needs and no Debian package holds."""
     programs: ClassVar[tuple[str, ...]]
     """What must be on the PATH inside; checked before the first trial."""
     parameters_model: type[P]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
+from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs import Curve, Metric, Scalar
+from ullage.workloads import peers
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
@@ -17,25 +18,38 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
+from ullage.workloads.iperf3_report import Error, Sum, TcpResult, UdpResult, read
 from ullage.workloads.outputs import ended, quoted
 
-LONGEST_RESULT = 1 << 20
-"""Characters: 128 streams without reports on the way take a sixth of it."""
-
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+DATAGRAM = 1448
+"""Bytes: what fits into an Ethernet frame of 1,500 with the headers of IPv4 and UDP, as it would
+with TCP's."""
 
 
 class Iperf3Parameters(Parameters):
     """Who talks to whom, how, and for how long."""
 
-    peer: Literal["host", "second"] = Field(
-        "host",
-        description="the other end: a native one on the same bridge, or a second instance",
-    )
+    peer: peers.Peer = Field("host", description=peers.MEANING)
     direction: Literal["send", "receive"] = Field(
         "send", description="what the instance does: send to the peer, or receive from it"
     )
-    streams: int = Field(1, ge=1, le=128, strict=True, description="TCP connections at once")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="the transport")
+    streams: int = Field(
+        1, ge=1, le=128, strict=True, description="TCP connections, or flows of UDP, at once"
+    )
+    bitrate: int | None = Field(
+        None,
+        ge=1000,
+        le=10**12,
+        strict=True,
+        description="bit/s that each stream offers; absent: as many as go",
+    )
+    datagram: ByteSize | None = Field(
+        None,
+        ge=16,
+        le=65_507,
+        description=f"bytes of payload in a datagram of UDP; absent: {DATAGRAM}",
+    )
     time_s: int = Field(1, ge=1, le=86_400, strict=True, description="measured length in seconds")
     omit_s: int = Field(
         0, ge=0, le=60, strict=True, description="seconds before it that do not count"
@@ -51,16 +65,31 @@ class Iperf3Parameters(Parameters):
         pattern=r"^[a-z][a-z0-9_]{0,15}$",
         description="TCP congestion control of both ends; null: each kernel's own",
     )
-    port: int = Field(5201, ge=1, le=65_535, strict=True, description="TCP port of the server")
+    port: int = Field(5201, ge=1, le=65_535, strict=True, description="port of the server")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Iperf3Parameters:
+        if self.protocol == "tcp" and self.datagram is not None:
+            raise ValueError("datagram is for protocol udp: TCP has no datagrams")
+        return self
 
 
 class Iperf3(Workload[Iperf3Parameters]):
-    """TCP throughput between an instance and the host, or a second instance (`iperf3`).
+    """Throughput between an instance and another end, with TCP or UDP (`iperf3`).
 
     The instance is always iperf3's client; with `direction: receive` the server sends. The figure
     is what the receiving end received. Congestion control is `reno` unless the plan says otherwise:
     every kernel has it and lets every user choose it, while the kernels' own defaults differ
     (`cubic`, `bbr`) and would be measured instead of the environment.
+
+    UDP has no congestion control: without `bitrate` the sender sends what it can and most of it
+    may be lost, so that the throughput is what the receiver's side keeps up with. Jitter and loss
+    are of interest at a `bitrate` below that. The jitter is that of RFC 3550, section 6.4.1, as
+    iperf3 smooths it, and the mean over the streams.
+
+    `peer: {environment: KEY}` sends to an instance of another environment: with
+    `vary: {peer: [{environment: native}, {environment: vm}]}` every environment of the plan meets
+    each of those, which is the matrix that studies of mixed clouds print.
     """
 
     name = "iperf3"
@@ -83,6 +112,19 @@ class Iperf3(Workload[Iperf3Parameters]):
             description="TCP segments sent again during the measured time, over all streams.",
         ),
         Metric(
+            name="loss",
+            unit="1",
+            better="lower",
+            description="Share of the datagrams that did not arrive. With UDP alone.",
+        ),
+        Metric(
+            name="jitter",
+            unit="s",
+            better="lower",
+            description="Mean change in the time that a datagram takes, from one to the next "
+            "(RFC 3550). With UDP alone.",
+        ),
+        Metric(
             name="instance_cpu",
             unit="1",
             better="lower",
@@ -99,14 +141,20 @@ class Iperf3(Workload[Iperf3Parameters]):
 
     def roles(self, parameters: Iperf3Parameters) -> Sequence[Role]:
         """The client in the instance, the server at the peer."""
-        return Role("client"), Role("server", parameters.peer)
+        return Role("client"), Role("server", peers.place(parameters.peer))
+
+    def partner(self, parameters: Iperf3Parameters) -> str | None:
+        """The environment that `peer` names."""
+        return peers.partner(parameters.peer)
 
     def title(self, parameters: Iperf3Parameters) -> str:
-        """`network to the host, 1 stream`."""
+        """`network to the host, 1 stream`; `UDP to vm, 10 streams of 100 Mbit/s`."""
+        what = "network" if parameters.protocol == "tcp" else "UDP"
         way = "to" if parameters.direction == "send" else "from"
-        peer = "the host" if parameters.peer == "host" else "a second instance"
         streams = f"{parameters.streams} stream{'s' if parameters.streams > 1 else ''}"
-        return f"network {way} {peer}, {streams}"
+        if parameters.bitrate is not None:
+            streams += f" of {parameters.bitrate / 1e6:g} Mbit/s"
+        return f"{what} {way} {peers.described(parameters.peer)}, {streams}"
 
     def duration_s(self, parameters: Iperf3Parameters) -> float:
         """The measured time and the one before it."""
@@ -134,12 +182,16 @@ class Iperf3(Workload[Iperf3Parameters]):
         argv += ["--connect-timeout", "5000", "-P", str(parameters.streams)]
         # Without reports on the way: they would grow with streams × seconds, and nobody reads them.
         argv += ["-t", str(parameters.time_s), "-O", str(parameters.omit_s), "-i", "0"]
+        # Of UDP, iperf3's own default is 1 Mbit/s.
+        argv += ["-b", str(parameters.bitrate or 0)]
+        if parameters.protocol == "udp":
+            argv += ["-u", "-l", str(_datagram(parameters))]
+        elif parameters.congestion is not None:
+            argv += ["-C", parameters.congestion]
         if parameters.direction == "receive":
             argv += ["-R"]
         if parameters.window is not None:
             argv += ["-w", str(int(parameters.window))]
-        if parameters.congestion is not None:
-            argv += ["-C", parameters.congestion]
         return tuple(argv)
 
     def check(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> None:
@@ -148,149 +200,114 @@ class Iperf3(Workload[Iperf3Parameters]):
         iperf3's exit status says nothing: with `-J` it is 0 after an error too.
         """
         output = ended(outputs, "client")
-        error = _read(_Error, output.stdout).error
+        error = read(Error, output.stdout).error
         if error is not None:
             raise InvalidTrialError(f"iperf3: {quoted(error)}")
-        result = _read(_Result, output.stdout)
-        for what, asked, found in _echoes(parameters, result):
+        result = _result(parameters, output)
+        moved = _tcp_moved(result) if isinstance(result, TcpResult) else _udp_moved(result)
+        for what, asked, found in (*_echoes(parameters, result), *moved):
             if asked != found:
                 raise InvalidTrialError(f"{what}: asked for {asked}, found {quoted(str(found))}")
-        received = result.end.sum_received
-        if not received.bytes > 0:
-            raise InvalidTrialError("no byte was received")
-        if abs(received.seconds - parameters.time_s) > max(1.0, 0.2 * parameters.time_s):
-            raise InvalidTrialError(
-                f"{parameters.time_s} s were asked for, {received.seconds} s were measured"
-            )
-        rate = received.bytes * 8 / received.seconds
-        if abs(rate - received.bits_per_second) > 1e-3 * rate:
-            raise InvalidTrialError(
-                f"{received.bytes} bytes in {received.seconds} s are not "
-                f"{received.bits_per_second} bit/s"
-            )
+        _check_rate(parameters, result.end.sum_received)
 
     def parse(
         self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
-        end = _read(_Result, outputs["client"].stdout).end
-        cpu = end.cpu_utilization_percent
+        result = _result(parameters, outputs["client"])
+        cpu = result.end.cpu_utilization_percent
         figures: dict[str, Scalar | Curve] = {
-            "throughput": end.sum_received.bits_per_second,
+            "throughput": result.end.sum_received.bits_per_second,
             "instance_cpu": cpu.host_total / 100,
             "peer_cpu": cpu.remote_total / 100,
         }
-        if end.sum_sent.retransmits is not None:
-            figures["retransmits"] = float(end.sum_sent.retransmits)
+        if isinstance(result, UdpResult):
+            received = result.end.sum_received
+            figures["loss"] = received.lost_packets / received.packets
+            figures["jitter"] = received.jitter_ms / 1e3
+        elif result.end.sum_sent.retransmits is not None:
+            figures["retransmits"] = float(result.end.sum_sent.retransmits)
         return figures
 
     def facts(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> dict[str, str]:
         """The version, and the congestion control that both ends used."""
-        result = _read(_Result, outputs["client"].stdout)
-        return {
-            "version": result.start.version[:40],
-            "sender_congestion": result.end.sender_tcp_congestion,
-            "receiver_congestion": result.end.receiver_tcp_congestion,
-        }
+        result = _result(parameters, outputs["client"])
+        facts = {"version": result.start.version[:40]}
+        if isinstance(result, TcpResult):
+            facts["sender_congestion"] = result.end.sender_tcp_congestion
+            facts["receiver_congestion"] = result.end.receiver_tcp_congestion
+        return facts
 
 
-class _Part(BaseModel):
-    """A part of iperf3's JSON; fields not named here do not matter to us."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+def _datagram(parameters: Iperf3Parameters) -> int:
+    return int(parameters.datagram or DATAGRAM)
 
 
-class _Error(_Part):
-    error: str | None = None
+def _result(parameters: Iperf3Parameters, output: Output) -> TcpResult | UdpResult:
+    if parameters.protocol == "tcp":
+        return read(TcpResult, output.stdout)
+    return read(UdpResult, output.stdout)
 
 
-class _Peer(_Part):
-    port: Count
+Echo = tuple[str, int | str, int | str]
+"""What it is; what it has to be; what it was."""
 
 
-class _Test(_Part):
-    protocol: str
-    num_streams: Count
-    omit: Count
-    duration: Count
-    reverse: Count
-
-
-class _Start(_Part):
-    version: str = Field(pattern=r"^iperf 3\.[0-9A-Za-z.+-]+$")
-    connecting_to: _Peer
-    sock_bufsize: Count
-    test_start: _Test
-
-
-class _Sum(_Part):
-    seconds: float = Field(gt=0)
-    bytes: Count
-    bits_per_second: float = Field(ge=0)
-    retransmits: Count | None = None
-
-
-class _Stream(_Part):
-    receiver: _Sum
-
-
-class _Cpu(_Part):
-    host_total: float = Field(ge=0)
-    remote_total: float = Field(ge=0)
-
-
-class _End(_Part):
-    streams: list[_Stream]
-    sum_sent: _Sum
-    sum_received: _Sum
-    cpu_utilization_percent: _Cpu
-    sender_tcp_congestion: str = Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")
-    receiver_tcp_congestion: str = Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")
-
-
-class _Result(_Part):
-    start: _Start
-    end: _End
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def _read(model: type[M], text: str) -> M:
-    if len(text) > LONGEST_RESULT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its result")
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
-        raise InvalidTrialError(
-            f"its JSON is not a result: {where}: {fault['msg']}; begins {quoted(text, 60)}"
-        ) from None
-
-
-def _echoes(
-    parameters: Iperf3Parameters, result: _Result
-) -> list[tuple[str, int | str, int | str]]:
+def _echoes(parameters: Iperf3Parameters, result: TcpResult | UdpResult) -> list[Echo]:
     """What was asked for beside what iperf3 says it did."""
     test, end = result.start.test_start, result.end
-    echoes: list[tuple[str, int | str, int | str]] = [
-        ("protocol", "TCP", test.protocol),
+    echoes: list[Echo] = [
+        ("protocol", parameters.protocol.upper(), test.protocol),
         ("port", parameters.port, result.start.connecting_to.port),
         ("streams", parameters.streams, test.num_streams),
         ("streams that ended", parameters.streams, len(end.streams)),
+        ("bit/s of a stream", parameters.bitrate or 0, test.target_bitrate),
         ("seconds", parameters.time_s, test.duration),
         ("seconds left out", parameters.omit_s, test.omit),
         ("reverse", int(parameters.direction == "receive"), test.reverse),
-        (
-            "bytes over all streams",
-            sum(stream.receiver.bytes for stream in end.streams),
-            end.sum_received.bytes,
-        ),
     ]
     if parameters.window is not None:
         echoes.append(("window", int(parameters.window), result.start.sock_bufsize))
-    if parameters.congestion is not None:
-        echoes.append(("congestion control", parameters.congestion, end.sender_tcp_congestion))
-        echoes.append(("congestion control", parameters.congestion, end.receiver_tcp_congestion))
+    if parameters.protocol == "udp":
+        echoes.append(("bytes of a datagram", _datagram(parameters), test.blksize))
+    elif parameters.congestion is not None and isinstance(result, TcpResult):
+        asked, used = parameters.congestion, result.end
+        echoes.append(("congestion control", asked, used.sender_tcp_congestion))
+        echoes.append(("congestion control", asked, used.receiver_tcp_congestion))
     return echoes
+
+
+def _tcp_moved(result: TcpResult) -> list[Echo]:
+    """What the streams received is what all received."""
+    received = sum(stream.receiver.bytes for stream in result.end.streams)
+    return [("bytes over all streams", received, result.end.sum_received.bytes)]
+
+
+def _udp_moved(result: UdpResult) -> list[Echo]:
+    """Datagrams received, by their number, are the bytes received."""
+    streams = [stream.udp for stream in result.end.streams]
+    received, size = result.end.sum_received, result.start.test_start.blksize
+    if not 0 <= received.lost_packets <= received.packets:
+        raise InvalidTrialError(
+            f"{received.lost_packets} of {received.packets} datagrams cannot be lost"
+        )
+    return [
+        ("lost over all streams", sum(s.lost_packets for s in streams), received.lost_packets),
+        ("bytes received", (received.packets - received.lost_packets) * size, received.bytes),
+    ]
+
+
+def _check_rate(parameters: Iperf3Parameters, received: Sum) -> None:
+    """Bytes came, in the time asked for, and make the rate."""
+    if not received.bytes > 0:
+        raise InvalidTrialError("no byte was received")
+    if abs(received.seconds - parameters.time_s) > max(1.0, 0.2 * parameters.time_s):
+        raise InvalidTrialError(
+            f"{parameters.time_s} s were asked for, {received.seconds} s were measured"
+        )
+    rate = received.bytes * 8 / received.seconds
+    if abs(rate - received.bits_per_second) > 1e-3 * rate:
+        raise InvalidTrialError(
+            f"{received.bytes} bytes in {received.seconds} s are not "
+            f"{received.bits_per_second} bit/s"
+        )

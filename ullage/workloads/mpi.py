@@ -2,26 +2,46 @@
 
 `mpirun` runs in the instance under test and starts its daemons elsewhere through `remote.SHELL`:
 no instance has an sshd, a key or an open port for it.
+
+What carries the messages is said, not left to the library: shared memory between ranks of one
+instance, TCP over the run's bridge between instances. Left alone, UCX in MPICH would find that two
+containers of one host can share memory, and no network would be measured.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field
 
 from ullage import ours, remote
-from ullage.workloads.base import Context, Parameters, Role, Task, Workload
+from ullage.workloads.base import (
+    Context,
+    InvalidTrialError,
+    Output,
+    Parameters,
+    Role,
+    Task,
+    Workload,
+)
+from ullage.workloads.outputs import quoted
 
-PACKAGES: Final[Mapping[ours.Mpi, tuple[str, ...]]] = {
-    "openmpi": ("openmpi-bin",),
-    "mpich": ("mpich",),
-}
 SHELL: Final = "remote.sh"
 DEVICE: Final = "eth0"
 """What an instance's end of the run's bridge is called, where it is reached by an address."""
+
+ENV: Final = {"HOME": "/tmp"}  # noqa: S108
+UCX: Final = {"UCX_TLS": "self,tcp", "UCX_NET_DEVICES": DEVICE}
+"""For Debian's MPICH, whose device is `ch4:ucx`: it carries what goes from instance to instance;
+within one, `ch4` has shared memory of its own (https://openucx.readthedocs.io, FAQ: UCX_TLS)."""
+INSIDE: Final = {"openmpi": "shared memory (ob1, vader)", "mpich": "shared memory (ch4 posix)"}
+BETWEEN: Final = {
+    "openmpi": f"TCP over {DEVICE} (ob1, btl tcp)",
+    "mpich": f"TCP over {DEVICE} (ch4:ucx, UCX_TLS=tcp)",
+}
 
 
 class MpiParameters(Parameters):
@@ -42,8 +62,8 @@ P = TypeVar("P", bound=MpiParameters)
 class MpiWorkload(Workload[P]):
     """An MPI program over the instance and its peers."""
 
-    packages = ("openmpi-bin", "mpich")
-    programs = ("mpirun.openmpi", "mpiexec.mpich")
+    packages: ClassVar[tuple[str, ...]] = ("openmpi-bin", "mpich")
+    programs: ClassVar[tuple[str, ...]] = ("mpirun.openmpi", "mpiexec.mpich")
 
     def roles(self, parameters: P) -> Sequence[Role]:
         """`main` runs `mpirun` and the first ranks."""
@@ -58,13 +78,37 @@ class MpiWorkload(Workload[P]):
     def launch(
         self, parameters: P, context: Context, ranks: int, argv: Sequence[str], timeout_s: float
     ) -> Task:
-        """The task `main`: so many ranks of the program, spread over the instances in turn."""
+        """The task `main`: so many ranks of the program, dealt to the instances in turn."""
         make = _openmpi if parameters.mpi == "openmpi" else _mpich
-        started = make(context, hosts(context, ranks), ranks)
-        return Task("main", (*started, *argv), env=ENV, launches=True, timeout_s=timeout_s)
+        places = hosts(context, ranks)
+        env = {**ENV, **UCX} if parameters.mpi == "mpich" and len(places) > 1 else ENV
+        started = make(context, places, ranks)
+        several = len(places) > 1
+        return Task("main", (*started, *argv), env=env, launches=several, timeout_s=timeout_s)
+
+    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
+        """What carried the messages, as set."""
+        return {"transport": transport(parameters)}
 
 
-ENV: Final = {"HOME": "/tmp", "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # noqa: S108
+def transport(parameters: MpiParameters) -> str:
+    """What carries the messages."""
+    inside = INSIDE[parameters.mpi]
+    if parameters.peer == "none":
+        return inside
+    return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
+
+
+def where(parameters: MpiParameters) -> str:
+    """For titles: ` to a second instance`; empty where there is one instance."""
+    names = {
+        "none": "",
+        "host": " to the host",
+        "second": " to a second instance",
+        "away": " to an instance on another node",
+        "each": " over all instances",
+    }
+    return names[parameters.peer]
 
 
 def hosts(context: Context, ranks: int) -> dict[str, int]:
@@ -77,20 +121,70 @@ def hosts(context: Context, ranks: int) -> dict[str, int]:
 
 
 def _openmpi(context: Context, places: Mapping[str, int], ranks: int) -> tuple[str, ...]:
+    """The options are those of mpirun(1) and `ompi_info --all` of Open MPI 4.1."""
     argv = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-    argv += ["-np", str(ranks), "--map-by", "node"]
-    if len(places) > 1:
-        argv += ["--host", ",".join(f"{address}:{slots}" for address, slots in places.items())]
-        argv += ["--mca", "plm_rsh_agent", f"{context.workspace}/{SHELL}"]
-        argv += ["--mca", "plm_rsh_no_tree_spawn", "1"]
-        argv += ["--mca", "oob_tcp_if_include", DEVICE, "--mca", "btl_tcp_if_include", DEVICE]
-    return tuple(argv)
+    argv += ["-np", str(ranks), "--map-by", "node", "--mca", "pml", "ob1"]
+    # It takes every slot for a CPU, and would spin where two ranks share one.
+    crowded = max(places.values()) > context.cpus
+    argv += ["--mca", "mpi_yield_when_idle", str(int(crowded))]
+    if len(places) == 1:
+        return (*argv, "--mca", "btl", "self,vader")
+    argv += ["--host", ",".join(f"{address}:{slots}" for address, slots in places.items())]
+    argv += ["--mca", "plm_rsh_agent", f"{context.workspace}/{SHELL}"]
+    argv += ["--mca", "plm_rsh_no_tree_spawn", "1"]
+    argv += ["--mca", "oob_tcp_if_include", DEVICE, "--mca", "btl_tcp_if_include", DEVICE]
+    within = "self,vader,tcp" if max(places.values()) > 1 else "self,tcp"
+    return (*argv, "--mca", "btl", within)
 
 
 def _mpich(context: Context, places: Mapping[str, int], ranks: int) -> tuple[str, ...]:
-    argv = ["mpiexec.mpich", "-n", str(ranks)]
+    """The options are those of `mpiexec.hydra -help` of MPICH 4.0."""
+    argv = ["mpiexec.mpich", "-n", str(ranks), "-bind-to", "none"]
     if len(places) > 1:
         argv += ["-launcher", "rsh", "-launcher-exec", f"{context.workspace}/{SHELL}"]
-        argv += ["-hosts", ",".join(f"{address}:{n}" for address, n in places.items())]
-        argv += ["-iface", DEVICE]
+        # One slot each: it goes over the list again until all ranks have a place.
+        argv += ["-hosts", ",".join(f"{address}:1" for address in places), "-iface", DEVICE]
     return tuple(argv)
+
+
+_LIBRARY: Final = re.compile(r"library: (?:(Open MPI) v|MPICH Version: *)[0-9][ -~]{0,200}")
+_TOLD: Final = re.compile(
+    r"^(?:=   )?(error: .*|mpirun noticed that .*|PID .* RUNNING AT .*|EXIT CODE: .*|"
+    r"YOUR APPLICATION TERMINATED .*| *Process name: .*| *Exit code: .*)$",
+    re.MULTILINE,
+)
+"""Where Open MPI's `mpirun`, MPICH's `mpiexec` and our own programs say what went wrong."""
+
+
+def finished(outputs: Mapping[str, Output]) -> Output:
+    """The output of `mpirun`, which must have ended well: InvalidTrialError says why it did not."""
+    output = outputs.get("main")
+    if output is None:
+        raise InvalidTrialError("there is no output of mpirun")
+    if output.status == 0:
+        return output
+    text = f"{output.stderr[-remote.LONGEST :]}\n{output.stdout[-remote.LONGEST :]}"
+    told = "; ".join(match[1] for match in _TOLD.finditer(text))
+    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {remote.plain(told or text)}")
+
+
+def _how(output: Output) -> str:
+    """Open MPI's `mpirun` ends as a shell would: with 128 more than the signal of a rank."""
+    if output.signal is not None:
+        return f"signal {output.signal}"
+    rank = (output.status or 0) - 128
+    return f"status {output.status}" + (f", a rank with signal {rank}" if 0 < rank <= 64 else "")
+
+
+def library(parameters: MpiParameters, text: str) -> tuple[str, str]:
+    """What the first line of a program of ours says of its MPI library, and the lines after it.
+
+    InvalidTrialError when it is not the library that was asked for.
+    """
+    first, _, rest = text.partition("\n")
+    match = _LIBRARY.fullmatch(first)
+    if not match or (match[1] is not None) != (parameters.mpi == "openmpi"):
+        raise InvalidTrialError(
+            f"line 1: expected 'library: …' of {parameters.mpi}, found {quoted(first)}"
+        )
+    return first.removeprefix("library: "), rest

@@ -1,0 +1,1 @@
+"""What workloads of our own measure, beside what others measure of the same."""

@@ -1,0 +1,186 @@
+"""MPI ping-pong: ours in C, mpi4py's and NetPIPE's, on the same pair of network namespaces.
+
+Open MPI over TCP through a veth pair, each rank on a CPU of its own. In a round each program is run
+several times, all in random order; its figure of the round is the quickest of nine means over
+REPETITIONS exchanges (NetPIPE reports the quickest of three by itself): what others do on the
+machine makes means longer, never shorter. Ratios are taken within rounds; their median stands here
+with its order-statistic interval at 90 %, so that «equivalent within 3 %» is two one-sided tests at
+5 %. Below 64 KiB the difference is what Python costs: its calls around those of MPI.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Figure, main, median_interval
+from ullage import ours
+from ullage.workloads import mpi4py_bench
+
+SIZES: Final = [1 << i for i in range(21)]
+EQUAL_FROM: Final = 64 * 1024
+MARGIN: Final = 0.03
+WARMUPS, REPETITIONS = 2, 5
+ADDRESSES: Final = ("10.250.77.1", "10.250.77.2")
+RUNS: Final = {"c": 9, "mpi4py": 3, "NetPIPE": 3}
+"""Of mpi4py and NetPIPE each gives three means."""
+
+Times = dict[int, float]
+"""Bytes → seconds one way."""
+
+
+@contextlib.contextmanager
+def pair(work: Path) -> Iterator[list[str]]:
+    """Two namespaces with a cable; yields how `mpirun` is begun, up to the program."""
+    names = [f"ullage-bench-{os.getpid()}-{side}" for side in "ab"]
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        cable = ("link", "add", "eth0", "netns", names[0], "type", "veth")
+        ip(*cable, "peer", "name", "eth0", "netns", names[1])
+        for name, address in zip(names, ADDRESSES, strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                ip("-n", name, "link", "set", device, "up")
+        inside = [
+            ["ip", "netns", "exec", n, "taskset", "-c", str(cpus[i])] for i, n in enumerate(names)
+        ]
+        shell = work / "rsh"
+        shell.write_text(f'#!/bin/sh\nshift\nexec {" ".join(inside[1])} sh -c "$*"\n')
+        shell.chmod(0o755)
+        yield [*inside[0], *mpirun(shell)]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def ip(*arguments: str) -> None:
+    """One step of iproute2."""
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def mpirun(shell: Path) -> list[str]:
+    """One rank in each namespace, TCP between them: as `ullage.workloads.mpi` does it."""
+    settings = {
+        "pml": "ob1",
+        "btl": "self,tcp",
+        "btl_tcp_if_include": "eth0",
+        "oob_tcp_if_include": "eth0",
+        "plm_rsh_agent": str(shell),
+        "mpi_yield_when_idle": "0",
+    }
+    argv = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    argv += ["-np", "2", "--map-by", "node", "--host", ",".join(f"{a}:1" for a in ADDRESSES)]
+    return argv + [part for name, value in settings.items() for part in ("--mca", name, value)]
+
+
+def run_c(begin: list[str], work: Path) -> Times:
+    """Ours."""
+    argv = [str(ours.program("pingpong", "openmpi")), "--max-bytes", str(SIZES[-1])]
+    argv += ["--warmups", str(WARMUPS), "--repetitions", str(REPETITIONS)]
+    rows = re.findall(r"^size (\d+) .* mean_ns (\S+)", output(begin, argv, work), re.MULTILINE)
+    return {int(size): float(mean) / 1e9 for size, mean in rows}
+
+
+def run_mpi4py(begin: list[str], work: Path) -> Times:
+    """mpi4py's, from its wheel."""
+    kinds = ("", "-large", "-huge")
+    counts = " ".join(f"--skip{kind} {WARMUPS} --loop{kind} {REPETITIONS}" for kind in kinds)
+    argv = ["/usr/bin/python3", "-X", "utf8", mpi4py_bench.__file__, str(work / "mpi4py.whl")]
+    argv += ["openmpi", *[f"pingpong -a none -n {SIZES[-1]} {counts}"] * 3]
+    rows = re.findall(r"^ *(\d+) .* \| (\S+) ", output(begin, argv, work), re.MULTILINE)
+    found = [(int(size), float(mean)) for size, mean in rows]
+    return {size: min(mean for other, mean in found if other == size) for size in SIZES}
+
+
+def run_netpipe(begin: list[str], work: Path) -> Times:
+    """NetPIPE's; of the sizes that it measures, those that the others have too."""
+    table = work / "np.out"
+    argv = ["NPopenmpi", "-o", str(table), "-u", str(SIZES[-1])]
+    output(begin, [*argv, "-p", "0", "-n", str(REPETITIONS)], work)
+    rows = [line.split() for line in table.read_text().splitlines()]
+    return {int(size): float(seconds) for size, _, seconds in rows if int(size) in SIZES}
+
+
+PROGRAMS: Final[dict[str, Callable[[list[str], Path], Times]]] = {
+    "c": run_c,
+    "mpi4py": run_mpi4py,
+    "NetPIPE": run_netpipe,
+}
+
+
+def output(begin: list[str], argv: list[str], work: Path) -> str:
+    """What one run prints."""
+    done = subprocess.run(
+        [*begin, *argv], check=True, capture_output=True, text=True, cwd=work, timeout=600
+    )
+    return done.stdout
+
+
+def rounds(count: int, work: Path) -> list[dict[str, Times]]:
+    """The quickest mean of each program, by size, in each round."""
+    found = []
+    with pair(work) as begin:
+        for number in range(count):
+            order = [name for name, runs in RUNS.items() for _ in range(runs)]
+            random.Random(number).shuffle(order)
+            quickest: dict[str, Times] = {name: {} for name in RUNS}
+            for name in order:
+                for size, seconds in PROGRAMS[name](begin, work).items():
+                    best = quickest[name].get(size, seconds)
+                    quickest[name][size] = min(best, seconds)
+            assert all(set(times) == set(SIZES) for times in quickest.values())
+            found.append(quickest)
+            sys.stderr.write(f"round {number + 1} of {count}\n")
+    return found
+
+
+def figures(found: list[dict[str, Times]]) -> list[Figure]:
+    """Ratios to ours by size; below EQUAL_FROM, the difference to mpi4py too."""
+    rows = []
+    for size in SIZES:
+        own = median_interval([each["c"][size] for each in found]).estimate
+        for peer in ("mpi4py", "NetPIPE"):
+            ratio = median_interval([each[peer][size] / each["c"][size] for each in found], 0.90)
+            low, high = ratio.low or 0.0, ratio.high or float("inf")
+            judged = size >= EQUAL_FROM
+            rows.append(
+                Figure(
+                    f"{peer} ÷ ours, {size} B",
+                    ratio.estimate,
+                    "1",
+                    ratio.low,
+                    ratio.high,
+                    reach=f"equivalent within {MARGIN:.0%}" if judged else "",
+                    holds=low > 1 - MARGIN and high < 1 + MARGIN if judged else None,
+                    note=f"ours takes {own * 1e6:.2f} µs" if peer == "mpi4py" else "",
+                )
+            )
+    for size in (size for size in SIZES if size < EQUAL_FROM):
+        cost = median_interval([each["mpi4py"][size] - each["c"][size] for each in found])
+        rows.append(Figure(f"Python's cost, {size} B", cost.estimate, "s", cost.low, cost.high))
+    return rows
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Run all of them in turn."""
+    work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
+    try:
+        shutil.copy(ours.program("mpi4py.whl"), work)
+        return figures(rounds(10 if quick else 60, work))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(measure, __doc__ or "")

@@ -1,0 +1,153 @@
+"""Real MariaDB and PostgreSQL, from an image: their figures, and what happens when they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage.folder import RunFolder
+from ullage.runs import Trial
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PLAN = """\
+name: oltp
+baseline: native
+resources: {cpus: 1, memory: 1GiB}
+environments:
+  native: {provider: native}
+"""
+ONE = "blocks: {min: 1, max: 1}\n"
+SMALL = "tables: 2, table_size: 1000, time_s: 1, warmup_s: 0"
+
+WRONG_PASSWORD = """
+from dataclasses import replace
+real = Oltp.tasks
+def tasks(self, parameters, context):
+    env = {"OLTP_PASSWORD": "another", "OLTP_TEST": parameters.test}
+    made = real(self, parameters, context)
+    return [replace(each, env=env) if each.env else each for each in made]
+Oltp.tasks = tasks
+"""
+NEVER_LISTENS = """
+from dataclasses import replace
+real = Oltp.tasks
+def tasks(self, parameters, context):
+    made = real(self, parameters, context)
+    return [replace(t, ready="never", ready_s=2.0) if t.service else t for t in made]
+Oltp.tasks = tasks
+"""
+
+
+def ran(
+    tmp_path: Path, plan: str, change: str = "", env: dict[str, str] | None = None
+) -> tuple[int, RunFolder]:
+    """`ullage run`, in a process where the workload was changed so."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(plan)
+    code = ("from ullage.workloads.oltp import Oltp", change, "from ullage.__main__ import main")
+    argv = [
+        sys.executable,
+        "-c",
+        "\n".join((*code, "main()")),
+        "run",
+        str(path),
+        "--json",
+        "--runs",
+        str(tmp_path / "r"),
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+    assert done.stdout, done.stderr
+    folder = RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    assert not left_by(tmp_path / "r")
+    return done.returncode, folder
+
+
+def failures(trials: tuple[Trial, ...]) -> set[str]:
+    assert trials and not any(trial.metrics for trial in trials)
+    return {trial.reason.message for trial in trials if trial.reason}
+
+
+def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
+    plan = PLAN + "  container: {provider: oci}\nworkloads:\n"
+    plan += f"  - {{name: oltp, vary: {{database: [mariadb, postgresql]}}, {SMALL}}}\n"
+    plan += "  - {name: oltp, as: locks, client: same, tables: 1, table_size: 1000, threads: 16,"
+    plan += " events: 64, index_updates: 25}\n"
+    status, folder = ran(tmp_path, plan + ONE)
+    assert status == 0 and len(folder.trials) == 9
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        figures = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
+        assert figures["server_cpu_per_transaction"] > 0
+        assert figures["latency_min_s"] <= figures["latency_avg_s"] <= figures["latency_max_s"]
+        title = "PostgreSQL 15" if "postgresql" in trial.workload else "MariaDB 10.11"
+        assert trial.facts["server"].startswith(title)
+        if trial.workload == "locks":
+            assert figures["deadlocks"] > 0 and "40001" in trial.facts["restarts_by_sqlstate"]
+    kept = [path for path in folder.path.rglob("*") if path.is_file()]
+    secret = re.compile(rb"OLTP_PASSWORD|-password=")
+    assert not [path for path in kept if secret.search(path.read_bytes())]
+
+
+def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:
+    plan = PLAN.replace("provider: native}", "provider: native, instances: 3}")
+    plan += f"workloads:\n  - {{name: oltp, servers: each, threads: 5, {SMALL}}}\n"
+    status, folder = ran(tmp_path, plan + ONE)
+    assert status == 0
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        roles = [role.role for role in trial.roles]
+        assert roles == ["server-0", "server-1", "server-2", "client"]
+        assert all(role.usage and role.usage.user_s > 0 for role in trial.roles)
+
+
+@pytest.mark.parametrize("database", ["mariadb", "postgresql"])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (WRONG_PASSWORD, r"(Access denied for user|password authentication failed)"),
+        (NEVER_LISTENS, r"(never|did not|not up|within)"),
+    ],
+)
+def test_a_server_that_lets_nobody_in(tmp_path: Path, database: str, change: str, why: str) -> None:
+    plan = f"{PLAN}workloads:\n  - {{name: oltp, database: {database}, {SMALL}}}\n{ONE}"
+    status, folder = ran(tmp_path, plan, change)
+    assert status != 0
+    for message in failures(folder.trials):
+        assert re.search(why, message), message
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """An ext4 file system of 280 MiB, for the data of all instances."""
+    image, place = tmp_path / "disk", tmp_path / "data"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(280 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("database", "why"),
+    [("mariadb", r"full|No space left"), ("postgresql", r"No space left on device")],
+)
+def test_a_database_that_is_full(tmp_path: Path, small_disk: Path, database: str, why: str) -> None:
+    plan = f"{PLAN}workloads:\n  - {{name: oltp, database: {database}, client: same, tables: 1,"
+    plan += f" table_size: 1000000, time_s: 1}}\n{ONE}"
+    status, folder = ran(tmp_path, plan, env={"ULLAGE_DATA_DIR": str(small_disk)})
+    assert status != 0
+    for message in failures(folder.trials):
+        assert re.search(why, message), message

@@ -1,0 +1,53 @@
+"""dedup and ferret in a container, through a whole run; the same input and answers as natively."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage import ours
+from ullage.folder import RunFolder, newest_run
+from ullage.workloads.pipelines import PROGRAM
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PLAN = """\
+name: pipelines
+baseline: native
+image: host
+resources: {cpus: 1, memory: 1GiB}
+environments:
+  native: {provider: native}
+  container: {provider: oci}
+workloads:
+  - {name: dedup, size: 16MiB, vary: {threads: [1, 2]}}
+  - {name: dedup, as: dedup-disk, size: 16MiB, source: disk, duplicates: 0.7}
+  - {name: ferret, images: 64, queries: 64, classes: 4, vary: {source: [memory, disk]}}
+blocks: {min: 2, max: 2}
+"""
+
+
+def test_a_run_of_both(tmp_path: Path) -> None:
+    if not (ours.DIRECTORY / PROGRAM).is_file():
+        pytest.skip(f"{PROGRAM} is not built: `make programs` does it")
+    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    plan.write_text(PLAN)
+    done = subprocess.run(
+        [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(runs)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    folder = RunFolder.open(newest_run(runs))
+    assert [trial.status for trial in folder.trials] == ["ok"] * (2 * 3 * 5)
+    digests: dict[str, set[str]] = {}
+    for trial in folder.trials:
+        digests.setdefault(trial.workload, set()).add(trial.facts["output_sha256"])
+    assert {len(found) for found in digests.values()} == {1}
+    assert digests["dedup[threads=1]"] == digests["dedup[threads=2]"]
+    assert left_by(runs) == []

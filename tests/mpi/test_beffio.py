@@ -1,0 +1,161 @@
+"""`beffio` with both MPIs: its patterns, its verification, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.oceankit import build, needs_mpi
+from ullage import ours
+from ullage.workloads import b_eff_io_report as report
+
+pytestmark = needs_mpi
+MIB = 1 << 20
+MPIS: tuple[ours.Mpi, ...] = ("openmpi", "mpich")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory: how fast a disk is does not matter here."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        yield Path(name)
+
+
+def command(mpi: ours.Mpi, ranks: int, *options: str) -> list[str]:
+    build("beffio")
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    more = [*root, "--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
+    return [f"mpirun.{mpi}", *more, "-n", str(ranks), str(ours.program("beffio", mpi)), *options]
+
+
+ENV = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1", "UCX_TLS": "self,posix"}
+
+
+def launch(mpi: ours.Mpi, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(mpi, ranks, *options),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=ENV,
+        timeout=120,
+    )
+
+
+@cache
+def result(mpi: ours.Mpi) -> report.Result:
+    """Of a real run, proved."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        options = ("--time", "0.3", "--memory", str(512 * MIB), "--directory", name, "--seed", "9")
+        done = launch(mpi, 2, *options)
+        assert done.returncode == 0, done.stderr
+        assert list(Path(name).iterdir()) == []
+    return report.read(done.stdout)
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_real_run_does_every_pattern(mpi: ours.Mpi) -> None:
+    found = result(mpi)
+    assert (found.ranks, found.scheduled_s, found.seed) == (2, 0.3, 9)
+    assert found.largest_chunk_bytes == 4 * MIB
+    assert found.labels == ["scheduled for less than 900 s"]
+    assert found.segment_bytes % MIB == 0
+    written = {p.number: p for p in found.patterns if p.method == "write"}
+    assert set(report.table(4 * MIB)) <= set(written)
+    for pattern in written.values():
+        if pattern.type < 3 and pattern.units:  # by time, types 3 and 4 also by size
+            assert pattern.ended_by == "time"
+            assert pattern.seconds >= 0.3 / 3 * pattern.units / 64 - 1e-9
+    for number in range(25, 33):
+        assert written[number].calls <= written[number - 8].calls
+        assert written[number + 9].calls <= written[number - 8].calls
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_the_means_are_those_of_the_weights(mpi: ours.Mpi) -> None:
+    found = result(mpi)
+    rate = {(t.method, t.type): t.bytes / t.seconds for t in found.types}
+    write, rewrite, read = (
+        (2 * rate[m, 0] + rate[m, 1] + rate[m, 2] + rate[m, 3] + rate[m, 4]) / 6
+        for m in report.METHODS
+    )
+    assert found.write == pytest.approx(write, rel=1e-6)
+    assert found.b_eff_io == pytest.approx((write + rewrite + 2 * read) / 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_some_types_alone_have_no_figure(mpi: ours.Mpi, folder: Path) -> None:
+    options = ("--time", "0.1", "--memory", "1", "--directory", str(folder), "--noshared")
+    done = launch(mpi, 3, *options, "--types", "1")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [found[name] for name in (*report.METHODS, "b_eff_io")] == [None] * 4
+    assert found["labels"][1:] == ["no shared file pointers", "not all pattern types"]
+    assert {pattern["type"] for pattern in found["patterns"]} == {1}
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_byte_that_was_changed_is_found(mpi: ours.Mpi, folder: Path) -> None:
+    options = ("--time", "1", "--memory", "1", "--directory", str(folder), "--types", "2")
+    over = threading.Event()
+    spoiler = threading.Thread(target=_spoil, args=(folder / "beffio-2-1", over))
+    spoiler.start()
+    try:
+        done = launch(mpi, 2, *options)
+    finally:
+        over.set()
+        spoiler.join()
+    assert done.returncode == 3, done.stderr
+    assert "rank 1 read wrong data: type 2" in done.stderr
+    assert "byte 4096 of the file" in done.stderr
+    assert done.stdout == "" or "b_eff_io" not in done.stdout
+
+
+def _spoil(path: Path, over: threading.Event) -> None:
+    """Write a byte into the first chunk, again and again: it is rewritten once, then read."""
+    while not over.is_set():
+        try:
+            with path.open("r+b", buffering=0) as file:
+                while not over.is_set():
+                    os.pwrite(file.fileno(), b"!", 4096)
+        except OSError:
+            over.wait(1e-4)
+
+
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_folder_that_is_not_there(mpi: ours.Mpi) -> None:
+    done = launch(mpi, 2, "--time", "1", "--memory", "1", "--directory", "/nowhere")
+    assert done.returncode == 1
+    assert "error: rank" in done.stderr
+    assert "/nowhere/beffio-0" in done.stderr
+    assert "b_eff_io" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "are all needed"),
+        (["--time", "0"], "not a possible value: --time '0'"),
+        (["--time", "1e9"], "not a possible value"),
+        (["--memory", "-5"], "not a possible value"),
+        (["--types", "0,0"], "not a possible value"),
+        (["--types", "5"], "not a possible value"),
+        (["--types", "0,3", "--time", "1", "--memory", "1", "--directory", "."], "from type 2"),
+        (["--fast"], "unknown option '--fast'"),
+        (["--time"], "--time needs a value"),
+        (["more"], "unexpected argument 'more'"),
+    ],
+)
+def test_options_that_cannot_be(options: list[str], message: str) -> None:
+    done = launch("mpich", 1, *options)
+    assert done.returncode == 2
+    assert message in done.stderr

@@ -1,0 +1,210 @@
+"""What a program has started elsewhere: requests are read strictly, and every failure has a reason.
+
+On real agents, in network namespaces.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.enginekit import run
+from ullage import remote, workloads
+from ullage.folder import RunFolder
+from ullage.part import TrialFailedError
+from ullage.remote import Requests
+from ullage.runs import Metric, Scalar, Trial
+from ullage.workloads import mpi
+from ullage.workloads.base import Context, Output, Parameters, Role, Task, Workload
+
+SECONDS = Metric(name="seconds", unit="s", better="lower", primary=True, description="Elapsed.")
+
+
+# --- requests -------------------------------------------------------------------------------------
+@given(st.lists(st.binary(max_size=30)), st.data())
+def test_pieces_make_no_difference(noise: list[bytes], data: st.DataObject) -> None:
+    lines = [b"  " + each.replace(b"\n", b"") + b"\n" for each in noise]
+    asked = [b"ullage-exec 10.0.0.%d orted --id %d\n" % (i, i) for i in range(len(lines))]
+    text = b"".join(a + b for a, b in zip(lines, asked, strict=True))
+    requests, found = Requests(), []
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        found += requests.take(text[:size])
+        text = text[size:]
+    assert found == [(f"10.0.0.{i}", f"orted --id {i}") for i in range(len(asked))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"ullage-exec \n",
+        b"ullage-exec host true\n",
+        b"ullage-exec ::1 x\n",
+        b"ullage-exec \xff x\n",
+    ],
+)
+def test_what_cannot_be_a_request_fails_the_trial(line: bytes) -> None:
+    with pytest.raises(TrialFailedError, match="not a request"):
+        Requests().take(line)
+
+
+def test_requests_have_an_end() -> None:
+    requests = Requests()
+    with pytest.raises(TrialFailedError, match="longer than"):
+        requests.take(remote.MARK + b"x" * (remote.LONGEST + 1))
+    assert Requests().take(b"x" * (3 * remote.LONGEST)) == [], "other lines may be long"
+    with pytest.raises(TrialFailedError, match=f"more than {remote.MOST}"):
+        Requests().take(b"ullage-exec 10.0.0.1 x\n" * (remote.MOST + 1))
+
+
+@given(st.text())
+def test_a_quotation_is_short_and_printable(text: str) -> None:
+    words = remote.plain(text)
+    assert words and len(words) <= remote.LONGEST_WORDS + 1 and "\n" not in words
+
+
+# --- on real agents -------------------------------------------------------------------------------
+class AskingParameters(Parameters):
+    """What the program does; `$PEER` is the other instance."""
+
+    script: str = "true"
+
+
+class Asking(Workload[AskingParameters]):
+    """Has something started in another instance."""
+
+    name = "asking"
+    resource = "other"
+    packages = ()
+    programs = ("sh",)
+    parameters_model = AskingParameters
+    metrics = (SECONDS,)
+
+    def roles(self, parameters: AskingParameters) -> Sequence[Role]:
+        return Role("main"), Role("peer", "second")
+
+    def files(self, parameters: AskingParameters) -> Mapping[str, Path]:
+        return {"ask": remote.SHELL}
+
+    def duration_s(self, parameters: AskingParameters) -> float:
+        return 0.1
+
+    def tasks(self, parameters: AskingParameters, context: Context) -> Sequence[Task]:
+        env = {"PEER": context.addresses["peer"]}
+        return (Task("main", ("sh", "-c", parameters.script), env=env, launches=True),)
+
+    def check(self, parameters: AskingParameters, outputs: Mapping[str, Output]) -> None:
+        assert set(outputs) == {"main"}, "what was launched is no role"
+
+    def parse(
+        self, parameters: AskingParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | list[tuple[float, float]]]:
+        return {"seconds": outputs["main"].seconds}
+
+
+class DyingParameters(mpi.MpiParameters):
+    """Of whom rank 1 is killed."""
+
+
+class Dying(mpi.MpiWorkload[DyingParameters]):
+    """Ranks of which one is killed."""
+
+    name = "dying"
+    resource = "other"
+    parameters_model = DyingParameters
+    metrics = (SECONDS,)
+
+    def duration_s(self, parameters: DyingParameters) -> float:
+        return 0.1
+
+    def tasks(self, parameters: DyingParameters, context: Context) -> Sequence[Task]:
+        kill = '[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 1 ] && kill -9 $$; exec sleep 60'
+        return (self.launch(parameters, context, 2, ("sh", "-c", kill), 50.0),)
+
+    def check(self, parameters: DyingParameters, outputs: Mapping[str, Output]) -> None:
+        mpi.finished(outputs)
+
+    def parse(
+        self, parameters: DyingParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | list[tuple[float, float]]]:
+        return {"seconds": outputs["main"].seconds}
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch, places_of_its_own: None) -> None:
+    monkeypatch.setattr(workloads, "WORKLOADS", (*workloads.WORKLOADS, Asking, Dying))
+
+
+def by_load(folder: RunFolder) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = {}
+    for trial in folder.trials:
+        found.setdefault(trial.workload, []).append(trial)
+    return found
+
+
+CASES = {
+    "stranger": ("./ask 10.99.99.99 true", "bad-launch", "10.99.99.99 is no instance"),
+    "nonsense": ("echo ullage-exec me >&2; sleep 60", "bad-launch", "not a request"),
+    "daemon": (
+        "./ask $PEER 'echo no such daemon >&2; exit 7'; sleep 60",
+        "launch-failed",
+        "main-launched-0 ended with status 7: no such daemon",
+    ),
+    "killed": ("./ask $PEER 'kill -9 $$'; sleep 60", "launch-failed", "with signal 9: nothing"),
+    "late": (
+        "./ask $PEER 'sleep 0.2; exit 7'; sleep 0.1; echo I gave up >&2; exit 1",
+        "launch-failed",
+        "ended with status 7: nothing; main says: I gave up",
+    ),
+    "lingers": ("./ask $PEER 'sleep 60'; sleep 0.1", "launch-failed", "still runs"),
+}
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("listed")
+def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(remote, "LINGER_S", 0.5)
+    loads = [f'name: asking, as: {name}, script: "{case[0]}"' for name, case in CASES.items()]
+    _, folder = run(tmp_path, loads, blocks=1)
+    for name, trials in by_load(folder).items():
+        _, code, words = CASES[name]
+        for trial in trials:
+            assert trial.status == "failed" and trial.reason is not None, name
+            assert trial.reason.code == code and words in trial.reason.message, trial.reason
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("listed")
+def test_what_is_asked_for_is_started_there(tmp_path: Path) -> None:
+    # That it ends badly after the program has ended well is no matter: all was done by then.
+    script = "./ask $PEER 'cat /proc/net/fib_trie; sleep 0.2; exit 7'; echo mine: $PEER"
+    _, folder = run(tmp_path, [f'name: asking, script: "{script}"'], blocks=1)
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        main, launched = trial.roles
+        assert launched.role == "main-launched-0" and launched.instance != main.instance
+        address = (folder.path / str(main.stdout)).read_text().split()[1]
+        assert address in (folder.path / str(launched.stdout)).read_text(), "its own addresses"
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("listed")
+@pytest.mark.skipif(
+    not (shutil.which("mpirun.openmpi") and shutil.which("mpiexec.mpich")), reason="needs both MPIs"
+)
+def test_a_rank_that_is_killed_ends_the_trial(tmp_path: Path) -> None:
+    loads = [f"name: dying, as: {name}, mpi: {name}, peer: second" for name in mpi.INSIDE]
+    _, folder = run(tmp_path, loads, blocks=1)
+    for trial in folder.trials:
+        assert trial.status != "ok" and trial.reason is not None
+        openmpi = "status 137, a rank with signal 9" in trial.reason.message
+        mpich = re.search("PID .* RUNNING AT .* EXIT CODE: 9", trial.reason.message)
+        assert openmpi or mpich, trial.reason
+        assert trial.metrics == {}

@@ -1,0 +1,432 @@
+"""`connections` and `flood-ping` over this host's loopback, and outputs that lie."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.workload_runs import context_in, free_port, printing
+from ullage import ours
+from ullage.runs import Usage
+from ullage.workloads.base import InvalidTrialError, Output, Task
+from ullage.workloads.connections import Connections, ConnectionsParameters
+from ullage.workloads.load_report import LONGEST_REPORT, PROGRAM
+
+CONNECTIONS = Connections()
+DATA = Path(__file__).parent / "data" / "connections"
+USAGE = Usage(user_s=0.5, system_s=1.5, max_rss_bytes=1)
+RECORDED = {
+    "closed": ConnectionsParameters(threads=4, time_s=0.2),
+    "open": ConnectionsParameters(threads=2, time_s=0.2, rate=500.0, echo=True, close="client"),
+    "counted": ConnectionsParameters(connections=50, close="reset", echo=True),
+}
+
+
+def outputs_of(client: str, server: str) -> dict[str, Output]:
+    return {
+        "client": Output(0, None, client, "", 1.0, USAGE),
+        "server": Output(0, None, server, "listening on 0.0.0.0:7000\n", 1.0, USAGE),
+    }
+
+
+@cache
+def recorded(name: str) -> tuple[ConnectionsParameters, dict[str, Output]]:
+    client, server = ((DATA / f"{name}-{role}.json").read_text() for role in ("client", "server"))
+    return RECORDED[name], outputs_of(client, server)
+
+
+def bent(name: str, path: str, value: Any, role: str = "client") -> dict[str, Output]:
+    """What was recorded, with one field changed; without it when the value is `...`."""
+    outputs = recorded(name)[1]
+    result = deepcopy(json.loads(outputs[role].stdout))
+    *parents, last = path.split(".")
+    inner = result
+    for parent in parents:
+        inner = inner[parent]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return printing(outputs, role, json.dumps(result))
+
+
+def refused(name: str, outputs: dict[str, Output]) -> str:
+    with pytest.raises(InvalidTrialError) as caught:
+        CONNECTIONS.check(recorded(name)[0], outputs)
+    return str(caught.value)
+
+
+def checked(parameters: ConnectionsParameters, outputs: dict[str, Output]) -> dict[str, Any]:
+    """Check, parse, and every figure is one."""
+    CONNECTIONS.check(parameters, outputs)
+    figures = CONNECTIONS.parse(parameters, outputs)
+    assert set(figures) <= {metric.name for metric in CONNECTIONS.metrics}
+    for name, value in figures.items():
+        points = [value] if isinstance(value, float) else [x for _, x in value]
+        assert points
+        assert all(0 <= x < 1e18 for x in points)
+        assert all(x > 0 for x in points) or name == "errors"
+    return figures
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_outputs_give_their_figures(name: str) -> None:
+    parameters, outputs = recorded(name)
+    figures = checked(parameters, outputs)
+    assert set(figures) == {metric.name for metric in CONNECTIONS.metrics}
+    made = json.loads(outputs["client"].stdout)
+    assert figures["connections_per_second"] == made["connections_per_second"]
+    assert figures["latency"] == [tuple(point) for point in made["latency"]["quantiles"]]
+    assert figures["instance_cpu"] == 2.0 / made["completed"]
+    assert figures["errors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("closed", {"threads": 3}),
+        ("closed", {"time_s": 0.3}),
+        ("closed", {"rate": 100.0}),
+        ("closed", {"echo": True}),
+        ("closed", {"close": "reset"}),
+        ("open", {"rate": None, "connections": 1000}),
+        ("open", {"rate": 400.0}),
+        ("open", {"spacing": "constant"}),
+        ("open", {"connections": 10}),
+        ("counted", {"connections": 49}),
+        ("counted", {"connections": 51}),
+    ],
+)
+def test_another_test_is_not_what_was_asked(name: str, other: dict[str, Any]) -> None:
+    parameters, outputs = recorded(name)
+    asked = ConnectionsParameters(**{**parameters.model_dump(), **other})
+    with pytest.raises(InvalidTrialError):
+        CONNECTIONS.check(asked, outputs)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_field_is_needed(name: str) -> None:
+    made = json.loads(recorded(name)[1]["client"].stdout)
+    unread = {"lateness", "reason", "rate", "spacing"}
+    for path in [*made, *(f"errors.{kind}" for kind in made["errors"])]:
+        if path not in unread:
+            assert refused(name, bent(name, path, None))
+        if path not in {"lateness"}:
+            assert refused(name, bent(name, path, ...))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("started", 10**9, "started"),
+        ("completed", 1, "started"),
+        ("in_time", 10**9, "were in time"),
+        ("connections_per_second", 1.0, "are not"),
+        ("connections_per_second", 0.0, "are not"),
+        ("in_time", 0, "were in time"),
+        ("seconds", 0.1, "were measured"),
+        ("seconds", 9.0, "were measured"),
+        ("unsent", 1, "never begun"),
+        ("valid", False, "it does not say why"),
+        ("reason", "late", "late"),
+        ("errors.refused", -1, "refused"),
+        ("latency.count", 1, "were timed"),
+        ("latency.quantiles", [], "quantiles"),
+        ("latency.quantiles", [[0.9, 1e-4]], "not its quantiles"),
+        ("latency.quantiles", [[0.5, 2e-4], [0.9, 1e-6]], "do not rise"),
+        ("latency.quantiles", [[0.5, 0.0]], "quantiles"),
+        ("latency.min_s", 1.0, "do not rise"),
+    ],
+)
+def test_figures_that_contradict_each_other(path: str, value: Any, said: str) -> None:
+    assert said in refused("closed", bent("closed", path, value))
+
+
+def test_a_quantile_that_so_few_do_not_have() -> None:
+    _, outputs = recorded("counted")
+    quantiles = json.loads(outputs["client"].stdout)["latency"]["quantiles"]
+    more = [*quantiles, [0.99, quantiles[-1][1]]]
+    assert "do not have" in refused("counted", bent("counted", "latency.quantiles", more))
+
+
+def test_errors_count_up_to_their_limit() -> None:
+    parameters, outputs = recorded("closed")
+    made = json.loads(outputs["client"].stdout)
+    made["started"] += 2
+    made["errors"] |= {"refused": 1, "timed-out": 1}
+    outputs = printing(outputs, "client", json.dumps(made))
+    assert "1 refused, 1 timed-out" in refused("closed", outputs)
+    lenient = parameters.model_copy(update={"error_limit": 0.5})
+    assert checked(lenient, outputs)["errors"] == 2 / made["started"]
+
+
+def test_the_server_must_have_seen_them() -> None:
+    assert "the server saw 0" in refused("closed", bent("closed", "accepted", 0, "server"))
+    assert "the server saw 0" in refused("open", bent("open", "answered", 0, "server"))
+    assert "listen" in refused("closed", bent("closed", "mode", "connect", "server"))
+    killed = {**recorded("closed")[1]}
+    killed["server"] = replace(killed["server"], status=None, signal=9)
+    assert "signal 9" in refused("closed", killed)
+    assert "no output of server" in refused("closed", {"client": killed["client"]})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\x00", "null", "[]", "{}", "[" * 100_000, "\ud800", "9" * 9999], ids=range(8)
+)
+def test_garbage(text: str) -> None:
+    outputs = recorded("closed")[1]
+    for role in ("client", "server"):
+        whole = outputs[role].stdout
+        for printed in (text, text + whole, whole + text) if text else (text,):
+            assert refused("closed", printing(outputs, role, printed))
+    assert "not its report" in refused(
+        "closed", printing(outputs, "client", " " * (LONGEST_REPORT + 1))
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), name=st.sampled_from(list(RECORDED)))
+def test_a_bent_report_is_invalid_or_figures(data: st.DataObject, name: str) -> None:
+    parameters, outputs = recorded(name)
+    role = data.draw(st.sampled_from(["client", "server"]))
+    text = outputs[role].stdout
+    at = data.draw(st.integers(0, len(text)))
+    until = data.draw(st.integers(at, min(len(text), at + 30)))
+    put = data.draw(st.one_of(st.text("0123456789.e-,:[]", max_size=8), st.text(max_size=8)))
+    changed = printing(outputs, role, text[:at] + put + text[until:])
+    try:
+        CONNECTIONS.check(parameters, changed)
+    except InvalidTrialError:
+        return
+    checked(parameters, changed)
+
+
+def test_who_stands_where(tmp_path: Path) -> None:
+    parameters = ConnectionsParameters(peer={"environment": "vm"}, rate=10.0)
+    assert [role.place for role in CONNECTIONS.roles(parameters)] == ["instance", "partner"]
+    assert CONNECTIONS.partner(parameters) == "vm"
+    context = replace(
+        context_in(tmp_path, CONNECTIONS, parameters),
+        addresses={"client": "10.0.0.1", "server": "10.0.0.2"},
+    )
+    server, client = CONNECTIONS.tasks(parameters, context)
+    assert server.service
+    assert client.argv[:3] == (f"./{PROGRAM}", "connect", "10.0.0.2:7000")
+    assert client.argv[client.argv.index("--seed") + 1] == str(context.seed)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threads": 0},
+        {"rate": 0},
+        {"rate": "nan"},
+        {"rate": float("inf")},
+        {"time_s": 0},
+        {"close": "nobody"},
+        {"error_limit": 1},
+        {"peer": "third"},
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ConnectionsParameters(**wrong)
+
+
+def test_ports_that_nobody_can_count_are_refused() -> None:
+    with pytest.raises(ValidationError, match="keeps a port for a minute"):
+        ConnectionsParameters(close="client")
+    ConnectionsParameters(close="client", connections=100)
+
+
+def test_titles() -> None:
+    assert CONNECTIONS.title(ConnectionsParameters()) == "connections to the host, 4 threads"
+    paced = ConnectionsParameters(threads=1, rate=2000.0, peer="away")
+    assert (
+        CONNECTIONS.title(paced) == "connections to an instance on another node, 1 thread at 2000/s"
+    )
+
+
+needs_program = pytest.mark.skipif(
+    not (ours.DIRECTORY / PROGRAM).is_file(), reason="`make programs` builds it"
+)
+
+
+class Pair:
+    """The real server and client, in a directory that has the program."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        shutil.copy(ours.program(PROGRAM), directory / PROGRAM)
+
+    def start(self, task: Task) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            task.argv,
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, parameters: ConnectionsParameters) -> dict[str, Output]:
+        server, client = CONNECTIONS.tasks(
+            parameters, context_in(self.directory, CONNECTIONS, parameters)
+        )
+        listening = self.start(server)
+        try:
+            assert listening.stderr is not None
+            assert server.ready is not None
+            assert server.ready in listening.stderr.readline()
+            connecting = self.start(client)
+            said = connecting.communicate(timeout=30)
+            listening.send_signal(signal.SIGTERM)
+            heard = listening.communicate(timeout=30)
+        finally:
+            listening.kill()
+            listening.wait()
+        return {
+            "client": Output(connecting.returncode, None, *said, 1.0, USAGE),
+            "server": Output(listening.returncode, None, *heard, 1.0, USAGE),
+        }
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    with TemporaryDirectory() as name:
+        yield Pair(Path(name))
+
+
+@needs_program
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"echo": True, "threads": 3},
+        {"close": "reset", "echo": True},
+        {"close": "client", "rate": 300.0, "spacing": "constant", "late_limit_s": 10.0},
+        {"echo": True, "connections": 37},
+    ],
+)
+def test_real_connections(pair: Pair, fields: dict[str, Any]) -> None:
+    parameters = ConnectionsParameters(time_s=0.2, port=free_port(), **fields)
+    outputs = pair.run(parameters)
+    figures = checked(parameters, outputs)
+    if "connections" in fields:
+        assert json.loads(outputs["client"].stdout)["completed"] == 37
+    if "rate" in fields:  # every instant of a constant schedule: 0.2 s at 300/s
+        assert json.loads(outputs["client"].stdout)["started"] == 60
+    assert figures["median_connect"] <= dict(figures["latency"])[0.5] * 1.01
+
+
+@needs_program
+def test_any_web_server_can_be_asked(pair: Pair) -> None:
+    """For the benchmark beside wrk; what is no good answer is an error."""
+    answers = {
+        "/good": b"HTTP/1.1 200 OK\r\n\r\n" + bytes(40_000),
+        "/bad": b"HTTP/1.1 404 No\r\n\r\n",
+    }
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def serve() -> None:
+            for _ in range(6):
+                with listener.accept()[0] as connection:
+                    path = connection.recv(4096).split()[1].decode()
+                    connection.sendall(answers[path])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        argv = [f"./{PROGRAM}", "connect", f"127.0.0.1:{port}", "--connections", "3", "--get"]
+        made = {
+            path: json.loads(
+                subprocess.run(
+                    [*argv, path], cwd=pair.directory, capture_output=True, check=True
+                ).stdout
+            )
+            for path in answers
+        }
+        thread.join()
+    assert made["/good"]["completed"] == 3
+    assert made["/bad"]["errors"]["not-as-agreed"] == 3
+
+
+@needs_program
+def test_nobody_listens(pair: Pair) -> None:
+    parameters = ConnectionsParameters(time_s=0.1, port=free_port())
+    _, client = CONNECTIONS.tasks(parameters, context_in(pair.directory, CONNECTIONS, parameters))
+    said, _ = pair.start(client).communicate(timeout=30)
+    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
+    with pytest.raises(InvalidTrialError, match=r"connections failed: [0-9]+ refused"):
+        CONNECTIONS.check(parameters, outputs)
+
+
+@needs_program
+def test_a_client_outlives_its_server(pair: Pair) -> None:
+    parameters = ConnectionsParameters(time_s=0.4, port=free_port(), echo=True)
+    server, client = CONNECTIONS.tasks(
+        parameters, context_in(pair.directory, CONNECTIONS, parameters)
+    )
+    listening, connecting = pair.start(server), None
+    try:
+        assert listening.stderr is not None
+        listening.stderr.readline()
+        connecting = pair.start(client)
+        with pytest.raises(subprocess.TimeoutExpired):
+            connecting.wait(0.15)
+    finally:
+        listening.kill()
+        listening.communicate()
+    said, _ = connecting.communicate(timeout=30)
+    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
+    with pytest.raises(InvalidTrialError, match=r"connections failed: .*[0-9]+ re(fused|set)"):
+        CONNECTIONS.check(parameters, outputs)
+
+
+@needs_program
+def test_too_few_ports_are_told_before_the_start(pair: Pair) -> None:
+    parameters = ConnectionsParameters(time_s=60, rate=5000.0, close="client", port=free_port())
+    _, client = CONNECTIONS.tasks(parameters, context_in(pair.directory, CONNECTIONS, parameters))
+    # 60 s, unless the kernel lets ports of the loopback be had again after one.
+    argv = [arg.replace("127.0.0.1", "192.0.2.1") for arg in client.argv]
+    client = replace(client, argv=tuple(argv))
+    refusing = pair.start(client)
+    _, said = refusing.communicate(timeout=30)
+    if Path("/proc/sys/net/ipv4/tcp_tw_reuse").read_text().strip() == "1":
+        pytest.skip("this host lets ports be had again at once")
+    assert refusing.returncode == 3
+    assert "ports are needed" in said
+    assert "RLIMIT" not in said
+
+
+@needs_program
+def test_too_few_descriptors_are_told_before_the_start(pair: Pair) -> None:
+    argv = ["prlimit", "--nofile=24:24", f"./{PROGRAM}", "connect", "127.0.0.1:9"]
+    done = subprocess.run(
+        [*argv, "--threads", "32"],
+        cwd=pair.directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ},
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: 48 descriptors are needed, RLIMIT_NOFILE allows 24: use fewer threads, or raise "
+        "the limit\n"
+    )
+    assert done.stdout == ""

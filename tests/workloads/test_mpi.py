@@ -1,0 +1,160 @@
+"""Where ranks stand, what carries their messages, and what is said when `mpirun` ends badly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import remote
+from ullage.workloads import mpi
+from ullage.workloads.base import Context, InvalidTrialError, Output
+from ullage.workloads.mpi_pingpong import MpiPingpong, MpiPingpongParameters
+from ullage.workloads.nqueens import NQueens, NQueensParameters
+
+QUEENS = NQueens()
+
+
+def context(addresses: dict[str, str], cpus: int = 1) -> Context:
+    return Context(addresses, cpus, 1 << 30, seed=1, workspace="/data/x")
+
+
+TWO = context({"main": "10.0.0.2", "peer": "10.0.0.3"})
+
+
+def argv(where: Context, ranks: int = 2, **fields: Any) -> tuple[str, ...]:
+    (task,) = QUEENS.tasks(NQueensParameters(ranks=ranks, **fields), where)
+    return task.argv
+
+
+def value(argv: tuple[str, ...], name: str) -> str:
+    return argv[argv.index(name) + 1]
+
+
+def test_ranks_are_dealt_in_turn() -> None:
+    each = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(11)}
+    all_of_them = context({"main": "10.0.0.2", **each})
+    shares = mpi.hosts(all_of_them, 24)
+    assert list(shares) == [f"10.0.0.{i}" for i in range(2, 13)], "by number, not by name"
+    assert list(shares.values()) == [3, 3, *[2] * 9]
+    assert mpi.hosts(all_of_them, 2) == {"10.0.0.2": 1, "10.0.0.3": 1}
+
+
+@given(st.integers(1, 300), st.integers(1, 20))
+def test_no_rank_is_lost(ranks: int, instances: int) -> None:
+    each = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(instances)}
+    shares = mpi.hosts(context({"main": "10.0.0.2", **each}), ranks)
+    assert sum(shares.values()) == ranks
+    assert max(shares.values()) - min(shares.values()) <= 1 and min(shares.values()) > 0
+
+
+def test_open_mpi_has_no_way_around_the_network() -> None:
+    found = argv(TWO, peer="second")
+    assert value(found, "btl") == "self,tcp" and value(found, "btl_tcp_if_include") == mpi.DEVICE
+    assert value(found, "--host") == "10.0.0.2:1,10.0.0.3:1"
+    assert value(argv(TWO, ranks=3, peer="second"), "btl") == "self,vader,tcp"
+    alone = argv(context({"main": "127.0.0.1"}))
+    assert value(alone, "btl") == "self,vader" and "--host" not in alone
+    for each in (found, alone):
+        assert value(each, "pml") == "ob1" and value(each, "--bind-to") == "none"
+
+
+def test_ucx_of_mpich_has_no_way_around_the_network() -> None:
+    (task,) = QUEENS.tasks(NQueensParameters(mpi="mpich", peer="second"), TWO)
+    assert task.env["UCX_TLS"] == "self,tcp" and task.env["UCX_NET_DEVICES"] == mpi.DEVICE
+    assert value(task.argv, "-hosts") == "10.0.0.2:1,10.0.0.3:1"
+    assert value(task.argv, "-bind-to") == "none"
+    (alone,) = QUEENS.tasks(NQueensParameters(mpi="mpich"), context({"main": "127.0.0.1"}))
+    assert "UCX_TLS" not in alone.env and "-hosts" not in alone.argv
+
+
+@pytest.mark.parametrize("library", ["openmpi", "mpich"])
+def test_only_several_instances_need_a_remote_shell(library: Any) -> None:
+    two = NQueensParameters(mpi=library, peer="second")
+    (task,) = QUEENS.tasks(two, TWO)
+    assert task.launches and f"/data/x/{mpi.SHELL}" in task.argv
+    assert QUEENS.files(two)[mpi.SHELL] == remote.SHELL
+    one = NQueensParameters(mpi=library)
+    (task,) = QUEENS.tasks(one, context({"main": "127.0.0.1"}))
+    assert not task.launches and mpi.SHELL not in QUEENS.files(one)
+
+
+def test_ranks_yield_where_they_share_a_cpu() -> None:
+    alone = {"main": "127.0.0.1"}
+    assert value(argv(context(alone, cpus=1)), "mpi_yield_when_idle") == "1"
+    assert value(argv(context(alone, cpus=2)), "mpi_yield_when_idle") == "0"
+    assert value(argv(TWO, peer="second"), "mpi_yield_when_idle") == "0"
+
+
+@pytest.mark.parametrize("library", ["openmpi", "mpich"])
+def test_what_carried_the_messages_is_told(library: Any) -> None:
+    workload = MpiPingpong()
+    inside = workload.facts(MpiPingpongParameters(mpi=library, program="mpi4py"), {})
+    assert inside["transport"].startswith("shared memory")
+    between = MpiPingpongParameters(mpi=library, program="mpi4py", peer="away")
+    assert workload.facts(between, {})["transport"].startswith("TCP over eth0")
+
+
+ENDED = Output(1, None, "", "", 1.0)
+OPENMPI = """\
+ullage-exec 10.0.0.3 orted -mca ess "env"
+--------------------------------------------------------------------------
+mpirun noticed that process rank 1 with PID 0 on node 10.0.0.3 exited on signal 9 (Killed).
+--------------------------------------------------------------------------
+"""
+MPICH = """\
+
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 29090 RUNNING AT 10.0.0.3
+=   EXIT CODE: 9
+=   CLEANING UP REMAINING PROCESSES
+=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES
+===================================================================================
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (
+            replace(ENDED, status=137, stderr=OPENMPI),
+            "status 137, a rank with signal 9: mpirun not",
+        ),
+        (replace(ENDED, status=255, stdout=MPICH), "status 255: PID 29090 RUNNING AT 10.0.0.3; E"),
+        (replace(ENDED, status=9, stdout=MPICH), "STRING: Killed (signal 9)"),
+        (
+            replace(ENDED, stderr="error: a message is not what was sent\nrules\n"),
+            "error: a message",
+        ),
+        (replace(ENDED, stderr="ullage-exec 10.0.0.3 orted\nwhat else\n"), "status 1: what else"),
+        (replace(ENDED, status=None, signal=11), "mpirun ended with signal 11: nothing"),
+    ],
+)
+def test_a_bad_end_is_told_in_the_words_that_matter(output: Output, words: str) -> None:
+    with pytest.raises(InvalidTrialError) as caught:
+        mpi.finished({"main": output})
+    assert words in str(caught.value) and "ullage-exec" not in str(caught.value)
+
+
+def test_no_output_is_a_bad_end() -> None:
+    with pytest.raises(InvalidTrialError):
+        mpi.finished({})
+
+
+@given(st.text(), st.text(), st.none() | st.integers(1, 255))
+def test_a_bad_end_with_any_words(stdout: str, stderr: str, status: int | None) -> None:
+    with pytest.raises(InvalidTrialError):
+        mpi.finished({"main": Output(status, None if status else 9, stdout, stderr, 1.0)})
+
+
+def test_the_library_must_be_the_one_that_was_asked_for() -> None:
+    text = "library: MPICH Version: 4.0.2\nrest\n"
+    assert mpi.library(mpi.MpiParameters(mpi="mpich"), text) == ("MPICH Version: 4.0.2", "rest\n")
+    for wrong in (text, "", "library: LAM 7\n", "library: Open MPI v4.1.4"[::-1]):
+        with pytest.raises(InvalidTrialError, match="openmpi"):
+            mpi.library(mpi.MpiParameters(mpi="openmpi"), wrong)

@@ -1,0 +1,258 @@
+"""Workload `nas`: what its programs print, and what NPB's own print."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.workload_runs import checked, context_in, printing, without_a_line
+from ullage import ours
+from ullage.workloads import npb
+from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.nas import ITERATIONS, Nas, NasParameters, operations
+
+NAS = Nas()
+DATA = Path(__file__).parent / "data" / "nas"
+CG_A = {"kernel": "cg", "class": "A", "threads": 2}
+OURS: dict[str, dict[str, Any]] = {
+    "cg-A-threads2": CG_A,
+    "ep-S-threads1": {"kernel": "ep", "class": "S"},
+    "is-S-openmpi2": {"kernel": "is", "class": "S", "parallel": "mpi", "ranks": 2},
+    "cg-S-mpich2": {"kernel": "cg", "class": "S", "parallel": "mpi", "ranks": 2, "mpi": "mpich"},
+    "mg-S-threads2": {"kernel": "mg", "class": "S", "threads": 2},
+    "ft-S-threads2": {"kernel": "ft", "class": "S", "threads": 2},
+    "lu-S-threads2": {"kernel": "lu", "class": "S", "threads": 2},
+}
+"""Recorded of `mpi/nas`, Debian 12."""
+ORIGINAL = ("npb3.4-ep-S", "npb3.4-cg-A", "npb3.4-is-S")
+"""Of NPB 3.4's timed loops and `print_results.f`, `c_print_results.c`, typed anew by hand: the form
+is its own, the version and date are what was handed to them."""
+
+
+def asked(**fields: Any) -> NasParameters:
+    return NasParameters.model_validate(fields)
+
+
+def text(name: str) -> str:
+    return (DATA / f"{name}.txt").read_text("utf-8")
+
+
+def outputs(stdout: str, status: int = 0) -> dict[str, Output]:
+    return {"main": Output(status, None, stdout, "", 1.0)}
+
+
+def labelled(report: str, label: str) -> str:
+    """The value after a label, read in another way."""
+    (line,) = [line for line in report.split("\n") if line.startswith(f" {label} ")]
+    return line.partition("=")[2].strip()
+
+
+def refused(parameters: NasParameters, stdout: str, status: int = 0) -> str:
+    with pytest.raises(InvalidTrialError) as caught:
+        NAS.check(parameters, outputs(stdout, status))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_recorded_runs_give_their_figures(name: str) -> None:
+    report = text(name)
+    figures = checked(NAS, asked(**OURS[name]), outputs(report))
+    assert figures["operation_rate"] == pytest.approx(float(labelled(report, "Mop/s total")) * 1e6)
+    assert figures["seconds"] == float(labelled(report, "Time in seconds"))
+
+
+def test_compiler_flags_and_transport_are_kept() -> None:
+    alone = NAS.facts(asked(**CG_A), outputs(text("cg-A-threads2")))
+    assert alone == {"compiler": "gcc 12.2.0", "flags": "-O3 -fopenmp -static"}
+    name = "is-S-openmpi2"
+    ranks = NAS.facts(asked(**OURS[name]), outputs(text(name)))
+    assert ranks["library"] == "Open MPI v4.1.4"
+    assert "shared memory" in ranks["transport"]
+
+
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_the_original_is_read_by_the_same_parser(name: str) -> None:
+    report = npb.read(text(name))
+    assert report.verified
+    _, kernel, size_class = name.split("-")
+    assert (report.kernel, report.size_class) == (kernel.upper(), size_class)
+    assert report.threads == 2
+    assert report.rate == pytest.approx(float(labelled(text(name), "Mop/s total")) * 1e6)
+    assert report.options
+
+
+def test_rate_times_time_is_the_number_of_operations_of_the_original_too() -> None:
+    """It prints hundredths of a second, so only a longer run can show it."""
+    report = npb.read(text("npb3.4-cg-A"))
+    assert report.did(operations("cg", "A"))
+    assert not report.did(1.05 * operations("cg", "A"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kernel": "ep"},
+        {"class": "W"},
+        {"threads": 1},
+        {"threads": 4},
+        {"parallel": "mpi", "threads": 1, "ranks": 2},
+        {"parallel": "mpi", "threads": 2, "ranks": 2},
+    ],
+)
+def test_another_run_is_not_what_was_asked(other: dict[str, Any]) -> None:
+    assert "asked for" in refused(asked(**{**CG_A, **other}), text("cg-A-threads2"))
+
+
+def test_no_figure_without_verification() -> None:
+    failed = text("cg-A-threads2").replace("  SUCCESSFUL", "UNSUCCESSFUL")
+    assert refused(asked(**CG_A), failed, status=1) == "the kernel's result is not verified"
+    assert refused(asked(**CG_A), failed) == "the kernel's result is not verified"
+    spaced = text("cg-A-threads2").replace("              SUCCESSFUL", "UNSUCCESSFUL")
+    assert refused(asked(**CG_A), spaced) == "the kernel's result is not verified"
+
+
+def test_figures_that_contradict_each_other() -> None:
+    report = text("cg-A-threads2")
+    rate = labelled(report, "Mop/s total")
+    doubled = report.replace(f"{rate}\n Mop/s/th", f"{2 * float(rate):.2f}\n Mop/s/th")
+    assert doubled != report
+    assert "are not the" in refused(asked(**CG_A), doubled)
+    assert "iterations" in refused(
+        asked(**CG_A),
+        report.replace(" Iterations      =                       15", " Iterations      = 75"),
+    )
+
+
+@pytest.mark.parametrize("label", ["Mop/s total", "Time in seconds"])
+@pytest.mark.parametrize("value", ["0.00", "0.000000", "nan", "inf", "-1.00", "1e3", "1", "*" * 9])
+def test_figures_must_be_figures(label: str, value: str) -> None:
+    report = text("cg-A-threads2")
+    bent = report.replace(labelled(report, label), value, 1)
+    assert f"{label} is not a positive number" in refused(asked(**CG_A), bent)
+
+
+def test_each_line_that_counts_is_needed_once() -> None:
+    report = text("cg-A-threads2")
+    for label in ("Class", "Iterations", "Time", "Total threads", "Mop/s total", "Verification"):
+        (line,) = [line for line in report.split("\n") if line.startswith(f" {label}")]
+        assert refused(asked(**CG_A), report.replace(f"{line}\n", ""))
+        assert "cannot have" in refused(asked(**CG_A), report.replace(line, f"{line}\n{line}"))
+    for shorter in without_a_line(report):
+        try:
+            NAS.check(asked(**CG_A), outputs(shorter))
+        except InvalidTrialError:
+            continue
+        checked(NAS, asked(**CG_A), outputs(shorter))
+    assert "2 reports" in refused(asked(**CG_A), report + report)
+    assert "0 reports" in refused(asked(**CG_A), "")
+    assert "ends before" in refused(asked(**CG_A), report[: report.index(" Compile")])
+    assert "cannot have" in refused(asked(**CG_A), report.replace(" Size  ", " Sighs "))
+    assert "characters" in refused(asked(**CG_A), report + "x" * (1 << 20))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_program_that_failed(name: str) -> None:
+    parameters = asked(**OURS[name])
+    assert "2" in refused(parameters, text(name), status=2)
+    with pytest.raises(InvalidTrialError):
+        NAS.check(parameters, {})
+    killed = {"main": Output(None, 9, text(name), "", 1.0)}
+    with pytest.raises(InvalidTrialError, match="signal 9"):
+        NAS.check(parameters, killed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(OURS)), st.randoms(use_true_random=False), st.text(max_size=12))
+def test_no_text_breaks_the_check(name: str, chance: random.Random, noise: str) -> None:
+    whole = text(name)
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(whole) + 1)
+        end = min(len(whole), at + chance.choice((0, 1, 2, 30)))
+        moved = whole[chance.randrange(len(whole) + 1) :][: chance.choice((0, 1, 40))]
+        whole = whole[:at] + chance.choice((noise, "9", ".", "\n", moved)) + whole[end:]
+    parameters, found = asked(**OURS[name]), printing(outputs(""), "main", whole)
+    try:
+        NAS.check(parameters, found)
+    except InvalidTrialError:
+        return
+    figures = checked(NAS, parameters, found)
+    assert set(figures) == {"operation_rate", "seconds"}
+    NAS.facts(parameters, found)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text())
+def test_no_text_at_all_is_a_report(noise: str) -> None:
+    with pytest.raises(InvalidTrialError):
+        npb.read(noise)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"ranks": 2}, "parallel: mpi"),
+        ({"peer": "host"}, "parallel: mpi"),
+        ({"parallel": "mpi", "kernel": "mg", "ranks": 3}, "power of two"),
+        ({"parallel": "mpi", "kernel": "ft", "ranks": 6}, "divisor of 128"),
+        ({"parallel": "mpi", "kernel": "ft", "class": "W", "ranks": 64}, "divisor of 32"),
+        (
+            {"parallel": "mpi", "kernel": "lu", "class": "S", "ranks": 5},
+            "12 points has no room for 5",
+        ),
+        ({"parallel": "mpi", "ranks": 257}, "less than or equal to 256"),
+        ({"class": "C"}, "'S', 'W', 'A' or 'B'"),
+        ({"size_class": "A"}, "size_class"),
+        ({"threads": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_the_plan(fields: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        asked(**fields)
+
+
+def test_ranks_of_kernels_without_a_grid_may_be_any_number() -> None:
+    assert asked(kernel="cg", parallel="mpi", ranks=3).ranks == 3
+
+
+def test_the_plan_is_recorded_as_written() -> None:
+    recorded = asked(**{"class": "W"}).model_dump(mode="json")
+    assert recorded["class"] == "W"
+    assert asked(**recorded) == asked(**{"class": "W"})
+
+
+def test_titles() -> None:
+    assert NAS.title(asked()) == "NAS CG class A, 1 thread"
+    ranks = asked(kernel="is", parallel="mpi", ranks=4, threads=2, peer="second")
+    assert NAS.title(ranks) == "NAS IS class A, 4 ranks of 2 threads to a second instance"
+
+
+def test_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ours, "DIRECTORY", tmp_path)
+    (tmp_path / "mpich").mkdir()
+    for path in (tmp_path / "nas-cg", tmp_path / "mpich" / "nas-cg"):
+        path.touch()
+    alone = asked(**CG_A)
+    assert NAS.files(alone) == {"nas-cg": tmp_path / "nas-cg"}
+    (task,) = NAS.tasks(alone, context_in(tmp_path, NAS, alone))
+    assert task.argv == (f"{tmp_path}/nas-cg", "--class", "A", "--threads", "2")
+    ranks = asked(parallel="mpi", mpi="mpich", ranks=3)
+    assert NAS.files(ranks) == {"nas-cg": tmp_path / "mpich" / "nas-cg"}
+    (task,) = NAS.tasks(ranks, context_in(tmp_path, NAS, ranks))
+    assert task.argv[:3] == ("mpiexec.mpich", "-n", "3")
+    assert task.argv[-5:] == (f"{tmp_path}/nas-cg", "--class", "A", "--threads", "1")
+
+
+def test_the_estimate_grows_with_the_class_and_shrinks_with_workers() -> None:
+    for kernel, classes in ITERATIONS.items():
+        lengths = [NAS.duration_s(asked(**{"kernel": kernel, "class": c})) for c in classes]
+        assert lengths == sorted(lengths)
+        assert all(math.isfinite(length) and length > 0 for length in lengths)
+        half = NAS.duration_s(asked(**{"kernel": kernel, "class": "B", "threads": 2}))
+        assert half == pytest.approx(lengths[-1] / 2)

@@ -1,0 +1,355 @@
+"""What sysbench printed on real servers, read and bent; the servers' settings."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.workload_runs import printing, without_a_line
+from ullage.runs import Usage
+from ullage.workloads import oltp
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.oltp import Oltp
+from ullage.workloads.oltp_parameters import OltpParameters
+from ullage.workloads.oltp_servers import AS_NOBODY
+
+OLTP = Oltp()
+DATA = Path(__file__).parent / "data" / "oltp"
+GIB = 1 << 30
+ASKED: Mapping[str, dict[str, Any]] = {
+    "mariadb_read_write": {},
+    "mariadb_deadlocks": {"threads": 16, "tables": 1, "index_updates": 25, "events": 500},
+    "postgresql_read_write": {"database": "postgresql"},
+}
+NAMES = sorted(ASKED)
+
+
+@cache
+def sample(name: str) -> tuple[OltpParameters, dict[str, Output]]:
+    parameters = OltpParameters(**ASKED[name])
+    log = (DATA / f"{parameters.database}_server.txt").read_text()
+    usage = Usage(user_s=3.0, system_s=1.0, max_rss_bytes=1)
+    return parameters, {
+        "server": Output(0, None, "", log, 5.0, usage),
+        "client": Output(0, None, (DATA / f"{name}.txt").read_text(), "", 3.0),
+    }
+
+
+def figures(name: str) -> dict[str, Any]:
+    parameters, outputs = sample(name)
+    OLTP.check(parameters, outputs)
+    return OLTP.parse(parameters, outputs)
+
+
+def refused(parameters: OltpParameters, outputs: Mapping[str, Output]) -> str:
+    with pytest.raises(InvalidTrialError) as caught:
+        OLTP.check(parameters, outputs)
+    return str(caught.value)
+
+
+def bent(
+    name: str, old: str, new: str, count: int = -1
+) -> tuple[OltpParameters, dict[str, Output]]:
+    """The sample with the last so many places of a text replaced."""
+    parameters, outputs = sample(name)
+    text = outputs["client"].stdout
+    assert old in text
+    return parameters, printing(outputs, "client", new.join(text.rsplit(old, count)))
+
+
+def reports(name: str) -> list[dict[str, Any]]:
+    lines = sample(name)[1]["client"].stdout.split("\n")
+    return [json.loads(line)["report"] for line in lines if line.startswith('{"report"')]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_runs_give_their_figures(name: str) -> None:
+    found = figures(name)
+    last = reports(name)[-1]
+    counts, seconds = last["counts"], last["seconds"]
+    assert found["transactions_per_second"] == counts["events"] / seconds["time_interval"]
+    queries = counts["reads"] + counts["writes"] + counts["other"]
+    assert found["queries_per_second"] == queries / seconds["time_interval"]
+    assert found["latency_p95_s"] == seconds["latency_pct"]
+    done = sum(report["counts"]["events"] for report in reports(name))
+    assert found["server_cpu_per_transaction"] == 4.0 / done
+    declared = {metric.name for metric in OLTP.metrics}
+    assert set(found) == declared - ({"total_time_s"} if "events" not in ASKED[name] else set())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quantiles_are_sysbenchs_own(name: str) -> None:
+    found = figures(name)
+    latency = dict(found["latency"])
+    assert latency[0.95] == pytest.approx(found["latency_p95_s"], rel=1e-3)
+    assert [*latency.values()] == sorted(latency.values())
+    events = reports(name)[-1]["counts"]["events"]
+    assert all(events * (1 - quantile) > 4 for quantile in latency)
+    assert (0.99 in latency) == (events * 0.01 >= 5)
+    assert 0.9999 not in latency
+
+
+def test_deadlocks_are_told_beside_the_throughput() -> None:
+    found = figures("mariadb_deadlocks")
+    assert found["deadlocks"] == found["restarts"] == 3540 / 500
+    assert found["total_time_s"] == reports("mariadb_deadlocks")[0]["seconds"]["time_interval"]
+    assert OLTP.facts(*sample("mariadb_deadlocks"))["restarts_by_sqlstate"] == "40001: 3540"
+
+
+def test_a_row_that_another_inserted_is_no_deadlock() -> None:
+    found = figures("postgresql_read_write")
+    assert found["deadlocks"] == 0 and found["restarts"] == 4 / 2681
+
+
+def test_facts() -> None:
+    mariadb = OLTP.facts(*sample("mariadb_read_write"))
+    assert mariadb["server"] == "MariaDB 10.11.19-MariaDB-0+deb12u1"
+    assert mariadb["disk_by"] == "Linux native AIO"
+    postgresql = OLTP.facts(*sample("postgresql_read_write"))
+    assert postgresql["server"] == "PostgreSQL 15.20" and "disk_by" not in postgresql
+    assert postgresql["version"] == mariadb["version"] == "sysbench 1.0.20"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"threads": 3},
+        {"warmup_s": 2},
+        {"warmup_s": 0},
+        {"time_s": 3},
+        {"events": 2730},
+        {"tables": 3},
+        {"table_size": 9999},
+        {"range_size": 99},
+        {"index_updates": 2},
+        {"test": "read_only"},
+        {"test": "point_select"},
+        {"database": "postgresql"},
+    ],
+)
+def test_other_work_is_not_what_was_asked(other: dict[str, Any]) -> None:
+    refused(OltpParameters(**other), sample("mariadb_read_write")[1])
+
+
+@pytest.mark.parametrize("old", ['"errors": 3540', '"events": 500', '"reads": 56560'])
+def test_counts_that_do_not_fit(old: str) -> None:
+    name, number = old.split()
+    refused(*bent("mariadb_deadlocks", old, f"{name} {2 * int(number)}"))
+    refused(*bent("mariadb_deadlocks", old, f"{name} 0"))
+
+
+def test_each_line_is_needed() -> None:
+    parameters, outputs = sample("mariadb_deadlocks")
+    text = "\n".join(line for line in outputs["client"].stdout.split("\n") if line.strip())
+    OLTP.check(parameters, printing(outputs, "client", text))
+    for shorter in without_a_line(text):
+        refused(parameters, printing(outputs, "client", shorter))
+
+
+def test_steps_that_look_equal_are_two() -> None:
+    parameters, outputs = bent("mariadb_read_write", "       1.205 |", "       1.184 |")
+    OLTP.check(parameters, outputs)
+    refused(*bent("mariadb_read_write", "       1.205 |", "       1.183 |"))
+
+
+def test_a_slow_start_may_do_nothing_in_the_warm_up() -> None:
+    warm = json.dumps(reports("mariadb_read_write")[0]["counts"])
+    none = json.dumps({"events": 0, "reads": 40, "writes": 0, "other": 4, "errors": 0})
+    parameters, outputs = bent("mariadb_read_write", warm, f'{none[:-1]}, "reconnects": 0}}', 2)
+    OLTP.check(parameters, outputs)
+    assert OLTP.parse(parameters, outputs)["server_cpu_per_transaction"] == 4.0 / 2730
+
+
+def test_nothing_done_is_no_figure() -> None:
+    last = json.dumps(reports("mariadb_read_write")[1]["counts"])
+    none = re.sub("[0-9]+", "0", last)
+    assert refused(*bent("mariadb_read_write", last, none)) in {
+        "no transaction was done",
+        "the histogram counts 2730 of 0 transactions",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"server": {"signal": 9, "status": None}}, "server was ended by signal 9"),
+        ({"server": {"status": 1}}, "server ended with status 1"),
+        ({"server": {"stderr": ""}}, "does not say that it is MariaDB"),
+        ({"client": {"stderr": "WARNING: x"}}, "sysbench complained: 'WARNING: x'"),
+        ({"client": {"status": 1}}, "client ended with status 1"),
+        ({"client": {"stdout": "sysbench 1.1.0\n"}}, "not a report of sysbench 1.0"),
+        ({"client": {"stdout": ""}}, "not a report of sysbench 1.0"),
+    ],
+)
+def test_what_went_wrong_is_told(change: dict[str, dict[str, Any]], why: str) -> None:
+    parameters, outputs = sample("mariadb_read_write")
+    for role, fields in change.items():
+        outputs = {**outputs, role: replace(outputs[role], **fields)}
+    assert why in refused(parameters, outputs)
+
+
+def test_the_first_fatal_errors_are_the_reason() -> None:
+    parameters, outputs = sample("mariadb_deadlocks")
+    told = "FATAL: unable to connect\nFATAL: error 1045: Access denied\nFATAL: `thread_init'\n"
+    reason = refused(parameters, printing(outputs, "client", told + outputs["client"].stdout))
+    assert reason == "sysbench: 'unable to connect; error 1045: Access denied'"
+
+
+def test_lost_connections_are_invalid() -> None:
+    changed = bent("mariadb_read_write", '"reconnects": 0', '"reconnects": 2', 1)
+    assert "2 connections were lost" in refused(*changed)
+
+
+def test_each_server_must_have_had_a_thread() -> None:
+    parameters, outputs = sample("mariadb_read_write")
+    many = {f"server-{i}": outputs["server"] for i in range(5)} | {"client": outputs["client"]}
+    assert "4 threads for 5 servers" in refused(parameters, many)
+    four = {name: output for name, output in many.items() if name != "server-4"}
+    OLTP.check(parameters, four)
+    found = OLTP.parse(parameters, four)["server_cpu_per_transaction"]
+    assert found == 4 * 4.0 / (1225 + 2730)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_bent_output_is_refused_or_gives_finite_figures(data: st.DataObject) -> None:
+    parameters, outputs = sample(data.draw(st.sampled_from(NAMES)))
+    role = data.draw(st.sampled_from(["client", "client", "client", "server"]))
+    field = "stdout" if role == "client" else "stderr"
+    text = getattr(outputs[role], field)
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = min(len(text), start + data.draw(st.integers(0, 40)))
+        piece = data.draw(st.text(max_size=12) | st.sampled_from(["0", "-1", "1e309", "NaN", "\n"]))
+        text = text[:start] + piece + text[end:]
+    changed = {**outputs, role: replace(outputs[role], **{field: text})}
+    try:
+        OLTP.check(parameters, changed)
+    except InvalidTrialError:
+        return
+    OLTP.facts(parameters, changed)
+    for value in OLTP.parse(parameters, changed).values():
+        for figure in [y for _, y in value] if isinstance(value, list) else [value]:
+            assert math.isfinite(figure) and figure >= 0
+    assert OLTP.parse(parameters, changed)["transactions_per_second"] > 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"database": "postgresql", "servers": "each"}, "takes one host"),
+        ({"test": "point_select", "index_updates": 25}, "has no index_updates"),
+        ({"test": "read_only", "delete_inserts": 0}, "has no delete_inserts"),
+        ({"test": "update_index", "index_updates": 0}, "without statements"),
+        ({"deadlock_timeout_ms": 10}, "finds a deadlock at once"),
+        ({"events": 10, "time_s": 1}, "not both"),
+        ({"events": 10, "warmup_s": 1}, "not both"),
+        ({"events": 10, "threads": 11}, "at least one for each thread"),
+        ({"threads": 1001}, "less than or equal to 1000"),
+    ],
+)
+def test_what_cannot_be_is_refused(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        OltpParameters(**fields)
+
+
+def context(**addresses: str) -> Context:
+    return Context(
+        addresses=addresses,
+        cpus=1,
+        memory_bytes=GIB,
+        seed=7,
+        workspaces={role: f"/data/{role}" for role in addresses},
+    )
+
+
+def tasks(parameters: OltpParameters, **addresses: str) -> dict[str, Task]:
+    return {task.role: task for task in OLTP.tasks(parameters, context(**addresses))}
+
+
+HERE = {"server": "10.213.5.2", "client": "10.213.5.9"}
+
+
+def test_settings_of_mariadb() -> None:
+    found = tasks(OltpParameters(threads=400, tables=10), **HERE)["server"]
+    assert found.argv[:6] == (*AS_NOBODY, "mariadbd")
+    assert {
+        "--no-defaults",
+        "--datadir=/data/server/database",
+        "--bind-address=10.213.5.2",
+        "--max-connections=410",
+        "--max-prepared-stmt-count=37720",
+        "--innodb-buffer-pool-size=268435456",
+        "--innodb-flush-log-at-trx-commit=1",
+    } <= set(found.argv)
+    assert found.service and found.stop_signal == 15
+    deferred = tasks(OltpParameters(commits="deferred", cache=0.5), **HERE)["server"].argv
+    assert "--innodb-flush-log-at-trx-commit=0" in deferred
+    assert "--innodb-buffer-pool-size=536870912" in deferred
+
+
+def test_settings_of_postgresql() -> None:
+    parameters = OltpParameters(database="postgresql", threads=400, deadlock_timeout_ms=50)
+    found = tasks(parameters, **HERE)["server"]
+    told = dict(word.split("=", 1) for word in found.argv if word[0] != "-" and "=" in word)
+    assert told["listen_addresses"] == "10.213.5.2" and told["unix_socket_directories"] == ""
+    assert told["max_connections"] == "410" and told["shared_buffers"] == "262144kB"
+    assert told["fsync"] == told["synchronous_commit"] == "on"
+    assert told["deadlock_timeout"] == "50ms"
+    assert found.service and found.stop_signal == 2
+    deferred = OltpParameters(database="postgresql", commits="deferred")
+    argv = tasks(deferred, **HERE)["server"].argv
+    assert {"fsync=on", "synchronous_commit=off"} <= set(argv)
+
+
+@pytest.mark.parametrize("database", ["mariadb", "postgresql"])
+def test_the_password_is_in_no_argv(database: str) -> None:
+    parameters = OltpParameters(database=database)
+    made = [*OLTP.prepare(parameters, context(**HERE)), *OLTP.tasks(parameters, context(**HERE))]
+    assert len(oltp.PASSWORD) == 32
+    assert not any(oltp.PASSWORD in word for task in made for word in task.argv)
+    holders = [task for task in made if oltp.PASSWORD in task.env.values()]
+    assert [task.role for task in holders] == ["server", "server", "client"]
+    assert not any(task.service for task in holders)
+
+
+def test_only_the_runs_subnet_may_connect() -> None:
+    for database, subnet in (
+        ("mariadb", "10.213.5.0/255.255.255.0"),
+        ("postgresql", "10.213.5.0/24"),
+    ):
+        make, _ = OLTP.prepare(OltpParameters(database=database), context(**HERE))
+        assert make.argv == ("./oltp.sh", "make", database, "/data/server/database", subnet)
+
+
+def test_a_server_in_each_instance() -> None:
+    parameters = OltpParameters(servers="each")
+    assert [(role.name, role.place) for role in OLTP.roles(parameters)] == [
+        ("server", "each"),
+        ("client", "host"),
+    ]
+    addresses = {f"server-{i}": f"10.213.5.{i}" for i in range(11)} | {"client": "10.213.5.99"}
+    found = tasks(parameters, **addresses)
+    hosts = ",".join(f"10.213.5.{i}" for i in range(11))
+    assert f"--mysql-host={hosts}" in found["client"].argv
+    assert "--bind-address=10.213.5.10" in found["server-10"].argv
+    assert len(OLTP.prepare(parameters, context(**addresses))) == 22
+
+
+def test_the_mix_of_the_study() -> None:
+    parameters = OltpParameters(
+        threads=400, events=1000, index_updates=25, distinct_ranges=25, sum_ranges=25
+    )
+    assert (parameters.reads, parameters.queries) == (62, 92)
+    argv = tasks(parameters, **HERE)["client"].argv
+    assert {"--threads=400", "--events=1000", "--time=0", "--index-updates=25"} <= set(argv)
+    assert not any(word.startswith("--report-checkpoints") for word in argv)

@@ -1,0 +1,101 @@
+"""What TestDFSIO printed, and texts that it never prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.workloads.base import Context, InvalidTrialError, Output
+from ullage.workloads.testdfsio import DfsIo, DfsIoParameters
+from ullage.workloads.testdfsio_report import BINS, MIB, Seen, network, read_job
+
+DATA = Path(__file__).resolve().parent / "data" / "testdfsio"
+FIRST, SECOND = ((DATA / f"{name}-job.txt").read_text() for name in ("first", "second"))
+WORKLOAD = DfsIo()
+TWO = DfsIoParameters(jobs=2)
+
+
+def outputs(*texts: str, status: int = 0) -> Mapping[str, Output]:
+    made = (Output(status, None, text, "", 3.0 + i) for i, text in enumerate(texts))
+    return {f"job-{i}": output for i, output in enumerate(made)}
+
+
+def test_the_figures_of_two_jobs() -> None:
+    found = outputs(FIRST, SECOND)
+    WORKLOAD.check(TWO, found)
+    figures = WORKLOAD.parse(TWO, found)
+    one, other = (read_job(text) for text in (FIRST, SECOND))
+    assert figures["seconds"] == 4.0, "the slowest"
+    assert figures["write_throughput"] == (one.write.throughput + other.write.throughput) * MIB
+    assert other.write.throughput == 6.49 and other.read.seconds == 18.25
+    use = figures["network_use"]
+    assert isinstance(use, list) and len(use) == BINS
+    assert all(rate > 0 for _, rate in use)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Number of files: 2", "Number of files: 3"),
+        ("Total MBytes processed: 32", "Total MBytes processed: 16"),
+        ("Throughput mb/sec: 6.49", "Throughput mb/sec: 0"),
+        ("Throughput mb/sec: 6.49", "Throughput mb/sec: NaN"),
+        ("Throughput mb/sec: 6.49", "Throughput mb/sec: 6,49"),
+        ("Test exec time sec: 15.6", "Test exec time sec: -1"),
+        ("----- : read", "----- : append"),
+        ("step end\n", ""),
+    ],
+)
+def test_what_was_not_done_as_asked_has_no_figures(old: str, new: str) -> None:
+    assert old in SECOND
+    with pytest.raises(InvalidTrialError):
+        WORKLOAD.check(TWO, outputs(FIRST, SECOND.replace(old, new, 1)))
+
+
+def test_a_job_that_ended_badly_has_no_figures() -> None:
+    with pytest.raises(InvalidTrialError, match="status 254"):
+        WORKLOAD.check(TWO, outputs(FIRST, SECOND, status=254))
+
+
+@given(st.data())
+def test_no_text_gives_a_figure_that_is_none(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(FIRST)))
+    end = data.draw(st.integers(at, min(len(FIRST), at + 60)))
+    text = FIRST[:at] + data.draw(st.text(max_size=30)) + FIRST[end:]
+    found = outputs(text, SECOND)
+    try:
+        WORKLOAD.check(TWO, found)
+        figures = WORKLOAD.parse(TWO, found)
+    except InvalidTrialError:
+        return
+    for value in figures.values():
+        points = [rate for _, rate in value] if isinstance(value, list) else [value]
+        assert all(math.isfinite(point) and point > 0 for point in points)
+
+
+def test_the_network_s_use_is_over_the_whole_time() -> None:
+    second = 10**9
+    seen = [Seen(0, 100), Seen(second, 100 + 50), Seen(4 * second, 100 + 50 + 300)]
+    use = network(seen)
+    assert sum(rate for _, rate in use) / BINS == pytest.approx(350 / 4)
+    assert use[0][0] == 0.05 and use[0][1] == pytest.approx(50.0)
+    assert network(seen[:1]) == []
+    with pytest.raises(InvalidTrialError):
+        network([Seen(0, 100), Seen(second, 99)])
+
+
+def test_each_job_and_server_is_told_where_it_stands() -> None:
+    roles = {"namenode": "10.0.0.2", "datanode": "10.0.0.3", "job-0": "10.0.0.2"}
+    context = Context(roles | {"job-1": "10.0.0.2"}, 1, 1 << 30, 1)
+    tasks = {task.role: task for task in WORKLOAD.tasks(TWO, context)}
+    assert tasks["datanode"].argv == ("./hadoop.sh", "10.0.0.2", "10.0.0.3", "256", "datanode")
+    assert tasks["job-1"].argv[-5:] == ("dfsio", "1", "2", str(16 * MIB), "2")
+    assert tasks["namenode"].service and tasks["namenode"].ready
+    assert {role.place for role in WORKLOAD.roles(TWO)} == {"instance", "second"}
+    same = WORKLOAD.roles(DfsIoParameters(datanode="same"))
+    assert {role.place for role in same} == {"instance"}

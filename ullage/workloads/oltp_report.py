@@ -1,0 +1,229 @@
+"""Reading what sysbench prints with the script `oltp.lua`: text, a histogram, and JSON.
+
+The text and the histogram are sysbench's own; the JSON has every figure of its final report, not
+rounded, and the options as it understood them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ullage.runs import Curve
+from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.outputs import LONGEST_REPORT, line, quoted, read_lines
+from ullage.workloads.sysbench import STARTED
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+Seconds = Annotated[float, Field(ge=0, lt=1e9)]
+
+QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
+ENOUGH: Final = 5
+"""A quantile is told when so many of the samples lie above it."""
+
+LONGEST_S: Final = 100.0
+"""sysbench's histogram ends here: what takes longer is counted as this long."""
+
+_HEAD: Final = re.compile(
+    r"(sysbench 1\.0\.[0-9]{1,3}) \(using (?:system|bundled) LuaJIT [\w.-]{1,40}\)", re.ASCII
+)
+_BIN: Final = re.compile(r" {0,11}([0-9]{1,9}\.[0-9]{3}) \|[* ]{40} ([0-9]{1,15})", re.ASCII)
+_MOST_RESTARTS: Final = 1 << 15
+"""Lines: one a thread and SQLSTATE."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Counts(_Part):
+    """Of one report."""
+
+    events: Count
+    """Transactions done."""
+    reads: Count
+    writes: Count
+    other: Count
+    """BEGIN, COMMIT, and statements that changed no row."""
+    errors: Count
+    """Statements that failed, and had their transaction begun anew."""
+    reconnects: Count
+
+    @property
+    def queries(self) -> int:
+        """Statements that did not fail."""
+        return self.reads + self.writes + self.other
+
+
+class Times(_Part):
+    """Of one report."""
+
+    time_total: Seconds
+    """Since the start."""
+    time_interval: Seconds
+    """Since the report before."""
+    latency_min: Seconds
+    latency_avg: Seconds
+    latency_max: Seconds
+    latency_pct: Seconds
+    """The 95th percentile."""
+    latency_sum: Seconds
+
+
+class Report(_Part):
+    """One report of sysbench."""
+
+    test: str
+    options: dict[str, Count]
+    """As it understood them."""
+    counts: Counts
+    seconds: Times
+
+
+class Restarts(_Part):
+    """How often a thread began a transaction anew for one reason."""
+
+    state: str = Field(pattern=r"^[0-9A-Z]{5}$")
+    count: Count
+
+
+class _ReportLine(_Part):
+    report: Report
+
+
+class _RestartsLine(_Part):
+    restarts: Restarts
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that a run of sysbench told."""
+
+    version: str
+    warmup: Report | None
+    report: Report
+    """Of the measured time."""
+    bins: Sequence[tuple[float, int]]
+    """Time of a transaction in s, in ascending steps of 1.8 % → how many took it."""
+    restarts: dict[str, int]
+    """SQLSTATE → how often a transaction was begun anew for it, the warm-up included."""
+
+    @property
+    def transactions(self) -> int:
+        """Of the measured time and the warm-up."""
+        warmup = self.warmup.counts.events if self.warmup else 0
+        return warmup + self.report.counts.events
+
+
+def read(text: str, threads: int, warmup_s: int) -> Result:
+    """The whole output, against the one that these options must give. Raises InvalidTrialError."""
+    if len(text) > LONGEST_REPORT:
+        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    reports: list[Report] = []
+    restarts: dict[str, int] = {}
+    bins: list[tuple[float, int]] = []
+    rest: list[str] = []
+    for number, content in enumerate(text.split("\n"), 1):
+        if content.startswith('{"report"'):
+            reports.append(_read(_ReportLine, content, number).report)
+        elif content.startswith('{"restarts"'):
+            told = _read(_RestartsLine, content, number).restarts
+            restarts[told.state] = restarts.get(told.state, 0) + told.count
+        elif found := _BIN.fullmatch(content):
+            bins.append((float(found[1]) / 1000, int(found[2])))
+        else:
+            rest.append(content.rstrip())
+    head = _HEAD.fullmatch(rest[0]) if rest else None
+    if head is None:
+        raise InvalidTrialError(f"not a report of sysbench 1.0: it begins {quoted(text[:80])}")
+    _read_text(rest[1:], threads, warmup_s)
+    if len(reports) != 1 + bool(warmup_s):
+        raise InvalidTrialError(f"{len(reports)} reports, where {1 + bool(warmup_s)} were due")
+    return Result(
+        version=head[1],
+        warmup=reports[0] if warmup_s else None,
+        report=reports[-1],
+        bins=bins,
+        restarts=restarts,
+    )
+
+
+def curve(result: Result) -> Curve:
+    """Quantile → time of a transaction in s, as far as the number of samples supports."""
+    total = sum(count for _, count in result.bins)
+    upto = list(accumulate(count for _, count in result.bins))
+    found: list[tuple[float, float]] = []
+    for quantile in QUANTILES:
+        if total * (1 - quantile) < ENOUGH:
+            break
+        at = next(i for i, count in enumerate(upto) if count >= quantile * total)
+        if result.bins[at][0] >= 0.99 * LONGEST_S:
+            break
+        found.append((quantile, result.bins[at][0]))
+    return found
+
+
+def slack(report: Report, threads: int, *, cut: bool) -> float:
+    """How many transactions a report may have counted in one place and not in another.
+
+    Each thread has one under way. At a report on the way (`cut`) sysbench reads its counters, its
+    timers and its histogram one after another, while the threads go on: a hundredth more.
+    """
+    return threads + 0.01 * report.counts.events if cut else 0
+
+
+def check_histogram(result: Result, threads: int) -> None:
+    """It counts the transactions. Steps below 0.05 ms may look equal: three places are printed."""
+    values = [value for value, _ in result.bins]
+    if values != sorted(values) or not all(value > 0 for value in values):
+        raise InvalidTrialError("the steps of the latency histogram do not ascend")
+    counted = sum(count for _, count in result.bins)
+    events = result.report.counts.events
+    if abs(counted - events) > slack(result.report, threads, cut=result.warmup is not None):
+        raise InvalidTrialError(f"the histogram counts {counted} of {events} transactions")
+
+
+def check_times(report: Report, threads: int, *, cut: bool) -> None:
+    """The latencies of a report fit each other, and its transactions."""
+    seconds, events = report.seconds, report.counts.events
+    if not 0 < seconds.latency_min <= seconds.latency_avg <= seconds.latency_max:
+        raise InvalidTrialError("the mean latency does not lie between the extremes")
+    timed = seconds.latency_sum / seconds.latency_avg
+    if abs(timed - events) > slack(report, threads, cut=cut) + 1e-3 * events:
+        raise InvalidTrialError(
+            f"{events} transactions of {seconds.latency_avg} s are not {seconds.latency_sum} s"
+        )
+
+
+def _read_text(rest: Sequence[str], threads: int, warmup_s: int) -> None:
+    warmup = (line("[ ", ("checkpoint", 0), "s ] Checkpoint report:"),) if warmup_s else ()
+    read_lines(
+        "\n".join(rest),
+        (
+            line("Running the test with following options:"),
+            line(f"Number of threads: {threads}"),
+            *([line(f"Report checkpoint(s) at {warmup_s} seconds")] if warmup_s else []),
+            line("Initializing random number generator from seed (", ("seed", 0), ")."),
+            *STARTED,
+            *warmup,
+            line("Latency histogram (values are in milliseconds)"),
+            line("       value  ------------- distribution ------------- count"),
+        ),
+    )
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _read(model: type[M], text: str, number: int) -> M:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidTrialError(f"line {number}: {quoted(where)}: {quoted(first['msg'])}") from None

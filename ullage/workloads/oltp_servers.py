@@ -1,0 +1,153 @@
+"""The two database servers of the workload `oltp`: how each is run, and what it says of itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ullage.workloads.base import Context, InvalidTrialError
+
+Database = Literal["mariadb", "postgresql"]
+Commits = Literal["durable", "deferred"]
+
+MIB: Final = 1 << 20
+SPARE_CONNECTIONS: Final = 10
+"""Beyond one for each thread: what a server keeps for its administrator, and some to spare."""
+
+STATEMENTS_PER_TABLE: Final = 9
+"""Kinds of statements that sysbench prepares for each table and thread (`oltp_common.lua`)."""
+
+POSTGRESQL: Final = "/usr/lib/postgresql/15/bin/postgres"
+AS_NOBODY: Final = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--")
+"""Both servers refuse root, or should; `nobody` is a user of every Debian system."""
+
+
+_DISK_PATH: Final = re.compile(r"\bInnoDB: Using (io_uring|Linux native AIO)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One kind of server, as the workload sees it."""
+
+    title: str
+    driver: Literal["mysql", "pgsql"]
+    """What sysbench calls its driver, and what its options begin with."""
+    ready: str
+    """It logs this once it accepts connections."""
+    stop_signal: int
+    """It ends in order: no new connections, then its data written."""
+    deadlock: str
+    """SQLSTATE of a deadlock."""
+    said: re.Pattern[str]
+    """Its version, in the log."""
+
+
+SERVERS: Final[dict[Database, Server]] = {
+    "mariadb": Server(
+        "MariaDB",
+        "mysql",
+        "mariadbd: ready for connections.",
+        15,
+        "40001",
+        re.compile(r"^[^\n]{0,60}Starting MariaDB ([0-9][\w.+~-]{0,60}) ", re.ASCII | re.MULTILINE),
+    ),
+    "postgresql": Server(
+        "PostgreSQL",
+        "pgsql",
+        "database system is ready to accept connections",
+        2,
+        "40P01",
+        re.compile(
+            r"^[^\n]{0,60}starting PostgreSQL ([0-9][\w.+~-]{0,60}) ", re.ASCII | re.MULTILINE
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is told, beside its own defaults."""
+
+    database: Database
+    address: str
+    port: int
+    directory: str
+    """Its data, in the workspace."""
+    connections: int
+    statements: int
+    """That all threads prepare."""
+    memory_bytes: int
+    """Of its cache of pages: InnoDB's buffer pool, PostgreSQL's shared buffers."""
+    commits: Commits
+    deadlock_timeout_ms: int
+
+
+def command(settings: Settings) -> tuple[str, ...]:
+    """The server's argv: no option file is read, so all that differs from defaults stands here."""
+    make = _mariadb if settings.database == "mariadb" else _postgresql
+    return (*AS_NOBODY, *make(settings))
+
+
+def _mariadb(settings: Settings) -> tuple[str, ...]:
+    """https://mariadb.com/kb/en/server-system-variables/, …/innodb-system-variables/."""
+    return (
+        "mariadbd",
+        "--no-defaults",
+        f"--datadir={settings.directory}",
+        "--socket=mariadb.sock",
+        f"--bind-address={settings.address}",
+        f"--port={settings.port}",
+        "--skip-name-resolve",
+        f"--max-connections={settings.connections}",
+        f"--max-prepared-stmt-count={settings.statements}",
+        f"--innodb-buffer-pool-size={settings.memory_bytes}",
+        # 1: written and flushed to the disk at each commit; 0: about once a second.
+        f"--innodb-flush-log-at-trx-commit={int(settings.commits == 'durable')}",
+    )
+
+
+def _postgresql(settings: Settings) -> tuple[str, ...]:
+    """https://www.postgresql.org/docs/15/runtime-config.html."""
+    told = {
+        "listen_addresses": settings.address,
+        "port": str(settings.port),
+        "unix_socket_directories": "",
+        "max_connections": str(settings.connections),
+        "shared_buffers": f"{settings.memory_bytes // 1024}kB",
+        "fsync": "on",
+        # off: commits are on the disk at most three times wal_writer_delay (200 ms) later.
+        "synchronous_commit": "on" if settings.commits == "durable" else "off",
+        "deadlock_timeout": f"{settings.deadlock_timeout_ms}ms",
+        "logging_collector": "off",
+        # A statement that fails is not for the log: it may hold a password.
+        "log_min_error_statement": "panic",
+    }
+    options = (word for name, value in told.items() for word in ("-c", f"{name}={value}"))
+    return POSTGRESQL, "-D", settings.directory, *options
+
+
+def cache_bytes(context: Context, share: float) -> int:
+    """A share of the instance's memory in whole MiB, at least 16."""
+    return max(16, int(context.memory_bytes * share) // MIB) * MIB
+
+
+def subnet(database: Database, address: str) -> str:
+    """Who may connect, as the database writes it: the run's network is a /24 (`network.py`)."""
+    network = ipaddress.IPv4Network(f"{address}/24", strict=False)
+    return network.with_netmask if database == "mariadb" else network.with_prefixlen
+
+
+def disk_path(log: str) -> str | None:
+    """How MariaDB's InnoDB reads and writes its files: `io_uring`, `Linux native AIO`; or None."""
+    found = _DISK_PATH.search(log[: 1 << 16])
+    return found[1] if found else None
+
+
+def version(database: Database, log: str) -> str:
+    """The version that the server says it is. InvalidTrialError where it says none."""
+    found = SERVERS[database].said.search(log[: 1 << 16])
+    if found is None:
+        raise InvalidTrialError(f"the server does not say that it is {SERVERS[database].title}")
+    return f"{SERVERS[database].title} {found[1]}"

@@ -1,0 +1,281 @@
+"""What the web workloads share: the real server in the instance, and what it used meanwhile.
+
+Both servers get a configuration of our own in the workspace: the image is read-only, and Debian's
+defaults differ between the two. They listen on all addresses, write no access log, keep
+connections, use `sendfile`, and have one process for each CPU of the instance. `ullage-load serve`
+starts the server in the foreground, says when it hands out a document of the right length, and at
+the end what its processes used in between (`clock_getcpuclockid` of each, so to the nanosecond).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ullage import ours
+from ullage.runs import Curve, Metric, Scalar
+from ullage.workloads.base import (
+    Context,
+    InvalidTrialError,
+    Output,
+    Parameters,
+    Role,
+    Task,
+    Workload,
+)
+from ullage.workloads.outputs import ended, quoted
+
+LOAD = "./ullage-load"
+"""Our own program, as it lies in every workspace."""
+
+LONGEST_RESULT = 1 << 16
+"""Characters of anything that is read as JSON here."""
+
+WORKER_CONNECTIONS = 4096
+"""Of one process of a server: all that the clients here may open could come to the same one."""
+
+THREADS = 64
+"""Of one process of Apache; they only work on requests, a listener keeps idle connections."""
+
+SLACK_S = 0.02
+"""Two accounts of the same CPU time may differ by so much, and by 1 %: ticks and roundings."""
+
+SERVER_CPU = Metric(
+    name="server_cpu_per_reply",
+    unit="s",
+    better="lower",
+    description="CPU time of the server's processes, theirs and the kernel's for them, from when "
+    "it first answered until it was told to end, over the replies. As the instance's kernel counts "
+    "it: not that of a hypervisor or of interrupts.",
+)
+
+PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}
+
+
+class WebParameters(Parameters):
+    """Which server, and where its clients are."""
+
+    server: Literal["nginx", "apache2"] = Field(
+        "nginx", description="the server in the instance: NGINX, or Apache with `mpm_event`"
+    )
+    client: Literal["host", "second", "away"] = Field(
+        "host",
+        description="where the clients are: a native place on the same bridge, a second instance, "
+        "or one on the other node",
+    )
+    port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
+
+
+class Result(BaseModel):
+    """A part of a tool's JSON; fields not named do not matter."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Listening(Result):
+    listening: Literal[True]
+    server: str | None
+
+
+class _Served(Result):
+    serving_cpu_s: float = Field(gt=0, lt=1e9)
+    total_cpu_s: float = Field(gt=0, lt=1e9)
+
+
+W = TypeVar("W", bound=WebParameters)
+R = TypeVar("R", bound=Result)
+
+
+class Web(Workload[W]):
+    """A server in the instance, and one client program somewhere."""
+
+    resource = "network"
+
+    @abstractmethod
+    def documents(self, parameters: W) -> Sequence[int]:
+        """Lengths in bytes of the documents that are asked for: `/1024` has 1,024 random bytes."""
+
+    @abstractmethod
+    def client(self, parameters: W, context: Context) -> Task:
+        """What makes the requests."""
+
+    @abstractmethod
+    def replies(self, parameters: W, outputs: Mapping[str, Output]) -> int:
+        """How many good replies the client's checked output tells of."""
+
+    @abstractmethod
+    def check_client(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+        """Raise InvalidTrialError unless the client did what it was asked for."""
+
+    @abstractmethod
+    def figures(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+        """The client's figures."""
+
+    def roles(self, parameters: W) -> Sequence[Role]:
+        """The server in the instance, the client where it was asked for."""
+        return Role("server"), Role("client", parameters.client)
+
+    def files(self, parameters: W) -> Mapping[str, Path]:
+        """The program that minds the server, and makes the requests of `web-latency`."""
+        return {"ullage-load": ours.program("ullage-load")}
+
+    def prepare(self, parameters: W, context: Context) -> Sequence[Task]:
+        """The configuration and the documents."""
+        argv = [LOAD, "place", "--text", f"server.conf={_configuration(parameters, context)}"]
+        for length in sorted(set(self.documents(parameters))):
+            argv += ["--document", f"www/{length}={length}"]
+        return (Task("server", tuple(argv)),)
+
+    def tasks(self, parameters: W, context: Context) -> Sequence[Task]:
+        """The server, which is ready when it answers, and the client."""
+        client = self.client(parameters, context)
+        length = self.documents(parameters)[0]
+        address = f"{context.addresses['server']}:{parameters.port}"
+        minded = [LOAD, "serve", "--address", address]
+        minded += ["--path", f"/{length}", "--bytes", str(length), "--"]
+        server = Task(
+            "server",
+            (*minded, *_argv(parameters, context)),
+            service=True,
+            ready='{"listening":true',
+            timeout_s=60.0 + client.timeout_s,
+        )
+        return server, client
+
+    def check(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+        """The client did as asked, and the server served until it was told to end."""
+        self.check_client(parameters, outputs)
+        _served(parameters, outputs)
+
+    def parse(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+        """The client's figures, and the server's own CPU time."""
+        _, served = _served(parameters, outputs)
+        replies = self.replies(parameters, outputs)
+        return {
+            **self.figures(parameters, outputs),
+            SERVER_CPU.name: served.serving_cpu_s / replies,
+        }
+
+    def facts(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, str]:
+        """What the server calls itself."""
+        return {"server": (_served(parameters, outputs)[0].server or "")[:80]}
+
+
+def read(model: type[R], text: str, whose: str) -> R:
+    """A JSON object from an instance; InvalidTrialError when it is not what it must be."""
+    if len(text) > LONGEST_RESULT:
+        raise InvalidTrialError(f"{whose}: {len(text)} characters, which is not its result")
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
+        raise InvalidTrialError(
+            f"{whose}: its JSON is not a result: {quoted(where)}: {fault['msg']}; "
+            f"begins {quoted(text, 60)}"
+        ) from None
+
+
+def _served(parameters: WebParameters, outputs: Mapping[str, Output]) -> tuple[_Listening, _Served]:
+    """What the server's minder said, which must be of that server and agree with the agent."""
+    output = ended(outputs, "server")
+    lines = output.stdout[: LONGEST_RESULT + 1].split("\n")
+    if len(lines) != 3 or lines[2]:
+        raise InvalidTrialError(f"server: two lines were expected, found {quoted(output.stdout)}")
+    listening = read(_Listening, lines[0], "server")
+    served = read(_Served, lines[1], "server")
+    name = {"nginx": "nginx/", "apache2": "Apache/"}[parameters.server]
+    if not (listening.server or "").startswith(name):
+        raise InvalidTrialError(f"server: it calls itself {quoted(str(listening.server))}")
+    most = served.total_cpu_s
+    if output.usage is not None:
+        most = min(most, output.usage.user_s + output.usage.system_s)
+    if served.serving_cpu_s > most * 1.01 + SLACK_S:
+        raise InvalidTrialError(
+            f"server: {served.serving_cpu_s} s of CPU time while it served, {most} s in all"
+        )
+    return listening, served
+
+
+def _argv(parameters: WebParameters, context: Context) -> tuple[str, ...]:
+    """The server in the foreground."""
+    if parameters.server == "nginx":
+        return ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
+    # Apache hands nothing out as root, and what lies here may be root's alone: it starts as
+    # another user, who may pass over that, and may have port 80.
+    may = "-all,+dac_override,+net_bind_service"
+    user = ["setpriv", "--reuid=www-data", "--regid=www-data", "--clear-groups"]
+    user += [f"--inh-caps={may}", f"--ambient-caps={may}"]
+    root = context.workspace
+    return (*user, "apache2", "-DFOREGROUND", "-d", root, "-f", f"{root}/server.conf")
+
+
+def _configuration(parameters: WebParameters, context: Context) -> str:
+    make = _nginx if parameters.server == "nginx" else _apache
+    return make(parameters.port, context.cpus)
+
+
+def _nginx(port: int, processes: int) -> str:
+    """https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`."""
+    return f"""\
+daemon off;
+user root;
+worker_processes {processes};
+worker_rlimit_nofile {2 * WORKER_CONNECTIONS};
+pid server.pid;
+error_log stderr crit;
+events {{ worker_connections {WORKER_CONNECTIONS}; }}
+http {{
+  access_log off;
+  client_body_temp_path temp;
+  proxy_temp_path temp;
+  fastcgi_temp_path temp;
+  uwsgi_temp_path temp;
+  scgi_temp_path temp;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_timeout 3600;
+  keepalive_requests 1000000000;
+  default_type application/octet-stream;
+  server {{
+    listen {port} backlog={WORKER_CONNECTIONS};
+    root www;
+  }}
+}}
+"""
+
+
+def _apache(port: int, processes: int) -> str:
+    """https://httpd.apache.org/docs/2.4/mod/event.html; paths are relative to `-d`."""
+    threads = processes * THREADS
+    modules = "/usr/lib/apache2/modules"
+    return f"""\
+ServerName ullage
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+PidFile server.pid
+ErrorLog /proc/self/fd/2
+LogLevel crit
+Listen 0.0.0.0:{port}
+ListenBacklog {WORKER_CONNECTIONS}
+StartServers {processes}
+ServerLimit {processes}
+ThreadsPerChild {THREADS}
+MaxRequestWorkers {threads}
+MinSpareThreads 1
+MaxSpareThreads {threads}
+MaxConnectionsPerChild 0
+AsyncRequestWorkerFactor {WORKER_CONNECTIONS // THREADS}
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 3600
+EnableSendfile On
+DocumentRoot www
+<Directory />
+  Require all granted
+</Directory>
+"""
