@@ -18,7 +18,7 @@ RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute
   golang-github-containers-common
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
-  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio
+  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase
 
 .PHONY: help
 help: ## List the targets

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from benchmarks import agent_cost, analysis_speed, clock, demo_time, engine_cost, footprint, ocean
+from benchmarks import (
+    agent_cost,
+    analysis_speed,
+    clock,
+    demo_time,
+    engine_cost,
+    footprint,
+    ocean,
+    pipelines,
+)
 from benchmarks.figures import main
 from benchmarks.injection import command as injection
 from benchmarks.trust import aims as trust
+from benchmarks.workloads import connections, flood_ping, nas, pingpong
 
 BENCHMARKS = (
     footprint,
@@ -17,6 +27,11 @@ BENCHMARKS = (
     ocean,
     trust,
     injection,
+    pingpong,
+    nas,
+    connections,
+    flood_ping,
+    pipelines,
 )
 
 if __name__ == "__main__":

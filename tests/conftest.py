@@ -18,6 +18,9 @@ from ullage.errors import UllageError
 # A shell's `&` has SIGINT ignored, and whoever is started would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Side by side, tests have one: what is piped has no width.
+os.environ.pop("COLUMNS", None)
+
 # The machine is shared: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")

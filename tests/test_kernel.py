@@ -145,15 +145,20 @@ def test_the_initramfs_holds_agent_and_modules(
     agent = tmp_path / "agent"
     agent.write_bytes(b"agent one")
     unpacked = kernel._look(tmp_path, "linux-image-6.1-test 1")
-    made = kernel._with_initramfs(unpacked, agent)
+    made = kernel._with_initramfs(unpacked, agent, ())
     assert made.version == "6.1-test"
     entries = {name: (mode, content) for name, mode, content in read_cpio(made.initrd.read_bytes())}
     assert entries["init"] == (stat.S_IFREG | 0o755, b"agent one")
     assert entries["modules.list"][1] == b"/modules/virtio.ko\n/modules/e1000.ko\n"
     assert entries["modules/e1000.ko"][1] == (modules / "e1000.ko").read_bytes()
     assert stat.S_ISDIR(entries["proc"][0])
+    module(modules, "nfsd")
+    more = kernel._with_initramfs(unpacked, agent, ("nfsd",))
+    loaded = {name: content for name, _, content in read_cpio(more.initrd.read_bytes())}
+    assert loaded["modules.list"].endswith(b"/modules/e1000.ko\n/modules/nfsd.ko\n")
+    assert "modules/nfsd.ko" not in entries
     agent.write_bytes(b"agent two")
-    assert kernel._with_initramfs(unpacked, agent).initrd != made.initrd
+    assert kernel._with_initramfs(unpacked, agent, ()).initrd != made.initrd
 
 
 def test_an_unknown_package_names_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -158,9 +158,14 @@ CASES = {
     ),
     "killed": ("./ask $PEER 'kill -9 $$'; sleep 60", "launch-failed", "with signal 9: nothing"),
     "late": (
-        "./ask $PEER 'sleep 0.2; exit 7'; sleep 0.1; echo I gave up >&2; exit 1",
+        "./ask $PEER 'sleep 0.2; exit 7'; sleep 0.1; echo I gave up >&2",
         "launch-failed",
         "ended with status 7: nothing; main says: I gave up",
+    ),
+    "hangs": (
+        "./ask $PEER 'sleep 0.3; exit 7'; kill -9 $$",
+        "killed",
+        "main was killed by signal 9",
     ),
     "lingers": ("./ask $PEER 'sleep 60'; sleep 0.1", "launch-failed", "still runs"),
 }
@@ -183,8 +188,7 @@ def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.root
 @pytest.mark.usefixtures("listed")
 def test_what_is_asked_for_is_started_there(tmp_path: Path) -> None:
-    # That it ends badly after the program has ended well is no matter: all was done by then.
-    script = "./ask $PEER 'cat /proc/net/fib_trie; sleep 0.2; exit 7'; echo mine: $PEER"
+    script = "./ask $PEER 'cat /proc/net/fib_trie; sleep 0.2'; echo mine: $PEER"
     _, folder = run(tmp_path, [f'name: asking, script: "{script}"'], blocks=1)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

@@ -39,6 +39,9 @@ MODULES: Final = (
     "crc32c-intel",
     "ext4",
 )
+MORE_MODULES: Final = ("nfsv4", "nfsd")
+"""Loaded by guests that ask for them alone: they make a boot by emulation seconds longer."""
+
 _FORMAT: Final = "2"
 _PATIENCE_S: Final = 300.0
 
@@ -64,23 +67,26 @@ class _Unpacked:
     modules: Path
 
 
-async def guest_kernel(agent: Path) -> GuestKernel:
+async def guest_kernel(agent: Path, more: Sequence[str] = ()) -> GuestKernel:
     """The current Debian kernel with an initramfs whose `/init` is this agent.
+
+    more: of MORE_MODULES, those to load.
 
     Both are kept in the cache: one by the package's version, the other also by the agent's bytes.
     Raises HOST_MISSING without apt or dpkg, GUEST_KERNEL_UNUSABLE when no package can be had or
     it lacks a module.
     """
     unpacked = await _kernel()
-    return await asyncio.to_thread(_with_initramfs, unpacked, agent)
+    return await asyncio.to_thread(_with_initramfs, unpacked, agent, more)
 
 
-def _with_initramfs(unpacked: _Unpacked, agent: Path) -> GuestKernel:
+def _with_initramfs(unpacked: _Unpacked, agent: Path, more: Sequence[str]) -> GuestKernel:
     binary = agent.read_bytes()
-    listed = hashlib.sha256(_FORMAT.encode() + binary).hexdigest()[:24]
+    words = " ".join((_FORMAT, *more)).encode()
+    listed = hashlib.sha256(words + binary).hexdigest()[:24]
     initrd = unpacked.kernel.parent / f"initrd-{listed}.cpio"
     if not initrd.exists():
-        _write_whole(initrd, _initramfs(binary, unpacked.modules))
+        _write_whole(initrd, _initramfs(binary, unpacked.modules, more))
     return GuestKernel(unpacked.release, unpacked.package, unpacked.kernel, initrd)
 
 
@@ -89,7 +95,7 @@ async def _kernel() -> _Unpacked:
     for program in ("apt-get", "apt-cache", "dpkg"):
         needed(program, "apt")
     package, version = await _candidate()
-    kept = hashlib.sha256(" ".join((_FORMAT, *MODULES)).encode()).hexdigest()[:8]
+    kept = hashlib.sha256(" ".join((_FORMAT, *MODULES, *MORE_MODULES)).encode()).hexdigest()[:8]
     place = cache_dir() / "kernels" / f"{package}_{version}_{kept}"
     if not place.exists():
         await _fetch(f"{package}={version}", place)
@@ -130,7 +136,7 @@ def _keep(unpacked: Path, kept: Path, place: Path, package: str) -> None:
     release = packed.name.removeprefix("vmlinuz-")
     modules = module_files(unpacked / "lib/modules" / release)
     (kept / "modules").mkdir(parents=True)
-    for path in load_order(MODULES, modules):
+    for path in load_order((*MODULES, *MORE_MODULES), modules):
         shutil.copy(path, kept / "modules")
     shutil.copy(unpacked / "boot" / f"config-{release}", kept)
     (kept / f"vmlinux-{release}").write_bytes(vmlinux(packed.read_bytes()))
@@ -253,11 +259,11 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 # --- initramfs ------------------------------------------------------------------------------------
 
 
-def _initramfs(agent: bytes, modules: Path) -> bytes:
+def _initramfs(agent: bytes, modules: Path, more: Sequence[str]) -> bytes:
     directories = ("dev", "modules", "newroot", "proc", "sys")
     files: dict[str, tuple[int, bytes]] = dict.fromkeys(directories, (stat.S_IFDIR | 0o755, b""))
     listed = []
-    for path in load_order(MODULES, module_files(modules)):
+    for path in load_order((*MODULES, *more), module_files(modules)):
         name = f"modules/{_name(path.name)}.ko"
         files[name] = (stat.S_IFREG | 0o644, module_bytes(path))
         listed.append(f"/{name}\n")

@@ -82,9 +82,9 @@ class Launcher:
     async def run(self, start: Start) -> None:
         """Until the program has ended, and all that it had started.
 
-        TrialFailedError for a request that cannot be met, when one of them does not end, and when
-        one ended badly and the program not well: MPICH's proxies may find `mpiexec` gone when all
-        is done, and say so by their status. How the program itself ended is not judged here.
+        TrialFailedError for a request that cannot be met, and when one of them ended badly or does
+        not end. How the program itself ended is not judged here, but where it did not end in time
+        or was killed that is the reason: what it had started then fails too.
         """
         ended = asyncio.create_task(self.by.wait())
         listening = asyncio.create_task(self._listen(start, ended))
@@ -135,12 +135,12 @@ class Launcher:
             )
 
     def _judge(self, trouble: BaseException) -> None:
-        """Raise it, with what the program itself says of it, unless that ended well in spite."""
+        """Raise it, with what the program itself says; unless the program was killed before."""
         done = self.by.finished
         if not isinstance(trouble, TrialFailedError) or done is None:
             raise trouble
         reason = trouble.reason
-        if done.status != 0 or reason.code != LAUNCH_FAILED:
+        if done.signal is None or reason.code != LAUNCH_FAILED:
             words = f"{reason.message}; {self.by.name} says: {said(self.by)}"
             raise TrialFailedError(reason.code, words)
 

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import struct
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -299,7 +300,7 @@ def test_kvm_that_hangs_is_found_out_once(tmp_path: Path, probes: list[float]) -
 def fake_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuestKernel:
     made = hanging_kernel(tmp_path)
 
-    async def guest_kernel(_: Path) -> GuestKernel:
+    async def guest_kernel(_: Path, more: Sequence[str]) -> GuestKernel:
         return made
 
     monkeypatch.setattr("ullage.environments.qemu.guest_kernel", guest_kernel)
@@ -487,7 +488,8 @@ def test_the_guest_trusts_the_tsc_as_its_host_does(
     if host:
         path.write_text(f"{host}\n")
     monkeypatch.setattr(qemu_build, "_CLOCKSOURCE", path)
-    assert qemu_build._clock_words(accelerator) == words
+    timer = ("no_timer_check",) if accelerator == "tcg" else ()
+    assert qemu_build._emulated_words(accelerator) == (*timer, *words)
 
 
 @pytest.mark.root

@@ -21,7 +21,7 @@ baseline: native
 resources: {cpus: 1, memory: 1GiB}
 environments:
   native: {provider: native}
-  vm: {provider: qemu, accel: tcg}
+  vm: {provider: qemu, accel: tcg, modules: [nfsv4, nfsd]}
 blocks: {min: 1, max: 1}
 workloads:
   - {name: b-eff-io, mpi: mpich, file_system: nfs, peer: second, memory: 128MiB}

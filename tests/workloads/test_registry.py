@@ -55,13 +55,28 @@ class TakenField(Parameters):
 
 def test_the_list() -> None:
     assert workloads.names() == (
+        "b-eff-io",
         "command",
+        "connections",
+        "dedup",
+        "ferret",
+        "flood-ping",
+        "httperf",
         "iperf3",
+        "mpi-pingpong",
+        "nas",
+        "netpipe",
+        "netpipe-mpi",
+        "n-queens",
+        "oltp",
         "sysbench-cpu",
         "sysbench-fileio",
         "sysbench-memory",
         "sysbench-mutex",
         "sysbench-threads",
+        "testdfsio",
+        "web-latency",
+        "wrk",
     )
 
 

@@ -61,7 +61,7 @@ class Qemu(Provider):
         if wanted.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()
-        self._kernel = await guest_kernel(agents.binary())
+        self._kernel = await guest_kernel(agents.binary(), wanted.modules)
         self._accelerator = await self._choose(self._kernel)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
@@ -123,6 +123,7 @@ class Qemu(Provider):
             "nic": f"{NIC_DEVICES[wanted.nic]}{vhost}",
             "disk": f"virtio-blk, {disk.format}, cache {disk.cache}",
             "boot": wanted.boot,
+            **({"more modules": ", ".join(wanted.modules)} if wanted.modules else {}),
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
         }
 

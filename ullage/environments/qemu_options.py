@@ -48,4 +48,7 @@ class QemuOptions(Options):
     boot: Literal["agent", "systemd"] = Field(
         "agent", description="`agent`: nothing else runs inside; `systemd`: a whole Debian boots"
     )
+    modules: tuple[Literal["nfsv4", "nfsd"], ...] = Field(
+        (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
+    )
     boot_deadline_s: Seconds | None = Field(None, description="left out: 60 s, with systemd 300 s")

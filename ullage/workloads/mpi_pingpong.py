@@ -194,7 +194,7 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     def tasks(self, parameters: MpiPingpongParameters, context: Context) -> Sequence[Task]:
         """Two ranks. The limit allows for a VM without hardware support."""
         argv = _c(parameters) if parameters.program == "c" else _mpi4py(parameters)
-        timeout_s = 60.0 + 200 * self.duration_s(parameters)
+        timeout_s = 60.0 + 100 * self.duration_s(parameters)
         return (self.launch(parameters, context, 2, argv, timeout_s),)
 
     def check(self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> None:

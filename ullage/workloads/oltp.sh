@@ -69,11 +69,12 @@ fill() { # DRIVER HOST PORT TABLES ROWS SEED SIGNAL READY SERVER...
     wait "$server"
 }
 
-failed() { # what is told of it is the end: the tool's complaint
-    tail -n 4 server.log >&2
-    kill "-$signal" "$server" 2>/dev/null || :
-    wait "$server" || :
-    tail -n 4 fill.log >&2
+failed() { # a server whose disk is full may not end in order
+    kill -KILL "$server" 2>/dev/null || :
+    wait "$server" 2>/dev/null || :
+    for log in fill.log server.log; do
+        grep -aE '\b(ERROR|FATAL|PANIC)\b' "$log" | cut -c 1-200 | head -n 2 >&2 || :
+    done
 }
 
 "$@"

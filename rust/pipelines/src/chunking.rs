@@ -85,7 +85,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn chunks_cover_the_fragment_within_their_bounds(
-            length in 0usize..200_000, seed: u64, fine in any::<bool>(),
+            length in 0usize..100_000, seed: u64, fine in any::<bool>(),
         ) {
             let chunking = if fine { Chunking::Rabin } else { Chunking::Fastcdc };
             let data = noise(length, seed);
@@ -100,7 +100,7 @@ mod tests {
         #[test]
         fn cuts_come_back_after_an_insertion(seed: u64, at in 0usize..1000, fine in any::<bool>()) {
             let chunking = if fine { Chunking::Rabin } else { Chunking::Fastcdc };
-            let data = noise(200_000, seed);
+            let data = noise(100_000, seed);
             let mut longer = data.clone();
             longer.insert(at, 7);
             let (old, new) = (chunking.ends(&data), chunking.ends(&longer));

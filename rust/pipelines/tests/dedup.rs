@@ -13,7 +13,7 @@ use ullage_pipelines::source::Source;
 use ullage_pipelines::{digest, manifest};
 
 const PLAN: Plan = Plan {
-    size: 6_300_001,
+    size: 2_900_001,
     duplicates: 0.5,
     compressible: 0.5,
     seed: 11,
@@ -43,7 +43,7 @@ fn any_codec() -> impl Strategy<Value = Codec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn any_input_comes_back(
         input in any_input(), chunking in any_chunking(), codec in any_codec(), threads in 1usize..5,
@@ -85,7 +85,7 @@ fn the_output_is_the_same_for_every_number_of_threads() {
         let one = pack(&input, 1, chunking, codec).unwrap();
         assert!(one.len() < input.len() * 4 / 5, "nothing was saved");
         assert!(unpacked(&one).unwrap() == input);
-        for threads in [2, 3, 7] {
+        for threads in [2, 7] {
             assert!(pack(&input, threads, chunking, codec).unwrap() == one);
         }
     }
@@ -132,6 +132,7 @@ fn digest_of(bytes: &[u8]) -> [u8; 32] {
 /// A directory of this test alone, with a small corpus.
 fn corpus(name: &str) -> (PathBuf, PathBuf) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&directory); // Of an earlier run.
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("corpus");
     Corpus::make(PLAN, &path).unwrap();
@@ -197,7 +198,7 @@ fn what_is_missing_or_changed_is_said() {
     assert!(says(&options(&path, Source::File, Some(nowhere))).contains("cannot write"));
 
     let mut bytes = content(PLAN);
-    bytes[5_000_000] ^= 1;
+    bytes[2_500_000] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let made = Reference::make(&path, Chunking::Rabin, Codec::Stored);
     assert!(

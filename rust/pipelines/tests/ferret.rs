@@ -10,8 +10,8 @@ use ullage_pipelines::manifest;
 use ullage_pipelines::source::Source;
 
 const PLAN: Plan = Plan {
-    images: 24,
-    queries: 5,
+    images: 18,
+    queries: 4,
     classes: 6,
     seed: 3,
 };
@@ -27,6 +27,7 @@ const SEARCH: Search = Search {
 
 fn corpus(name: &str, search: Search) -> (PathBuf, PathBuf, Reference) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&directory); // Of an earlier run.
     std::fs::create_dir_all(&directory).unwrap();
     let (path, kept) = (directory.join("corpus"), directory.join("reference"));
     Corpus::make(PLAN, &path).unwrap();
