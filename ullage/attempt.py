@@ -200,7 +200,8 @@ class Attempt:
             await part.wait()
             return
         mine = next(team for team in self.teams if part.instance in team.members)
-        addresses = {each.address: each for each in mine.members if each.address}
+        players = mine.players(self.load.workload.roles(self.load.parameters)).values()
+        addresses = {each.address: each for each in players if each.address}
         launcher = Launcher(part, addresses, lambda each: workspace(each, self.load))
         try:
             await launcher.run(self._spawn)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ullage import errors, image
+from ullage import clock, errors, image
 from ullage.agent import AgentClient, Command
 from ullage.cgroups import Group
 from ullage.environments import qemu_build, qemu_probe
@@ -489,7 +489,15 @@ def test_the_guest_trusts_the_tsc_as_its_host_does(
         path.write_text(f"{host}\n")
     monkeypatch.setattr(qemu_build, "_CLOCKSOURCE", path)
     timer = ("no_timer_check",) if accelerator == "tcg" else ()
-    assert qemu_build._emulated_words(accelerator) == (*timer, *words)
+    found = qemu_build._emulated_words(accelerator)
+    assert found[: len(timer) + len(words)] == (*timer, *words)
+    rate = clock.facts().rate
+    if words and rate is not None:
+        (told,) = found[len(timer) + len(words) :]
+        assert told.startswith("tsc_early_khz=")
+        assert int(told.partition("=")[2]) == pytest.approx(rate.millihertz / 1e6, abs=0.5)
+    else:
+        assert len(found) == len(timer) + len(words)
 
 
 @pytest.mark.root

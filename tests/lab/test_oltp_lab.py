@@ -81,8 +81,8 @@ def failures(trials: tuple[Trial, ...]) -> set[str]:
 def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
     plan = PLAN + "  container: {provider: oci}\nworkloads:\n"
     plan += f"  - {{name: oltp, vary: {{database: [mariadb, postgresql]}}, {SMALL}}}\n"
-    plan += "  - {name: oltp, as: locks, client: same, tables: 1, table_size: 1000, threads: 16,"
-    plan += " events: 64, index_updates: 25}\n"
+    plan += "  - {name: oltp, as: locks, client: same, tables: 1, table_size: 1000, threads: 8,"
+    plan += " events: 24, index_updates: 25}\n"
     status, folder = ran(tmp_path, plan + ONE)
     assert status == 0 and len(folder.trials) == 9
     for trial in folder.trials:
@@ -129,11 +129,11 @@ def test_a_server_that_lets_nobody_in(tmp_path: Path, database: str, change: str
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """An ext4 file system of 280 MiB, for the data of all instances."""
+    """An ext4 file system of 420 MiB, for the data of all instances."""
     image, place = tmp_path / "disk", tmp_path / "data"
     place.mkdir()
     with image.open("wb") as file:
-        file.truncate(280 << 20)
+        file.truncate(420 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
     yield place

@@ -301,7 +301,7 @@ def test_settings_of_postgresql() -> None:
     parameters = OltpParameters(database="postgresql", threads=400, deadlock_timeout_ms=50)
     found = tasks(parameters, **HERE)["server"]
     told = dict(word.split("=", 1) for word in found.argv if word[0] != "-" and "=" in word)
-    assert told["listen_addresses"] == "10.213.5.2" and told["unix_socket_directories"] == ""
+    assert told["listen_addresses"] == "10.213.5.2" and told["unix_socket_directories"] == "."
     assert told["max_connections"] == "410" and told["shared_buffers"] == "262144kB"
     assert told["fsync"] == told["synchronous_commit"] == "on"
     assert told["deadlock_timeout"] == "50ms"
@@ -329,6 +329,23 @@ def test_only_the_runs_subnet_may_connect() -> None:
     ):
         make, _ = OLTP.prepare(OltpParameters(database=database), context(**HERE))
         assert make.argv == ("./oltp.sh", "make", database, "/data/server/database", subnet)
+
+
+def test_a_client_beside_its_server_uses_no_network() -> None:
+    for database, server, client in (
+        ("mariadb", "--skip-networking", "--mysql-socket=database/mariadb.sock"),
+        ("postgresql", "listen_addresses=", "--pgsql-host=/proc/self/cwd/database"),
+    ):
+        parameters = OltpParameters(database=database, client="same")
+        found = tasks(parameters, server="127.0.0.1", client="127.0.0.1")
+        assert server in found["server"].argv and client in found["client"].argv
+        assert not any("127.0.0.1" in word for task in found.values() for word in task.argv)
+        make, fill = OLTP.prepare(parameters, context(**HERE))
+        assert make.argv[-1] == "" and client in fill.argv
+    each = tasks(
+        OltpParameters(client="same", servers="each"), client="10.0.0.2", **{"server-0": "10.0.0.2"}
+    )
+    assert "--mysql-host=10.0.0.2" in each["client"].argv
 
 
 def test_a_server_in_each_instance() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage import disks
+from ullage import clock, disks
 from ullage.agent import AgentClient, Command
 from ullage.agentchannel import printable
 from ullage.cgroups import Group, Limits
@@ -182,8 +182,9 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
 
     QEMU makes the guest's counter of the host's, one for all vCPUs. The guest cannot know that:
     with several vCPUs, or after a pause of a busy host, it would go over to the emulated HPET,
-    where a look at the clock takes microseconds, perhaps in the middle of a run. On a very busy
-    host it even misses the ticks that it counts at boot to test the timer, and panics.
+    where a look at the clock takes microseconds, perhaps in the middle of a run. It would also
+    measure the counter's rate against the emulated timer, and be wrong by a factor on a busy host,
+    or miss the ticks by which it tests that timer, and panic.
     """
     if accelerator != "tcg":
         return ()
@@ -191,7 +192,11 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
         host = _CLOCKSOURCE.read_text(encoding="ascii").strip()
     except OSError:
         host = ""
-    return ("no_timer_check", *(("tsc=reliable",) if host in {"tsc", "kvm-clock"} else ()))
+    if host not in {"tsc", "kvm-clock"}:
+        return ("no_timer_check",)
+    rate = clock.facts().rate
+    known = () if rate is None else (f"tsc_early_khz={round(rate.millihertz / 1e6)}",)
+    return ("no_timer_check", "tsc=reliable", *known)
 
 
 async def _configure(

@@ -128,12 +128,12 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
     publication's table of patterns (43, with 64 units of time), which of them a table by chunk
     leaves out, the sync at the end of each pattern, the time from open to close, and the weights
     could not be read there: they stand here as remembered or cited, unchecked; later releases may
-    ask for more than 15 minutes. Ours alone are: types 3 and 4 also end when their share of T is over, so that T holds;
-    work is done in rounds that begin together and count until every process is through, and
-    between rounds the clock stands still while data are made or compared byte by byte (`untimed`);
-    the data tell of their place and of the rewriting, and one wrong byte ends the trial without
-    figures. The best over several numbers of processes, which is the published figure of a whole
-    system, is left to the plan. The study of 2012 that this comes from ran with
+    ask for more than 15 minutes. Ours alone are: types 3 and 4 also end when their share of T is
+    over, so that T holds; work is done in rounds that begin together and count until every process
+    is through, and between rounds the clock stands still while data are made or compared byte by
+    byte (`untimed`); the data tell of their place and of the rewriting, and one wrong byte ends the
+    trial without figures. The best over several numbers of processes, which is the published figure
+    of a whole system, is left to the plan. The study of 2012 that this comes from ran with
     `{shared_pointers: false}`.
 
     `nfs` is version 4.2 over TCP, asynchronous for clients and synchronous in the server, with the

@@ -51,7 +51,7 @@ class MpiParameters(Parameters):
         "openmpi",
         description="the library: Open MPI or MPICH, of Debian. MPICH's ranks never yield: give "
         "each a CPU of its own. Between instances, Debian's MPICH 4.0.2 with UCX 1.13 now and then "
-        "does not end (seen in some 2 to 5 % of short jobs, in MPI_Finalize): the trial then fails "
+        "does not end (seen in some 2 to 8 % of short jobs, in MPI_Finalize): the trial then fails "
         "by its time limit",
     )
     peer: Literal["none", "host", "second", "away", "each"] = Field(

@@ -49,8 +49,8 @@ class Oltp(Workload[OltpParameters]):
     defaults but for addresses, the number of connections and the cache of pages. Those stand in the
     argv of each trial. The isolation is each server's default (MariaDB: repeatable read,
     PostgreSQL: read committed), so that the two are not to be compared by it. The server runs as
-    `nobody`, listens on one address, and lets one user in, from the run's network alone, with a
-    password that is new in each run.
+    `nobody`, listens on one address of the run's network, with `client: same` at a local socket
+    alone, and lets one user in, from there only, with a password that is new in each run.
 
     With `servers: each`, sysbench gives its connections to the servers in turn (`--mysql-host=a,b`:
     in the order of connecting, one for each thread), so that their numbers differ by one at most; a
@@ -177,10 +177,11 @@ class Oltp(Workload[OltpParameters]):
         for role in context.members("server"):
             settings = _settings(parameters, context, role)
             server = SERVERS[parameters.database]
-            subnet = oltp_servers.subnet(parameters.database, settings.address)
+            subnet = _subnet(settings)
             make = ["./oltp.sh", "make", parameters.database, settings.directory, subnet]
-            fill = ["./oltp.sh", "fill", server.driver, settings.address, str(settings.port)]
-            fill += [str(parameters.tables), str(parameters.table_size), _seed(context)]
+            fill = ["./oltp.sh", "fill", server.driver, str(settings.port)]
+            fill += [oltp_servers.at_socket(parameters.database), str(parameters.tables)]
+            fill += [str(parameters.table_size), _seed(context)]
             fill += [str(server.stop_signal), server.ready, *oltp_servers.command(settings)]
             env = _environment(parameters)
             tasks += [Task(role, tuple(argv), env=env, timeout_s=86_400) for argv in (make, fill)]
@@ -216,8 +217,11 @@ class Oltp(Workload[OltpParameters]):
     def _client(self, parameters: OltpParameters, context: Context) -> tuple[str, ...]:
         driver = SERVERS[parameters.database].driver
         hosts = ",".join(context.addresses[role] for role in context.members("server"))
-        argv = ["./oltp.sh", "run", driver, f"--{driver}-host={hosts}"]
-        argv += [f"--{driver}-port={parameters.port}"]
+        argv = ["./oltp.sh", "run", driver, f"--{driver}-port={parameters.port}"]
+        if _beside(parameters):
+            argv += [oltp_servers.at_socket(parameters.database)]
+        else:
+            argv += [f"--{driver}-host={hosts}"]
         argv += [f"--threads={parameters.threads}", f"--rand-seed={_seed(context)}"]
         argv += [f"--rand-type={parameters.distribution}", "--percentile=95", "--histogram=on"]
         argv += [f"--{name.replace('_', '-')}={value}" for name, value in _options(parameters)]
@@ -307,15 +311,25 @@ def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_s
     connections = parameters.threads + oltp_servers.SPARE_CONNECTIONS
     return oltp_servers.Settings(
         database=parameters.database,
-        address=context.addresses[role],
+        address=None if _beside(parameters) else context.addresses[role],
         port=parameters.port,
-        directory=f"{context.workspaces.get(role, context.workspace)}/database",
+        directory=f"{context.workspaces.get(role, context.workspace)}/{oltp_servers.DIRECTORY}",
         connections=connections,
         statements=connections * statements,
         memory_bytes=oltp_servers.cache_bytes(context, parameters.cache),
         commits=parameters.commits,
         deadlock_timeout_ms=parameters.deadlock_timeout_ms,
     )
+
+
+def _beside(parameters: OltpParameters) -> bool:
+    """The client reaches its one server without a network."""
+    return parameters.client == "same" and parameters.servers == "one"
+
+
+def _subnet(settings: oltp_servers.Settings) -> str:
+    address = settings.address
+    return oltp_servers.subnet(settings.database, address) if address else ""
 
 
 def _environment(parameters: OltpParameters) -> dict[str, str]:

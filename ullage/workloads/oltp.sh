@@ -3,13 +3,14 @@
 # and no file has it, but for what the database itself keeps of it.
 #
 #   oltp.sh run DRIVER ARGUMENT...         sysbench as the user of the database
-#   oltp.sh make DATABASE DIRECTORY SUBNET a database with that user, empty
-#   oltp.sh fill DRIVER HOST PORT TABLES ROWS SEED SIGNAL READY SERVER...
+#   oltp.sh make DATABASE DIRECTORY SUBNET a database with that user, empty; SUBNET may be ''
+#   oltp.sh fill DRIVER PORT WHERE TABLES ROWS SEED SIGNAL READY SERVER...
 #                                          sysbench's tables, while the server runs
 set -eu
 umask 022
 user=ullage
 postgresql=/usr/lib/postgresql/15/bin
+least=204800 # KiB: MariaDB's redo log takes half
 
 as_nobody() {
     setpriv --reuid=nobody --regid=nogroup --clear-groups -- "$@"
@@ -25,45 +26,55 @@ END
 }
 
 make() { # DATABASE DIRECTORY SUBNET
+    free=$(df -Pk . | awk 'NR == 2 { print $4 }')
+    if [ "$free" -lt "$least" ]; then # a server that starts on a full disk may wait for ever
+        echo "no space for a database: $free KiB are free, at least $least are needed" >&2
+        exit 1
+    fi
     rm -rf "$2"
     install -d -o nobody -g nogroup -m 700 "$2"
-    case $1 in
-    mariadb)
-        as_nobody mariadb-install-db --no-defaults "--datadir=$2" --skip-test-db \
-            --skip-name-resolve >&2
-        as_nobody mariadbd --no-defaults "--datadir=$2" --bootstrap <<END
-FLUSH PRIVILEGES;
-CREATE DATABASE $user;
-CREATE USER $user@'$3' IDENTIFIED BY '$OLTP_PASSWORD';
-GRANT ALL ON $user.* TO $user@'$3';
-END
-        ;;
-    postgresql)
-        as_nobody "$postgresql/initdb" --no-sync --no-locale --encoding=UTF8 --auth=reject \
-            "$2" >&2
-        echo "host $user $user $3 scram-sha-256" | as_nobody tee "$2/pg_hba.conf" >&2
-        as_nobody "$postgresql/postgres" --single -D "$2" -c log_min_error_statement=panic \
-            postgres >&2 <<END
-CREATE ROLE $user LOGIN PASSWORD '$OLTP_PASSWORD'
-CREATE DATABASE $user OWNER $user
-END
-        ;;
-    esac
+    "make_$1" "$2" "$3"
 }
 
-fill() { # DRIVER HOST PORT TABLES ROWS SEED SIGNAL READY SERVER...
-    driver=$1 host=$2 port=$3 tables=$4 rows=$5 seed=$6 signal=$7 ready=$8
+make_mariadb() { # DIRECTORY SUBNET
+    as_nobody mariadb-install-db --no-defaults "--datadir=$1" --skip-test-db \
+        --skip-name-resolve >&2
+    {
+        echo "FLUSH PRIVILEGES;"
+        echo "CREATE DATABASE $user;"
+        for from in localhost $2; do
+            echo "CREATE USER $user@'$from' IDENTIFIED BY '$OLTP_PASSWORD';"
+            echo "GRANT ALL ON $user.* TO $user@'$from';"
+        done
+    } | as_nobody mariadbd --no-defaults "--datadir=$1" --bootstrap
+}
+
+make_postgresql() { # DIRECTORY SUBNET
+    as_nobody "$postgresql/initdb" --no-sync --no-locale --encoding=UTF8 --auth=reject "$1" >&2
+    {
+        echo "local $user $user scram-sha-256"
+        [ -z "$2" ] || echo "host $user $user $2 scram-sha-256"
+    } | as_nobody tee "$1/pg_hba.conf" >&2
+    {
+        echo "CREATE ROLE $user LOGIN PASSWORD '$OLTP_PASSWORD'"
+        echo "CREATE DATABASE $user OWNER $user"
+    } | as_nobody "$postgresql/postgres" --single -D "$1" -c log_min_error_statement=panic \
+        postgres >&2
+}
+
+fill() { # DRIVER PORT WHERE TABLES ROWS SEED SIGNAL READY SERVER...
+    driver=$1 port=$2 where=$3 tables=$4 rows=$5 seed=$6 signal=$7 ready=$8
     shift 8
     : >fill.log
     OLTP_PASSWORD='' "$@" >server.log 2>&1 &
     server=$!
     trap 'failed' EXIT
     until grep -qF "$ready" server.log; do
-        kill -0 "$server"
+        kill -0 "$server" 2>/dev/null
         sleep 0.1
     done
-    run "$driver" "--$driver-host=$host" "--$driver-port=$port" "--tables=$tables" \
-        "--table-size=$rows" "--rand-seed=$seed" prepare >fill.log 2>&1
+    run "$driver" "--$driver-port=$port" "$where" "--tables=$tables" "--table-size=$rows" \
+        "--rand-seed=$seed" prepare >fill.log 2>&1
     trap - EXIT
     kill "-$signal" "$server"
     wait "$server"

@@ -35,7 +35,7 @@ class OltpParameters(LimitedParameters):
     client: Literal["host", "second", "away", "same"] = Field(
         "host",
         description="where sysbench runs: a native endpoint on the same bridge, a second instance, "
-        "one on the other node, or in the server's own instance",
+        "one on the other node, or in the server's own instance, over a local socket",
     )
     servers: Literal["one", "each"] = Field(
         "one",

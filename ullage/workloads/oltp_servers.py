@@ -13,6 +13,10 @@ Database = Literal["mariadb", "postgresql"]
 Commits = Literal["durable", "deferred"]
 
 MIB: Final = 1 << 20
+DIRECTORY: Final = "database"
+"""Of the server's data, in its workspace."""
+
+_MARIADB_SOCKET: Final = "mariadb.sock"
 SPARE_CONNECTIONS: Final = 10
 """Beyond one for each thread: what a server keeps for its administrator, and some to spare."""
 
@@ -71,7 +75,8 @@ class Settings:
     """What a server is told, beside its own defaults."""
 
     database: Database
-    address: str
+    address: str | None
+    """Where it listens; None: at its socket alone, in its directory."""
     port: int
     directory: str
     """Its data, in the workspace."""
@@ -96,8 +101,8 @@ def _mariadb(settings: Settings) -> tuple[str, ...]:
         "mariadbd",
         "--no-defaults",
         f"--datadir={settings.directory}",
-        "--socket=mariadb.sock",
-        f"--bind-address={settings.address}",
+        f"--socket={_MARIADB_SOCKET}",
+        *([f"--bind-address={settings.address}"] if settings.address else ["--skip-networking"]),
         f"--port={settings.port}",
         "--skip-name-resolve",
         f"--max-connections={settings.connections}",
@@ -111,9 +116,9 @@ def _mariadb(settings: Settings) -> tuple[str, ...]:
 def _postgresql(settings: Settings) -> tuple[str, ...]:
     """https://www.postgresql.org/docs/15/runtime-config.html."""
     told = {
-        "listen_addresses": settings.address,
+        "listen_addresses": settings.address or "",
         "port": str(settings.port),
-        "unix_socket_directories": "",
+        "unix_socket_directories": ".",
         "max_connections": str(settings.connections),
         "shared_buffers": f"{settings.memory_bytes // 1024}kB",
         "fsync": "on",
@@ -126,6 +131,17 @@ def _postgresql(settings: Settings) -> tuple[str, ...]:
     }
     options = (word for name, value in told.items() for word in ("-c", f"{name}={value}"))
     return POSTGRESQL, "-D", settings.directory, *options
+
+
+def at_socket(database: Database) -> str:
+    """sysbench's option for the server of its own workspace, which is its working directory.
+
+    A path from there: the whole one may be longer than the 107 bytes of a socket's address.
+    libpq takes only what begins with `/` for a path.
+    """
+    if database == "mariadb":
+        return f"--mysql-socket={DIRECTORY}/{_MARIADB_SOCKET}"
+    return f"--pgsql-host=/proc/self/cwd/{DIRECTORY}"
 
 
 def cache_bytes(context: Context, share: float) -> int:
