@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +48,15 @@ def test_each_place_of_a_role_asks_for_instances() -> None:
     assert found.all == ["a", HOST]
     assert found.environment(HOST).instances == 3
     assert found.copies(found.environment(HOST)) == {"instance": 3}
+
+
+def test_other_ends_of_all_kinds_run_on_the_same_cpus() -> None:
+    roles = [Role("x"), Role("y", "second"), Role("z", "away")]
+    found = needs(environment("a", 2), roles=roles)
+    placed = [found.cpus(found.environment("a"), i) for i in range(6)]
+    assert placed[2:4] == placed[4:6]
+    if len(os.sched_getaffinity(0)) > 3:
+        assert len(set(placed[:4])) == 4
 
 
 def test_a_partner_has_spares_for_the_largest_environment() -> None:

@@ -103,8 +103,23 @@ class Needs:
             return placement.side(environment.resources, 1 if index else 0)
         if self._beside(environment) == "other":
             index += environment.instances
+        elif of_plan(environment.key):
+            index = self._turn(environment, index)
         backwards = environment.key == HOST
         return placement.cpus(environment.resources, index, backwards=backwards)
+
+    def _turn(self, environment: Environment, index: int) -> int:
+        """Its turn for CPUs: other ends, of whatever kind, run where the `second` ones do.
+
+        What is near and what is far then differ in the way between, and in nothing else.
+        """
+        first = 0
+        for kind, count in self.copies(environment).items():
+            if index < first + count:
+                own = index - first
+                return own if kind == "instance" else environment.instances + own
+            first += count
+        raise IndexError(index)
 
     def _beside(self, environment: Environment) -> str | None:
         """For what a neighbour stands in: on the `same` CPUs as the tested one, or on `other`."""

@@ -12,7 +12,6 @@ from ullage.runs import Curve, Scalar
 from ullage.workloads import mpi, netpipe_report
 from ullage.workloads.base import Context, Output, Task
 from ullage.workloads.netpipe_report import NetpipeParameters
-from ullage.workloads.outputs import ended
 
 PROGRAMS: Final[Mapping[Mpi, str]] = {"openmpi": "NPopenmpi", "mpich": "NPmpich2"}
 
@@ -62,7 +61,7 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
 
     def check(self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]) -> None:
         """Every size was measured, and rates and times agree."""
-        netpipe_report.read(parameters, ended(outputs, "main").stdout)
+        netpipe_report.read(parameters, mpi.finished(outputs).stdout)
 
     def parse(
         self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]
