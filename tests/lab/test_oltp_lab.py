@@ -99,6 +99,20 @@ def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
     assert not [path for path in kept if secret.search(path.read_bytes())]
 
 
+@pytest.mark.parametrize("database", ["mariadb", "postgresql"])
+def test_in_a_guest(tmp_path: Path, database: str) -> None:
+    plan = PLAN + "  vm: {provider: qemu}\nworkloads:\n"
+    plan += f"  - {{name: oltp, database: {database}, client: same, threads: 2, tables: 1,"
+    plan += " table_size: 500, events: 5}\n"
+    status, folder = ran(tmp_path, plan + ONE)
+    assert status == 0 and {trial.environment for trial in folder.trials} >= {"native", "vm"}
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        assert trial.metrics["total_time_s"] == pytest.approx(
+            5 / trial.metrics["transactions_per_second"]
+        )
+
+
 def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:
     plan = PLAN.replace("provider: native}", "provider: native, instances: 3}")
     plan += f"workloads:\n  - {{name: oltp, servers: each, threads: 5, {SMALL}}}\n"

@@ -48,7 +48,9 @@ class Oltp(Workload[OltpParameters]):
     are flushed to the disk unless `commits` says otherwise; all other settings are the servers'
     defaults but for addresses, the number of connections and the cache of pages. Those stand in the
     argv of each trial. The isolation is each server's default (MariaDB: repeatable read,
-    PostgreSQL: read committed), so that the two are not to be compared by it. The server runs as
+    PostgreSQL: read committed), so that the two are not to be compared by it. MariaDB finds a
+    deadlock at once; PostgreSQL after `deadlock_timeout_ms`, and those who wait for its rows wait
+    as long: in trials of a few seconds a single one shows in every figure. The server runs as
     `nobody`, listens on one address of the run's network, with `client: same` at a local socket
     alone, and lets one user in, from there only, with a password that is new in each run.
 
