@@ -108,9 +108,8 @@ def test_in_a_guest(tmp_path: Path, database: str) -> None:
     assert status == 0 and {trial.environment for trial in folder.trials} >= {"native", "vm"}
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        assert trial.metrics["total_time_s"] == pytest.approx(
-            5 / trial.metrics["transactions_per_second"]
-        )
+        found = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
+        assert found["total_time_s"] == pytest.approx(5 / found["transactions_per_second"])
 
 
 def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:
