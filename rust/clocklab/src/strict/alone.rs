@@ -84,7 +84,7 @@ pub fn run(
         }
         drop(tell);
         let ids: Vec<Pid> = told.iter().collect();
-        let wait = || {
+        let mut wait = || {
             let asked = rounds * threads * BATCH * BATCHES;
             while done.load(Ordering::Relaxed) < asked && Instant::now() < deadline {
                 thread::sleep(LOOK);
