@@ -46,8 +46,8 @@ def test_every_workload_parameter_and_metric_has_its_place() -> None:
     page = docs_reference.workloads_page(workloads.WORKLOADS)
     for workload in workloads.WORKLOADS:
         section = page.partition(f"\n## {workload.name}\n")[2].partition("\n## ")[0]
-        for name in workload.parameters_model.model_fields:
-            assert f"| `{name}` |" in section
+        for name, field in workload.parameters_model.model_fields.items():
+            assert f"| `{field.alias or name}` |" in section
         for metric in workload.metrics:
             assert f"| `{metric.name}`" in section
         assert "*primary*" in section

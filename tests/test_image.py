@@ -36,8 +36,13 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
     calls: list[Sequence[str]] = []
 
     async def bootstrap(
-        packages: Sequence[str], tar: Path, work: Path, on_progress: Callable[[str], None]
+        packages: Sequence[str],
+        tar: Path,
+        work: Path,
+        on_progress: Callable[[str], None],
+        extra: Sequence[Path],
     ) -> None:
+        assert all(path.is_dir() for path in extra)
         calls.append(packages)
         root = work / "made"
         (root / "usr/bin").mkdir(parents=True)

@@ -5,6 +5,7 @@ On real agents, in network namespaces.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -37,14 +38,16 @@ def test_pieces_make_no_difference(noise: list[bytes], data: st.DataObject) -> N
         size = data.draw(st.integers(1, len(text)))
         found += requests.take(text[:size])
         text = text[size:]
-    assert found == [(f"10.0.0.{i}", f"orted --id {i}") for i in range(len(asked))]
+    assert found == [(f"10.0.0.{i}", ("orted", "--id", str(i))) for i in range(len(asked))]
 
 
 @pytest.mark.parametrize(
     "line",
     [
         b"ullage-exec \n",
-        b"ullage-exec host true\n",
+        b"ullage-exec host orted\n",
+        b"ullage-exec 10.0.0.1 sh -c orted\n",
+        b"ullage-exec 10.0.0.1 orted '\n",
         b"ullage-exec ::1 x\n",
         b"ullage-exec \xff x\n",
     ],
@@ -60,7 +63,7 @@ def test_requests_have_an_end() -> None:
         requests.take(remote.MARK + b"x" * (remote.LONGEST + 1))
     assert Requests().take(b"x" * (3 * remote.LONGEST)) == [], "other lines may be long"
     with pytest.raises(TrialFailedError, match=f"more than {remote.MOST}"):
-        Requests().take(b"ullage-exec 10.0.0.1 x\n" * (remote.MOST + 1))
+        Requests().take(b"ullage-exec 10.0.0.1 orted\n" * (remote.MOST + 1))
 
 
 @given(st.text())
@@ -138,6 +141,7 @@ class Dying(mpi.MpiWorkload[DyingParameters]):
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch, places_of_its_own: None) -> None:
+    monkeypatch.setattr(remote, "PROGRAMS", remote.PROGRAMS | {"sh"})
     monkeypatch.setattr(workloads, "WORKLOADS", (*workloads.WORKLOADS, Asking, Dying))
 
 
@@ -149,25 +153,30 @@ def by_load(folder: RunFolder) -> dict[str, list[Trial]]:
 
 
 CASES = {
-    "stranger": ("./ask 10.99.99.99 true", "bad-launch", "10.99.99.99 is no instance"),
+    "stranger": ("./ask 10.99.99.99 sh", "bad-launch", "10.99.99.99 is no instance"),
     "nonsense": ("echo ullage-exec me >&2; sleep 60", "bad-launch", "not a request"),
     "daemon": (
-        "./ask $PEER 'echo no such daemon >&2; exit 7'; sleep 60",
+        """./ask $PEER "sh -c 'echo no such daemon >&2; exit 7'"; sleep 60""",
         "launch-failed",
         "main-launched-0 ended with status 7: no such daemon",
     ),
-    "killed": ("./ask $PEER 'kill -9 $$'; sleep 60", "launch-failed", "with signal 9: nothing"),
+    "killed": (
+        """./ask $PEER "sh -c 'kill -9 \\$\\$'"; sleep 60""",
+        "launch-failed",
+        "with signal 9: nothing",
+    ),
+    "shell": ("./ask $PEER 'rm -rf /'; sleep 60", "bad-launch", "is no daemon of an MPI"),
     "late": (
-        "./ask $PEER 'sleep 0.2; exit 7'; sleep 0.1; echo I gave up >&2",
+        """./ask $PEER "sh -c 'sleep 0.2; exit 7'"; sleep 0.1; echo I gave up >&2""",
         "launch-failed",
         "ended with status 7: nothing; main says: I gave up",
     ),
     "hangs": (
-        "./ask $PEER 'sleep 0.3; exit 7'; kill -9 $$",
+        """./ask $PEER "sh -c 'sleep 0.3; exit 7'"; kill -9 $$""",
         "killed",
         "main was killed by signal 9",
     ),
-    "lingers": ("./ask $PEER 'sleep 60'; sleep 0.1", "launch-failed", "still runs"),
+    "lingers": ("./ask $PEER 'sh -c \"sleep 60\"'; sleep 0.1", "launch-failed", "still runs"),
 }
 
 
@@ -176,7 +185,9 @@ CASES = {
 def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "PATIENCE_S", 0.1)
     monkeypatch.setattr(remote, "LINGER_S", 0.5)
-    loads = [f'name: asking, as: {name}, script: "{case[0]}"' for name, case in CASES.items()]
+    loads = [
+        f"name: asking, as: {name}, script: {json.dumps(case[0])}" for name, case in CASES.items()
+    ]
     _, folder = run(tmp_path, loads, blocks=1)
     for name, trials in by_load(folder).items():
         _, code, words = CASES[name]
@@ -188,8 +199,8 @@ def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.root
 @pytest.mark.usefixtures("listed")
 def test_what_is_asked_for_is_started_there(tmp_path: Path) -> None:
-    script = "./ask $PEER 'cat /proc/net/fib_trie; sleep 0.2'; echo mine: $PEER"
-    _, folder = run(tmp_path, [f'name: asking, script: "{script}"'], blocks=1)
+    script = """./ask $PEER "sh -c 'cat /proc/net/fib_trie; sleep 0.2'"; echo mine: $PEER"""
+    _, folder = run(tmp_path, [f"name: asking, script: {json.dumps(script)}"], blocks=1)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
         main, launched = trial.roles

@@ -10,10 +10,12 @@ import tempfile
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from ullage.errors import ARTIFACT_CHANGED, ARTIFACT_UNREACHABLE, UllageError
+from ullage.manifest import sha256_of
 from ullage.places import cache_dir
 
 _TIMEOUT_S: Final = 60.0
@@ -63,7 +65,7 @@ async def stage(artifacts: Iterable[Artifact], root: Path) -> None:
 def _fetched(artifact: Artifact) -> Path:
     """The file in the cache, fetched when it is not there."""
     place = cache_dir() / "artifacts" / artifact.sha256
-    if place.is_file():
+    if place.is_file() and sha256_of(place) == artifact.sha256:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent)
@@ -87,6 +89,6 @@ def _download(url: str, file: BinaryIO) -> str:
             while piece := answer.read(_PIECE):
                 digest.update(piece)
                 file.write(piece)
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise UllageError(ARTIFACT_UNREACHABLE, url=url, reason=error) from error
     return digest.hexdigest()

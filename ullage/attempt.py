@@ -144,7 +144,7 @@ class Attempt:
 
     def _worked(self) -> list[list[Finished]]:
         return [
-            [part.finished for part in each if part.finished and not part.task.service]
+            [part.finished for part in each if part.finished and part.own and not part.task.service]
             for each in self.rounds
         ]
 

@@ -17,7 +17,7 @@ from ullage.errors import IMAGE_BUILD_FAILED, UllageError
 from ullage.programs import needed
 
 SUITE: Final = "bookworm"
-RECIPE: Final = "2"
+RECIPE: Final = "3"
 """Changes with everything below that changes the bytes of an image."""
 
 INSTANT: Final = 1735689600
@@ -29,7 +29,8 @@ _SOURCES: Final = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d"
 _OPTIONS_INSIDE: Final = "99mmdebstrap"
 
 # A constant: mmdebstrap gives it to `sh -c` with the root directory as $1. It makes the mount
-# points that every provider uses, and removes what this host, its mirror and its proxy left.
+# points that every provider uses, and removes what this host, its mirror and its proxy left, and
+# what packages made by chance: PostgreSQL's first cluster, the key that no two images should share.
 _HOOK: Final = f"""set -e
 cd "$1"
 mkdir -p data ullage
@@ -38,6 +39,9 @@ chmod 755 data ullage ullage/agent
 rm -rf etc/apt/sources.list etc/apt/sources.list.d/* etc/apt/apt.conf.d/{_OPTIONS_INSIDE}
 rm -rf var/cache/debconf/*-old var/lib/dpkg/*-old
 rm -rf var/lib/apt/lists/* var/cache/apt/*
+rm -rf var/lib/postgresql/*/main etc/postgresql/*/main
+rm -f etc/ssl/private/ssl-cert-snakeoil.key etc/ssl/certs/ssl-cert-snakeoil.pem
+find etc/ssl/certs -xtype l -delete 2>/dev/null || true
 mkdir -p var/cache/apt/archives/partial var/lib/apt/lists/partial
 chmod -R 755 var/cache/apt var/lib/apt/lists
 : > etc/resolv.conf

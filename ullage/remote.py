@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import shlex
 from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -31,6 +32,8 @@ LAUNCH_FAILED: Final = "launch-failed"
 LONGEST_WORDS: Final = 400
 """Characters that are quoted of what a program said."""
 
+PROGRAMS: Final = frozenset({"orted", "/usr/bin/hydra_pmi_proxy"})
+"""The daemons of Open MPI and MPICH: nothing else is started for a guest, and never by a shell."""
 PATIENCE_S: Final = 5.0
 """So long may a program go on after what it had started has failed: it knows better why."""
 LINGER_S: Final = 30.0
@@ -46,8 +49,8 @@ class Requests:
         self._rest = b""
         self._count = 0
 
-    def take(self, data: bytes) -> list[tuple[str, str]]:
-        """(address, command) of each whole line so far that asks for something.
+    def take(self, data: bytes) -> list[tuple[str, tuple[str, ...]]]:
+        """(address, argument list) of each whole line so far that asks for something.
 
         TrialFailedError for a line that cannot be what `SHELL` prints.
         """
@@ -58,13 +61,16 @@ class Requests:
             raise TrialFailedError("bad-launch", f"a request is longer than {LONGEST} bytes")
         return [self._read(line) for line in lines if line.startswith(MARK)]
 
-    def _read(self, line: bytes) -> tuple[str, str]:
+    def _read(self, line: bytes) -> tuple[str, tuple[str, ...]]:
         self._count += 1
         if self._count > MOST:
             raise TrialFailedError("bad-launch", f"more than {MOST} programs were asked for")
         try:
             address, _, command = line[len(MARK) :].decode().partition(" ")
-            return str(ipaddress.IPv4Address(address)), command
+            argv = tuple(shlex.split(command))
+            if not argv or argv[0] not in PROGRAMS:
+                raise ValueError(f"{plain(command)} is no daemon of an MPI")
+            return str(ipaddress.IPv4Address(address)), argv
         except ValueError as error:
             raise TrialFailedError("bad-launch", f"not a request: {error}") from error
 
@@ -112,8 +118,8 @@ class Launcher:
                 data = heard.result() if heard.done() else b""
             finally:
                 heard.cancel()
-            for address, command in requests.take(data):
-                part = self._part(address, command)
+            for address, argv in requests.take(data):
+                part = self._part(address, argv)
                 if ended.done():
                     continue  # nobody is there any more to whom it could speak
                 self.parts.append(part)
@@ -144,14 +150,14 @@ class Launcher:
             words = f"{reason.message}; {self.by.name} says: {said(self.by)}"
             raise TrialFailedError(reason.code, words)
 
-    def _part(self, address: str, command: str) -> Part:
+    def _part(self, address: str, argv: tuple[str, ...]) -> Part:
         instance = self.instances.get(address)
         if instance is None:
             raise TrialFailedError("bad-launch", f"{address} is no instance of this trial")
         by = self.by
         task = Task(
             f"{by.task.role}-{len(self.parts)}",
-            ("/bin/sh", "-c", command),
+            argv,
             env=by.task.env,
             timeout_s=by.task.timeout_s,
         )

@@ -161,6 +161,13 @@ def test_steps_that_look_equal_are_two() -> None:
     refused(*bent("mariadb_read_write", "       1.205 |", "       1.183 |"))
 
 
+def test_the_end_of_the_histogram_is_no_figure() -> None:
+    last = reports("mariadb_deadlocks")[0]["seconds"]["latency_pct"]
+    parameters, outputs = bent("mariadb_deadlocks", f"{last:.9f}", "100.000000000")
+    OLTP.check(parameters, outputs)
+    assert "latency_p95_s" not in OLTP.parse(parameters, outputs)
+
+
 def test_a_slow_start_may_do_nothing_in_the_warm_up() -> None:
     warm = json.dumps(reports("mariadb_read_write")[0]["counts"])
     none = json.dumps({"events": 0, "reads": 40, "writes": 0, "other": 4, "errors": 0})

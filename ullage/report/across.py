@@ -107,10 +107,13 @@ def _points(
     found = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
     for at, workload in scaling.steps[1:]:
         mine = _values(trials, environment.key, workload, scaling.metric)
-        interval = _faster(mine, base, scaling.metric, confidence)
-        if interval is not None:
+        ratios = _ratios(mine, base, scaling.metric)
+        if interval := _faster(mine, base, scaling.metric, confidence):
             point = curve.Point(at, interval.estimate, interval.low, interval.high, len(mine))
             found.append(point)
+        elif ratios:  # one block: a point without an interval
+            single = math.exp(ratios[0])
+            found.append(curve.Point(at, single, single, single, len(mine)))
     return found
 
 
@@ -210,10 +213,18 @@ def _values(
 
 def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> Interval | None:
     """How many times `mine` is as good as `base`, by block; None: in fewer than two blocks."""
-    blocks = sorted(set(mine) & set(base))
-    sign = 1 if metric.better == "higher" else -1
-    ratios = [sign * math.log(mine[b][1] / base[b][1]) for b in blocks]
+    makings = [mine[block][0] for block in _common(mine, base)]
     try:
-        return t_interval(collapse(ratios, [mine[b][0] for b in blocks]), confidence)
+        return t_interval(collapse(_ratios(mine, base, metric), makings), confidence)
     except TooFewError:
         return None
+
+
+def _ratios(mine: Values, base: Values, metric: Metric) -> list[float]:
+    """Log-ratios by block, above 0 where `mine` is better."""
+    sign = 1 if metric.better == "higher" else -1
+    return [sign * math.log(mine[b][1] / base[b][1]) for b in _common(mine, base)]
+
+
+def _common(mine: Values, base: Values) -> list[int]:
+    return sorted(set(mine) & set(base))

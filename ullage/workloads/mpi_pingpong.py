@@ -114,8 +114,9 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     one by one: the protocol of mpi4py's `mpi4py.bench pingpong`
     (<https://github.com/mpi4py/mpi4py/blob/4.1.2/src/mpi4py/bench.py>), with blocking sends and
     receives and a buffer for each. Our program in C does the same, writes its buffers beforehand,
-    compares what arrived byte by byte, and proves by the kernel's counters that the network device
-    carried it. mpi4py's verifies nothing, and its own time in Python counts: about a microsecond
+    compares the last message of each size byte by byte, and proves by the kernel's counters that
+    the network device carried them. mpi4py's verifies nothing, and its own time in Python counts:
+    about a microsecond
     a message.
 
     Large messages are repeated less often unless `bytes_per_size` is null. The published

@@ -16,8 +16,10 @@ from ullage.workloads.outputs import LONGEST_REPORT, quoted
 
 _BEGIN: Final = re.compile(r" ([A-Z]{2}) Benchmark Completed\.?")
 _END: Final = " Compile options:"
-_LABELLED: Final = re.compile(r" ([A-Z][A-Za-z/ ]{2,15}?) *= *(\S.*?) *")
-_OPTION: Final = re.compile(r"    ([A-Z0-9_]{2,10}) *= ?(.*?) *")
+_LABELLED: Final = re.compile(r" ([A-Z][A-Za-z/ ]{2,15}?) *= *(\S.*)")
+_OPTION: Final = re.compile(r"    ([A-Z0-9_]{2,10}) *= ?(.*)")
+LONGEST_LINE: Final = 400
+"""Characters: theirs have up to about a hundred, for compiler flags."""
 _COUNT: Final = re.compile(r"[0-9]{1,15}")
 _NUMBER: Final = re.compile(r"[0-9]{1,15}\.([0-9]{1,9})")
 _NEEDED: Final = (
@@ -115,11 +117,11 @@ def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         if not line:
             continue
-        found = _LABELLED.fullmatch(line)
+        found = _LABELLED.fullmatch(line) if len(line) <= LONGEST_LINE else None
         if found is None or found[1] not in _ALLOWED or found[1] in seen:
             raise InvalidTrialError(f"a line that its report cannot have: {quoted(line)}")
         seen.add(found[1])
-        yield found[1], found[2]
+        yield found[1], found[2].strip()
     missing = [label for label in _NEEDED if label not in seen]
     if missing:
         raise InvalidTrialError(f"its report lacks {missing[0]!r}")
@@ -129,10 +131,10 @@ def _options(lines: Sequence[str]) -> dict[str, str]:
     """The lines up to the first that is no option."""
     found: dict[str, str] = {}
     for line in lines:
-        option = _OPTION.fullmatch(line)
+        option = _OPTION.fullmatch(line) if len(line) <= LONGEST_LINE else None
         if option is None:
             break
-        found[option[1]] = option[2][:200]
+        found[option[1]] = option[2].strip()[:200]
     return found
 
 

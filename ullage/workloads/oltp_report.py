@@ -162,10 +162,15 @@ def curve(result: Result) -> Curve:
         if total * (1 - quantile) < ENOUGH:
             break
         at = next(i for i, count in enumerate(upto) if count >= quantile * total)
-        if result.bins[at][0] >= 0.99 * LONGEST_S:
+        if not known(result.bins[at][0]):
             break
         found.append((quantile, result.bins[at][0]))
     return found
+
+
+def known(seconds: float) -> bool:
+    """A time out of the histogram is one, and not its end."""
+    return 0 < seconds < 0.99 * LONGEST_S
 
 
 def slack(report: Report, threads: int, *, cut: bool) -> float:

@@ -47,6 +47,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
     name = "sysbench-cpu"
     resource = "cpu"
     test = "cpu"
+    scaling = "threads"
     parameters_model = SysbenchCpuParameters
     metrics = (
         Metric(

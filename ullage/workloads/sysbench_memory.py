@@ -89,6 +89,7 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
     name = "sysbench-memory"
     resource = "memory"
     test = "memory"
+    scaling = "threads"
     parameters_model = SysbenchMemoryParameters
     metrics = (
         Metric(

@@ -39,10 +39,10 @@ class DfsIoParameters(Parameters):
     maps: int = Field(
         2, ge=1, le=64, strict=True, description="files that a job works on at once: its map tasks"
     )
-    datanode: Literal["same", "second", "away", "host"] = Field(
+    datanode: Literal["same", "second", "away"] = Field(
         "second",
-        description="where the blocks are kept: in the instance itself, in another on the same "
-        "node or on another node, or in a native endpoint",
+        description="where the blocks are kept: in the instance itself, or in another, on the same "
+        "node or on another node",
     )
     heap: ByteSize = Field(
         ByteSize(256 * MIB), ge=128 * MIB, le=1 << 40, description="heap of each Java machine"
@@ -70,7 +70,6 @@ class DfsIo(Workload[DfsIoParameters]):
     resource = "network"
     packages = ("openjdk-17-jre-headless",)
     programs = ("java",)
-    scaling = "jobs"
     parameters_model = DfsIoParameters
     artifacts = (
         maven(
@@ -155,7 +154,7 @@ class DfsIo(Workload[DfsIoParameters]):
         Metric(
             name="network_use",
             unit="B/s",
-            better="lower",
+            better="higher",
             coordinate=Coordinate(name="share_of_time", unit="1"),
             description="Bytes in and out of the instance's network device, in tenths of the time "
             "of the first job. Absent where there is no such device.",
