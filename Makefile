@@ -52,7 +52,7 @@ test: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) ## All tests but th
 	$(BIN)/pytest $(addprefix --ignore=,$(CROWD))
 
 .PHONY: test-compiled test-crowd
-test-compiled:
+test-compiled: programs
 	cargo test --locked --quiet --workspace --no-run
 test-crowd:
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(CROWD)
