@@ -42,7 +42,7 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/noise
 
 # These use a CPU each and measure nothing: they run side by side, while the Rust tests are compiled.
-CROWD := $(addprefix tests/,analysis injection report stats trust test_cli.py test_cli_files.py \
+CROWD := $(addprefix tests/,analysis injection report stats trust workloads test_cli.py test_cli_files.py \
   test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_export.py test_pilot.py)
 
 .PHONY: test

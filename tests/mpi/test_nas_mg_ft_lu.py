@@ -11,7 +11,7 @@ from tests.mpi.oceankit import needs_mpi
 from ullage import ours
 from ullage.workloads.nas import ITERATIONS, Kernel, operations
 
-pytestmark = needs_mpi
+pytestmark = [pytest.mark.lab, needs_mpi]
 KERNELS: tuple[Kernel, ...] = ("mg", "ft", "lu")
 
 

@@ -12,7 +12,7 @@ from benchmarks.ocean import equal
 from benchmarks.ocean_trial import Output
 from tests.mpi.oceankit import SMALL, SOURCES, launch, needs_mpi, output
 
-pytestmark = needs_mpi
+pytestmark = [pytest.mark.lab, needs_mpi]
 PROBES = 33
 
 
