@@ -12,6 +12,7 @@ from benchmarks import (
     ocean,
     pipelines,
 )
+from benchmarks.elastic import allocation, decisions, front, published, simulator, viewers
 from benchmarks.figures import main
 from benchmarks.injection import command as injection
 from benchmarks.trust import aims as trust
@@ -32,6 +33,12 @@ BENCHMARKS = (
     connections,
     flood_ping,
     pipelines,
+    allocation,
+    front,
+    viewers,
+    decisions,
+    published,
+    simulator,
 )
 
 if __name__ == "__main__":

@@ -10,6 +10,6 @@ MPIS := $(foreach mpi,openmpi mpich,$(if $(shell command -v mpicc.$(mpi)),$(mpi)
 all: $(foreach mpi,$(MPIS),$(BIN)/$(mpi)/$(NAME))
 	@test -n "$(MPIS)" || { echo 'hint: apt-get install libopenmpi-dev libmpich-dev' >&2; exit 1; }
 
-$(BIN)/%/$(NAME): $(SOURCES) $(wildcard *.h) Makefile $(ROOT)/mpi/programs.mk
+$(BIN)/%/$(NAME): $(SOURCES) $(wildcard *.h) Makefile $(ROOT)/mpi/programs.mk $(ROOT)/mpi/give_up.h
 	@mkdir -p $(@D)
 	mpicc.$* $(FLAGS) $(CFLAGS) $(SOURCES) -o $@ $(LIBS)

@@ -192,7 +192,7 @@ def test_the_examples_are_listed(copy: Path) -> None:
     assert all(Path(file).is_relative_to(copy) for file in files)
     assert "openssl-digest" in workloads
     assert providers[-1] == "unshare"
-    assert meters == ["cpu", "host", "switches"]
+    assert meters == ["cpu", "host", "kernel", "switches"]
 
 
 def test_their_docs_are_generated(copy: Path) -> None:

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from typer.main import get_command
 
 from ullage import cli, init, matrix, plan
+from ullage.elastic import plan as elastic_plan
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -19,7 +20,7 @@ PLANS = [
     (page.relative_to(ROOT), block)
     for page in PAGES
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-    if "baseline:" in block
+    if "baseline:" in block and "arrivals:" not in block
 ] + [
     (Path(name), (ROOT / name).read_text()) for name in ("demo.yaml", "ullage/templates/plan.yaml")
 ]
@@ -36,6 +37,15 @@ def test_plans_resolve(page: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text(text)
     assert matrix.resolve(*plan.load(file)).environments, page
+
+
+def test_elastic_plans_are_read() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/elastic.md").read_text(), re.DOTALL)
+    plans = [block for block in blocks if "arrivals:" in block]
+    plans += [file.read_text() for file in (ROOT / "docs/plans").glob("elastic-*.yaml")]
+    assert len(plans) > 2
+    for text in plans:
+        assert elastic_plan.loads(text)[0].environments
 
 
 @pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])

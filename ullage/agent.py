@@ -64,6 +64,8 @@ class AgentClient:
         self.clock: ClockMap
         self.looks: list[Look] = []
         """Those that nobody has taken yet, see `taken`."""
+        self.greeted_ns = 0
+        """When its first word came, on this host's clock."""
         self.rtt_ns = 0
         """The least round trip that a look has seen."""
         self._token = secrets.token_bytes(16)
@@ -276,6 +278,7 @@ class AgentClient:
     async def _greet(self) -> None:
         await asyncio.wait((self._channel.greeted,))
         self._channel.greeted.result()
+        self.greeted_ns = clock.ordered_ns()
         await self._hello()
         await self.sync("connect")
 

@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from ullage import figures, neighbours, timing
+from ullage import clock, figures, neighbours, timing
 from ullage.agent import Command, Finished, Process
 from ullage.agentchannel import printable
 from ullage.errors import UllageError
 from ullage.figures import Figures
 from ullage.fleet import Fleet, workspace
+from ullage.journal import disk_full_as_error
 from ullage.matrix import Load
 from ullage.part import Part, TrialFailedError
 from ullage.remote import Launcher
@@ -26,6 +27,7 @@ from ullage.runs import InstanceClock, Reason
 from ullage.schedule import Slot
 from ullage.team import Team
 from ullage.workloads.base import Output
+from ullage.workloads.conducted import Conducted
 
 SERVICE_END_S: Final = 5.0
 """What still runs after a failure has so long to be gone once it is killed."""
@@ -47,6 +49,8 @@ class Attempt:
     teams: list[Team] = field(default_factory=list)
     rounds: list[list[Part]] = field(default_factory=list)
     """The programs of each iteration that has begun."""
+    conducted: list[tuple[Span, Output]] = field(default_factory=list)
+    """When the controller itself worked in each iteration, and what came of it."""
     closed: list[timing.Maps] = field(default_factory=list)
     """The clocks, after each iteration."""
     figures: list[list[Figures]] = field(default_factory=list)
@@ -77,6 +81,9 @@ class Attempt:
 
     async def work(self, instant_ns: int) -> None:
         """Start everybody else at the agreed instant, and wait for all."""
+        if isinstance(self.load.workload, Conducted):
+            await self._conduct(self.load.workload)
+            return
         workers = self._now(service=False)
         await asyncio.gather(*(self._spawn(part, at_ns=instant_ns) for part in workers))
         await asyncio.gather(*(self._finish(part) for part in workers))
@@ -104,7 +111,7 @@ class Attempt:
         own.check()
         if self.status == "ok":
             self.metrics = self._mean(self.iteration_figures())
-            if len(self.teams) > 1:
+            if len(self.teams) > 1 and not self.conducted:
                 names = [team.instance.name for team in self.teams]
                 each = zip(names, zip(*self.figures, strict=True), strict=True)
                 self.instances = {name: self._mean(of_one) for name, of_one in each}
@@ -128,6 +135,8 @@ class Attempt:
 
     def spans(self) -> list[Span | None]:
         """First start and last end of each iteration's work; None where none of it ended."""
+        if self.conducted:
+            return [span for span, _ in self.conducted]
         return [
             (min(d.start_ns for d in done), max(d.end_ns for d in done)) if done else None
             for done in self._worked()
@@ -140,7 +149,7 @@ class Attempt:
 
     def rtt_ns(self) -> int:
         """Of the slowest instance that has work to start."""
-        return max(part.instance.agent.rtt_ns for part in self._now(service=False))
+        return max((part.instance.agent.rtt_ns for part in self._now(service=False)), default=0)
 
     def _worked(self) -> list[list[Finished]]:
         return [
@@ -181,6 +190,24 @@ class Attempt:
             for number, (task, player) in enumerate(zip(tasks, players, strict=True))
         ]
 
+    async def _conduct(self, workload: Conducted[Any]) -> None:
+        """The controller's own work; the instances that are there anyway stand still meanwhile."""
+        idle = [team.instance for team in self.teams]
+        label = f"{self.slot.trial}i{len(self.conducted)}"
+        await asyncio.gather(*(instance.freeze() for instance in idle))
+        began = clock.ordered_ns()
+        try:
+            node = self.fleet.node(self.slot.environment)
+            said = await workload.conduct(self.load.parameters, node, label)
+            ended = clock.ordered_ns()
+        finally:
+            await asyncio.gather(*(instance.thaw() for instance in idle))
+        name = "main" if self.iterations == 1 else f"main-i{len(self.conducted):02d}"
+        with disk_full_as_error(self.folder):
+            (self.folder / f"{name}.stdout").write_text(said, "utf-8")
+        output = Output(0, None, said, "", (ended - began) / 1e9)
+        self.conducted.append(((began, ended), output))
+
     async def _spawn(self, part: Part, *, at_ns: int | None = None) -> Process:
         task = part.task
         command = Command(
@@ -216,6 +243,8 @@ class Attempt:
 
     def _outputs(self) -> list[dict[str, Output]]:
         """Role → output, for each team, of the iteration that is over."""
+        if self.conducted:
+            return [{"main": self.conducted[-1][1]}]
         parts = [part for part in self.rounds[-1] if part.own]
         each = len(parts) // len(self.teams)
         return [

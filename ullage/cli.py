@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import signal
 import sys
-from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
@@ -21,8 +18,11 @@ from ullage import __version__, journal, matrix, plan
 from ullage.clockcli import clock_app
 from ullage.comparecli import compare_command
 from ullage.console import RunProgress, stderr, stdout
+from ullage.elasticcli import elastic_app
 from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
+from ullage.interruption import interruptible
 from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
+from ullage.weighcli import weigh_command
 
 if TYPE_CHECKING:
     from ullage.engine import Outcome
@@ -39,11 +39,11 @@ image_app = typer.Typer(
 )
 app.add_typer(image_app, name="image")
 app.add_typer(clock_app, name="clock")
+app.add_typer(elastic_app, name="elastic")
 app.command("compare")(compare_command)
+app.command("weigh")(weigh_command)
 for name, command in RESULTS.items():
     app.command(name)(command)
-
-T = TypeVar("T")
 
 
 def main() -> None:
@@ -201,7 +201,7 @@ def run_command(
     with RunProgress(checked.blocks.max) as progress:
         engine = Engine(checked, cells, folder, progress, resume=resume is not None)
         try:
-            outcome = _interruptible(engine.run())
+            outcome = interruptible(engine.run())
         except asyncio.CancelledError:
             stderr.print(
                 escape(f"interrupted; take it up with: ullage run --resume {folder}"),
@@ -246,43 +246,6 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
         )
     if outcome.failed:
         raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
-
-
-def _interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Run it so that Ctrl-C, SIGTERM and a hang-up cancel it once; it then tears down in order."""
-    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
-
-    async def guarded() -> T:
-        task = asyncio.ensure_future(work)
-        loop = asyncio.get_running_loop()
-        told = False
-
-        def interrupt() -> None:
-            nonlocal told
-            if not told:
-                told = True
-                task.cancel()
-                stderr.print("stopping the trial and removing the environments …")
-
-        def hang_up() -> None:
-            _silence(terminals)
-            interrupt()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, interrupt)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else we run under `nohup`
-            loop.add_signal_handler(signal.SIGHUP, hang_up)
-        return await task
-
-    return asyncio.run(guarded())
-
-
-def _silence(descriptors: Iterable[int]) -> None:
-    """Lead output nowhere: to write to a terminal that is gone would fail."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in descriptors:
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 @app.command("clean")

@@ -122,7 +122,8 @@ def show(
 def _show_cells(found: Forecast) -> None:
     plan, matrix = found.plan, found.matrix
     stdout.print(f"{len(matrix.environments)} environments × {len(matrix.loads)} workloads")
-    keys = ", ".join(environment.key for environment in matrix.environments)
+    several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
+    keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
     for load in matrix.loads:
         stdout.print(f"  {escape(load.key)}: {escape(load.workload.title(load.parameters))}")

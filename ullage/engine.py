@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +29,7 @@ from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder, sessions
+from ullage.interruption import to_the_end
 from ullage.journal import RESOLVED, TRIALS, Journal, now_ns
 from ullage.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.needs import of_plan
@@ -120,7 +121,7 @@ class Engine:
                 raise
             finally:
                 try:
-                    await _to_the_end(self._tear_down())
+                    await to_the_end(self._tear_down())
                 finally:
                     self._finished(reason, message)
         return self._outcome(reason)
@@ -396,12 +397,3 @@ class Engine:
             image=self.image,
             host=host.facts(),
         )
-
-
-async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """Wait for the work however often we are cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    task.result()

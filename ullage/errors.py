@@ -315,6 +315,39 @@ NETWORK_FILTERED: Final = ErrorKind(
     "accept them: `iptables -I FORWARD -s {blocks} -d {blocks} -j ACCEPT`",
 )
 
+# --- allocation -----------------------------------------------------------------------------------
+ALLOCATION_NO_ROOM: Final = ErrorKind(
+    "allocation-no-room",
+    "{count} may come to use {asked} of memory, {each} each with what the hypervisor may use;"
+    " this host has {free} left",
+    "lower `count` or `memory`, end what else runs here, or use a larger host",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_NO_COPY: Final = ErrorKind(
+    "allocation-no-copy",
+    "an instance of {provider} cannot have a copy of the image of its own: {reason}",
+    "write `copy: backing`, or make room on the disk",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_TOO_LATE: Final = ErrorKind(
+    "allocation-too-late",
+    "{name} was not ready within {seconds:g} s; the last that was seen of it: {last}",
+    "what was begun is taken down; a slow host needs a longer limit",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_APPLICATION: Final = ErrorKind(
+    "allocation-application",
+    "the application in {name} does not work: {reason}",
+    "try its command in an instance; what was begun is taken down",
+    ExitCode.SOME_CELLS_FAILED,
+)
+RELEASE_TOO_LATE: Final = ErrorKind(
+    "release-too-late",
+    "{name} was not gone within {seconds:g} s",
+    "its processes are killed; `ullage clean` removes what may still be there",
+    ExitCode.SOME_CELLS_FAILED,
+)
+
 # --- workloads, providers and meters --------------------------------------------------------------
 LIST_DUPLICATE: Final = ErrorKind(
     "list-duplicate",
@@ -330,6 +363,65 @@ WORKLOAD_FILES_TOO_SMALL: Final = ErrorKind(
     "workload-files-too-small",
     "{size} of files beside {memory} of memory would measure the page cache",
     "set `total_size` to {least} or more, or `direct: true`",
+)
+
+# --- elastic runs ---------------------------------------------------------------------------------
+ELASTIC_FRONT_NOT_STARTED: Final = ErrorKind(
+    "elastic-front-not-started",
+    "the front did not start: {reason}",
+    "mend `policy:`, `nodes:` or `room:` if that is what it says; docs/elastic-policies.md has"
+    " the policies and their fields",
+)
+ELASTIC_FRONT_DIED: Final = ErrorKind(
+    "elastic-front-died",
+    "the front died {times} times, and was not started again: {how} {said}",
+    "its own words are in front.stderr of the repetition; `budgets: front:` allows more restarts",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ELASTIC_VIEWERS_FAILED: Final = ErrorKind(
+    "elastic-viewers-failed",
+    "the viewers came to no result: {reason}",
+    "their own words are in viewers.stderr of the repetition",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ELASTIC_TOO_LONG: Final = ErrorKind(
+    "elastic-too-long",
+    "the repetition was not over after {seconds:.0f} s",
+    "`budgets: repetition:` allows more; see first whether this host is too slow for the plan",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ELASTIC_NO_ADDRESS: Final = ErrorKind(
+    "elastic-no-address",
+    "the nodes of {environment} would have no address that viewers can reach",
+    "leave `network: user` out of the plan",
+)
+ELASTIC_BAD_TRACE: Final = ErrorKind(
+    "elastic-bad-trace",
+    "{file} is no trace of arrivals: {reason}",
+    "write one instant a line, in seconds of the users' time",
+)
+ELASTIC_NO_CLIP: Final = ErrorKind(
+    "elastic-no-clip",
+    "the clip could not be made: {reason}",
+    "see whether ffmpeg works here and the cache has room, or write `video: {{generate: bytes}}`",
+)
+
+# --- simulations of elastic runs ------------------------------------------------------------------
+SIMULATION_BAD_TABLE: Final = ErrorKind(
+    "simulation-bad-table",
+    "{file}:{line}: no table of allocation times: {reason}",
+    "write a CSV with a column `seconds`, and where known `concurrent` and `environment`",
+)
+SIMULATION_NO_LATENCIES: Final = ErrorKind(
+    "simulation-no-latencies",
+    "{source} says nothing of how long nodes take to come: {reason}",
+    "name another run, table or environment, or write `allocation: {{time: 60s}}`",
+)
+SIMULATION_NO_CLUSTER: Final = ErrorKind(
+    "simulation-no-cluster",
+    "the Dask cluster at {address} cannot simulate: {reason}",
+    "start a scheduler and workers that have ullage, or leave `--dask` out",
+    ExitCode.SOME_CELLS_FAILED,
 )
 
 # --- the clock ------------------------------------------------------------------------------------
@@ -476,4 +568,17 @@ TABLE_TOO_MANY: Final = ErrorKind(
     "table-too-many",
     "{file} holds {found} {what}; at most {most} can be compared",
     "does `--column` map the right columns? Else compare a part of the table",
+)
+
+# --- weigh ----------------------------------------------------------------------------------------
+WEIGHTS_NOT_ONE: Final = ErrorKind(
+    "weights-not-one",
+    "the weights {given} add up to {total}, not to 1",
+    "in the same proportions: {corrected}",
+)
+WEIGH_NO_ENVIRONMENT: Final = ErrorKind(
+    "weigh-no-environment", "{run} has no environment {found} to weigh", "{suggestion}"
+)
+WEIGH_NO_FIGURE: Final = ErrorKind(
+    "weigh-no-figure", "{environment} cannot be weighed for {resource}: {reason}", "{suggestion}"
 )

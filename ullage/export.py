@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from rich.markup import escape
 from rich.table import Table
 
+from ullage.analysis import money
 from ullage.analysis.details import details, run_facts
-from ullage.analysis.model import Analysis, Comparison
+from ullage.analysis.model import Analysis, Comparison, Cost
 from ullage.analysis.rounding import quantity, ratio
 from ullage.analysis.words import SIDE_BY_SIDE, briefly, correction, name, settles
 from ullage.errors import EXPORT_UNKNOWN_FORMAT, UllageError
@@ -63,10 +64,21 @@ COLUMNS: Final[dict[str, Any]] = {
     "no_verdict": pa.string(),
     "blocks_to_settle": pa.int64(),
     "doubts": pa.string(),
+    "currency": pa.string(),
+    "price_per_hour": pa.float64(),
+    "priced_instances": pa.int64(),
+    "cost_unit": pa.string(),
+    "cost": pa.float64(),
+    "cost_low": pa.float64(),
+    "cost_high": pa.float64(),
+    "cost_ratio": pa.float64(),
+    "cost_ratio_low": pa.float64(),
+    "cost_ratio_high": pa.float64(),
 }
 """Columns of the results table: a row for each comparison, the A/A ones last.
 
-type_a, type_b, expanded: uncertainties of the log-ratio, see `analysis.model.Budget`.
+type_a, type_b, expanded: uncertainties of the log-ratio, see `analysis.model.Budget`. The last ten
+are empty without a price; see `analysis.model.Cost`.
 """
 
 
@@ -143,6 +155,23 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "no_verdict": c.no_verdict,
         "blocks_to_settle": c.blocks_to_settle,
         "doubts": " ".join(doubt.code for doubt in c.doubts),
+        **_money(money.find(analysis, c.environment, c)),
+    }
+
+
+def _money(cost: Cost | None) -> dict[str, Any]:
+    ratio = cost.ratio if cost else None
+    return {
+        "currency": cost.currency if cost else None,
+        "price_per_hour": cost.per_hour if cost else None,
+        "priced_instances": cost.instances if cost else None,
+        "cost_unit": cost.unit if cost else None,
+        "cost": cost.cost if cost else None,
+        "cost_low": cost.low if cost else None,
+        "cost_high": cost.high if cost else None,
+        "cost_ratio": ratio.estimate if ratio else None,
+        "cost_ratio_low": ratio.low if ratio else None,
+        "cost_ratio_high": ratio.high if ratio else None,
     }
 
 
@@ -252,6 +281,16 @@ def rich_table(analysis: Analysis) -> Table:
         last = f"A/A: {_value(c)}" if c.again else _verdict(c)
         cells = (f"  {c.workload_title}", *_rounded(c), briefly(c), last)
         table.add_row(*map(escape, cells))
+    return table
+
+
+def money_table(analysis: Analysis) -> Table:
+    """What the work costs, for the terminal; empty without a price."""
+    table = Table(box=None, pad_edge=False)
+    for number, head in enumerate(money.HEADS):
+        table.add_column(head, justify="right" if number in (2, 5) else "left")
+    for row in money.rows(analysis):
+        table.add_row(*(escape(whole(cell)) for cell in row))
     return table
 
 

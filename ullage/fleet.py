@@ -17,6 +17,7 @@ from pathlib import Path
 from ullage import placement, timing
 from ullage.agent import Command
 from ullage.agentchannel import printable
+from ullage.allocating import Node
 from ullage.environments import Instance, InstanceSpec
 from ullage.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.image import Image
@@ -30,6 +31,7 @@ from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.schedule import Side
 from ullage.team import Team
 from ullage.workloads.base import Context, Task
+from ullage.workloads.conducted import Conducted
 
 
 @dataclass
@@ -85,6 +87,10 @@ class Fleet:
             await self.network.check_forwarding()
             if "away" in self.needs.places:
                 self.away = await self.network.neighbour()
+        for environment in self.matrix.environments:
+            for load in self.matrix.loads:
+                if isinstance(load.workload, Conducted):
+                    load.workload.feasible(load.parameters, self.node(environment.key))
         keys = self.needs.all
         try:
             async with asyncio.TaskGroup() as group:
@@ -131,6 +137,11 @@ class Fleet:
     def up(self, environment: str) -> bool:
         """True once its instances exist."""
         return environment in self._instances
+
+    def node(self, environment: str) -> Node:
+        """Where more instances of the environment can be made, for a trial's own use."""
+        found = self.needs.environment(environment)
+        return Node(self.tag, found.provider, found.resources, self.image, self.agent, self.network)
 
     def first(self, environment: str) -> Instance:
         """The first instance of an environment."""

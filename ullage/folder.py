@@ -32,6 +32,8 @@ from ullage.schedule import size
 
 JOURNAL = "journal.jsonl"
 RESOLVED = "resolved.json"
+_HEAD = 200
+"""Bytes in which `resolved.json` says what kind of run it is of."""
 T = TypeVar("T")
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
@@ -234,6 +236,15 @@ def _bad(path: Path, reason: str) -> UllageError:
     return UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason)
 
 
+def is_elastic(path: Path) -> bool:
+    """Is it the folder of an elastic run (`ullage.elastic.folder`), not of an ordinary one?"""
+    try:
+        with (path / RESOLVED).open("rb") as file:
+            return b'"kind": "elastic"' in file.read(_HEAD)
+    except OSError:
+        return False
+
+
 class RunSummary(Record):
     """A run in a list of runs."""
 
@@ -254,13 +265,13 @@ class RunSummary(Record):
 
 
 def find_runs(root: Path) -> list[Path]:
-    """The run folders under `root` (or `root` itself), newest name first."""
+    """The run folders under `root` (or `root` itself), newest name first; not elastic runs."""
     if (root / RESOLVED).is_file():
         return [root]
     if not root.is_dir():
         return []
     return sorted(
-        (path for path in root.iterdir() if (path / RESOLVED).is_file()),
+        (path for path in root.iterdir() if (path / RESOLVED).is_file() and not is_elastic(path)),
         key=lambda path: path.name,
         reverse=True,
     )

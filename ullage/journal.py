@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ullage.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
-from ullage.runs import Event, Resolved
+from ullage.runs import Record, Resolved
 
 JOURNAL = "journal.jsonl"
 RESOLVED = "resolved.json"
@@ -83,7 +83,7 @@ class Journal:
             os.close(self._fd)
             raise
 
-    def append(self, *events: Event, wait: bool = True) -> None:
+    def append(self, *events: Record, wait: bool = True) -> None:
         """Write events, all or none, and wait until they are on the disk.
 
         Without waiting they will be there by the next event that is waited for.

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ullage import environments, schedule, workloads
+from ullage import environments, schedule, varied, workloads
 from ullage.artifacts import Artifact
 from ullage.environments import Provider
 from ullage.errors import (
@@ -32,7 +32,7 @@ from ullage.plan import (
     no_environment,
     shown,
 )
-from ullage.runs import Design
+from ullage.runs import Design, Price
 from ullage.workloads.base import Parameters, Place, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
@@ -56,6 +56,7 @@ class Environment:
     instances: int
     again_of: str | None = None
     neighbour: Neighbour | None = None
+    price: Price | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ def _copy(environment: Environment) -> Environment:
         environment.instances,
         again_of=environment.key,
         neighbour=environment.neighbour,
+        price=environment.price,
     )
 
 
@@ -228,18 +230,21 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 "leave out `image: host`, so that one image is built for all",
             )
         for factors in _combinations(
-            entry.vary, document, (*path, "vary"), kind.options_model, also=("neighbour",)
+            entry.vary, document, (*path, "vary"), kind.options_model, also=varied.FIELDS
         ):
-            data = _with({**entry.options, **_beside(entry)}, factors)
-            beside = data.pop("neighbour", None)
+            data = _with({**entry.options, **varied.written(entry, plan)}, factors)
+            own = {name: data.pop(name, None) for name in varied.FIELDS}
+            resources = checked(Resources, own["resources"], document, (*path, "resources"))
+            beside = own["neighbour"]
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             found.append(
                 Environment(
                     key=_key(name, factors),
                     provider=kind(options),
                     factors=factors,
-                    resources=entry.resources or plan.resources,
-                    instances=entry.instances,
+                    resources=resources,
+                    instances=varied.instances(own["instances"], resources, name, document, path),
+                    price=entry.price,
                     neighbour=None
                     if beside is None
                     else checked(Neighbour, beside, document, (*path, "neighbour")),
@@ -249,12 +254,6 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
         _check_neighbour(each, plan, document)
     _refuse_twins([e.key for e in found], document, ("environments",))
     return tuple(found)
-
-
-def _beside(entry: EnvironmentPlan) -> dict[str, Any]:
-    """The field `neighbour` as it was written, for factors to reach into."""
-    found = entry.neighbour
-    return {} if found is None else {"neighbour": found.model_dump(exclude_unset=True)}
 
 
 def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -> None:

@@ -167,6 +167,10 @@ class Network:
         """The host's own address on the bridge. Nothing is forwarded beyond it."""
         return str(self.subnet[1])
 
+    def mac(self, address: str) -> str:
+        """Of the endpoint that has the address: it is the same for the whole run."""
+        return self._mac(int(ipaddress.IPv4Address(address)) & 0xFF)
+
     def reserve(self, name: str) -> Endpoint:
         """Address, MAC and device name for one who makes the veth himself (LXC)."""
         return Endpoint(*self._place(name, "v"))

@@ -6,15 +6,17 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ullage import host
 from ullage.errors import HOST_TOO_SMALL, UllageError
-from ullage.matrix import Environment
 from ullage.plan import Resources
 from ullage.quantities import format_bytes
 from ullage.runs import Design
 from ullage.schedule import Side
+
+if TYPE_CHECKING:  # workloads that make instances ask for a place too
+    from ullage.matrix import Environment
 
 CPUS: Final = Path("/sys/devices/system/cpu")
 

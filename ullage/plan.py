@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ullage.copies import Copies
 from ullage.errors import (
     PLAN_BAD_FIELD,
     PLAN_BAD_NAME,
@@ -22,7 +23,7 @@ from ullage.errors import (
 )
 from ullage.nearest import nearest
 from ullage.quantities import Bytes, Fraction, Memory, Seconds, Share
-from ullage.runs import Correction, Design
+from ullage.runs import Correction, Design, Price
 from ullage.yamlfile import FieldPath, YamlFile, parse, read
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -128,7 +129,12 @@ class EnvironmentPlan(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     provider: str = Field(description="`native`, `oci`, `lxc`, `qemu`")
-    instances: int = Field(1, ge=1, le=256, description="copies that run each trial together")
+    instances: Copies = Field(
+        1, description="copies that run each trial together; `fit 0.8`: as many as fit"
+    )
+    price: Price | None = Field(
+        None, description="of one instance: `{per_hour: 0.12, currency: EUR}`"
+    )
     resources: Resources | None = Field(None, description="other than the plan's; needs `allow:`")
     neighbour: Neighbour | None = Field(
         None, description="what works beside each of its trials; absent: nothing"

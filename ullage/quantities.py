@@ -58,6 +58,13 @@ Seconds = Annotated[
 ]
 """A duration in seconds: `90s`, `10m`, `1h30m` or a number."""
 
+Delay = Annotated[
+    float,
+    BeforeValidator(_seconds, json_schema_input_type=str | float),
+    Field(ge=0, allow_inf_nan=False),
+]
+"""The same, but it may be none: 0."""
+
 Bytes = ByteSize
 """A size in bytes: `1GiB`, `512MiB`, `16KiB`."""
 

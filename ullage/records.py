@@ -53,6 +53,7 @@ def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> Envi
         options=provider.options.model_dump(mode="json"),
         factors=dict(found.factors),
         again_of=found.again_of,
+        price=found.price,
         emulated=provider.emulated,
         treatments={**provider.treatments(), **_beside(found)},
         nuisances=dict(nuisances(found, fleet)) if fleet and up else {},

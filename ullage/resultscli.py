@@ -61,7 +61,7 @@ def show_command(
 ) -> None:
     """Print the answer of a run, and its table."""
     from ullage import export
-    from ullage.analysis import sentences
+    from ullage.analysis import money, sentences
 
     _, analysis = _analysed(run)
     if as_json:
@@ -70,6 +70,9 @@ def show_command(
     for sentence in sentences.answer(analysis):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(export.rich_table(analysis))
+    if analysis.money:
+        stdout.print(export.money_table(analysis))
+        stdout.print(escape(money.note(analysis)), soft_wrap=True)
     if details:
         for line in export.lines(analysis):
             stdout.print(escape(line), soft_wrap=True)

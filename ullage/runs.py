@@ -101,6 +101,13 @@ class WorkloadRecord(Record):
     """Nominal length of one trial."""
 
 
+class Price(Record):
+    """What somebody pays for one instance."""
+
+    per_hour: float = Field(gt=0, lt=1e12, allow_inf_nan=False, description="for one hour of it")
+    currency: str = Field(pattern=r"^[A-Z]{3}$", description="by ISO 4217: `EUR`, `USD`")
+
+
 class EnvironmentRecord(Record):
     """An environment as it stands in `resolved.json`."""
 
@@ -113,6 +120,7 @@ class EnvironmentRecord(Record):
     factors: dict[str, Any] = {}
     again_of: str | None = None
     """This is the second copy of that environment: the A/A pair."""
+    price: Price | None = None
     emulated: bool = False
     treatments: dict[str, str] = {}
     """What differs on purpose: kernel, CPU model, devices, cache modes."""

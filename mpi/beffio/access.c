@@ -12,7 +12,7 @@ static void must(const Run *run, int code, const char *what) {
         int length = 0;
         (void)MPI_Error_string(code, text, &length);
         (void)fprintf(stderr, "error: rank %d: %s: %s\n", run->rank, what, text);
-        (void)MPI_Abort(MPI_COMM_WORLD, IO_FAILED);
+        give_up(IO_FAILED);
     }
 }
 
@@ -104,7 +104,7 @@ void access_call(const Run *run, const Pattern *p, int method, int64_t call, voi
                       "error: rank %d: %s of type %d moved %d of %lld bytes: the disk is "
                       "full, or the file was cut\n",
                       run->rank, WHAT[method], p->type, count, (long long)p->call);
-        (void)MPI_Abort(MPI_COMM_WORLD, IO_FAILED);
+        give_up(IO_FAILED);
     }
 }
 

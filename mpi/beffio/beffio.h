@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../give_up.h"
+
 #define KIB INT64_C(1024)
 #define MIB (INT64_C(1024) * KIB)
 

@@ -10,7 +10,7 @@ static void buffer_make(Run *run) {
     if (run->buffer == NULL) {
         (void)fprintf(stderr, "error: no %lld bytes of memory\n",
                       (long long)run->capacity);
-        (void)MPI_Abort(MPI_COMM_WORLD, IO_FAILED);
+        give_up(IO_FAILED);
     }
 }
 

@@ -50,7 +50,7 @@ static void verify(const Run *run, const Pattern *p, int64_t call, bool again,
                       "error: rank %d read wrong data: type %d, chunks of %lld bytes, call "
                       "%lld, byte %lld of the file\n",
                       run->rank, p->type, (long long)p->chunk, (long long)call, (long long)where);
-        (void)MPI_Abort(MPI_COMM_WORLD, WRONG_DATA);
+        give_up(WRONG_DATA);
     }
 }
 

@@ -13,6 +13,8 @@
 
 #include <mpi.h>
 
+#include "../give_up.h"
+
 #define COMM_NOBODY MPI_PROC_NULL // as partner: nothing is sent or received
 
 static inline void comm_start(int *argc, char ***argv) {
@@ -23,7 +25,7 @@ static inline void comm_start(int *argc, char ***argv) {
 static inline void comm_end(void) { MPI_Finalize(); }
 
 _Noreturn static inline void comm_abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  give_up(status);
   __builtin_unreachable();
 }
 

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../give_up.h"
+
 enum { LEAST_QUEENS = 4, MOST_QUEENS = 20, MOST_DEPTH = 5, WORDS = 3, ASK = 1, ANSWER = 2 };
 
 /* The rows done so far: columns taken, and what their diagonals attack in the next row. */
@@ -37,7 +39,7 @@ struct tally {
 static void stop(const char *what)
 {
     fprintf(stderr, "error: %s\n", what);
-    MPI_Abort(MPI_COMM_WORLD, 2);
+    give_up(2);
     exit(2);
 }
 

@@ -24,6 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../give_up.h"
+
 enum { RANKS = 2, LEAST_REPETITIONS = 3, MOST_REPETITIONS = 1000000, TAG = 0 };
 static const int64_t MOST_BYTES = (int64_t)1 << 30; /* MPI counts in int */
 
@@ -58,7 +60,7 @@ static int64_t most(int64_t a, int64_t b)
 static void stop(int status, const char *what)
 {
     fprintf(stderr, "error: %s\n", what);
-    MPI_Abort(MPI_COMM_WORLD, status);
+    give_up(status);
     exit(status);
 }
 
@@ -194,7 +196,7 @@ static int64_t number(const char *text, int64_t low, int64_t high)
     if (errno || end == text || *end || value < low || value > high) {
         fprintf(stderr, "error: %.40s is not a number from %" PRId64 " to %" PRId64 "\n", text, low,
                 high);
-        MPI_Abort(MPI_COMM_WORLD, 2);
+        give_up(2);
     }
     return value;
 }

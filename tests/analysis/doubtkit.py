@@ -110,12 +110,13 @@ def draft(
     unit: str = "s",
     resource: Resource = "cpu",
     margin: float = 0.02,
+    settings: Mapping[str, Any] | None = None,
     guest: EnvironmentRecord = VM,
 ) -> Draft:
     """The environment's figures against the baseline's, block by block.
 
     mine, theirs: what all trials of a side have besides; each: what the environment's have, by
-    block.
+    block; settings: what the plan and the host have besides.
     """
     values, bases = _plain(environment), _plain(baseline)
     made = generations or [0] * len(values)
@@ -145,7 +146,7 @@ def draft(
         metrics=(metric,),
         duration_s=1.0,
     )
-    source = Source(Cells(trials), (), Settings(0.95, margin, 1, 1.0))
+    source = Source(Cells(trials), (), Settings(0.95, margin, 1, 1.0, **(settings or {})))
     return compare.draft(source, guest, BASELINE, workload, metric)
 
 

@@ -74,6 +74,17 @@ def test_all_trials_failed(tmp_path: Path) -> None:
     assert "×" not in said
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_without_a_floor_that_was_planned_nothing_is_a_difference(
+    tmp_path: Path, failed: bool
+) -> None:
+    again = next(e.key for e in ENVIRONMENTS if e.again_of is not None)
+    failures = [(b, again, CPU.key) for b in range(12)] if failed else []
+    analysis, _ = _analysed(tmp_path, blocks=12, failures=failures, truth={("vm", CPU.key): 2.0})
+    verdicts = {c.verdict for c in analysis.primary()}
+    assert ("worse" in verdicts) is not failed
+
+
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_hardly_a_block(tmp_path: Path, blocks: int) -> None:
     analysis, said = _analysed(tmp_path, blocks=blocks)

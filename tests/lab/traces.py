@@ -11,8 +11,12 @@ from ullage.folder import sessions
 
 
 def left_by(runs: Path) -> list[str]:
+    """Of the runs in this folder."""
+    return left_with({session.tag for folder in runs.iterdir() for session in sessions(folder)})
+
+
+def left_with(tags: set[str]) -> list[str]:
     """Looked for twice: by our own finder, and by the system's tools."""
-    tags = {session.tag for folder in runs.iterdir() for session in sessions(folder)}
     assert tags
     seen = [
         *_lines("ip", "-o", "link"),

@@ -133,8 +133,11 @@ def _spoil(path: Path, over: threading.Event) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_a_folder_that_is_not_there(mpi: ours.Mpi) -> None:
-    done = launch(mpi, 2, "--time", "1", "--memory", "1", "--directory", "/nowhere")
-    assert done.returncode == 1
+    for _ in range(5):
+        done = launch(mpi, 2, "--time", "1", "--memory", "1", "--directory", "/nowhere")
+        assert done.returncode == 1
+        if done.stderr:
+            break  # on a busy machine MPICH's launcher may end before it has passed this on
     assert "error: rank" in done.stderr
     assert "/nowhere/beffio-0" in done.stderr
     assert "b_eff_io" not in done.stdout

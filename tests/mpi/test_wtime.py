@@ -127,7 +127,9 @@ def test_the_caps_hold_with_eight_ranks_on_two_cores(
 def test_the_ranks_of_a_host_read_one_clock(
     programs: Path, tmp_path: Path, mpi: str, ranks: int
 ) -> None:
-    found, all_stamps = measured(programs, tmp_path, job(mpi, ranks), 500)
+    # Half a round trip is little on a busy machine, so the threshold is given.
+    run = job(mpi, ranks, ULLAGE_CLOCK_GLOBAL_NS="1000000000")
+    found, all_stamps = measured(programs, tmp_path, run, 500)
     assert {record.way for record in found[1:]} == {"shared"}
     assert all(set(stamps.is_global) == {1} for stamps in all_stamps)
     # The counter is the same, so readings of it are in the order of the times that were told.
@@ -184,15 +186,21 @@ def test_it_is_global_only_while_the_bound_deserves_it(
     run = job(mpi, 2, **UNSHARED, ULLAGE_CLOCK_GLOBAL_NS="100000")
     found, all_stamps = measured(programs, tmp_path, run, 2000)
     for record, stamps in zip(found, all_stamps, strict=True):
-        assert stamps.is_global[0] == 1 and stamps.is_global[-1] == 0
+        assert stamps.is_global[-1] == 0
         assert stamps.is_global == sorted(stamps.is_global, reverse=True)
         assert record.start is not None and record.origin_ns is not None
         started_s = (record.start.global_ns - record.origin_ns) * 1e-9
-        until_s = stamps.seconds[stamps.is_global.count(1) - 1] - started_s
         bounds = [record.start.bound_ns for record in found if record.start is not None]
         most = max(bound for bound in bounds if bound is not None)
+        while_s = (100_000 - most) / 100_000
+        # A busy machine may have asked for the first time when the bound had grown too far.
+        asked_s = stamps.seconds[0] - started_s
+        assert stamps.is_global[0] == (asked_s < while_s) or abs(asked_s - while_s) < 0.01
+        if stamps.is_global[0] == 0:
+            continue
+        until_s = stamps.seconds[stamps.is_global.count(1) - 1] - started_s
         # Asked every 5 ms or later.
-        assert until_s <= (100_000 - most) / 100_000 + 0.01
+        assert until_s <= while_s + 0.01
 
 
 @pytest.mark.parametrize("mpi", MPIS)

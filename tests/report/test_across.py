@@ -55,12 +55,12 @@ def test_what_no_number_scales_is_not_drawn() -> None:
     assert across.scalings((varied(threads="all"), varied(threads=True))) == []
 
 
-def test_from_each_environment_to_each(tmp_path: Path) -> None:
+def test_between_every_two_environments(tmp_path: Path) -> None:
     truth = {("vm", PEERS[0].key): 1.5, ("native", PEERS[1].key): 2.0, ("vm", PEERS[1].key): 3.0}
     folder, analysis = made_run(tmp_path / "run", workloads=PEERS, truth=truth, noise_sd=0.02)
     (crossing,) = across.crossings(folder.resolved.workloads)
     table = across.matrix(folder, analysis, crossing)
-    assert table.heads[0].text == "from"
+    assert table.heads[0].text == "client in"
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     labels = {e.key: e.label for e in folder.resolved.environments}
     native, vm = labels["native"], labels["vm"]
@@ -72,7 +72,7 @@ def test_from_each_environment_to_each(tmp_path: Path) -> None:
 def test_the_page_has_both(tmp_path: Path) -> None:
     page = made_report(tmp_path / "run", workloads=(*THREADS, *PEERS), blocks=8).read_text()
     assert "Across workloads" in page and "Speed-up over threads" in page
-    assert "from each environment to each" in page
+    assert "between every two environments" in page
 
 
 def test_shares_stand_by_their_nines() -> None:

@@ -105,7 +105,8 @@ def test_a_real_run_gives_its_figures() -> None:
     assert set(figures) == {metric.name for metric in IPERF3.metrics} - UDP
     end = json.loads(outputs["client"].stdout)["end"]
     assert figures["throughput"] == end["sum_received"]["bits_per_second"]
-    assert figures["instance_cpu"] == end["cpu_utilization_percent"]["host_total"] / 100
+    share = end["cpu_utilization_percent"]["host_total"] / 100
+    assert figures["per_instance_cpu"] == figures["throughput"] / share
 
 
 def test_the_congestion_control_that_was_used_is_kept() -> None:

@@ -69,6 +69,8 @@ def test_the_list() -> None:
         "netpipe-mpi",
         "n-queens",
         "oltp",
+        "provisioning",
+        "streaming",
         "sysbench-cpu",
         "sysbench-fileio",
         "sysbench-memory",

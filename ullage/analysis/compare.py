@@ -38,6 +38,11 @@ class Settings:
     widening: float
     blocks_each: int | None = None
     """Blocks after which the plan makes all instances anew."""
+    governor: str | None = None
+    """Of the host's CPUs; None: it did not tell."""
+    turbo_off: bool = False
+    again: bool = False
+    """The plan has a second copy of the baseline, whatever became of its trials."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,11 @@ class Draft:
         if not of_pairs:
             return []
         return [float(x) for x in collapse(of_pairs, self.generations)]
+
+    @property
+    def made_anew(self) -> bool:
+        """Are the instances made several times, so that nobody needs to be told to?"""
+        return self.settings.blocks_each is not None or self.precision == "intermediate"
 
     @property
     def precision(self) -> Precision:

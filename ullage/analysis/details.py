@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ullage.analysis import causewords
 from ullage.analysis.model import Absolute, Analysis, Budget, Comparison, Doubt, Interval
 from ullage.analysis.rounding import quantity, ratio, share
 from ullage.analysis.sentences import comparison_sentence
@@ -48,6 +49,7 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("bootstrap", _other(c.bootstrap, disagrees=_doubted(c, "bootstrap-disagrees"))),
         ("without outliers", _without(c)),
         ("p-values", _p_values(c)),
+        ("what changed with it", causewords.told(c.causes) if c.causes else ""),
         ("noise floor", f"{floor_words(c.floor)}{_biased(c)}" if c.floor is not None else ""),
         ("mean of the baseline", _mean(c.baseline_values, c.unit)),
         ("mean of the environment", _mean(c.environment_values, c.unit)),

@@ -166,6 +166,39 @@ class CurvePoint(Record):
     environment_median: float
 
 
+class Cause(Record):
+    """A counter that changed along with a figure that is worse."""
+
+    counter: str
+    """`kernel.interrupts`: meter and quantity, or `programs.…`."""
+    words: str
+    unit: str
+    environment_mean: float
+    baseline_mean: float
+    ratio: Interval
+    """Of the two; with the counter's floor added to each where one is next to nothing. It holds
+    together with those of all counters looked at."""
+    difference: float
+    difference_low: float
+    difference_high: float
+    """Of their means, with an interval of the same confidence."""
+    from_nothing: bool
+    """One of the two is next to nothing: the difference says more than the ratio."""
+
+
+class Causes(Record):
+    """What changed along with a figure that is worse."""
+
+    looked: int
+    """Counters that were looked at."""
+    differing: int
+    """Of these, so many changed."""
+    found: tuple[Cause, ...]
+    """The three that changed most."""
+    confidence: float
+    """Of all intervals together."""
+
+
 class Comparison(Record):
     """One metric of one workload in one environment, against its baseline."""
 
@@ -228,6 +261,8 @@ class Comparison(Record):
     """More blocks after which a verdict is likely; None: decided, or no number of them would."""
     makings_to_settle: int | None = None
     """The same in makings of the instances; None: it is blocks that count."""
+    causes: Causes | None = None
+    """None: the verdict is not `worse`."""
     doubts: tuple[Doubt, ...]
 
 
@@ -250,6 +285,31 @@ class ResourceSummary(Record):
     emulated: bool
     unequal: tuple[str, ...]
     floor: float | None
+
+
+class Cost(Record):
+    """What a unit of work costs in one environment: its price, times how long the work takes."""
+
+    environment: str
+    environment_label: str
+    workload: str
+    workload_title: str
+    metric: str
+    unit: str
+    """Of the work: `B` or `1` of a rate in them per second, `run` of a time."""
+    currency: str
+    per_hour: float
+    """Price of one instance."""
+    instances: int
+    """So many of the environment did the work together; all are paid."""
+    cost: float
+    """Of one unit, from the median of the trials."""
+    low: float | None
+    high: float | None
+    """The order-statistic interval of that median; None: too few values for the confidence."""
+    ratio: Interval | None = None
+    """To the baseline's cost, above 1 is dearer; None: it is the baseline, or has no price in this
+    currency."""
 
 
 class Stop(Record):
@@ -303,6 +363,8 @@ class Analysis(Record):
     again: tuple[Comparison, ...]
     resources: tuple[ResourceSummary, ...]
     cells: tuple[Cell, ...]
+    money: tuple[Cost, ...] = ()
+    """Of the environments that have a price."""
     doubts: tuple[Doubt, ...]
     """About the run as a whole."""
 

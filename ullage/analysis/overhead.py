@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ullage.analysis import compare, doubts, sound, systematic
+from ullage.analysis import causes, compare, doubts, money, sound, systematic
 from ullage.analysis.compare import Draft, Settings, Source
 from ullage.analysis.model import Analysis, Cell, Comparison, Stop
 from ullage.analysis.resources import summaries
@@ -30,12 +30,16 @@ def analyse(folder: RunFolder) -> Analysis:
     sound.check(folder)
     resolved = folder.resolved
     target = target_half_width(resolved)
+    governor, turbo_off = doubts.power(resolved.host)
     settings = Settings(
         confidence=resolved.confidence,
         margin=resolved.margin,
         seed=resolved.seed,
         widening=stop_rule(resolved, target).widening,
         blocks_each=resolved.repeat.get("instances"),
+        governor=governor,
+        turbo_off=turbo_off,
+        again=any(each.again_of == resolved.baseline for each in resolved.environments),
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
@@ -79,6 +83,7 @@ def analyse(folder: RunFolder) -> Analysis:
         again=nulls,
         resources=summaries(drafts, comparisons, settings),
         cells=_cells(folder),
+        money=money.costs(folder, comparisons),
         doubts=doubts.of_run(folder, nulls),
     )
 
@@ -137,8 +142,8 @@ def _floor(
     """Noise floor of a comparison, and the A/A that set it.
 
     Of the same workload and metric: the baseline against its second copy, and the environment
-    against its own where the plan has one. None without any; infinite when an A/A could be
-    anything: so few pairs at such a confidence that a bound is no number.
+    against its own where the plan has one. None where the plan has none; infinite when an A/A could
+    be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
     """
     sides = (draft.baseline.key, draft.environment.key)
     nulls = [
@@ -151,7 +156,7 @@ def _floor(
     ]
     floor = noise_floor((interval for interval, _ in nulls), correlation)
     if floor is None:
-        return None, None
+        return (Floor(math.inf, biased=False) if draft.settings.again else None), None
     widest = max(nulls, key=lambda each: reach(each[0], correlation))
     return floor, widest[1].moments
 
@@ -250,6 +255,7 @@ def _comparison(
         no_verdict=no_verdict,
         blocks_to_settle=blocks_to_settle,
         makings_to_settle=makings_to_settle,
+        causes=causes.of(draft) if decided and decided.verdict == "worse" else None,
         doubts=doubts.of_comparison(draft, figures),
     )
 

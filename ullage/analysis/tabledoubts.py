@@ -155,8 +155,13 @@ def _no_ratio(e: Evidence) -> Doubt | None:
         code="no-ratio",
         message=f"{e.no_verdict[0].upper()}{e.no_verdict[1:]}, which have no ratio; a ratio of the "
         "others would be that of a selection.",
-        advice="Compare the absolute values; without blocks, `--method fieller` compares "
-        "arithmetic means, in which a cost of zero may stand.",
+        advice="Compare the absolute values"
+        + (
+            "; without blocks, `--method fieller` compares arithmetic means, in which a cost of "
+            "zero may stand."
+            if e.fieller
+            else "."
+        ),
     )
 
 
@@ -219,11 +224,14 @@ def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
     found = e.autocorrelation
     if found is None or found.p_value > f.alpha or found.rho < CLEAR:
         return None
+    several = e.generations > 1
     return Doubt(
         code="autocorrelated",
-        message=f"Neighbouring blocks are alike (correlation {found.rho:.2f}): {found.n:,} of them "
-        f"are worth about {found.effective:,.0f}, and the interval is too short.",
-        advice="Measure in more sessions, further apart, and name the session in `generation`.",
+        message=f"Neighbouring {'generations' if several else 'blocks'} are alike (correlation "
+        f"{found.rho:.2f}): {found.n:,} of them are worth about {found.effective:,.0f}, and the "
+        "interval is too short.",
+        advice="Measure in more sessions, further apart"
+        + ("." if several else ", and name the session in `generation`."),
     )
 
 

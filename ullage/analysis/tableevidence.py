@@ -64,6 +64,8 @@ class Evidence:
     no_verdict: str | None = None
     no_ratio: bool = False
     """It is zeros or negative figures that forbid the verdict."""
+    fieller: bool = False
+    """Fieller's method might say something of them, and was not asked."""
     unbounded: bool = False
     """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False
@@ -112,6 +114,7 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, asked: Asked, run: Run) -> 
         units=units.size,
         no_verdict=_no_ratio(counts.no_ratio, counts.both, "pairs"),
         no_ratio=counts.no_ratio > 0,
+        fieller=figure.better == "lower",
     )
 
 
@@ -171,7 +174,8 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evide
     bad = sum(int(np.count_nonzero(rows.value <= lowest)) for rows in (mine, theirs))
     if bad:
         of = mine.value.size + theirs.value.size
-        return Evidence(no_verdict=_no_ratio(bad, of, "values"), no_ratio=True)
+        no_verdict = _no_ratio(bad, of, "values")
+        return Evidence(no_verdict=no_verdict, no_ratio=True, fieller=logs and not rate)
     way, scale = _METHODS[asked.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
     a, b = (_units(rows, *scale) for rows in (mine, theirs))
     return _unpaired(mine, theirs, (a, b), asked, lambda level: way(a, b, figure.better, level))

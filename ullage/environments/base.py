@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,6 +19,18 @@ class Options(BaseModel):
     """The fields of an environment in the plan that belong to its provider."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Stage = Literal["copied", "booting", "addressed"]
+"""What a provider tells of an instance while it makes it: its disks are laid out; the program that
+boots it starts; its address can be reached, as far as the network is concerned."""
+
+Told = Callable[[Stage, str], None]
+"""Told a stage at the moment when it is reached; with `addressed` comes the address."""
+
+
+def nobody(stage: Stage, what: str) -> None:
+    """Where nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,8 @@ class InstanceSpec:
     """Private directory on a real disk: `/data` inside, or the place of the VM's data disk."""
     network: Network | None
     """The run's bridge; None: no network was asked for, or we are not root."""
+    told: Told = nobody
+    """Hears how the making goes on, from the event itself."""
 
 
 class Instance(ABC):
@@ -91,6 +106,9 @@ class Provider(ABC):
     keeps_memory: ClassVar[bool] = False
     """Does an idle instance keep the memory that it has once used (a VM)?"""
 
+    stands_on: ClassVar[Literal["root", "disk"]] = "root"
+    """What of an image its instances run from: the unpacked tree, or the disk made of it."""
+
     provision_s: ClassVar[float] = 1.0
     """Seconds to make one: a first guess for the estimate, replaced by what is seen."""
 
@@ -112,6 +130,15 @@ class Provider(ABC):
     @abstractmethod
     def label(self) -> str:
         """What tables and sentences call it, `qemu-tcg (emulated)`; valid after `check`."""
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Memory that an instance may take on the host beside its own; valid after `check`."""
+        return 0
+
+    def own_copy(self) -> str | None:
+        """Why an instance cannot run from a copy of the image of its own; None: it can."""
+        return None
 
     @property
     def emulated(self) -> bool:

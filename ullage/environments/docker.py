@@ -80,6 +80,8 @@ class Docker:
                     reason="it cannot run from the host's userland; `runtime: crun` can",
                 )
             image = await self._imported(spec.image)
+            spec.told("copied", "")
+            spec.told("booting", "")
             # The container's cgroup goes with it; this is for the parent that it leaves empty.
             undo.push_async_callback(remove_group, spec.tag, name)
             undo.push_async_callback(attempt, [self._program, "rm", "--force", name])
@@ -98,6 +100,7 @@ class Docker:
             if spec.network is not None:
                 endpoint = await spec.network.move_into(found["State"]["Pid"], spec.name)
                 undo.push_async_callback(spec.network.release, endpoint)
+                spec.told("addressed", endpoint.address)
             verify_limits(spec, agent.facts)
             return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
 

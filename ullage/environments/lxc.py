@@ -6,9 +6,13 @@ import asyncio
 import ipaddress
 import os
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
+from pydantic import Field
+
+from ullage import mounts
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.commands import CommandError, attempt, run
@@ -23,17 +27,25 @@ from ullage.environments.containers import (
     thaw_if_there,
 )
 from ullage.environments.limits import verify_limits
+from ullage.environments.notify import Notified
 from ullage.environments.ocispec import AGENT, PATH, PERIOD_US, cpu_list
 from ullage.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, UllageError
 from ullage.network import INSIDE, Endpoint
 from ullage.programs import needed
+from ullage.quantities import Seconds
 
 COMMON: Final = Path("/usr/share/lxc/config/common.conf")
+_NOTIFY: Final = "run/ullage-notify"
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
 
 
 class LxcOptions(Options):
-    """Fields of an `lxc` environment in the plan: none."""
+    """Fields of an `lxc` environment in the plan."""
+
+    boot: Literal["agent", "systemd"] = Field(
+        "agent", description="`agent`: nothing else runs inside; `systemd`: a whole Debian boots"
+    )
+    boot_deadline_s: Seconds = Field(300.0, description="systemd has so long to start everything")
 
 
 class Lxc(Provider):
@@ -45,6 +57,10 @@ class Lxc(Provider):
     `lxc-attach`, into the same cgroup and namespaces. `/data` is a bind mount of a directory on the
     host's disk; `/tmp` and `/run` are in memory and count against the memory limit.
 
+    With `boot: systemd` its first process is systemd, which starts all services of the image, and
+    the container is up when it says that it has. The root can be written then, in a layer of the
+    container's own (overlayfs), and so can its own control groups: systemd needs both.
+
     Needs root. AppArmor confines the container where the host has it, and the report says when not.
     """
 
@@ -52,7 +68,9 @@ class Lxc(Provider):
     options_model: ClassVar[type[Options]] = LxcOptions
 
     def __init__(self, options: Options) -> None:
+        assert isinstance(options, LxcOptions)
         super().__init__(options)
+        self._wanted = options
         self._version = "unknown"
 
     async def check(self) -> None:
@@ -63,20 +81,26 @@ class Lxc(Provider):
         if not COMMON.is_file():
             raise UllageError(HOST_MISSING, what=str(COMMON), command="apt-get install lxc")
 
+    def packages(self) -> tuple[str, ...]:
+        """systemd, when the container boots with it."""
+        return ("systemd-sysv",) if self._wanted.boot == "systemd" else ()
+
     def label(self) -> str:
         """`container (lxc)`."""
         return "container (lxc)"
 
     def treatments(self) -> dict[str, str]:
         """What differs from native on purpose."""
+        systemd = self._wanted.boot == "systemd"
         return {
             "runtime": f"lxc {self._version}",
             "seccomp": "LXC's default profile",
             "apparmor": apparmor_profile(),
             "network": "veth on the run's bridge",
-            "root": "bind mount, read-only",
+            "root": "overlayfs" if systemd else "bind mount, read-only",
             "user namespace": "none",
             "capabilities": "LXC's default",
+            **({"boot": "systemd", "control groups": "its own, writable"} if systemd else {}),
         }
 
     async def create(self, spec: InstanceSpec) -> Instance:
@@ -98,8 +122,14 @@ class Lxc(Provider):
             # leave cpusets of version 1 empty below the first, so that nobody could enter them.
             held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
             undo.push_async_callback(held.remove)
-            await _start(spec, spec.image.root, endpoint)
+            booted = None
+            if self._wanted.boot == "systemd":
+                spec.image.require(["/sbin/init"])
+                booted = await _systemd(spec, undo)
+            spec.told("booting", "")
+            await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
             if spec.network is not None and endpoint is not None:
+                spec.told("addressed", endpoint.address)
                 spec.network.silence(endpoint.device)
             agent = await AgentClient.launch(
                 _attach(spec),
@@ -111,8 +141,21 @@ class Lxc(Provider):
             undo.push_async_callback(agent.bye)
             group = Group.find(spec.tag, spec.name)
             undo.push_async_callback(thaw_if_there, group)
+            if booted is not None:
+                await self._finish_boot(spec, booted)
             verify_limits(spec, agent.facts)
             return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
+
+    async def _finish_boot(self, spec: InstanceSpec, booted: Notified) -> None:
+        """Wait until systemd has started everything, so that no trial shares that."""
+        limit_s = self._wanted.boot_deadline_s
+        try:
+            await booted.ready(limit_s)
+        except TimeoutError as error:
+            reason = f"its systemd has not started everything within {limit_s:g} s"
+            raise UllageError(
+                INSTANCE_NOT_STARTED, provider=self.name, name=spec.name, reason=reason
+            ) from error
 
 
 def apparmor_profile() -> str:
@@ -124,10 +167,15 @@ def apparmor_profile() -> str:
     return "generated" if enabled else "unconfined"
 
 
-def configuration(spec: InstanceSpec, root: Path, endpoint: Endpoint | None) -> str:
-    """The container's configuration file (lxc.container.conf(5))."""
+def configuration(
+    spec: InstanceSpec, root: Path, endpoint: Endpoint | None, booted: Notified | None = None
+) -> str:
+    """The container's configuration file (lxc.container.conf(5)).
+
+    booted: it boots with systemd, which says so here.
+    """
     lines = [
-        *_root(spec, root),
+        *_root(spec, root, booted),
         *_cgroup(spec),
         *_limits(spec),
         *_network(endpoint),
@@ -135,24 +183,32 @@ def configuration(spec: InstanceSpec, root: Path, endpoint: Endpoint | None) -> 
     return "".join(f"{key} = {value}\n" for key, value in lines)
 
 
-def _root(spec: InstanceSpec, root: Path) -> Iterator[tuple[str, str]]:
+def _root(spec: InstanceSpec, root: Path, booted: Notified | None) -> Iterator[tuple[str, str]]:
     yield "lxc.include", str(COMMON)
     yield "lxc.uts.name", spec.name
-    yield "lxc.rootfs.path", f"dir:{root}"
-    yield "lxc.rootfs.options", "ro"
-    yield "lxc.init.cmd", f"{AGENT} pause"
+    if booted is None:
+        yield "lxc.rootfs.path", f"dir:{root}"
+        yield "lxc.rootfs.options", "ro"
+        yield "lxc.init.cmd", f"{AGENT} pause"
+    else:
+        yield "lxc.rootfs.path", f"overlay:{root}:{_layer(spec) / 'upper'}"
+        yield "lxc.init.cmd", "/sbin/init"
+        yield "lxc.environment", f"NOTIFY_SOCKET=/{_NOTIFY}"
     yield "lxc.apparmor.profile", apparmor_profile()
     memory = f"size={spec.memory_bytes}"
     # An empty value clears what common.conf said: its `cgroup:mixed` mounts nothing where the
     # kernel has cgroup namespaces, and the agent wants to read its limits.
     yield "lxc.mount.auto", ""
-    yield "lxc.mount.auto", "cgroup:ro:force proc:mixed sys:mixed"
+    groups = "ro" if booted is None else "mixed"
+    yield "lxc.mount.auto", f"cgroup:{groups}:force proc:mixed sys:mixed"
     yield "lxc.mount.entry", f"{spec.agent} {AGENT[1:]} none bind,ro,nosuid,nodev 0 0"
     yield "lxc.mount.entry", f"{spec.data_dir} data none bind,rw 0 0"
     yield "lxc.mount.entry", f"tmpfs tmp tmpfs nosuid,nodev,mode=1777,{memory} 0 0"
     yield "lxc.mount.entry", f"tmpfs run tmpfs nosuid,nodev,mode=755,{memory} 0 0"
     shm = f"tmpfs dev/shm tmpfs nosuid,nodev,noexec,mode=1777,{memory},create=dir 0 0"
     yield "lxc.mount.entry", shm
+    if booted is not None:
+        yield "lxc.mount.entry", f"{booted.path} {_NOTIFY} none bind,create=file 0 0"
 
 
 def _cgroup(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
@@ -220,10 +276,25 @@ def _lxc(spec: InstanceSpec, program: str, *arguments: str) -> list[str]:
     return [needed(program, "lxc"), "-P", path, "-n", container_id(spec), *arguments]
 
 
-async def _start(spec: InstanceSpec, root: Path, endpoint: Endpoint | None) -> None:
+def _layer(spec: InstanceSpec) -> Path:
+    """What is written over the image; LXC makes overlayfs's working directory beside `upper`."""
+    return spec.data_dir.with_name(f"{spec.name}.layer")
+
+
+async def _systemd(spec: InstanceSpec, undo: AsyncExitStack) -> Notified:
+    """A layer that can be written, and somebody who hears when all is started."""
+    undo.push_async_callback(asyncio.to_thread, mounts.remove_tree, _layer(spec))
+    await asyncio.to_thread((_layer(spec) / "upper").mkdir, parents=True)
+    spec.told("copied", "")
+    booted = Notified(spec.state_dir)
+    undo.callback(booted.close)
+    return booted
+
+
+async def _start(spec: InstanceSpec, text: str) -> None:
     file, log = spec.state_dir / "lxc.conf", spec.state_dir / "lxc.log"
     (spec.state_dir / "lxc").mkdir(exist_ok=True)
-    file.write_text(configuration(spec, root, endpoint), encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     command = _lxc(spec, "lxc-start", "-d", "-f", str(file), "-o", str(log), "-l", "WARN")
     try:
         await run(command, timeout_s=START_DEADLINE_S)

@@ -69,6 +69,8 @@ class Native(Provider):
                 endpoint = await spec.network.namespace(spec.name)
                 undo.push_async_callback(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
+                spec.told("addressed", address)
+            spec.told("booting", "")
             agent = await AgentClient.launch(
                 enter(spec, group, netns),
                 deadline_s=_DEADLINE_S,

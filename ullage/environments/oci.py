@@ -34,6 +34,7 @@ from ullage.programs import needed
 
 Runtime = Literal["crun", "docker", "podman"]
 
+_WITH_STORE: Final = frozenset({"docker", "podman"})
 _NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
 
 
@@ -78,6 +79,11 @@ class Oci(Provider):
     async def check(self) -> None:
         """HOST_MISSING when the runtime is not there or does not answer."""
         await self._engine.check()
+
+    def own_copy(self) -> str | None:
+        """Docker and Podman run from layers in a store of their own."""
+        name = self._engine.label
+        return f"{name} keeps images in a store of its own" if name in _WITH_STORE else None
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Start one container. INSTANCE_NOT_STARTED, LIMIT_NOT_APPLIED, INSTANCE_NOT_LIMITED."""
@@ -134,8 +140,10 @@ class Crun:
                 endpoint = joined = await spec.network.namespace(spec.name)
                 netns = joined.netns_path
                 undo.push_async_callback(spec.network.release, endpoint)
+                spec.told("addressed", joined.address)
             bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
             undo.push_async_callback(self._delete, spec)
+            spec.told("booting", "")
             agent = await AgentClient.launch(
                 self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
                 deadline_s=START_DEADLINE_S,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from ullage import agent as agents
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
@@ -38,6 +38,7 @@ class Qemu(Provider):
     name: ClassVar[str] = "qemu"
     options_model: ClassVar[type[Options]] = QemuOptions
     keeps_memory: ClassVar[bool] = True
+    stands_on: ClassVar[Literal["root", "disk"]] = "disk"
     provision_s: ClassVar[float] = 6.0
 
     def __init__(self, options: Options) -> None:
@@ -93,6 +94,11 @@ class Qemu(Provider):
         if self._kernel is None:
             raise ValueError("not known before `check`")
         return self._kernel
+
+    @property
+    def overhead_bytes(self) -> int:
+        """What QEMU itself may use."""
+        return OVERHEAD_BYTES[self.accelerator]
 
     @property
     def emulated(self) -> bool:

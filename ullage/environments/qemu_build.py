@@ -13,7 +13,7 @@ from ullage import clock, disks
 from ullage.agent import AgentClient, Command
 from ullage.agentchannel import printable
 from ullage.cgroups import Group, Limits
-from ullage.environments.base import InstanceSpec
+from ullage.environments.base import InstanceSpec, Told
 from ullage.environments.limits import verify_group, verify_limits
 from ullage.environments.qemu_command import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
 from ullage.environments.qemu_options import MIB, QemuOptions
@@ -60,11 +60,13 @@ class Builder:
     async def build(self, undo: AsyncExitStack) -> Built:
         """The running VM, ready for work."""
         drives = await self._drives(undo)
+        self.spec.told("copied", "")
         group = self._group(undo)
         tap = await self._tap(undo)
         machine = self._machine(drives, tap)
         console = self.spec.state_dir / "console.log"
         undo.callback(console.unlink, missing_ok=True)
+        self.spec.told("booting", "")
         process = await QemuProcess.start(
             machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
         )
@@ -76,7 +78,7 @@ class Builder:
         if self.options.boot == "systemd":
             await _finish_boot(process, agent, self._deadline_s)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
-        await _configure(process, agent, tap, gateway)
+        await _configure(process, agent, tap, gateway, self.spec.told)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         return Built(process, agent, tap.address if tap else None)
 
@@ -200,7 +202,7 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
 
 
 async def _configure(
-    vm: QemuProcess, agent: AgentClient, tap: TapEndpoint | None, gateway: str | None
+    vm: QemuProcess, agent: AgentClient, tap: TapEndpoint | None, gateway: str | None, told: Told
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
@@ -208,6 +210,7 @@ async def _configure(
     await _inside(vm, agent, "ip", "link", "set", "eth0", "up")
     if gateway is None:
         return
+    told("addressed", address)
     # An e1000 says that it has a link a second before it really passes packets.
     for _ in range(_LINK_TRIES):
         ping = Command(argv=("ping", "-n", "-q", "-c1", "-W1", gateway), timeout_s=30)

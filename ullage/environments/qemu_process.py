@@ -24,6 +24,8 @@ from ullage.programs import needed
 
 PROGRAM: Final = "qemu-system-x86_64"
 PACKAGE: Final = "qemu-system-x86"
+_START_PATIENCE_S: Final = 120.0
+"""Many that start at once on few CPUs take long; one that ends is seen at once."""
 _QMP_PATIENCE_S: Final = 30.0
 _CONSOLE_STORED: Final = 1 << 20
 _TAIL: Final = 4096
@@ -88,10 +90,11 @@ class QemuProcess:
             )
         self = cls(machine, process, port, console)
         try:
-            async with asyncio.timeout(_QMP_PATIENCE_S):
+            async with asyncio.timeout(_START_PATIENCE_S):
                 await self._qmp.connect(monitor)
         except (QMPError, TimeoutError) as error:
-            failure = await self._failure("QEMU does not start", error)
+            said = str(error) or f"its monitor said nothing for {_START_PATIENCE_S:g} s"
+            failure = await self._failure("QEMU does not start", TimeoutError(said))
             await self.kill()
             raise failure from error
         except BaseException:

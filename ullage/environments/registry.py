@@ -7,7 +7,7 @@ from typing import Final
 from ullage.environments.base import Options, Provider
 from ullage.registry import Registry, fields_fault
 
-RESERVED: Final = frozenset({"provider", "instances", "neighbour", "resources", "vary"})
+RESERVED: Final = frozenset({"provider", "instances", "neighbour", "price", "resources", "vary"})
 """Fields of an environment in the plan that are not its provider's."""
 
 

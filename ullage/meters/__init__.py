@@ -13,6 +13,7 @@ from ullage.runs import Metered
 METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "host.Host",
     "cpu.Cpu",
+    "kernel.Kernel",
 )
 
 __all__ = ["METERS", "Meter", "metered"]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 _MOST = 4096
+_PIECE = 1 << 16
 
 
 def read(path: Path | str) -> str | None:
@@ -18,6 +19,21 @@ def read(path: Path | str) -> str | None:
         return os.read(descriptor, _MOST).decode("ascii", "replace")
     except OSError:
         return None
+    finally:
+        os.close(descriptor)
+
+
+def whole(path: Path | str) -> str:
+    """All of the file, which the kernel gives in pieces; empty when it is not there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        pieces = iter(lambda: os.read(descriptor, _PIECE), b"")
+        return b"".join(pieces).decode("ascii", "replace")
+    except OSError:
+        return ""
     finally:
         os.close(descriptor)
 

@@ -138,13 +138,21 @@ def crossings(workloads: Sequence[WorkloadRecord]) -> list[Crossing]:
     for peers in found.values():
         metric = _figure(peers[0][1])
         if len(peers) > 1 and metric is not None:
-            made.append(Crossing(clean(peers[0][1].workload, 60), metric, tuple(peers)))
+            made.append(Crossing(_name(peers[0][1]), metric, tuple(peers)))
     return made
 
 
+def _name(workload: WorkloadRecord) -> str:
+    """The workload, and what else the plan has varied of it."""
+    others = {name: value for name, value in workload.factors.items() if name != PEER}
+    varied = ", ".join(f"{name}={value}" for name, value in sorted(others.items()))
+    return clean(f"{workload.key.partition('[')[0]} {varied}".strip(), 90)
+
+
 def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
-    """From each environment (rows) to each (columns): the median, and the ratio to the baseline's
-    own.
+    """The median, and the ratio to the baseline's own: the client (rows), its other end (columns).
+
+    Which of the two sends is the workload's affair.
     """
     baseline, metric = analysis.baseline, crossing.metric
     towards = dict(crossing.peers).get(baseline)
@@ -160,14 +168,14 @@ def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
             interval = None if same else _faster(own, mine, metric, analysis.confidence)
             row.append(TableCell(_cell(mine, metric, interval), "n"))
         rows.append(tuple(row))
-    columns = [f"to {labels.get(peer, clean(peer, 40))}" for peer, _ in crossing.peers]
+    columns = [f"other end in {labels.get(peer, clean(peer, 40))}" for peer, _ in crossing.peers]
     return Table(
-        caption=f"{crossing.title}: from each environment to each",
-        heads=heads("from", *columns, numbers=tuple(columns)),
+        caption=f"{crossing.title}: between every two environments",
+        heads=heads("client in", *columns, numbers=tuple(columns)),
         rows=tuple(rows),
-        note=f"Medians of {clean(metric.name, 60)}; below, how many times worse than from "
-        f"{clean(analysis.baseline_label, 60)} to itself, with its {share(analysis.confidence)} "
-        "interval, by block.",
+        note=f"Medians of {clean(metric.name, 60)}; after it, how many times worse than between "
+        f"{clean(analysis.baseline_label, 60)} and itself, with its {share(analysis.confidence)} "
+        "interval, by block. Each interval stands alone: they are not corrected for their number.",
     )
 
 

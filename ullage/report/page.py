@@ -21,6 +21,7 @@ from ullage.printable import clean
 from ullage.report import (
     across,
     barrel,
+    bills,
     clockwork,
     doubts,
     first,
@@ -28,6 +29,7 @@ from ullage.report import (
     provenance,
     sides,
     theme,
+    why,
     workloads,
 )
 from ullage.report.text import unbroken
@@ -148,6 +150,8 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         },
         "baseline": clean(analysis.baseline_label, 60),
         "side": sides.suffix(analysis),
+        "why": why.table(analysis),
+        "money": bills.table(analysis),
         "workloads": workloads.views(folder, analysis, specs),
         "across": across.views(folder, analysis, specs),
         "timeline": clockwork.view(folder, specs),

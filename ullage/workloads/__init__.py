@@ -20,6 +20,8 @@ WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
     "netpipe_mpi.NetpipeMpi",
     "nqueens.NQueens",
     "oltp.Oltp",
+    "provisioning.Provisioning",
+    "streaming.Streaming",
     "sysbench_cpu.SysbenchCpu",
     "sysbench_fileio.SysbenchFileio",
     "sysbench_memory.SysbenchMemory",

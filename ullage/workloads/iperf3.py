@@ -125,17 +125,17 @@ class Iperf3(Workload[Iperf3Parameters]):
             "(RFC 3550). With UDP alone.",
         ),
         Metric(
-            name="instance_cpu",
-            unit="1",
-            better="lower",
-            description="CPU time of iperf3 in the instance per second: its own and the kernel's "
-            "for it, not that of a hypervisor or of interrupts.",
+            name="per_instance_cpu",
+            unit="bit/s",
+            better="higher",
+            description="Bits of payload received for each second of CPU time of iperf3 in the "
+            "instance: its own and the kernel's for it, not that of a hypervisor or of interrupts.",
         ),
         Metric(
-            name="peer_cpu",
-            unit="1",
-            better="lower",
-            description="CPU time of iperf3 at the other end per second.",
+            name="per_peer_cpu",
+            unit="bit/s",
+            better="higher",
+            description="The same for iperf3 at the other end.",
         ),
     )
 
@@ -216,11 +216,12 @@ class Iperf3(Workload[Iperf3Parameters]):
         """The figures of a checked trial."""
         result = _result(parameters, outputs["client"])
         cpu = result.end.cpu_utilization_percent
-        figures: dict[str, Scalar | Curve] = {
-            "throughput": result.end.sum_received.bits_per_second,
-            "instance_cpu": cpu.host_total / 100,
-            "peer_cpu": cpu.remote_total / 100,
-        }
+        rate = result.end.sum_received.bits_per_second
+        figures: dict[str, Scalar | Curve] = {"throughput": rate}
+        # A slow network takes less CPU time in a second: only with what was moved does it tell.
+        for end, percent in (("instance", cpu.host_total), ("peer", cpu.remote_total)):
+            if percent > 0:
+                figures[f"per_{end}_cpu"] = rate / (percent / 100)
         if isinstance(result, UdpResult):
             received = result.end.sum_received
             figures["loss"] = received.lost_packets / received.packets

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -31,6 +32,9 @@ from ullage.workloads.outputs import ended, quoted
 
 LOAD = "./ullage-load"
 """Our own program, as it lies in every workspace."""
+
+NGINX = ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
+"""In the foreground, with `server.conf` and `www` of where it stands."""
 
 LONGEST_RESULT = 1 << 16
 """Characters of anything that is read as JSON here."""
@@ -56,10 +60,13 @@ SERVER_CPU = Metric(
 PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}
 
 
+Server = Literal["nginx", "apache2"]
+
+
 class WebParameters(Parameters):
     """Which server, and where its clients are."""
 
-    server: Literal["nginx", "apache2"] = Field(
+    server: Server = Field(
         "nginx", description="the server in the instance: NGINX, or Apache with `mpm_event`"
     )
     client: Literal["host", "second", "away"] = Field(
@@ -81,9 +88,19 @@ class _Listening(Result):
     server: str | None
 
 
-class _Served(Result):
+class _Used(Result):
     serving_cpu_s: float = Field(gt=0, lt=1e9)
     total_cpu_s: float = Field(gt=0, lt=1e9)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a server's minder told of it."""
+
+    name: str
+    """What the server calls itself."""
+    cpu_s: float
+    """CPU time of its processes while it served."""
 
 
 W = TypeVar("W", bound=WebParameters)
@@ -135,39 +152,40 @@ class Web(Workload[W]):
         client = self.client(parameters, context)
         length = self.documents(parameters)[0]
         address = f"{context.addresses['server']}:{parameters.port}"
-        minded = [LOAD, "serve", "--address", address]
-        minded += ["--path", f"/{length}", "--bytes", str(length), "--"]
-        server = Task(
-            "server",
-            (*minded, *_argv(parameters, context)),
-            service=True,
-            ready='{"listening":true',
-            timeout_s=60.0 + client.timeout_s,
-        )
-        return server, client
+        argv = _argv(parameters, context)
+        return minded("server", address, length, argv, 60.0 + client.timeout_s), client
 
     def check(self, parameters: W, outputs: Mapping[str, Output]) -> None:
         """The client did as asked, and the server served until it was told to end."""
         self.check_client(parameters, outputs)
-        _served(parameters, outputs)
+        served(parameters.server, outputs)
 
     def parse(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
         """The client's figures, and the server's own CPU time."""
-        _, served = _served(parameters, outputs)
+        cpu_s = served(parameters.server, outputs).cpu_s
         replies = self.replies(parameters, outputs)
         return {
             **self.figures(parameters, outputs),
-            SERVER_CPU.name: served.serving_cpu_s / replies,
+            SERVER_CPU.name: cpu_s / replies,
         }
 
     def facts(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, str]:
         """What the server calls itself."""
-        return {"server": (_served(parameters, outputs)[0].server or "")[:80]}
+        return {"server": served(parameters.server, outputs).name}
 
 
-def read(model: type[R], text: str, whose: str) -> R:
+def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s: float) -> Task:
+    """The server of that argv, ready when it hands out `/LENGTH`, which has so many bytes."""
+    minder = [LOAD, "serve", "--address", address]
+    minder += ["--path", f"/{length}", "--bytes", str(length), "--"]
+    return Task(
+        role, (*minder, *argv), service=True, ready='{"listening":true', timeout_s=timeout_s
+    )
+
+
+def read(model: type[R], text: str, whose: str, longest: int = LONGEST_RESULT) -> R:
     """A JSON object from an instance; InvalidTrialError when it is not what it must be."""
-    if len(text) > LONGEST_RESULT:
+    if len(text) > longest:
         raise InvalidTrialError(f"{whose}: {len(text)} characters, which is not its result")
     try:
         return model.model_validate_json(text)
@@ -180,31 +198,30 @@ def read(model: type[R], text: str, whose: str) -> R:
         ) from None
 
 
-def _served(parameters: WebParameters, outputs: Mapping[str, Output]) -> tuple[_Listening, _Served]:
+def served(server: Server, outputs: Mapping[str, Output], role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
-    output = ended(outputs, "server")
+    output = ended(outputs, role)
     lines = output.stdout[: LONGEST_RESULT + 1].split("\n")
     if len(lines) != 3 or lines[2]:
-        raise InvalidTrialError(f"server: two lines were expected, found {quoted(output.stdout)}")
-    listening = read(_Listening, lines[0], "server")
-    served = read(_Served, lines[1], "server")
-    name = {"nginx": "nginx/", "apache2": "Apache/"}[parameters.server]
-    if not (listening.server or "").startswith(name):
-        raise InvalidTrialError(f"server: it calls itself {quoted(str(listening.server))}")
-    most = served.total_cpu_s
+        raise InvalidTrialError(f"{role}: two lines were expected, found {quoted(output.stdout)}")
+    name = read(_Listening, lines[0], role).server or ""
+    used = read(_Used, lines[1], role)
+    if not name.startswith({"nginx": "nginx/", "apache2": "Apache/"}[server]):
+        raise InvalidTrialError(f"{role}: it calls itself {quoted(name)}")
+    most = used.total_cpu_s
     if output.usage is not None:
         most = min(most, output.usage.user_s + output.usage.system_s)
-    if served.serving_cpu_s > most * 1.01 + SLACK_S:
+    if used.serving_cpu_s > most * 1.01 + SLACK_S:
         raise InvalidTrialError(
-            f"server: {served.serving_cpu_s} s of CPU time while it served, {most} s in all"
+            f"{role}: {used.serving_cpu_s} s of CPU time while it served, {most} s in all"
         )
-    return listening, served
+    return Served(name[:80], used.serving_cpu_s)
 
 
 def _argv(parameters: WebParameters, context: Context) -> tuple[str, ...]:
     """The server in the foreground."""
     if parameters.server == "nginx":
-        return ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
+        return NGINX
     # Apache hands nothing out as root, and what lies here may be root's alone: it starts as
     # another user, who may pass over that, and may have port 80.
     may = "-all,+dac_override,+net_bind_service"
@@ -215,20 +232,23 @@ def _argv(parameters: WebParameters, context: Context) -> tuple[str, ...]:
 
 
 def _configuration(parameters: WebParameters, context: Context) -> str:
-    make = _nginx if parameters.server == "nginx" else _apache
+    make = nginx if parameters.server == "nginx" else _apache
     return make(parameters.port, context.cpus)
 
 
-def _nginx(port: int, processes: int) -> str:
-    """https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`."""
+def nginx(port: int, processes: int, connections: int = WORKER_CONNECTIONS) -> str:
+    """NGINX's configuration, for so many connections of one process.
+
+    https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`.
+    """
     return f"""\
 daemon off;
 user root;
 worker_processes {processes};
-worker_rlimit_nofile {2 * WORKER_CONNECTIONS};
+worker_rlimit_nofile {2 * connections};
 pid server.pid;
 error_log stderr crit;
-events {{ worker_connections {WORKER_CONNECTIONS}; }}
+events {{ worker_connections {connections}; }}
 http {{
   access_log off;
   client_body_temp_path temp;
@@ -242,7 +262,7 @@ http {{
   keepalive_requests 1000000000;
   default_type application/octet-stream;
   server {{
-    listen {port} backlog={WORKER_CONNECTIONS};
+    listen {port} backlog={connections};
     root www;
   }}
 }}

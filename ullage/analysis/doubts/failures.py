@@ -22,6 +22,7 @@ def doubts(d: Draft) -> list[Doubt]:
         *_unequal(d),
         _failures(d),
         _missing(d),
+        _alone(d),
         _no_ratio(d),
         _too_few(d),
         _few_generations(d),
@@ -40,11 +41,23 @@ def no_verdict(d: Draft) -> str | None:
         if _failure_rate(cell) > MOST_FAILURES:
             return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
     paired = d.paired
+    if nothing_common(d):
+        return f"no value of {coordinate(d)} is in all trials"
     if paired.no_ratio:
         return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
     if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
         return f"{d.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
     return None
+
+
+def nothing_common(d: Draft) -> bool:
+    """Curves without a point that all of them have: not a single ratio can be made."""
+    return bool(d.metric.coordinate and d.paired.no_ratio and not d.paired.coordinates)
+
+
+def coordinate(d: Draft) -> str:
+    """What the curve runs along."""
+    return d.metric.coordinate.name if d.metric.coordinate else "the coordinate"
 
 
 def pairs(number: int) -> str:
@@ -108,8 +121,22 @@ def _missing(d: Draft) -> Doubt | None:
     )
 
 
+def _alone(d: Draft) -> Doubt | None:
+    """Trials that are not there at all; the last block may be one that was cut."""
+    mine, theirs = d.environment_series.keys(), d.baseline_series.keys()
+    alone, every = mine ^ theirs, mine | theirs
+    if not alone or alone == {max(every)}:
+        return None
+    return Doubt(
+        code="metric-missing",
+        message=f"{len(alone)} of {len(every)} blocks have a trial of one side only; they are "
+        "left out.",
+        advice="Find out what became of the others: a comparison of the survivors may flatter.",
+    )
+
+
 def _no_ratio(d: Draft) -> Doubt | None:
-    if not d.paired.no_ratio:
+    if not d.paired.no_ratio or nothing_common(d):
         return None
     return Doubt(
         code="no-ratio",
@@ -123,9 +150,17 @@ def _too_few(d: Draft) -> Doubt | None:
     n = len(d.paired.pairs)
     if n >= LEAST_PAIRS or d.paired.no_ratio:
         return None
+    message = f"{pairs(n)}; a verdict needs at least {LEAST_PAIRS}."
+    if d.paired.blocks >= LEAST_PAIRS:
+        return Doubt(
+            code="too-few-blocks",
+            message=message,
+            advice=f"{d.paired.blocks} blocks were run, and {d.paired.dropped} of them gave no "
+            "pair: find out why first, or more blocks will be lost alike.",
+        )
     return Doubt(
         code="too-few-blocks",
-        message=f"{pairs(n)}; a verdict needs at least {LEAST_PAIRS}.",
+        message=message,
         advice="Set `blocks: min:` higher or give a larger budget; the blocks that are there keep "
         "their worth when the run is taken up again with a larger `max`.",
     )
@@ -136,12 +171,13 @@ def _few_generations(d: Draft) -> Doubt | None:
     makings = len(set(d.generations))
     if not 2 <= makings < LEAST_PAIRS or len(d.paired.pairs) < LEAST_PAIRS:
         return None
+    fewer = "" if d.settings.blocks_each == 1 else "fewer blocks under `repeat: instances:`, or "
     return Doubt(
         code="few-generations",
         message=f"The instances were made {makings} times, and the interval counts these, not the "
         f"{pairs(len(d.paired.pairs))}; a verdict needs at least {LEAST_PAIRS}.",
         advice="The interval is honest, and wide. More makings narrow it, more blocks of each do "
-        "not: write fewer blocks under `repeat: instances:`, or a larger `blocks: max:`.",
+        f"not: write {fewer}a larger `blocks: max:`.",
     )
 
 

@@ -7,7 +7,8 @@ matter and larger than three standard errors, so that what scatters from trial t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -111,9 +112,35 @@ def _frequency(d: Draft) -> Doubt | None:
         f"{_ghz(theirs)} after those of {d.baseline.label}.",
         advice="A part of the ratio is the CPU's speed, not the environment's work: in CPU-bound "
         "figures as much as the frequencies differ. If the environment itself makes the CPU slow "
-        "(wide vectors, wake-ups), users get that too. Else fix the frequency for the next run: "
-        "the governor `performance`, turbo off.",
+        "(wide vectors, wake-ups), users get that too. Else, for the next run: "
+        f"{steadier(d.settings.governor, turbo_off=d.settings.turbo_off)}",
     )
+
+
+def power(host: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Governor and whether turbo is off, by the facts of a host."""
+    governor = host.get("governor")
+    return (governor if isinstance(governor, str) else None), host.get("turbo_disabled") == "1"
+
+
+def steadier(governor: str | None, *, turbo_off: bool) -> str:
+    """What of a steady frequency is still to be had on a host like this."""
+    left = [] if governor == "performance" else ["the governor `performance`"]
+    left += [] if turbo_off else ["turbo off"]
+    if left:
+        return f"fix the frequency ({', '.join(left)})."
+    return (
+        "the governor is `performance` and turbo is off already, so cool the machine, or ask who "
+        "else sets its clock: firmware, a hypervisor under it."
+    )
+
+
+def cooler(*, turbo_off: bool) -> str:
+    """The same against heat."""
+    return "Cool the machine, or use fewer CPUs" if turbo_off else _COOLER
+
+
+_COOLER = "Cool the machine, use fewer CPUs, or turn turbo off"
 
 
 def _ghz(values: Sequence[float]) -> str:
@@ -128,8 +155,8 @@ def _throttled(d: Draft) -> Doubt | None:
         code="throttled",
         message=f"Heat slowed the CPU down in {share(_mean(mine))} of the trials of "
         f"{d.environment.label}, and in {share(_mean(theirs))} of those of {d.baseline.label}.",
-        advice="The side that was slowed down more often looks slower than it is. Cool the "
-        "machine, use fewer CPUs, or turn turbo off, and run again.",
+        advice="The side that was slowed down more often looks slower than it is. "
+        f"{cooler(turbo_off=d.settings.turbo_off)}, and run again.",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ullage.analysis import compare, systematic
 from ullage.analysis.compare import Draft
+from ullage.analysis.doubts.failures import coordinate, nothing_common
 from ullage.analysis.model import CurvePoint, Doubt, Interval
 from ullage.analysis.rounding import ratio, share
 from ullage.runs import EnvironmentRecord, Trial
@@ -14,6 +15,13 @@ from ullage.stats.floor import Floor
 
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
+
+
+NO_FIGURES = (
+    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
+    "where none did, run more blocks."
+)
+"""Advice where there is an A/A comparison without an interval."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,8 @@ def doubts(d: Draft, f: Figures) -> list[Doubt]:
     """Those of one comparison."""
     found = [
         _outliers(d, f),
-        _robust(f),
-        _bootstrap(f),
+        _robust(d, f),
+        _bootstrap(d, f),
         *_coarse(d),
         _systematic(d),
         *_curve(d, f),
@@ -55,21 +63,26 @@ def _outliers(d: Draft, f: Figures) -> Doubt | None:
         message=f"{len(blocks)} of {len(marked)} pairs lie far from the others (block "
         f"{', '.join(blocks[:8])}{' …' if len(blocks) > 8 else ''}); they are kept.{without}",
         advice="Look at what else ran then: steal time, other work on the host. Where both "
-        "readings agree nothing is lost; where not, more blocks make single ones count less.",
+        f"readings agree nothing is lost; where not, {_more(d)}: single ones then count less.",
     )
 
 
-def _robust(f: Figures) -> Doubt | None:
+def _more(d: Draft) -> str:
+    """What would tell more of what the interval counts."""
+    return "make the instances more often" if d.precision == "intermediate" else "run more blocks"
+
+
+def _robust(d: Draft, f: Figures) -> Doubt | None:
     if f.interval is None or f.robust is None or not compare.disagree(f.interval, f.robust):
         return None
     return Doubt(
         code="robust-disagrees",
         message=f"The robust estimate reads differently: {_words(f.robust)}.",
-        advice="A few blocks decide the result: look at the points, and run more blocks.",
+        advice=f"A few blocks decide the result: look at the points, and {_more(d)}.",
     )
 
 
-def _bootstrap(f: Figures) -> Doubt | None:
+def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
     if f.interval is None or f.bootstrap is None or f.interval.n < compare.BOOTSTRAP_HEARD:
         return None
     if not compare.disagree(f.interval, f.bootstrap):
@@ -77,7 +90,7 @@ def _bootstrap(f: Figures) -> Doubt | None:
     return Doubt(
         code="bootstrap-disagrees",
         message=f"The bootstrap reads differently: {_words(f.bootstrap)}.",
-        advice="The result is near the edge of what can be said: run more blocks.",
+        advice=f"The result is near the edge of what can be said: {_more(d)}.",
     )
 
 
@@ -132,20 +145,25 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
                 advice="Read the curve, not its mean.",
             )
         )
-    if d.paired.ragged:
+    if nothing_common(d):
         found.append(
             Doubt(
                 code="curve-ragged",
-                message=f"Not all trials have the same values of {_name(d)}; "
+                message=f"No value of {coordinate(d)} is in all trials: nothing can be compared.",
+                advice="Look at the raw outputs of trials without points; set the values in the "
+                "plan, so that every trial takes them all.",
+            )
+        )
+    elif d.paired.ragged:
+        found.append(
+            Doubt(
+                code="curve-ragged",
+                message=f"Not all trials have the same values of {coordinate(d)}; "
                 f"{len(d.paired.coordinates)} that all have are compared.",
                 advice="Set the values in the plan, so that every trial takes them all.",
             )
         )
     return found
-
-
-def _name(d: Draft) -> str:
-    return d.metric.coordinate.name if d.metric.coordinate else "the coordinate"
 
 
 def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
@@ -155,14 +173,16 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
         return Doubt(
             code="no-again",
             message="No A/A comparison has an interval here: the noise floor is unknown.",
-            advice="Leave the A/A pair in the plan; run more blocks.",
+            advice=NO_FIGURES
+            if d.settings.again
+            else "Leave the second copy of the baseline in the plan.",
         )
     if not floor.biased:
         return None
     return Doubt(
         code="again-differs",
         message="Two equal environments differ here: the apparatus may prefer one of them.",
-        advice="Look at the A/A comparison; run more blocks.",
+        advice=f"Look at the A/A comparison; {_more(d)}.",
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ullage.analysis import compare
 from ullage.analysis.doubts import machine
+from ullage.analysis.doubts.readings import NO_FIGURES
 from ullage.analysis.model import Comparison, Doubt
 from ullage.analysis.rounding import ratio, share
 from ullage.folder import RunFolder
@@ -36,8 +37,8 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
         _no_again(again),
         _shared(folder),
         _steal(folder.trials),
-        _frequency(folder.trials),
-        _throttled(folder.trials),
+        _frequency(folder),
+        _throttled(folder),
         _memory(folder.trials),
         _co_tenant(folder.trials),
         *_values(folder),
@@ -59,6 +60,12 @@ def _not_finished(folder: RunFolder) -> Doubt | None:
 def _no_again(again: Sequence[Comparison]) -> Doubt | None:
     if any(c.interval for c in again):
         return None
+    if again:
+        return Doubt(
+            code="no-again",
+            message="No A/A comparison has an interval: the noise floor is unknown.",
+            advice=NO_FIGURES,
+        )
     return Doubt(
         code="no-again",
         message="There is no A/A comparison: the noise floor is unknown.",
@@ -89,9 +96,9 @@ def _steal(trials: Sequence[Trial]) -> Doubt | None:
     )
 
 
-def _frequency(trials: Sequence[Trial]) -> Doubt | None:
+def _frequency(folder: RunFolder) -> Doubt | None:
     """First quarter of the run against its last, if there is a trend at the level of 1 %."""
-    told = [(t.epoch_ns, t.meters["cpu"]["frequency"]) for t in trials if _has_frequency(t)]
+    told = [(t.epoch_ns, t.meters["cpu"]["frequency"]) for t in folder.trials if _has_frequency(t)]
     if len(told) < 12:
         return None
     times, speeds = (np.array(column) for column in zip(*told, strict=True))
@@ -99,13 +106,13 @@ def _frequency(trials: Sequence[Trial]) -> Doubt | None:
     first, last = float(speeds[:quarter].mean()), float(speeds[-quarter:].mean())
     if abs(last / first - 1) <= FASTER or drift(times, speeds).p_value > ALPHA:
         return None
+    governor, turbo_off = machine.power(folder.resolved.host)
     return Doubt(
         code="frequency",
         message=f"The CPUs ran at {first / 1e9:.2f} GHz in the first quarter of the run, and at "
         f"{last / 1e9:.2f} GHz in the last.",
-        advice="Pairs share it, so ratios hold; absolute values are means over both. Let the "
-        "machine warm up before the next run, or fix the frequency: governor `performance`, turbo "
-        "off.",
+        advice="Pairs share it, so ratios hold; absolute values are means over both. Before the "
+        f"next run let the machine warm up, or {machine.steadier(governor, turbo_off=turbo_off)}",
     )
 
 
@@ -113,17 +120,18 @@ def _has_frequency(trial: Trial) -> bool:
     return "frequency" in trial.meters.get("cpu", {})
 
 
-def _throttled(trials: Sequence[Trial]) -> Doubt | None:
-    counts = machine.readings(trials, "cpu", "throttled")
+def _throttled(folder: RunFolder) -> Doubt | None:
+    counts = machine.readings(folder.trials, "cpu", "throttled")
     slow = sum(x > 0 for x in counts)
     if not slow:
         return None
+    _, turbo_off = machine.power(folder.resolved.host)
     return Doubt(
         code="throttled",
         message=f"Heat slowed the CPU down in {slow} of {len(counts)} trials.",
         advice="Absolute values are those of a hot machine. Ratios hold where both sides of a pair "
-        "were slowed down alike; where not it is said there. Cool the machine, use fewer CPUs, or "
-        "turn turbo off.",
+        "were slowed down alike; where not it is said there. "
+        f"{machine.cooler(turbo_off=turbo_off)}.",
     )
 
 

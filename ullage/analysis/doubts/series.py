@@ -67,13 +67,20 @@ def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
     if found.p_value > alpha:
         return None
     way = "rises" if found.correlation > 0 else "falls"
+    changes = (
+        "the instances were made anew meanwhile, so look for what stayed: the host's disk and its "
+        "caches, files that all makings share."
+        if d.made_anew
+        else "caches that fill, a disk that ages, a guest that grows. `repeat: instances:` begins "
+        "each anew."
+    )
     return Doubt(
         code="drift",
         message=f"The ratio {way} during the run (rank correlation with time "
         f"{found.correlation:+.2f}): it is not one number.",
         advice="This ratio is a mean over the run, and no later hour need have it: look at the "
-        "points over time. Pairs take out what both sides share, so one side alone changes: caches "
-        "that fill, a disk that ages, a guest that grows. `repeat: instances:` begins each anew.",
+        "points over time. Pairs take out what both sides share, so one side alone changes: "
+        f"{changes}",
     )
 
 
@@ -88,13 +95,18 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     )
     rest = _without_first(d, found.first)
     without = f" Without: {_words(rest)}." if rest else ""
+    begin = (
+        ", and let the host work before it: the instances are made anew already, so it is the host "
+        "that was cold."
+        if d.made_anew
+        else ", or the instances anew by `repeat: instances:` when the start is what you ask about."
+    )
     return Doubt(
         code="warm-up",
         message=f"{first} from the rest by a ratio of {math.exp(found.distance):.3g}; they are "
         f"kept.{without}",
         advice="Read the ratio without them as that of a system that has run for a while, and "
-        "these as what its start costs. For the next run make trials longer, or the instances anew "
-        "by `repeat: instances:` when the start is what you ask about.",
+        f"these as what its start costs. For the next run make trials longer{begin}",
     )
 
 
@@ -121,15 +133,17 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     wider = found.widening(d.settings.confidence)
     if found.p_value > alpha or wider < WIDER:
         return None
-    what = pairs(found.n) if d.precision == "repeatability" else f"{found.n} makings"
+    several = d.precision == "intermediate"
+    what = f"{found.n} makings" if several else pairs(found.n)
+    spread = "" if d.made_anew else ", with `repeat: instances:` if the instances are what changes"
     return Doubt(
         code="autocorrelated",
         message=f"Neighbours are alike (lag-1 autocorrelation {found.rho:.2f}): {what} tell as "
         f"much as about {found.effective:.2g} independent ones, and the interval should be "
         f"{wider:.2g} times as wide.",
-        advice="Read the interval as so much wider. The machine changes more slowly than blocks go "
-        "by: more blocks of the same length help less than a run over more hours, with "
-        "`repeat: instances:` if the instances are what changes.",
+        advice="Read the interval as so much wider. The machine changes more slowly than "
+        f"{'makings' if several else 'blocks'} go by: more of the same length help less than a "
+        f"run over more hours{spread}.",
     )
 
 

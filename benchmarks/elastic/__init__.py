@@ -1,0 +1,1 @@
+"""How fast environments grow and shrink, and what simulates that."""

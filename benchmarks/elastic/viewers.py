@@ -1,0 +1,286 @@
+"""Our viewers over the loopback: how many one core paces, how exactly, and what each costs.
+
+Viewers run on the last CPU, the nodes that they watch on the first: `ullage-viewers node`,
+as many as the limit of descriptors makes necessary. *Plain* is the ordinary scheduler, *realtime*
+is `SCHED_FIFO` for both sides: on a machine that others use, the first measures the others too.
+
+* Lateness is that of every send and every arrival that was due at an instant.
+* The rate error is of the requests, from each viewer's first that was due at an instant to its
+  last: n requests make n - 1 intervals. A rate over a window that is not a whole number of chunk
+  periods counts an edge instead (with 2.5 periods, up to a fifth), which is no error of pacing;
+  nor is what a process sends after the run's end, while others on its core take down theirs.
+* Kernel memory is what slab and socket buffers grow by, of both ends of each connection, as both
+  are here.
+* wrk has no pace: it is CPU time for each request, ours / theirs, of the same 8 KiB from the same
+  node. httperf has 1,024 descriptors, and is the peer of the number of viewers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.figures import Figure, main, median_interval
+from ullage import ours
+
+CHUNK = 8192
+MANY = 100_000
+ONE_PROCESS = 19_000
+EACH_NODE = 18_000
+"""Viewers of a node, below its 20,000 descriptors."""
+HTTPERF_DESCRIPTORS = 1024
+LATE_S = 2e-4
+RATE_ERROR = 1e-3
+STALLED = 2000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's summary, and the kernel's memory for each viewer while all were there."""
+
+    summary: Mapping[str, Any]
+    kernel_bytes: float
+
+    @property
+    def late_s(self) -> float:
+        """99 % of what was due at an instant was sent at most so late."""
+        return float(self.summary["lateness_s"]["p99"])
+
+    @property
+    def broken(self) -> int:
+        """Viewers with a violation, or that were not served."""
+        found = self.summary
+        return int(found["violations"]["viewers"] + found["outcomes"]["failed"])
+
+
+@contextmanager
+def nodes(count: int, *, realtime: bool) -> Iterator[list[subprocess.Popen[str]]]:
+    """Nodes on the first CPU."""
+    argv = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    argv += ["chrt", "-f", "1"] if realtime else []
+    argv += [str(ours.program("ullage-viewers")), "node", "--bytes", str(1 << 30)]
+    with ExitStack() as stack:
+        started = []
+        for _ in range(count):
+            pipe = subprocess.PIPE
+            node = stack.enter_context(subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True))
+            stack.callback(node.kill)
+            started.append(node)
+        yield started
+
+
+def _url(node: subprocess.Popen[str]) -> str:
+    assert node.stdout is not None
+    return f"http://{json.loads(node.stdout.readline())['listening']}/clip"
+
+
+def config(urls: list[str], count: int, ramp_s: float, hold_s: float) -> dict[str, Any]:
+    """Viewers who come within the ramp and all watch for the rest: a chunk in 4 s, or in 1 s."""
+    period_s = 4 if count > ONE_PROCESS else 1
+    return {
+        "nodes": urls,
+        "arrivals": {"kind": "uniform", "rate_hz": count / ramp_s, "count": count},
+        "video": {"bytes": 1 << 30, "bitrate_bps": CHUNK * 8 // period_s, "chunk_bytes": CHUNK},
+        "playback": {"buffer_s": 2.0 * period_s},
+        "limits": {"run_s": ramp_s + hold_s, "connect_s": 30},
+        "timing": {"cpus": [max(os.sched_getaffinity(0))]},
+    }
+
+
+def watch(what: dict[str, Any]) -> Ran:
+    """One run; the kernel's memory is read in the middle of the time that all watch."""
+    count, run_s = what["arrivals"]["count"], what["limits"]["run_s"]
+    ramp_s = count / what["arrivals"]["rate_hz"]
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "config.json"
+        path.write_text(json.dumps(what))
+        before = _kernel_bytes()
+        argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+            time.sleep((ramp_s + run_s) / 2)
+            grown = _kernel_bytes() - before
+            out, _ = process.communicate()
+    if process.returncode not in (0, 1):
+        raise RuntimeError(f"ullage-viewers ended with {process.returncode}")
+    return Ran(json.loads(out), grown / count)
+
+
+def _kernel_bytes() -> int:
+    slab = re.search(r"^Slab:\s+(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    pages = re.search(r"^TCP: .* mem (\d+)$", Path("/proc/net/sockstat").read_text(), re.MULTILINE)
+    assert slab and pages
+    return int(slab[1]) * 1024 + int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _many(quick: bool) -> list[Figure]:
+    ramp_s, hold_s = 25.0, 20.0 if quick else 60.0
+    with nodes(-(-MANY // EACH_NODE), realtime=True) as started:
+        what = config([_url(node) for node in started], MANY, ramp_s, hold_s)
+        what["timing"]["realtime"] = True
+        ran = watch(what)
+    found = ran.summary
+    error = abs(found["rate_error"])
+    playing = found["most_playing"]
+    note = (
+        f"{found['shards']} processes, realtime; {ran.broken} with a violation or not served; "
+        f"{found['requests'] / found['seconds']:.0f} requests/s, "
+        f"{100 * found['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
+    )
+    return [
+        Figure(
+            "paced viewers at once on one core",
+            playing,
+            "1",
+            peer="httperf's descriptors",
+            peer_value=HTTPERF_DESCRIPTORS,
+            reach="at least 100,000, none with a violation",
+            holds=playing >= MANY and ran.broken == 0,
+            note=note,
+        ),
+        Figure(
+            f"rate error of {MANY:,} viewers",
+            error,
+            "1",
+            reach="at most 0.001",
+            holds=error <= RATE_ERROR,
+            note=f"as delivered, with the nodes' part: {found['delivered_error']:.2g}",
+        ),
+        Figure(
+            "memory of a viewer", found["memory"]["per_viewer_bytes"], "B", note="its process's"
+        ),
+        Figure(
+            "kernel memory of a viewer",
+            ran.kernel_bytes,
+            "B",
+            note="slab and socket buffers, both ends of its connection",
+        ),
+    ]
+
+
+def _exact(quick: bool) -> list[Figure]:
+    """Interleaved: both schedulers, and waiting in a loop instead of sleeping."""
+    ways: dict[str, dict[str, Any]] = {
+        "plain": {"tick_us": 20},
+        "realtime": {"tick_us": 20, "realtime": True},
+        "realtime, 50 µs ticks": {"tick_us": 50, "realtime": True},
+        "realtime, spinning": {"tick_us": 20, "realtime": True, "spin_us": 100},
+    }
+    late: dict[str, list[float]] = {way: [] for way in ways}
+    used: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(1 if quick else 7):
+        for way, timing in ways.items():
+            with nodes(2, realtime="realtime" in timing) as started:
+                what = config([_url(node) for node in started], ONE_PROCESS, 5, 10)
+                what["shards"] = 1
+                what["timing"] |= timing
+                ran = watch(what)
+            late[way].append(ran.late_s)
+            used[way].append(ran.summary["cpu_share"])
+    return [_lateness(way, late[way], statistics.median(used[way])) for way in ways]
+
+
+def _lateness(way: str, late: list[float], share: float) -> Figure:
+    middle = statistics.median(late)
+    found = median_interval(late) if len(late) > 5 else None
+    return Figure(
+        f"p99 lateness of {ONE_PROCESS:,} viewers in a process, {way}",
+        middle,
+        "s",
+        found.low if found else None,
+        found.high if found else None,
+        reach="at most 0.0002 s",
+        holds=middle <= LATE_S,
+        note=f"{100 * share:.0f} % of the core",
+    )
+
+
+def _begun(stalled: bool) -> float:
+    """How much longer the arrivals took than they were due to take, as a ratio."""
+    with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
+        what = config([_url(started[0])], STALLED, 2, 1)
+        what["sessions"] = str(Path(directory) / "sessions.jsonl")
+        if stalled:
+            started[0].send_signal(signal.SIGSTOP)
+        watch(what)
+        lines = Path(what["sessions"]).read_text().splitlines()
+    records = sorted((json.loads(line) for line in lines), key=lambda one: one["client"])
+    if len(records) != STALLED:
+        raise RuntimeError(f"{len(records)} of {STALLED} viewers came")
+    asked, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))
+    return float(asked / due)
+
+
+def _stalled(quick: bool) -> Figure:
+    ratios = [_begun(True) / _begun(False) for _ in range(1 if quick else 7)]
+    found = median_interval(ratios) if len(ratios) > 5 else None
+    middle = statistics.median(ratios)
+    return Figure(
+        "time that arrivals take at a stalled node / at one that answers",
+        middle,
+        "×",
+        found.low if found else None,
+        found.high if found else None,
+        reach="at most 1.01",
+        holds=middle <= 1.01,
+        note=f"{STALLED:,} viewers at 1,000/s; a closed loop would stop at its first connections",
+    )
+
+
+def _beside_wrk(quick: bool) -> Figure:
+    """CPU time of a request, ours / wrk's, in turns at the same node."""
+    ratios, theirs = [], []
+    for _ in range(1 if quick else 7):
+        with nodes(1, realtime=False) as started:
+            url = _url(started[0])
+            ran = watch(config([url], 10_000, 4, 6))
+            mine = ran.summary["cpu_s"] / ran.summary["requests"]
+            theirs.append(_wrk(url))
+        ratios.append(mine / theirs[-1])
+    found = median_interval(ratios) if len(ratios) > 5 else None
+    return Figure(
+        "CPU time of a request, ours / wrk",
+        statistics.median(ratios),
+        "×",
+        found.low if found else None,
+        found.high if found else None,
+        peer="wrk",
+        peer_value=1.0,
+        note=f"wrk: {1e6 * statistics.median(theirs):.1f} µs, 100 connections, as fast as it can; "
+        "ours: 10,000 viewers at their rate, with connecting",
+    )
+
+
+def _wrk(url: str) -> float:
+    argv = ["taskset", "-c", str(max(os.sched_getaffinity(0))), "wrk", "-t1", "-c100", "-d4"]
+    argv += ["-H", f"Range: bytes=0-{CHUNK - 1}", url]
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "out"
+        with path.open("wb") as out:
+            process = subprocess.Popen(argv, stdout=out)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        text = path.read_text()
+    count = re.search(r"(\d+) requests in ", text)
+    if process.returncode or count is None or "Non-2xx" in text:
+        raise RuntimeError(f"wrk: {text}")
+    return (used.ru_utime + used.ru_stime) / int(count[1])
+
+
+def measure(quick: bool) -> list[Figure]:
+    """All rows; needs root, for realtime, and wrk."""
+    return [*_many(quick), *_exact(quick), _stalled(quick), _beside_wrk(quick)]
+
+
+if __name__ == "__main__":
+    main(measure, __doc__ or "")

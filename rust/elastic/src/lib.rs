@@ -1,0 +1,24 @@
+//! Decisions of an elastic application, and a simulator that drives them.
+//!
+//! [`Machine`] is the application's head: events go in (a viewer asks, a node is ready), actions come
+//! out (redirect, wait, allocate, release). It does no I/O and reads no clock, so that the front, which
+//! serves real viewers, and the simulator decide alike, event by event. A [`Policy`] tells it how many
+//! nodes to have.
+
+mod chain;
+mod config;
+mod event;
+pub mod log;
+mod machine;
+mod marks;
+mod nodes;
+pub mod policy;
+mod present;
+mod settings;
+pub mod sim;
+
+pub use config::{Allocation, Config, Placement};
+pub use event::{Action, ClientId, Event, NodeId, Refused, Why};
+pub use machine::{Machine, NodeState, NodeView, Snapshot, Whereabouts};
+pub use policy::{AnyPolicy, BadSetting, Policy, View, Wish};
+pub use present::{Dense, Hashed, Index};

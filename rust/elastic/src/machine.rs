@@ -1,0 +1,430 @@
+//! The state machine.
+
+use serde::Serialize;
+
+use crate::config::{Allocation, Config};
+use crate::event::{Action, ClientId, Event, NodeId, Refused, Why};
+use crate::nodes::Nodes;
+use crate::policy::{Policy, View, Wish};
+use crate::present::{Dense, Hashed, Index, Place, Present};
+use crate::settings::BadSetting;
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    Coming,
+    Ready,
+    Leaving,
+}
+
+/// A node, looked at from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeView {
+    pub node: NodeId,
+    pub state: NodeState,
+    pub viewers: u32,
+}
+
+/// Where a viewer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    Waiting,
+    Served(NodeId),
+    /// It has not asked, or has gone.
+    Unknown,
+}
+
+/// All that a machine knows; two that know the same go on alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    pub view: View,
+    /// In the order in which they will be served.
+    pub waiting: Vec<ClientId>,
+    pub nodes: Vec<NodeView>,
+    /// Who is served, and where.
+    pub served: Vec<(NodeId, Vec<ClientId>)>,
+}
+
+/// The head of an elastic application. `I` finds viewers: [`Hashed`] any ids, [`Dense`] small ones.
+#[derive(Clone, Debug)]
+pub struct Machine<P, I = Hashed> {
+    config: Config,
+    policy: P,
+    view: View,
+    nodes: Nodes,
+    present: Present<I>,
+}
+
+impl<P: Policy> Machine<P> {
+    /// With viewers who choose their ids.
+    ///
+    /// # Errors
+    /// If the configuration contradicts itself.
+    pub fn new(config: Config, policy: P) -> Result<Self, BadSetting> {
+        Self::with_index(config, policy)
+    }
+}
+
+impl<P: Policy> Machine<P, Dense> {
+    /// With viewers whose ids the driver gives: the smallest ones that are free.
+    ///
+    /// # Errors
+    /// If the configuration contradicts itself.
+    pub fn dense(config: Config, policy: P) -> Result<Self, BadSetting> {
+        Self::with_index(config, policy)
+    }
+}
+
+impl<P: Policy, I: Index> Machine<P, I> {
+    fn with_index(config: Config, policy: P) -> Result<Self, BadSetting> {
+        config.check()?;
+        let view = View {
+            room: config.room,
+            max_nodes: config.max_nodes.unwrap_or(u32::MAX),
+            min_nodes: config.min_nodes,
+            ..View::default()
+        };
+        Ok(Self {
+            config,
+            policy,
+            view,
+            nodes: Nodes::new(config.room),
+            present: Present::new(),
+        })
+    }
+
+    /// What happened, and when; adds what is to be done. `at` is in nanoseconds of the driver's clock
+    /// and never goes back. The driver begins with a [`Event::Tick`].
+    ///
+    /// # Errors
+    /// If it cannot have happened; then nothing has changed.
+    #[inline]
+    pub fn handle(
+        &mut self,
+        at: u64,
+        event: Event,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refused> {
+        if at < self.view.at {
+            let last = self.view.at;
+            return Err(Refused::Backwards { at, last });
+        }
+        match event {
+            Event::Request { client } => self.request(at, client, actions)?,
+            Event::Finished { client } => self.finished(at, client, actions)?,
+            Event::TimedOut { client } => self.timed_out(client, actions)?,
+            Event::NodeReady { node } => self.node_ready(at, node, actions)?,
+            Event::NodeFailed { node } => self.node_failed(node, actions)?,
+            Event::Released { node } => self.released(node)?,
+            Event::Tick => {}
+        }
+        self.view.at = at;
+        self.settle(actions);
+        Ok(())
+    }
+
+    /// When to send a [`Event::Tick`] at the latest, if nothing else happens before.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<u64> {
+        self.policy.wake_at(&self.view)
+    }
+
+    /// Counts, as the policy has seen them last.
+    #[must_use]
+    #[inline]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[must_use]
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    #[must_use]
+    pub fn whereabouts(&self, client: ClientId) -> Whereabouts {
+        match self.present.find(client) {
+            None => Whereabouts::Unknown,
+            Some((_, Place::Waits)) => Whereabouts::Waiting,
+            Some((_, Place::At(node))) => Whereabouts::Served(self.nodes.get(node).id),
+        }
+    }
+
+    /// None: there is no such node, or not any more.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> Option<NodeView> {
+        let found = self.nodes.get(self.nodes.find(node)?);
+        Some(NodeView {
+            node,
+            state: found.state,
+            viewers: found.viewers,
+        })
+    }
+
+    /// All nodes, in the order of their ids.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView> {
+        self.nodes.in_order().into_iter().map(|node| NodeView {
+            node: node.id,
+            state: node.state,
+            viewers: node.viewers,
+        })
+    }
+
+    /// Those who wait, in the order in which they will be served.
+    pub fn waiting(&self) -> impl Iterator<Item = ClientId> {
+        self.present.waiting()
+    }
+
+    /// All that is known.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let nodes = self.nodes.in_order();
+        let served = nodes.iter().filter(|node| node.viewers > 0);
+        let served = served.map(|node| (node.id, self.present.in_chain(node.seats).collect()));
+        Snapshot {
+            view: self.view,
+            waiting: self.waiting().collect(),
+            served: served.collect(),
+            nodes: self.nodes().collect(),
+        }
+    }
+}
+
+/// What follows from each event. What cannot be is refused before anything changes.
+impl<P: Policy, I: Index> Machine<P, I> {
+    #[inline]
+    fn request(
+        &mut self,
+        at: u64,
+        client: ClientId,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refused> {
+        match self.present.find(client) {
+            Some((_, Place::Waits)) => return Err(Refused::AlreadyWaiting { client }),
+            Some((slot, Place::At(node))) => {
+                self.unseat(at, slot, node);
+                self.serve_waiting(actions);
+            }
+            None => {}
+        }
+        if let Some(node) = self.nodes.with_room(self.config.placement) {
+            let slot = self.present.enter(client).ok_or(Refused::TooMany)?;
+            self.view.requested += 1;
+            self.seat(slot, client, node, actions);
+            return Ok(());
+        }
+        let turned_away = if self.config.room == 0 || self.view.max_nodes == 0 {
+            Some(Why::NoNodes)
+        } else if self
+            .config
+            .waiting_room
+            .is_some_and(|most| self.view.waiting >= u64::from(most))
+        {
+            Some(Why::WaitingRoomFull)
+        } else {
+            None
+        };
+        if let Some(why) = turned_away {
+            self.view.requested += 1;
+            actions.push(Action::TurnAway { client, why });
+            return Ok(());
+        }
+        let slot = self.present.enter(client).ok_or(Refused::TooMany)?;
+        self.present.wait(slot);
+        self.view.requested += 1;
+        self.view.waiting += 1;
+        actions.push(Action::Wait { client });
+        Ok(())
+    }
+
+    #[inline]
+    fn finished(
+        &mut self,
+        at: u64,
+        client: ClientId,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refused> {
+        let Some((slot, Place::At(node))) = self.present.find(client) else {
+            return Err(Refused::NotServed { client });
+        };
+        self.unseat(at, slot, node);
+        self.serve_waiting(actions);
+        Ok(())
+    }
+
+    fn timed_out(&mut self, client: ClientId, actions: &mut Vec<Action>) -> Result<(), Refused> {
+        let Some((slot, Place::Waits)) = self.present.find(client) else {
+            return Err(Refused::NotWaiting { client });
+        };
+        self.present.stop_waiting(slot);
+        self.present.leave(slot);
+        self.view.waiting -= 1;
+        let why = Why::Patience;
+        actions.push(Action::TurnAway { client, why });
+        Ok(())
+    }
+
+    fn node_ready(
+        &mut self,
+        at: u64,
+        node: NodeId,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refused> {
+        let slot = self.in_state(node, NodeState::Coming);
+        let slot = slot.ok_or(Refused::NotComing { node })?;
+        self.nodes.ready(slot, at);
+        self.view.coming -= 1;
+        self.view.ready += 1;
+        self.serve_waiting(actions);
+        Ok(())
+    }
+
+    fn node_failed(&mut self, node: NodeId, actions: &mut Vec<Action>) -> Result<(), Refused> {
+        let slot = self.nodes.find(node).ok_or(Refused::NoSuchNode { node })?;
+        let mut failed = self.nodes.forget(slot);
+        match failed.state {
+            NodeState::Coming => self.view.coming -= 1,
+            NodeState::Ready => self.view.ready -= 1,
+            NodeState::Leaving => self.view.leaving -= 1,
+        }
+        while let Some(viewer) = failed.seats.first() {
+            self.present.unseat(viewer, &mut failed.seats);
+            let client = self.present.leave(viewer);
+            self.view.served -= 1;
+            actions.push(Action::Lost { client, node });
+        }
+        Ok(())
+    }
+
+    fn released(&mut self, node: NodeId) -> Result<(), Refused> {
+        let slot = self.in_state(node, NodeState::Leaving);
+        self.nodes.forget(slot.ok_or(Refused::NotLeaving { node })?);
+        self.view.leaving -= 1;
+        Ok(())
+    }
+
+    fn in_state(&self, node: NodeId, state: NodeState) -> Option<u32> {
+        let slot = self.nodes.find(node)?;
+        (self.nodes.get(slot).state == state).then_some(slot)
+    }
+
+    /// A viewer in no list goes to a node with room.
+    #[inline]
+    fn seat(&mut self, slot: u32, client: ClientId, node: u32, actions: &mut Vec<Action>) {
+        self.nodes.add(node);
+        self.present.seat(slot, node, self.nodes.seats(node));
+        self.view.served += 1;
+        let node = self.nodes.get(node).id;
+        actions.push(Action::Redirect { client, node });
+    }
+
+    /// A served viewer goes.
+    #[inline]
+    fn unseat(&mut self, at: u64, slot: u32, node: u32) {
+        self.present.unseat(slot, self.nodes.seats(node));
+        self.present.leave(slot);
+        self.nodes.subtract(node, at);
+        self.view.served -= 1;
+    }
+
+    /// Those who wait, in order, as far as there is room.
+    #[inline]
+    fn serve_waiting(&mut self, actions: &mut Vec<Action>) {
+        while let Some(slot) = self.present.first_waiting() {
+            let Some(node) = self.nodes.with_room(self.config.placement) else {
+                return;
+            };
+            let client = self.present.stop_waiting(slot);
+            self.view.waiting -= 1;
+            self.seat(slot, client, node, actions);
+        }
+    }
+
+    /// Asks the policy, and does what it wishes as far as the configuration allows, until there is
+    /// nothing to do: each step leaves fewer idle nodes, or more that come.
+    #[inline]
+    fn settle(&mut self, actions: &mut Vec<Action>) {
+        loop {
+            self.look();
+            let wish = self.policy.wish(&self.view);
+            if self.view.coming < wish.coming.max(self.least_coming()) && self.may_allocate() {
+                let node = self.nodes.come();
+                self.view.coming += 1;
+                actions.push(Action::Allocate { node });
+            } else if let Some(slot) = self.excess(&wish) {
+                let node = self.nodes.leave(slot);
+                self.view.ready -= 1;
+                self.view.leaving += 1;
+                actions.push(Action::Release { node });
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Brings the view up to date with what is kept elsewhere.
+    #[inline]
+    fn look(&mut self) {
+        self.view.spent = self.nodes.spent();
+        self.view.fresh = self.nodes.fresh();
+        self.view.spent_since = self.nodes.spent_since();
+        self.view.fresh_since = self.nodes.fresh_since();
+        let owed = match self.config.allocation {
+            _ if self.view.waiting == 0 => 0,
+            Allocation::OnePerRequest => self.view.waiting,
+            _ => self.view.waiting.div_ceil(u64::from(self.config.room)),
+        };
+        self.view.owed = u32::try_from(owed).unwrap_or(u32::MAX);
+    }
+
+    /// What must come whatever the policy says: the least that is configured, and something for those
+    /// who wait, who would wait for ever.
+    #[inline]
+    fn least_coming(&self) -> u32 {
+        let View { ready, .. } = self.view;
+        let hopeless = self.view.waiting > 0 && ready == 0;
+        let missing = self.config.min_nodes.saturating_sub(ready);
+        missing.max(u32::from(hopeless))
+    }
+
+    fn may_allocate(&self) -> bool {
+        let View {
+            coming,
+            ready,
+            leaving,
+            max_nodes,
+            ..
+        } = self.view;
+        let free = self.config.allocation != Allocation::OneAtATime || coming == 0;
+        self.config.room > 0
+            && free
+            && coming + ready + leaving < max_nodes
+            && self.nodes.can_come()
+    }
+
+    /// The idle node to release now.
+    #[inline]
+    fn excess(&self, wish: &Wish) -> Option<u32> {
+        let View {
+            spent,
+            fresh,
+            ready,
+            ..
+        } = self.view;
+        if ready <= self.config.min_nodes {
+            None
+        } else if spent > wish.spent {
+            self.nodes.first_spent()
+        } else if fresh > wish.fresh {
+            self.nodes.first_fresh()
+        } else {
+            None
+        }
+    }
+}

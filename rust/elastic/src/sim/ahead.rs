@@ -1,0 +1,55 @@
+//! The next viewers, drawn many at a time: that is quicker than one by one.
+
+use super::arrivals::Coming;
+use super::time::Draw;
+
+const MANY: usize = 256;
+/// When a viewer comes that does not come.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Viewers to come: when the next one does, and how long it will watch.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub(super) arrival: u64,
+    pub(super) watch: u64,
+    coming: Coming,
+    watching: Draw,
+    arrivals: [u64; MANY],
+    watches: [u64; MANY],
+    next: usize,
+}
+
+impl Ahead {
+    /// At the first one.
+    pub(super) fn new(coming: Coming, watching: Draw) -> Self {
+        let mut new = Self {
+            arrival: NEVER,
+            watch: 0,
+            coming,
+            watching,
+            arrivals: [NEVER; MANY],
+            watches: [0; MANY],
+            next: MANY,
+        };
+        new.advance();
+        new
+    }
+
+    /// To the one after this.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        if self.next == MANY {
+            self.draw();
+        }
+        self.arrival = self.arrivals[self.next];
+        self.watch = self.watches[self.next];
+        self.next += 1;
+    }
+
+    #[inline(never)]
+    fn draw(&mut self) {
+        self.next = 0;
+        self.coming.fill(&mut self.arrivals);
+        self.watching.fill(&mut self.watches);
+    }
+}

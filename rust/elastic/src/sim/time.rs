@@ -1,0 +1,373 @@
+//! Lengths of time: fixed, drawn from a distribution, or from what was measured.
+
+use rand::{Rng, RngCore, SeedableRng};
+use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Normal, Pareto, Weibull};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+
+use super::error::SpecError;
+
+/// No length is more than this, given or drawn: 31 years, in seconds.
+pub(super) const MOST_S: f64 = 1e9;
+const NS: f64 = 1e9;
+
+/// How long something takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Time {
+    /// Always the same.
+    Fixed {
+        s: f64,
+    },
+    /// Memoryless.
+    Exponential {
+        mean_s: f64,
+    },
+    /// Anything between two bounds.
+    Uniform {
+        low_s: f64,
+        high_s: f64,
+    },
+    /// Drawn again while it is negative, which moves the mean up where the deviation is large.
+    Normal {
+        mean_s: f64,
+        sd_s: f64,
+    },
+    /// By mean and deviation of the time itself, not of its logarithm.
+    LogNormal {
+        mean_s: f64,
+        sd_s: f64,
+    },
+    /// By mean and deviation.
+    Gamma {
+        mean_s: f64,
+        sd_s: f64,
+    },
+    Weibull {
+        scale_s: f64,
+        shape: f64,
+    },
+    /// Long tails; above `shape` 1 the mean is finite.
+    Pareto {
+        least_s: f64,
+        shape: f64,
+    },
+    /// One of these, all alike.
+    Empirical {
+        values_s: Vec<f64>,
+    },
+}
+
+impl Time {
+    /// # Errors
+    /// Names the field.
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        match self {
+            Self::Fixed { s } => length("s", *s),
+            Self::Exponential { mean_s } => length("mean_s", *mean_s),
+            Self::Uniform { low_s, high_s } => {
+                length("low_s", *low_s)?;
+                length("high_s", *high_s)?;
+                need(low_s <= high_s, "high_s", *high_s, "low_s or more")
+            }
+            Self::Normal { mean_s, sd_s } => {
+                length("mean_s", *mean_s)?;
+                length("sd_s", *sd_s)
+            }
+            Self::LogNormal { mean_s, sd_s } | Self::Gamma { mean_s, sd_s } => {
+                positive("mean_s", *mean_s)?;
+                positive("sd_s", *sd_s)
+            }
+            Self::Weibull { scale_s, shape } => {
+                positive("scale_s", *scale_s)?;
+                positive("shape", *shape)
+            }
+            Self::Pareto { least_s, shape } => {
+                positive("least_s", *least_s)?;
+                positive("shape", *shape)
+            }
+            Self::Empirical { values_s } => {
+                if values_s.is_empty() {
+                    return Err(SpecError::new(
+                        "values_s",
+                        "is empty: give one value or more",
+                    ));
+                }
+                let mut each = values_s.iter().enumerate();
+                each.try_for_each(|(i, value)| length(&format!("values_s[{i}]"), *value))
+            }
+        }
+    }
+
+    /// The mean, or less.
+    #[expect(clippy::cast_precision_loss, reason = "a number of values")]
+    pub(super) fn least_mean_s(&self) -> f64 {
+        match self {
+            Self::Fixed { s: mean }
+            | Self::Exponential { mean_s: mean }
+            | Self::Normal { mean_s: mean, .. }
+            | Self::LogNormal { mean_s: mean, .. }
+            | Self::Gamma { mean_s: mean, .. }
+            | Self::Pareto { least_s: mean, .. } => *mean,
+            Self::Uniform { low_s, high_s } => low_s.midpoint(*high_s),
+            // Gamma(1 + 1/shape) is nowhere less than this.
+            Self::Weibull { scale_s, .. } => 0.88 * scale_s,
+            Self::Empirical { values_s } => values_s.iter().sum::<f64>() / values_s.len() as f64,
+        }
+    }
+}
+
+/// A length of time: finite, not negative, not absurd.
+pub(super) fn length(field: &str, s: f64) -> Result<(), SpecError> {
+    let fits = (0.0..=MOST_S).contains(&s);
+    need(fits, field, s, "0 to 1e9 seconds")
+}
+
+/// More than 0.
+pub(super) fn positive(field: &str, value: f64) -> Result<(), SpecError> {
+    let fits = value > 0.0 && value <= MOST_S;
+    need(fits, field, value, "more than 0, at most 1e9")
+}
+
+/// Refuses a field unless it holds.
+pub(super) fn need(holds: bool, field: &str, found: f64, allowed: &str) -> Result<(), SpecError> {
+    let error = || {
+        SpecError::new(
+            field,
+            format!("{found} is not allowed; it must be {allowed}"),
+        )
+    };
+    holds.then_some(()).ok_or_else(error)
+}
+
+/// In nanoseconds, to the nearest.
+pub(super) fn ns(s: f64) -> u64 {
+    whole(s * NS + 0.5)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and cut off"
+)]
+fn whole(ns: f64) -> u64 {
+    // Signed is quicker to convert.
+    ns.min(MOST_S * NS) as i64 as u64
+}
+
+/// In seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "2^53 ns are 104 days to the nanosecond"
+)]
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / NS
+}
+
+/// A [`Time`] that is ready to be drawn from, with random numbers of its own: what else is drawn in a
+/// run does not change what is drawn here.
+#[derive(Clone, Debug)]
+pub(super) struct Draw {
+    way: Way,
+    random: Xoshiro256PlusPlus,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    Fixed(u64),
+    Exponential(f64),
+    Uniform(f64, f64),
+    Normal(Normal<f64>),
+    LogNormal(LogNormal<f64>),
+    Gamma(Gamma<f64>),
+    Weibull(Weibull<f64>),
+    Pareto(Pareto<f64>),
+    Empirical(Vec<u64>),
+}
+
+impl Draw {
+    /// # Errors
+    /// Names the field.
+    pub(super) fn new(time: &Time, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        time.check()?;
+        let way = match time {
+            Time::Fixed { s } => Way::Fixed(ns(*s)),
+            Time::Exponential { mean_s } => Way::Exponential(mean_s * NS),
+            Time::Uniform { low_s, high_s } => Way::Uniform(*low_s, *high_s - *low_s),
+            Time::Normal { mean_s, sd_s } => Way::Normal(made(Normal::new(*mean_s, *sd_s))?),
+            Time::LogNormal { mean_s, sd_s } => {
+                Way::LogNormal(made(LogNormal::from_mean_cv(*mean_s, sd_s / mean_s))?)
+            }
+            Time::Gamma { mean_s, sd_s } => {
+                let shape = (mean_s / sd_s).powi(2);
+                Way::Gamma(made(Gamma::new(shape, mean_s / shape))?)
+            }
+            Time::Weibull { scale_s, shape } => Way::Weibull(made(Weibull::new(*scale_s, *shape))?),
+            Time::Pareto { least_s, shape } => Way::Pareto(made(Pareto::new(*least_s, *shape))?),
+            Time::Empirical { values_s } => {
+                Way::Empirical(values_s.iter().map(|value| ns(*value)).collect())
+            }
+        };
+        Ok(Self { way, random })
+    }
+
+    /// One length, in nanoseconds.
+    #[inline]
+    pub(super) fn ns(&mut self) -> u64 {
+        match &self.way {
+            Way::Fixed(ns) => *ns,
+            Way::Exponential(mean_ns) => whole(self.random.sample::<f64, _>(Exp1) * mean_ns),
+            Way::Empirical(all) => all[self.random.random_range(0..all.len())],
+            _ => ns(self.drawn_s()),
+        }
+    }
+
+    /// Many lengths, in nanoseconds.
+    pub(super) fn fill(&mut self, all: &mut [u64]) {
+        match self.way {
+            Way::Fixed(ns) => all.fill(ns),
+            Way::Exponential(mean_ns) => {
+                // Not behind a pointer, it stays in registers.
+                let mut random = self.random.clone();
+                all.fill_with(|| whole(random.sample::<f64, _>(Exp1) * mean_ns));
+                self.random = random;
+            }
+            _ => all.fill_with(|| self.ns()),
+        }
+    }
+
+    /// The one length that belongs to a number, however often and whenever it is asked for.
+    pub(super) fn ns_of(&mut self, number: u64) -> u64 {
+        if let Way::Fixed(ns) = self.way {
+            return ns;
+        }
+        let before = self.random.clone();
+        let own = self.random.next_u64() ^ number;
+        self.random = Xoshiro256PlusPlus::seed_from_u64(own);
+        let ns = self.ns();
+        self.random = before;
+        ns
+    }
+
+    fn drawn_s(&mut self) -> f64 {
+        let random = &mut self.random;
+        match &self.way {
+            Way::Uniform(low, width) => low + width * random.random::<f64>(),
+            Way::Normal(normal) => loop {
+                let drawn = normal.sample(random);
+                if drawn >= 0.0 {
+                    return drawn;
+                }
+            },
+            Way::LogNormal(it) => it.sample(random),
+            Way::Gamma(it) => it.sample(random),
+            Way::Weibull(it) => it.sample(random),
+            Way::Pareto(it) => it.sample(random),
+            Way::Fixed(_) | Way::Exponential(_) | Way::Empirical(_) => seconds(self.ns()),
+        }
+    }
+}
+
+/// What passes the check and cannot be drawn from all the same.
+fn made<T, E: std::fmt::Display>(tried: Result<T, E>) -> Result<T, SpecError> {
+    tried.map_err(|error| SpecError::new("", format!("cannot be drawn from: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean_s(time: &Time) -> f64 {
+        let random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut draw = Draw::new(time, random).expect("a good time");
+        (0..100_000).map(|_| seconds(draw.ns())).sum::<f64>() / 1e5
+    }
+
+    #[test]
+    fn each_kind_has_its_mean() {
+        let (mean_s, sd_s) = (10.0, 2.0);
+        for (time, expected) in [
+            (Time::Fixed { s: 10.0 }, 10.0),
+            (Time::Exponential { mean_s }, 10.0),
+            (
+                Time::Uniform {
+                    low_s: 5.0,
+                    high_s: 15.0,
+                },
+                10.0,
+            ),
+            (Time::Normal { mean_s, sd_s }, 10.0),
+            (Time::LogNormal { mean_s, sd_s }, 10.0),
+            (Time::Gamma { mean_s, sd_s }, 10.0),
+            (
+                Time::Weibull {
+                    scale_s: 10.0,
+                    shape: 1.0,
+                },
+                10.0,
+            ),
+            (
+                Time::Pareto {
+                    least_s: 8.0,
+                    shape: 5.0,
+                },
+                10.0,
+            ),
+            (
+                Time::Empirical {
+                    values_s: vec![1.0, 9.0, 20.0],
+                },
+                10.0,
+            ),
+        ] {
+            // Deviations are at most the mean: six standard errors.
+            let found = self::mean_s(&time);
+            assert!((found - expected).abs() < 0.2, "{time:?} has {found}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_is_refused_by_its_field() {
+        for (time, field) in [
+            (Time::Fixed { s: -1.0 }, "s"),
+            (Time::Fixed { s: f64::NAN }, "s"),
+            (
+                Time::Exponential {
+                    mean_s: f64::INFINITY,
+                },
+                "mean_s",
+            ),
+            (
+                Time::Uniform {
+                    low_s: 2.0,
+                    high_s: 1.0,
+                },
+                "high_s",
+            ),
+            (
+                Time::Gamma {
+                    mean_s: 1.0,
+                    sd_s: 0.0,
+                },
+                "sd_s",
+            ),
+            (
+                Time::Pareto {
+                    least_s: 1.0,
+                    shape: 0.0,
+                },
+                "shape",
+            ),
+            (Time::Empirical { values_s: vec![] }, "values_s"),
+            (
+                Time::Empirical {
+                    values_s: vec![1.0, -2.0],
+                },
+                "values_s[1]",
+            ),
+        ] {
+            let error = time.check().expect_err("refused");
+            assert_eq!(error.field, field, "{error}");
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The machine beside a model that is as plain as can be, over random events, possible and not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use ullage_elastic::log::{self, Line, Record};
+use ullage_elastic::{
+    Action, Allocation, AnyPolicy, ClientId, Config, Event, Machine, NodeId, NodeState, Placement,
+    Whereabouts, Why,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What is known outside the machine, from its actions alone.
+#[derive(Clone, Debug)]
+struct Model {
+    config: Config,
+    nodes: BTreeMap<NodeId, (NodeState, BTreeSet<ClientId>)>,
+    waiting: Vec<ClientId>,
+    allocated: u32,
+}
+
+impl Model {
+    fn new(config: Config) -> Self {
+        Self {
+            config,
+            nodes: BTreeMap::new(),
+            waiting: Vec::new(),
+            allocated: 0,
+        }
+    }
+
+    fn node_of(&self, client: ClientId) -> Option<NodeId> {
+        let serves = |(node, (_, seats)): (&NodeId, &(NodeState, BTreeSet<_>))| {
+            seats.contains(&client).then_some(*node)
+        };
+        self.nodes.iter().find_map(serves)
+    }
+
+    fn is(&self, node: NodeId, state: NodeState) -> bool {
+        self.nodes.get(&node).is_some_and(|(is, _)| *is == state)
+    }
+
+    fn possible(&self, event: Event) -> bool {
+        match event {
+            Event::Request { client } => !self.waiting.contains(&client),
+            Event::Finished { client } => self.node_of(client).is_some(),
+            Event::TimedOut { client } => self.waiting.contains(&client),
+            Event::NodeReady { node } => self.is(node, NodeState::Coming),
+            Event::Released { node } => self.is(node, NodeState::Leaving),
+            Event::NodeFailed { node } => self.nodes.contains_key(&node),
+            Event::Tick => true,
+        }
+    }
+
+    /// What is so before the first action. The viewer that asks waits from now on, last in the row.
+    fn happen(&mut self, event: Event) -> BTreeSet<ClientId> {
+        let mut lost = BTreeSet::new();
+        match event {
+            Event::Request { client } => {
+                self.forget_seat(client);
+                self.waiting.push(client);
+            }
+            Event::Finished { client } => self.forget_seat(client),
+            Event::TimedOut { .. } | Event::Tick => {}
+            Event::NodeReady { node } => self.nodes.get_mut(&node).unwrap().0 = NodeState::Ready,
+            Event::Released { node } => assert!(self.nodes.remove(&node).unwrap().1.is_empty()),
+            Event::NodeFailed { node } => lost = self.nodes.remove(&node).unwrap().1,
+        }
+        lost
+    }
+
+    fn forget_seat(&mut self, client: ClientId) {
+        for (_, seats) in self.nodes.values_mut() {
+            seats.remove(&client);
+        }
+    }
+
+    fn with_room(&self) -> impl Iterator<Item = usize> {
+        let room = self.config.room as usize;
+        let ready = self
+            .nodes
+            .values()
+            .filter(|node| node.0 == NodeState::Ready);
+        ready
+            .map(|node| node.1.len())
+            .filter(move |viewers| *viewers < room)
+    }
+
+    fn count(&self, state: NodeState) -> usize {
+        self.nodes.values().filter(|node| node.0 == state).count()
+    }
+
+    /// One action is allowed, and done.
+    fn act(&mut self, event: Event, action: Action, lost: &mut BTreeSet<ClientId>) {
+        let asked = Event::Request {
+            client: *self.waiting.last().unwrap_or(&0),
+        };
+        match action {
+            Action::Redirect { client, node } => {
+                assert_eq!(self.waiting.remove(0), client, "in order of arrival");
+                let placed = match self.config.placement {
+                    Placement::Fullest => self.with_room().max(),
+                    Placement::Emptiest => self.with_room().min(),
+                };
+                let (state, seats) = self.nodes.get_mut(&node).unwrap();
+                assert_eq!(*state, NodeState::Ready);
+                assert_eq!(
+                    Some(seats.len()),
+                    placed,
+                    "the right one of those with room"
+                );
+                assert!(seats.insert(client));
+            }
+            Action::Wait { client } => assert_eq!(asked, Event::Request { client }),
+            Action::TurnAway { client, why } => {
+                self.waiting.retain(|other| *other != client);
+                let others = self.waiting.len();
+                match why {
+                    Why::Patience => assert_eq!(event, Event::TimedOut { client }),
+                    Why::WaitingRoomFull => {
+                        assert_eq!(Some(others), self.config.waiting_room.map(|n| n as usize));
+                    }
+                    Why::NoNodes => {
+                        assert!(self.config.room == 0 || self.config.max_nodes == Some(0));
+                    }
+                }
+            }
+            Action::Lost { client, .. } => assert!(lost.remove(&client)),
+            Action::Allocate { node } => {
+                assert_eq!(node, self.allocated, "a new id");
+                self.allocated += 1;
+                self.nodes
+                    .insert(node, (NodeState::Coming, BTreeSet::new()));
+            }
+            Action::Release { node } => {
+                let ready = self.count(NodeState::Ready);
+                assert!(
+                    ready > self.config.min_nodes as usize,
+                    "the last that are kept"
+                );
+                let (state, seats) = self.nodes.get_mut(&node).unwrap();
+                assert_eq!(*state, NodeState::Ready);
+                assert!(seats.is_empty(), "released under a viewer");
+                *state = NodeState::Leaving;
+            }
+        }
+    }
+
+    /// What is so between events.
+    fn check(&self) {
+        let room = self.config.room as usize;
+        assert!(self.nodes.values().all(|(_, seats)| seats.len() <= room));
+        let most = self
+            .config
+            .max_nodes
+            .map_or(usize::MAX, |most| most as usize);
+        assert!(self.nodes.len() <= most);
+        if self.config.allocation == Allocation::OneAtATime {
+            assert!(self.count(NodeState::Coming) <= 1);
+        }
+        if !self.waiting.is_empty() {
+            assert_eq!(
+                self.with_room().next(),
+                None,
+                "somebody waits in front of a free seat"
+            );
+            assert!(!self.nodes.is_empty(), "somebody waits for nothing");
+        }
+    }
+
+    fn agrees_with(&self, machine: &Machine<AnyPolicy>) {
+        let snapshot = machine.snapshot();
+        assert_eq!(snapshot.waiting, self.waiting);
+        let states: Vec<_> = snapshot
+            .nodes
+            .iter()
+            .map(|node| (node.node, node.state))
+            .collect();
+        let wanted: Vec<_> = self.nodes.iter().map(|(id, node)| (*id, node.0)).collect();
+        assert_eq!(states, wanted);
+        let view = machine.view();
+        let served: usize = self.nodes.values().map(|node| node.1.len()).sum();
+        assert_eq!(view.served, served as u64);
+        assert_eq!(view.waiting, self.waiting.len() as u64);
+        assert_eq!(view.coming as usize, self.count(NodeState::Coming));
+        assert_eq!(view.ready as usize, self.count(NodeState::Ready));
+        assert_eq!(view.leaving as usize, self.count(NodeState::Leaving));
+        let ready = self
+            .nodes
+            .values()
+            .filter(|node| node.0 == NodeState::Ready);
+        let idle = ready.filter(|node| node.1.is_empty()).count();
+        assert_eq!((view.spent + view.fresh) as usize, idle);
+        for (node, (_, seats)) in &self.nodes {
+            for client in seats {
+                assert_eq!(machine.whereabouts(*client), Whereabouts::Served(*node));
+            }
+        }
+    }
+}
+
+/// A machine, the model, and the log.
+struct Run {
+    machine: Machine<AnyPolicy>,
+    model: Model,
+    log: Vec<u8>,
+    at: u64,
+}
+
+impl Run {
+    fn new(config: Config, policy: &Value) -> Self {
+        let any = AnyPolicy::try_from(policy.clone()).unwrap();
+        let mut run = Self {
+            machine: Machine::new(config, any).unwrap(),
+            model: Model::new(config),
+            log: Vec::new(),
+            at: 0,
+        };
+        let format = log::FORMAT;
+        let policy = policy.clone();
+        run.note(Record::Begin {
+            format,
+            config,
+            policy,
+        });
+        run
+    }
+
+    fn note(&mut self, record: Record) {
+        let at_ns = self.at;
+        Line { at_ns, record }.write(&mut self.log).unwrap();
+    }
+
+    /// Both are told; what the machine does must be what the model allows.
+    fn step(&mut self, event: Event) -> Vec<Action> {
+        let (before, mut actions) = (self.machine.snapshot(), Vec::new());
+        let done = self.machine.handle(self.at, event, &mut actions);
+        assert_eq!(
+            done.is_ok(),
+            self.model.possible(event),
+            "{event:?}: {done:?}"
+        );
+        if done.is_err() {
+            assert_eq!(self.machine.snapshot(), before);
+            assert_eq!(actions, []);
+            return actions;
+        }
+        self.note(Record::Event(event));
+        let mut lost = self.model.happen(event);
+        for action in &actions {
+            self.model.act(event, *action, &mut lost);
+            self.note(Record::Action(*action));
+        }
+        assert_eq!(lost, BTreeSet::new(), "lost without a word");
+        self.model.check();
+        self.model.agrees_with(&self.machine);
+        actions
+    }
+
+    /// All nodes come, all viewers finish; somebody who still waits then would wait for ever.
+    fn drain(&mut self) {
+        for _ in 0..10_000 {
+            let nodes = self.model.nodes.iter();
+            let mut events: Vec<_> = nodes
+                .flat_map(|(node, (state, seats))| match state {
+                    NodeState::Coming => vec![Event::NodeReady { node: *node }],
+                    NodeState::Leaving => vec![Event::Released { node: *node }],
+                    NodeState::Ready => {
+                        let end = |client: &ClientId| Event::Finished { client: *client };
+                        seats.iter().map(end).collect()
+                    }
+                })
+                .collect();
+            if events.is_empty() && self.model.waiting.is_empty() {
+                return;
+            }
+            if let Some(at) = self.machine.wake_at() {
+                self.at = self.at.max(at);
+                events.push(Event::Tick);
+            }
+            assert!(
+                !events.is_empty(),
+                "somebody waits, and nothing will happen"
+            );
+            for event in events {
+                self.step(event);
+            }
+        }
+        panic!("it never ends");
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let (client, node) = (0_u64..12, 0_u32..12);
+    let event = prop_oneof![
+        6 => client.clone().prop_map(|client| Event::Request { client }),
+        4 => client.clone().prop_map(|client| Event::Finished { client }),
+        2 => client.prop_map(|client| Event::TimedOut { client }),
+        6 => node.clone().prop_map(|node| Event::NodeReady { node }),
+        1 => node.clone().prop_map(|node| Event::NodeFailed { node }),
+        4 => node.prop_map(|node| Event::Released { node }),
+        2 => Just(Event::Tick),
+    ];
+    let pause = prop_oneof![Just(0), 0..100 * SECOND];
+    prop::collection::vec((pause, event), 1..150)
+}
+
+fn configs() -> impl Strategy<Value = Config> {
+    let allocations = vec![
+        Allocation::OneAtATime,
+        Allocation::OnePerNeed,
+        Allocation::OnePerRequest,
+    ];
+    let placements = vec![Placement::Fullest, Placement::Emptiest];
+    (
+        1_u32..4,
+        prop::option::of(1_u32..6),
+        0_u32..3,
+        prop::sample::select(allocations),
+        prop::sample::select(placements),
+        prop::option::of(0_u32..4),
+    )
+        .prop_map(
+            |(room, max_nodes, min_nodes, allocation, placement, waiting_room)| Config {
+                room,
+                max_nodes,
+                min_nodes: min_nodes.min(max_nodes.unwrap_or(u32::MAX)),
+                allocation,
+                placement,
+                waiting_room,
+            },
+        )
+}
+
+fn policies() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"name": "elastic-movie"})),
+        Just(json!({"name": "elastic-movie", "unused": "release"})),
+        (0..3).prop_map(|nodes| json!({"name": "spare", "nodes": nodes})),
+        (0..100).prop_map(|idle_s| json!({"name": "hysteresis", "idle_s": idle_s})),
+        (1..4, 0..100).prop_map(
+            |(step, wait)| json!({"name": "threshold", "step": step, "cooldown_s": wait})
+        ),
+        (1..20, 0..100).prop_map(
+            |(every, ahead)| json!({"name": "predictor", "every_s": every, "horizon_s": ahead})
+        ),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_does_only_what_a_plain_model_allows(
+        config in configs(), policy in policies(), events in events(),
+    ) {
+        let mut run = Run::new(config, &policy);
+        run.step(Event::Tick);
+        for (pause, event) in events {
+            run.at += pause;
+            run.step(event);
+        }
+        run.drain();
+    }
+
+    #[test]
+    fn after_a_replay_it_is_the_same_and_goes_on_alike(
+        config in configs(), policy in policies(), events in events(), at in any::<prop::sample::Index>(),
+    ) {
+        let mut run = Run::new(config, &policy);
+        for (pause, event) in &events {
+            run.at += pause;
+            run.step(*event);
+        }
+        let replayed = log::replay(run.log.as_slice(), config, &policy).unwrap();
+        prop_assert_eq!(replayed.machine.snapshot(), run.machine.snapshot());
+        prop_assert_eq!(replayed.machine.policy(), run.machine.policy());
+        prop_assert_eq!(replayed.whole, run.log.len() as u64);
+        prop_assert_eq!(replayed.unwritten.as_slice(), &[]);
+        let mut again = Run { machine: replayed.machine, log: Vec::new(), model: run.model.clone(), ..run };
+        again.drain();
+
+        // Cut anywhere: what was written is there, and what should follow is told.
+        let cut = at.index(run.log.len());
+        let replayed = log::replay(&run.log[..cut], config, &policy).unwrap();
+        let mut whole = run.log[..usize::try_from(replayed.whole).unwrap()].to_vec();
+        for action in &replayed.unwritten {
+            let record = Record::Action(*action);
+            Line { at_ns: replayed.at_ns, record }.write(&mut whole).unwrap();
+        }
+        prop_assert!(run.log.starts_with(&whole));
+    }
+
+    #[test]
+    fn small_ids_are_found_as_any_are(
+        config in configs(), policy in policies(), events in events(),
+    ) {
+        let any = AnyPolicy::try_from(policy).unwrap();
+        let mut hashed = Machine::new(config, any.clone()).unwrap();
+        let mut dense = Machine::dense(config, any).unwrap();
+        let (mut at, mut some, mut same) = (0, Vec::new(), Vec::new());
+        for (pause, event) in events {
+            at += pause;
+            prop_assert_eq!(hashed.handle(at, event, &mut some), dense.handle(at, event, &mut same));
+        }
+        prop_assert_eq!(some, same);
+        prop_assert_eq!(hashed.snapshot(), dense.snapshot());
+    }
+
+    #[test]
+    fn where_no_node_can_serve_everybody_is_turned_away(
+        policy in policies(), events in events(), room in 0_u32..2,
+    ) {
+        let max_nodes = (room > 0).then_some(0);
+        let mut run = Run::new(Config { max_nodes, ..Config::new(room) }, &policy);
+        for (pause, event) in events {
+            run.at += pause;
+            let actions = run.step(event);
+            if let Event::Request { client } = event {
+                let why = Why::NoNodes;
+                prop_assert_eq!(actions, [Action::TurnAway { client, why }]);
+            }
+        }
+    }
+}
+
+#[test]
+fn time_never_goes_back() {
+    let policy = AnyPolicy::try_from(json!({"name": "elastic-movie"})).unwrap();
+    let mut machine = Machine::new(Config::new(1), policy).unwrap();
+    let mut actions = Vec::new();
+    machine.handle(5, Event::Tick, &mut actions).unwrap();
+    let early = machine.handle(4, Event::Request { client: 1 }, &mut actions);
+    assert_eq!(
+        early.unwrap_err().to_string(),
+        "4 ns is before the last event, at 5 ns"
+    );
+    assert_eq!(machine.whereabouts(1), Whereabouts::Unknown);
+    assert_eq!(machine.policy().name(), "elastic-movie");
+}

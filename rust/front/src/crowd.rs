@@ -1,0 +1,103 @@
+//! All connections, by token.
+
+use std::net::TcpStream;
+
+use crate::connection::{Buffers, Connection, Token};
+
+struct Seat {
+    life: u32,
+    connection: Option<Connection>,
+    /// Of the one before, for the next.
+    buffers: Buffers,
+}
+
+/// Places for connections. One that is given again has another life, so that its tokens differ.
+pub struct Crowd {
+    seats: Vec<Seat>,
+    free: Vec<u32>,
+    most: usize,
+}
+
+impl Crowd {
+    pub fn new(most: usize) -> Self {
+        Self {
+            seats: Vec::new(),
+            free: Vec::new(),
+            most,
+        }
+    }
+
+    /// Open connections.
+    pub fn len(&self) -> usize {
+        self.seats.len() - self.free.len()
+    }
+
+    /// A place for it. `Err`: there are as many as there may be.
+    pub fn admit(&mut self, stream: TcpStream, now: u64) -> Result<Token, TcpStream> {
+        if self.len() >= self.most {
+            return Err(stream);
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(Seat {
+                life: 0,
+                connection: None,
+                buffers: Buffers::default(),
+            });
+            u32::try_from(self.seats.len() - 1).expect("there are not so many descriptors")
+        });
+        let seat = &mut self.seats[place as usize];
+        seat.life = seat.life.wrapping_add(1);
+        let token = Token::new(place, seat.life);
+        let buffers = std::mem::take(&mut seat.buffers);
+        seat.connection = Some(Connection::new(stream, token, now, buffers));
+        Ok(token)
+    }
+
+    pub fn get(&mut self, token: Token) -> Option<&mut Connection> {
+        let seat = self.seats.get_mut(token.place())?;
+        seat.connection.as_mut().filter(|it| it.token == token)
+    }
+
+    /// Closes it, if it is still there.
+    pub fn end(&mut self, token: Token) {
+        let Some(seat) = self.seats.get_mut(token.place()) else {
+            return;
+        };
+        if let Some(connection) = seat.connection.take_if(|it| it.token == token) {
+            seat.buffers = connection.end();
+            self.free.push(token.index());
+        }
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Connection> {
+        self.seats
+            .iter()
+            .filter_map(|seat| seat.connection.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_given_again_and_its_old_token_means_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut crowd = Crowd::new(2);
+        let one = crowd.admit(connect(), 0).unwrap();
+        let two = crowd.admit(connect(), 0).unwrap();
+        assert!(crowd.admit(connect(), 0).is_err());
+        crowd.end(one);
+        crowd.end(one);
+        assert_eq!(crowd.len(), 1);
+        let three = crowd.admit(connect(), 0).unwrap();
+        assert_eq!(three.place(), one.place());
+        assert_ne!(three, one);
+        assert!(crowd.get(one).is_none() && crowd.get(three).is_some() && crowd.get(two).is_some());
+        assert_eq!(Token::of(three.number()), three);
+        assert_eq!(crowd.all().count(), 2);
+    }
+}

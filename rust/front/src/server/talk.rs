@@ -1,0 +1,262 @@
+//! With viewers: connections come, ask, wait, are answered, and go.
+
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use ullage_elastic::{ClientId, NodeId};
+
+use super::{Limits, Server};
+use crate::answer::{self, Words, Writer};
+use crate::connection::{Connection, Sent, State, Token};
+use crate::decide::Answer;
+use crate::http::{Asked, Parsed};
+use crate::pages::{Around, Page};
+use crate::report::say;
+
+/// Connections that are accepted in one turn: those that are there already are not forgotten.
+const ACCEPTED: usize = 64;
+/// What a client sends after its last answer is taken for so long.
+const LINGER_NS: u64 = 2_000_000_000;
+/// A host that is out of memory or descriptors has so long to find some.
+const RELIEF: Duration = Duration::from_millis(10);
+
+impl Server {
+    pub(super) fn accept(&mut self) {
+        let now = self.front.now();
+        for _ in 0..ACCEPTED {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    self.choked = false;
+                    self.admit(stream, now);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionAborted | ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut self.choked, true) {
+                        say(&format!("warning: no connection can be accepted: {error}"));
+                    }
+                    std::thread::sleep(RELIEF);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, now: u64) {
+        self.front.counts.connections += 1;
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        match self.crowd.admit(stream, now) {
+            Ok(token) => self.read(token),
+            Err(mut stream) => {
+                self.front.counts.crowded += 1;
+                let mut out = Vec::new();
+                self.writer.words(&mut out, &answer::CROWDED, false);
+                let _ = stream.write(&out);
+            }
+        }
+    }
+
+    /// epoll has something to say of a connection.
+    pub(super) fn notice(&mut self, token: Token, flags: EpollFlags) {
+        let gone = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+        let Some(connection) = self.crowd.get(token) else {
+            return;
+        };
+        connection.ended |= flags.intersects(gone);
+        connection.readable();
+        match connection.state {
+            State::Reading => self.read(token),
+            State::Asked => self.leave(token),
+            State::Writing => {
+                let sent = connection.send();
+                self.sent(token, sent);
+            }
+            State::Lingering => {
+                if connection.discard(&mut self.part) {
+                    self.crowd.end(token);
+                }
+            }
+        }
+    }
+
+    /// The next request of a connection, if it has come.
+    pub(super) fn read(&mut self, token: Token) {
+        let now = self.front.now();
+        let Some(connection) = self.crowd.get(token) else {
+            return;
+        };
+        if connection.state != State::Reading {
+            return;
+        }
+        match connection.next(now, &mut self.part) {
+            Err(_) => self.crowd.end(token),
+            Ok(None | Some(Parsed::Partial)) => self.watch(token),
+            Ok(Some(Parsed::Whole {
+                asked: Ok(asked), ..
+            })) => self.asked(token, asked),
+            Ok(Some(
+                Parsed::Whole {
+                    asked: Err(fault), ..
+                }
+                | Parsed::Bad(fault),
+            )) => {
+                self.front.counts.faulty += 1;
+                self.words(token, &answer::faulty(fault));
+            }
+        }
+    }
+
+    fn asked(&mut self, token: Token, asked: Asked) {
+        match asked {
+            // What it shows is to be in the log, too.
+            Asked::Page(page) => self.front.answers.push((token, Answer::Page(page))),
+            Asked::Watch { .. } | Asked::Finished { .. } if self.front.book.stuck() => {
+                self.front.counts.unlogged += 1;
+                self.words(token, &answer::UNLOGGED);
+            }
+            Asked::Finished { client } => self.front.finished(token, client),
+            Asked::Watch {
+                client,
+                patience_ms,
+            } => {
+                self.front.watch(token, client, patience_ms);
+                if self.front.waiting.at(client) == Some(token) {
+                    self.hold(token, client);
+                }
+            }
+        }
+    }
+
+    /// A viewer waits on its connection.
+    fn hold(&mut self, token: Token, client: ClientId) {
+        if let Some(connection) = self.crowd.get(token) {
+            connection.client = Some(client);
+        }
+        self.watch(token);
+        self.leave(token);
+    }
+
+    /// One that waits and whose client has gone waits no more. While the log cannot be written that
+    /// is left to its patience.
+    fn leave(&mut self, token: Token) {
+        let Some(connection) = self.crowd.get(token) else {
+            return;
+        };
+        let client = connection.client.filter(|_| connection.ended);
+        if let Some(client) = client.filter(|_| !self.front.book.stuck()) {
+            self.front.left(token, client);
+        }
+    }
+
+    /// epoll tells what happens to it from now on.
+    fn watch(&mut self, token: Token) {
+        let Some(connection) = self.crowd.get(token).filter(|it| !it.watched) else {
+            return;
+        };
+        connection.watched = true;
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
+        let event = EpollEvent::new(flags | EpollFlags::EPOLLET, token.number());
+        if self.epoll.add(connection.stream(), event).is_err() {
+            self.crowd.end(token);
+        }
+    }
+
+    pub(super) fn redirect(&mut self, token: Token, client: ClientId, node: NodeId) {
+        let Some(connection) = self.crowd.get(token) else {
+            return self.front.missed(client);
+        };
+        let (writer, place) = (&self.writer, self.front.places.get(&node));
+        let sent = connection.answer(|out, keep| match place {
+            Some(place) => writer.redirect(out, &place.url, keep),
+            // It failed in the same turn.
+            None => writer.words(out, &answer::LOST, keep),
+        });
+        if sent == Sent::Failed {
+            self.front.missed(client);
+        }
+        self.sent(token, sent);
+    }
+
+    pub(super) fn words(&mut self, token: Token, words: &Words) {
+        self.reply(token, |writer, out, keep| writer.words(out, words, keep));
+    }
+
+    pub(super) fn page(&mut self, token: Token, page: Page) {
+        let around = Around {
+            connections: self.crowd.len(),
+            controller: self.alone.is_none(),
+        };
+        let (kind, body) = page.write(&mut self.front, around);
+        self.reply(token, |writer, out, keep| {
+            writer.page(out, kind, &body, keep);
+        });
+    }
+
+    pub(super) fn reply(&mut self, token: Token, write: impl FnOnce(&Writer, &mut Vec<u8>, bool)) {
+        let Some(connection) = self.crowd.get(token) else {
+            return;
+        };
+        let writer = &self.writer;
+        let sent = connection.answer(|out, keep| write(writer, out, keep));
+        self.sent(token, sent);
+    }
+
+    /// An answer is with the kernel, or part of it is.
+    fn sent(&mut self, token: Token, sent: Sent) {
+        let now = self.front.now();
+        let Some(connection) = self.crowd.get(token) else {
+            return;
+        };
+        connection.since = now;
+        connection.client = None;
+        match sent {
+            Sent::Done if connection.unread() => self.again.push(token),
+            Sent::Done | Sent::Partly => self.watch(token),
+            Sent::Close if connection.unread() => {
+                connection.linger(now);
+                if connection.discard(&mut self.part) {
+                    self.crowd.end(token);
+                } else {
+                    self.watch(token);
+                }
+            }
+            Sent::Close | Sent::Failed => self.crowd.end(token),
+        }
+    }
+
+    /// Connections that took too long.
+    pub(super) fn look(&mut self, now: u64) {
+        let Limits { request, idle, .. } = self.limits;
+        let late = |it: &&Connection| {
+            let may = match it.state {
+                State::Asked => return false,
+                State::Reading if it.begun() => request,
+                State::Reading => idle,
+                State::Writing => request,
+                State::Lingering => LINGER_NS,
+            };
+            now.saturating_sub(it.since) > may
+        };
+        let late: Vec<Token> = self.crowd.all().filter(late).map(|it| it.token).collect();
+        for token in late {
+            let Some(connection) = self.crowd.get(token) else {
+                continue;
+            };
+            if connection.state == State::Reading && connection.begun() {
+                connection.last();
+                self.front.counts.slow += 1;
+                self.words(token, &answer::SLOW);
+            } else {
+                self.crowd.end(token);
+            }
+        }
+    }
+}

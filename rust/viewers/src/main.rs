@@ -1,0 +1,69 @@
+//! `ullage-viewers`: viewers of videos in real time, open loop, with patience and a playback buffer
+//! (`run`), and how many of them nodes sustain (`search`). Prints one JSON object on standard output.
+//! `node` streams what viewers ask for, to try them on.
+
+mod address;
+mod arrivals;
+mod config;
+mod exchange;
+mod failure;
+mod faults;
+mod fleet;
+mod http;
+mod node;
+mod nodes;
+mod playback;
+mod process;
+mod search;
+mod seen;
+mod session;
+mod shard;
+mod summary;
+mod sys;
+mod viewer;
+mod wheel;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Viewers of videos in real time, open loop, with patience and a playback buffer.
+#[derive(Parser)]
+#[command(name = "ullage-viewers", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Viewers come, watch and go.
+    Run(File),
+    /// The largest number of viewers that nodes sustain without a violation.
+    Search(File),
+    /// Stream to viewers, for tests and for the generator's own figures.
+    Node(node::Options),
+    /// One process of viewers, of `run`.
+    #[command(hide = true)]
+    Shard,
+}
+
+#[derive(Args)]
+struct File {
+    /// JSON, see docs/elastic-viewers.md.
+    #[arg(long)]
+    config: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(file) => fleet::command(&file.config),
+        Command::Search(file) => search::command(&file.config),
+        Command::Node(options) => node::command(&options),
+        Command::Shard => process::command(),
+    };
+    result.unwrap_or_else(|failure: Failure| failure.tell())
+}

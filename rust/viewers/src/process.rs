@@ -1,0 +1,164 @@
+//! A shard as a process: told what to do on standard input, and telling on standard output.
+//!
+//! The parent sends an [`Order`]; `ready` is the answer. Then it sends the instant of the start, and
+//! gets what was [`Seen`]. Each is a line of JSON. The end of the input ends the run.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use ullage_clock::{Clock, Line};
+
+use crate::arrivals::Schedule;
+use crate::config::{Config, SharedClock, Timing};
+use crate::failure::{self, Failure};
+use crate::shard::{Part, Shard, endings};
+use crate::sys;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+pub const READY: &str = "ready\n";
+
+#[derive(Deserialize, Serialize)]
+pub struct Order {
+    pub config: Config,
+    pub index: u32,
+    pub of: u32,
+    pub records: Option<PathBuf>,
+    pub clock: SharedClock,
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct Start {
+    pub at_ns: u64,
+}
+
+pub fn command() -> Result<ExitCode, Failure> {
+    let ending = endings().map_err(|error| Failure::new("signals", error))?;
+    let Some(order) = told::<Order>()? else {
+        return Ok(ExitCode::from(failure::INTERRUPTED));
+    };
+    share(&order.clock)?;
+    let cpu = order.config.timing.cpus.iter().cycle();
+    settle(
+        &order.config.timing,
+        cpu.skip(order.index as usize).take(1).next().copied(),
+    )?;
+    let schedule = Schedule::new(&order.config.arrivals)?;
+    let create = |path: &PathBuf| {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        file.map_err(|error| Failure::new(&path.display().to_string(), error))
+    };
+    let records = order.records.as_ref().map(create).transpose()?;
+    say(READY)?;
+    let Some(Start { at_ns }) = told()? else {
+        return Ok(ExitCode::from(failure::INTERRUPTED));
+    };
+    let part = Part {
+        index: order.index,
+        of: order.of,
+        start_ns: at_ns,
+    };
+    let seen = Shard::new(&order.config, &part, schedule, records)
+        .and_then(|shard| shard.run(ending))
+        .map_err(|error| Failure::new("the event loop", error))?;
+    let text = serde_json::to_string(&seen).map_err(|error| Failure::new("report", error))?;
+    say(&format!("{text}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The next line of the input; none at its end.
+fn told<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
+    let mut line = String::new();
+    let count = io::stdin().lock().read_line(&mut line);
+    match count.map_err(|error| Failure::new("orders", error))? {
+        0 => Ok(None),
+        _ => serde_json::from_str(&line).map_err(|error| Failure::new("orders", error)),
+    }
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Failure::new("standard output", error))
+}
+
+/// Goes over to another process's clock.
+pub fn share(clock: &SharedClock) -> Result<(), Failure> {
+    let here = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
+    let bytes = bytes(&clock.line);
+    let line = bytes.and_then(|bytes| Line::parse(&bytes).ok());
+    match line {
+        Some(line) if here.trim() == clock.boot_id && Clock::get().adopt(&line).is_ok() => Ok(()),
+        _ => Err(Failure::input(
+            "`clock` is not of a process on this kernel that reads the same counter".into(),
+        )),
+    }
+}
+
+/// This process's.
+pub fn own_clock() -> SharedClock {
+    let line = Clock::get().line().encode();
+    let digits = line.iter().map(|byte| format!("{byte:02x}"));
+    SharedClock {
+        boot_id: std::fs::read_to_string(BOOT_ID)
+            .unwrap_or_default()
+            .trim()
+            .into(),
+        line: digits.collect(),
+    }
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+/// Where it runs, how exactly it sleeps, and before whom.
+fn settle(timing: &Timing, cpu: Option<u16>) -> Result<(), Failure> {
+    // A kernel without it is only later, which is measured.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    // Nobody watches when the parent is gone.
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);
+    if let Some(cpu) = cpu {
+        let mut set = CpuSet::new();
+        set.set(usize::from(cpu))
+            .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+            .map_err(|error| Failure::input(format!("`timing.cpus`: CPU {cpu}: {error}")))?;
+    }
+    if timing.realtime {
+        sys::realtime().map_err(|error| {
+            Failure::input(format!(
+                "`timing.realtime` needs root or CAP_SYS_NICE: {error}"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_shared_on_one_kernel_only() {
+        let clock = own_clock();
+        share(&clock).expect("one's own");
+        let strange = |boot_id: &str, line: &str| SharedClock {
+            boot_id: boot_id.into(),
+            line: line.into(),
+        };
+        for bad in [
+            strange("", &clock.line),
+            strange(&clock.boot_id, ""),
+            strange(&clock.boot_id, "xy"),
+            strange(&clock.boot_id, &clock.line[1..]),
+            strange(&clock.boot_id, "ééé"),
+        ] {
+            assert!(share(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! How many viewers nodes sustain: doubling until there is a violation, then bisection, each step a
+//! run of its own. Where the generator was the limit, or the cap was reached, there is no figure.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use nix::sys::signalfd::SignalFd;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::config::{Arrivals, Config};
+use crate::failure::{self, Failure};
+use crate::fleet;
+use crate::session::Outcome;
+use crate::summary::Summary;
+
+/// A CPU that the generator used more of may have been what could not keep up.
+const FULL: f64 = 0.9;
+
+/// Beside the fields of a run, without `front`, `arrivals` and `sessions`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// Viewers of the first step.
+    #[serde(default = "one")]
+    start: u64,
+    /// No step has more.
+    cap: u64,
+    /// How long all of a step's viewers watch together.
+    step_s: f64,
+    /// Within which they come.
+    #[serde(default = "second")]
+    ramp_s: f64,
+    /// The bracket is narrowed to this part of itself, or to one viewer.
+    #[serde(default = "percent")]
+    resolution: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn second() -> f64 {
+    1.0
+}
+
+fn percent() -> f64 {
+    0.01
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    format: u8,
+    mode: &'static str,
+    /// The largest number of viewers that was sustained.
+    figure: Option<u64>,
+    /// Why there is none.
+    why: Option<String>,
+    /// Sustained, and not.
+    lower: u64,
+    upper: Option<u64>,
+    interrupted: bool,
+    search: Search,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Serialize)]
+struct Step {
+    viewers: u64,
+    verdict: Verdict,
+    /// As of a run.
+    run: Value,
+}
+
+/// What a step says.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is", content = "because")]
+enum Verdict {
+    Sustained,
+    NotSustained(String),
+    /// Nothing about the nodes: the generator was the limit.
+    Worthless(String),
+    Interrupted,
+}
+
+pub fn command(path: &Path) -> Result<ExitCode, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let (config, search) =
+        parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
+    let signals = fleet::signals()?;
+    let found = look(search, |viewers| step(&config, &search, viewers, &signals))?;
+    let told = serde_json::to_string(&found).map_err(|error| Failure::new("result", error))?;
+    println!("{told}");
+    Ok(ExitCode::from(match (found.interrupted, found.figure) {
+        (true, _) => failure::INTERRUPTED,
+        (false, None) => failure::INVALID,
+        (false, Some(_)) => 0,
+    }))
+}
+
+fn parse(text: &str) -> Result<(Config, Search), String> {
+    let mut value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let fields = value.as_object_mut().ok_or("not an object")?;
+    for own in ["front", "arrivals", "sessions", "start_at_ns", "share"] {
+        if fields.contains_key(own) {
+            return Err(format!("a search has no `{own}`"));
+        }
+    }
+    let search = fields.remove("search").ok_or("`search` is needed")?;
+    let search: Search = serde_json::from_value(search).map_err(|e| format!("search: {e}"))?;
+    fields.insert(
+        "arrivals".into(),
+        json!({"kind": "uniform", "rate_hz": 1, "count": 1}),
+    );
+    let config = Config::parse(&value.to_string())?;
+    let Search {
+        start,
+        cap,
+        step_s,
+        ramp_s,
+        resolution,
+    } = search;
+    if !(1..=1 << 30).contains(&cap) || !(1..=cap).contains(&start) {
+        return Err("`search.start` must be 1 to `search.cap`, and that at most 2^30".into());
+    }
+    let times = (0.1..=86_400.0).contains(&step_s) && (0.1..=86_400.0).contains(&ramp_s);
+    if !times || !(0.0..=0.5).contains(&resolution) {
+        return Err(
+            "`search.step_s` and `ramp_s` must be 0.1 to 86400, `resolution` 0 to 0.5".into(),
+        );
+    }
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let length_s = config.plan().duration_ns() as f64 / 1e9;
+    if length_s < step_s + ramp_s {
+        return Err(format!(
+            "the video has {length_s} s, and a step of the search needs {} s",
+            step_s + ramp_s
+        ));
+    }
+    Ok((config, search))
+}
+
+/// One run with so many viewers, who are all still watching at its end.
+fn step(
+    config: &Config,
+    search: &Search,
+    viewers: u64,
+    signals: &SignalFd,
+) -> Result<(Verdict, Value), Failure> {
+    let mut config = config.clone();
+    #[expect(clippy::cast_precision_loss, reason = "2^30 at most")]
+    let rate_hz = viewers as f64 / search.ramp_s;
+    config.arrivals = Arrivals::Uniform {
+        rate_hz,
+        count: Some(viewers),
+        duration_s: None,
+    };
+    config.limits.run_s = Some(search.ramp_s + search.step_s);
+    let summary = fleet::run(&config, signals)?;
+    let run = serde_json::to_value(&summary).map_err(|error| Failure::new("result", error))?;
+    Ok((verdict(&summary, viewers), run))
+}
+
+fn verdict(run: &Summary, viewers: u64) -> Verdict {
+    let watching = run.outcomes.get(&Outcome::Cut).copied().unwrap_or(0);
+    let broken = viewers - watching.min(viewers);
+    let unserved = viewers.saturating_sub(run.most_playing);
+    let because = if run.violations.count > 0 {
+        format!(
+            "{} of {viewers} viewers had a violation",
+            run.violations.viewers
+        )
+    } else if broken > 0 {
+        format!(
+            "{broken} of {viewers} viewers were not served: {:?}",
+            run.whys
+        )
+    } else if unserved > 0 {
+        format!("for {unserved} of {viewers} viewers it never began to play")
+    } else {
+        String::new()
+    };
+    if run.interrupted {
+        Verdict::Interrupted
+    } else if !run.valid {
+        Verdict::Worthless(run.why.join("; "))
+    } else if because.is_empty() {
+        Verdict::Sustained
+    } else if run.cpu_share >= FULL {
+        Verdict::Worthless(format!(
+            "{because}, but the generator used {:.0} % of its CPU",
+            run.cpu_share * 100.0
+        ))
+    } else {
+        Verdict::NotSustained(because)
+    }
+}
+
+/// Doubling, then bisection, over whatever a step is.
+fn look(
+    search: Search,
+    mut step: impl FnMut(u64) -> Result<(Verdict, Value), Failure>,
+) -> Result<Found, Failure> {
+    let (mut lower, mut upper) = (0, None);
+    let mut steps: Vec<Step> = Vec::new();
+    let mut why = None;
+    let mut interrupted = false;
+    let mut viewers = Some(search.start);
+    while let Some(now) = viewers {
+        let (verdict, run) = step(now)?;
+        steps.push(Step {
+            viewers: now,
+            verdict: verdict.clone(),
+            run,
+        });
+        match verdict {
+            Verdict::Sustained if now == search.cap => {
+                lower = now;
+                why = Some(format!("the cap was reached: {now} viewers were sustained"));
+            }
+            Verdict::Sustained => lower = now,
+            Verdict::NotSustained(_) => upper = Some(now),
+            Verdict::Worthless(because) => {
+                why = Some(format!(
+                    "at {now} viewers the generator was the limit: {because}"
+                ));
+            }
+            Verdict::Interrupted => {
+                interrupted = true;
+                why = Some("the search was interrupted".into());
+            }
+        }
+        viewers = if why.is_some() {
+            None
+        } else {
+            next(&search, lower, upper)
+        };
+    }
+    if lower == 0 && why.is_none() {
+        why = Some("not one viewer was sustained".into());
+    }
+    Ok(Found {
+        format: 1,
+        mode: "search",
+        figure: why.is_none().then_some(lower),
+        why,
+        lower,
+        upper,
+        interrupted,
+        search,
+        steps,
+    })
+}
+
+/// How many viewers the next step has; none when the bracket is narrow enough.
+fn next(search: &Search, lower: u64, upper: Option<u64>) -> Option<u64> {
+    let Some(upper) = upper else {
+        return Some((lower * 2).min(search.cap));
+    };
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "2^30 at most"
+    )]
+    let narrow = ((upper as f64 * search.resolution) as u64).max(1);
+    (upper - lower > narrow).then(|| lower + (upper - lower) / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn search(start: u64, cap: u64, resolution: f64) -> Search {
+        Search {
+            start,
+            cap,
+            step_s: 1.0,
+            ramp_s: 1.0,
+            resolution,
+        }
+    }
+
+    fn until(limit: u64) -> impl FnMut(u64) -> Result<(Verdict, Value), Failure> {
+        move |viewers| {
+            let verdict = match viewers {
+                few if few <= limit => Verdict::Sustained,
+                _ => Verdict::NotSustained(String::new()),
+            };
+            Ok((verdict, Value::Null))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_limit_is_found(limit in 1..100_000u64, start in 1..2000u64) {
+            let found = look(search(start, 1 << 30, 0.0), until(limit)).expect("found");
+            prop_assert_eq!(found.figure, Some(limit));
+            prop_assert_eq!((found.lower, found.upper), (limit, Some(limit + 1)));
+            prop_assert!(found.steps.len() < 60);
+            let found = look(search(start, 1 << 30, 0.1), until(limit)).expect("found");
+            let Some(upper) = found.upper else { panic!("it has an end") };
+            prop_assert!(found.lower <= limit && limit < upper);
+        }
+    }
+
+    #[test]
+    fn there_is_no_figure_at_the_cap_nor_of_nobody() {
+        let found = look(search(1, 100, 0.0), until(1000)).expect("found");
+        assert_eq!((found.figure, found.lower, found.upper), (None, 100, None));
+        assert!(found.why.expect("why").contains("cap"));
+        let found = look(search(8, 100, 0.0), until(0)).expect("found");
+        assert_eq!((found.figure, found.upper), (None, Some(1)));
+        assert!(found.why.expect("why").contains("not one"));
+    }
+
+    #[test]
+    fn there_is_no_figure_when_the_generator_is_the_limit() {
+        let found = look(search(1, 100, 0.0), |viewers| {
+            let late = Verdict::Worthless("late".into());
+            Ok((
+                if viewers < 16 {
+                    Verdict::Sustained
+                } else {
+                    late
+                },
+                Value::Null,
+            ))
+        });
+        let found = found.expect("found");
+        assert_eq!((found.figure, found.lower, found.upper), (None, 8, None));
+        assert!(found.why.expect("why").contains("the generator"));
+    }
+
+    #[test]
+    fn a_search_is_read_or_refused() {
+        let good = r#"{"nodes": ["http://127.0.0.1:80/clip"],
+            "video": {"bytes": 10000, "bitrate_bps": 8000, "chunk_bytes": 100},
+            "search": {"cap": 10, "step_s": 5}}"#;
+        parse(good).expect("good");
+        for (from, to, named) in [
+            ("\"step_s\": 5", "\"step_s\": 9.5", "video"),
+            ("\"step_s\": 5", "\"step_s\": 0", "step_s"),
+            ("\"cap\": 10", "\"cap\": 0", "cap"),
+            ("\"cap\": 10", "\"cap\": 10, \"start\": 11", "start"),
+            ("\"cap\": 10", "\"cap\": 10, \"x\": 11", "x"),
+            ("\"video\"", "\"sessions\": \"x\", \"video\"", "sessions"),
+            ("\"search\"", "\"find\"", "search"),
+        ] {
+            let why = parse(&good.replace(from, to)).expect_err(to);
+            assert!(why.contains(named), "{to}: {why}");
+        }
+    }
+}

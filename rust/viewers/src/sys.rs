@@ -1,0 +1,173 @@
+//! The system calls of the event loop.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+};
+
+/// Ready: to be read, or ended by the other side.
+pub const READABLE: u32 =
+    (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR).cast_unsigned();
+/// Ready: connected, to be written to.
+pub const WRITABLE: u32 = libc::EPOLLOUT.cast_unsigned();
+const WATCHED: u32 =
+    (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET).cast_unsigned();
+
+/// A TCP connection that is being made; not blocking. `source` is where it comes from.
+pub fn open(
+    to: SocketAddrV4,
+    source: Option<SocketAddrV4>,
+    receive: Option<usize>,
+) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+    setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
+    if let Some(bytes) = receive {
+        setsockopt(&fd, sockopt::RcvBuf, &bytes)?;
+    }
+    if let Some(source) = source {
+        no_port_yet(&fd)?;
+        bind(fd.as_raw_fd(), &SockaddrIn::from(source))?;
+    }
+    match connect(fd.as_raw_fd(), &SockaddrIn::from(to)) {
+        Ok(()) | Err(nix::Error::EINPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `bind` takes an address only; the port is chosen when it is known whom it connects to, so there
+/// are as many for each destination.
+fn no_port_yet(fd: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is an int, and so long.
+    let status = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            ptr::from_ref(&on).cast(),
+            libc::socklen_t::try_from(size_of_val(&on)).expect("4"),
+        )
+    };
+    checked(status).map(drop)
+}
+
+/// How connecting ended.
+pub fn connected(fd: BorrowedFd) -> io::Result<()> {
+    match nix::sys::socket::getsockopt(&fd, sockopt::SocketError)? {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: at most as many bytes as the buffer has are written to it.
+    let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    counted(count)
+}
+
+/// Throws away up to so many bytes, without copying them: tcp(7), `MSG_TRUNC`.
+pub fn discard(fd: RawFd, most: u64) -> io::Result<usize> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(1 << 30);
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer.
+    let count = unsafe { libc::recv(fd, ptr::null_mut(), most, libc::MSG_TRUNC) };
+    counted(count)
+}
+
+pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: as many bytes as there are are read.
+    let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    counted(count)
+}
+
+fn counted(count: isize) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+fn checked(status: libc::c_int) -> io::Result<libc::c_int> {
+    if status < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(status)
+    }
+}
+
+/// What happened: which descriptor's data, and the bits.
+pub type Event = libc::epoll_event;
+
+pub const NO_EVENT: Event = Event { events: 0, u64: 0 };
+
+/// Edge-triggered, waiting to the nanosecond.
+pub struct Poll(OwnedFd);
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointer; the descriptor is nobody else's.
+        unsafe {
+            let fd = checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
+            Ok(Self(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    pub fn add(&self, fd: RawFd, data: u64) -> io::Result<()> {
+        let mut event = Event {
+            events: WATCHED,
+            u64: data,
+        };
+        // SAFETY: the event lives as long as the call.
+        let status =
+            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        checked(status).map(drop)
+    }
+
+    /// Wait for events, no longer than so long (for ever if none).
+    pub fn wait(&self, events: &mut [Event], longest_ns: Option<u64>) -> io::Result<usize> {
+        let time = longest_ns.map(|ns| libc::timespec {
+            tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ns % 1_000_000_000).expect("below a second"),
+        });
+        let timeout = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: as many events as there are places are written; `time` outlives the call; no signal
+        // mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len(),
+                timeout,
+                ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                error => Err(error),
+            },
+        }
+    }
+}
+
+/// Before all ordinary processes; the lowest of such priorities.
+pub fn realtime() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameters outlive the call.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })
+        .map(drop)
+}
+
+/// CPU time of this process, user and system, and its largest memory, seconds and bytes.
+pub fn used() -> (f64, u64) {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    let Ok(usage) = usage else { return (0.0, 0) };
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of CPU time")]
+    let s = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let peak = u64::try_from(usage.max_rss()).unwrap_or(0) * 1024;
+    (s(usage.user_time()) + s(usage.system_time()), peak)
+}

@@ -1,0 +1,191 @@
+//! Viewers and a front: asking, waiting, following, telling, and asking again.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{node, part, run};
+use serde_json::json;
+
+/// What a front was asked, in order.
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// A front that answers its n-th question so.
+fn front(
+    answer: impl Fn(usize, &str) -> String + Send + Sync + Clone + 'static,
+) -> (String, Heard) {
+    let heard = Heard::default();
+    let ours = Arc::clone(&heard);
+    let address = node(move |lines| {
+        let mut heard = ours.lock().expect("not poisoned");
+        heard.push(lines[0].clone());
+        answer(heard.len() - 1, &lines[0]).into_bytes()
+    });
+    (format!("http://{address}"), heard)
+}
+
+fn to(node: std::net::SocketAddr) -> String {
+    format!("HTTP/1.1 302 Found\r\nLocation: http://{node}/clip\r\nContent-Length: 0\r\n\r\n")
+}
+
+const DONE: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+
+fn heard(heard: &Heard) -> Vec<String> {
+    let lines = heard.lock().expect("not poisoned");
+    lines
+        .iter()
+        .map(|line| line.split(['?', ' ']).take(2).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[test]
+fn a_viewer_is_sent_to_its_node_and_tells_when_it_has_finished() {
+    let node = node(part);
+    let (url, questions) = front(move |number, _| if number == 0 { to(node) } else { DONE.into() });
+    let ran = run(&json!({"front": url, "first_client": 40}));
+    let found = &ran.sessions[0];
+    assert_eq!(found["outcome"], "served", "{found}");
+    assert_eq!(found["node"], node.to_string());
+    assert_eq!(
+        (&found["client"], &found["bytes"]),
+        (&json!(40), &json!(500))
+    );
+    let times = [
+        "due_ns",
+        "asked_ns",
+        "answered_ns",
+        "first_byte_ns",
+        "ended_ns",
+    ];
+    assert!(
+        times
+            .map(|name| found[name].as_u64().expect("ns"))
+            .is_sorted()
+    );
+    assert_eq!(heard(&questions), ["GET /watch/40", "POST /finished/40"]);
+    assert_eq!(ran.summary["untold"], 0);
+}
+
+#[test]
+fn who_is_not_served_is_blocked_or_turned_away() {
+    for (header, outcome, why) in [
+        ("X-Ullage: blocked\r\n", "blocked", "patience-over"),
+        ("", "refused", "turned-away"),
+    ] {
+        let (url, questions) =
+            front(move |_, _| format!("HTTP/1.1 503 X\r\n{header}Content-Length: 0\r\n\r\n"));
+        let ran = run(&json!({"front": url, "patience_s": 0}));
+        let found = &ran.sessions[0];
+        assert_eq!(
+            (&found["outcome"], &found["why"]),
+            (&json!(outcome), &json!(why))
+        );
+        assert!(found["node"].is_null() && found["answered_ns"].is_u64());
+        assert_eq!(heard(&questions), ["GET /watch/0"]);
+    }
+}
+
+#[test]
+fn a_front_that_says_nothing_or_nonsense() {
+    let (url, _) = front(|_, _| "HTTP/1.1 3".into());
+    let ran = run(&json!({"front": url, "patience_s": 0.05, "limits": {"grace_s": 0.1}}));
+    assert_eq!(ran.sessions[0]["why"], "front-silent");
+    for (answer, why) in [
+        (
+            "HTTP/1.1 302 X\r\nLocation: http://8.8.8.8/\r\n\r\n",
+            "not-allowed",
+        ),
+        ("HTTP/1.1 302 X\r\nLocation: \r\n\r\n", "location"),
+        ("HTTP/1.1 200 X\r\n\r\n", "status"),
+        ("gibberish\r\n", "protocol"),
+    ] {
+        let (url, _) = front(move |_, _| answer.into());
+        let ran = run(&json!({"front": url}));
+        assert_eq!(ran.sessions[0]["why"], why);
+        assert_eq!(ran.sessions[0]["outcome"], "failed");
+    }
+}
+
+#[test]
+fn when_its_node_fails_a_viewer_asks_again_and_goes_on_where_it_was() {
+    let count = Arc::new(Mutex::new(0));
+    let dying = node(move |lines| {
+        let mut count = count.lock().expect("not poisoned");
+        *count += 1;
+        if *count <= 2 {
+            part(lines)
+        } else {
+            b"HTTP/1.1 500 X\r\n\r\n".to_vec()
+        }
+    });
+    let parts = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&parts);
+    let other = node(move |lines| {
+        asked
+            .lock()
+            .expect("not poisoned")
+            .push(common::range(lines).0);
+        part(lines)
+    });
+    let (url, questions) = front(move |number, _| match number {
+        0 => to(dying),
+        1 => to(other),
+        _ => DONE.into(),
+    });
+    let ran = run(&json!({"front": url}));
+    let found = &ran.sessions[0];
+    assert_eq!(
+        (&found["outcome"], &found["bytes"]),
+        (&json!("served"), &json!(500)),
+        "{found}"
+    );
+    assert_eq!(found["node"], other.to_string());
+    assert_eq!(*parts.lock().expect("not poisoned"), [200, 300, 400]);
+    assert_eq!(
+        heard(&questions),
+        ["GET /watch/0", "GET /watch/0", "POST /finished/0"]
+    );
+    assert_eq!(ran.summary["asked_again"], 1);
+}
+
+#[test]
+fn who_finds_no_working_node_gives_up() {
+    let dead = node(|_| b"HTTP/1.1 502 X\r\n\r\n".to_vec());
+    let (url, questions) = front(move |_, line| {
+        if line.starts_with("GET") {
+            to(dead)
+        } else {
+            DONE.into()
+        }
+    });
+    let ran = run(&json!({"front": url, "limits": {"asks": 3}}));
+    assert_eq!(ran.sessions[0]["why"], "server-error");
+    let told = [
+        "GET /watch/0",
+        "GET /watch/0",
+        "GET /watch/0",
+        "POST /finished/0",
+    ];
+    assert_eq!(heard(&questions), told);
+}
+
+#[test]
+fn a_front_that_is_away_for_a_moment_is_asked_and_told_again() {
+    let node = node(part);
+    let (url, questions) = front(move |number, _| match number {
+        // It dies while it is asked, and while it is told.
+        0 | 2 => String::new(),
+        1 => to(node),
+        _ => DONE.into(),
+    });
+    let ran = run(&json!({"front": url}));
+    assert_eq!(ran.sessions[0]["outcome"], "served", "{:?}", ran.sessions);
+    let told = [
+        "GET /watch/0",
+        "GET /watch/0",
+        "POST /finished/0",
+        "POST /finished/0",
+    ];
+    assert_eq!(heard(&questions), told);
+    assert_eq!(ran.summary["untold"], 0);
+}

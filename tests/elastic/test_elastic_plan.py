@@ -1,0 +1,166 @@
+"""The plan of an elastic run: what is taken, what is refused and how, what becomes of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import errors
+from ullage.elastic import plan as plans
+from ullage.elastic import units
+from ullage.elastic.repetition import arrivals_settings, front_settings, seed_of
+from ullage.elastic.units import Scaled
+from ullage.errors import UllageError
+
+GOOD = """\
+name: film
+room: 4
+environments:
+  lxc: {provider: lxc}
+  vm: {provider: qemu, boot_delay: 40s, policy: {name: spare, nodes: 1}, nodes: {max: 3}}
+arrivals: {kind: poisson, rate: 0.01, viewers: 20}
+time_scale: 60
+"""
+
+
+def refused(text: str) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        plans.resolve(*plans.loads(text))
+    return caught.value
+
+
+def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> None:
+    plan, document = plans.loads(GOOD)
+    lxc, vm = plans.resolve(plan, document)
+    scaled = Scaled(plan)
+    assert (plan.policy.name, plan.patience, plan.baseline) == ("elastic-movie", 60, None)
+    assert (lxc.boot_delay, vm.boot_delay) == (0, 40)
+    assert scaled.machine(lxc)["max_nodes"] == units.MOST_NODES
+    assert scaled.machine(vm)["max_nodes"] == 3
+    assert vm.policy.model_dump() == {"name": "spare", "nodes": 1}
+    assert lxc.policy.name == "elastic-movie"
+    settings = front_settings(plan, vm, "127.0.0.1:0", Path("log"))
+    assert settings["config"]["room"] == 4
+    assert settings["policy"]["nodes"] == 1
+
+
+@given(scale=st.integers(1, 3600), rate=st.integers(1, 1000), patience=st.integers(0, 10_000))
+def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: int) -> None:
+    text = GOOD.replace("time_scale: 60", f"time_scale: {scale}\npatience: {patience}")
+    plan, document = plans.loads(text.replace("rate: 0.01", f"rate: {rate}"))
+    scaled = Scaled(plan)
+    assert scaled.length_s * scale == pytest.approx(plan.video.length)
+    assert scaled.patience_s * scale == pytest.approx(patience)
+    assert scaled.film_bytes * 8 / scaled.length_s == pytest.approx(plan.video.bitrate, rel=0.01)
+    told = arrivals_settings(plan, 1, Path("unused"))
+    assert told["rate_hz"] == pytest.approx(rate * scale)
+    assert told["count"] == 20
+    _, vm = plans.resolve(plan, document)
+    assert scaled.boot_delay_s(vm) * scale == pytest.approx(40)
+    assert scaled.repetition_s > scaled.arriving_s + scaled.patience_s + scaled.length_s
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("room: 4", "room: 0", "greater than or equal to 1"),
+        ("room: 4", "", "this field is needed"),
+        ("viewers: 20", "viewers: 20, lasting: 1h", "either `viewers` or `lasting`"),
+        (", viewers: 20", "", "either `viewers` or `lasting`"),
+        ("rate: 0.01, ", "", "`kind: poisson` needs `rate`"),
+        ("rate: 0.01", "rate: 0.01, peak: 3", "`kind: poisson` has no `peak`"),
+        ("kind: poisson", "kind: flash-crowd", "`kind: flash-crowd` needs `peak`"),
+        ("nodes: {max: 3}", "nodes: {max: 3, min: 4}", "min (4) is larger than max (3)"),
+        ("time_scale: 60", "time_scale: 0.5", "greater than or equal to 1"),
+        ("time_scale: 60", "patience: -1", "greater than or equal to 0"),
+        ("time_scale: 60", "confidence: 2", "less than 1"),
+    ],
+)
+def test_a_bad_field_is_named_with_its_line(old: str, new: str, said: str) -> None:
+    error = refused(GOOD.replace(old, new))
+    assert error.kind is errors.PLAN_BAD_FIELD
+    assert said in error.message
+    assert "plan.yaml:" in error.message
+
+
+def test_what_is_not_there_is_refused_by_name() -> None:
+    error = refused(GOOD + "baseline: kvm\n")
+    assert error.kind is errors.PLAN_NO_BASELINE
+    error = refused(GOOD.replace("room: 4", "rooms: 4"))
+    assert (error.kind, error.hint) == (errors.PLAN_UNKNOWN_FIELD, "did you mean room?")
+    error = refused(GOOD.replace("provider: qemu", "provider: qemu, nik: e1000"))
+    assert error.kind is errors.PLAN_UNKNOWN_FIELD
+    assert "boot_delay" in error.message
+    error = refused(GOOD.replace("name: film", "name: ../film"))
+    assert error.kind is errors.PLAN_BAD_NAME
+    assert refused("- a list\n").kind is errors.PLAN_BAD_FIELD
+
+
+def test_only_what_can_be_had_once_more_is_an_environment() -> None:
+    error = refused(GOOD.replace("provider: lxc", "provider: native"))
+    assert error.kind is errors.PLAN_UNKNOWN_PROVIDER
+    assert "there is no second one" in error.hint
+    error = refused(GOOD.replace("provider: lxc", "provider: lcx"))
+    assert error.hint == "did you mean lxc?"
+    error = refused(GOOD + "image: host\n")
+    assert "cannot run from the host's own userland" in error.message
+
+
+def test_patience_may_be_none() -> None:
+    plan, _ = plans.loads(GOOD + "patience: 0\n")
+    assert Scaled(plan).patience_s == 0
+
+
+def test_a_trace_is_divided_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    file.write_text("# seconds\n120\n60\n\n0\n", encoding="ascii")
+    text = GOOD.replace(
+        "{kind: poisson, rate: 0.01, viewers: 20}", f"{{kind: trace, file: {file}}}"
+    )
+    plan, _ = plans.loads(text)
+    told = arrivals_settings(plan, 1, tmp_path / "real")
+    assert told == {"kind": "trace", "path": str(tmp_path / "real")}
+    assert [float(x) for x in (tmp_path / "real").read_text().split()] == [0, 1, 2]
+    assert Scaled(plan).arriving_s == 2
+    for bad in ("soon\n", "-1\n", "inf\n", "\n"):
+        file.write_text(bad, encoding="ascii")
+        with pytest.raises(ValueError, match=r"line 1|no instant"):
+            units.trace_times(plan.arrivals)
+
+
+def test_a_flash_crowd_has_its_own_fields() -> None:
+    crowd = "kind: flash-crowd, rate: 0.01, peak: 1, at: 10m, decay: 2m, lasting: 1h"
+    plan, _ = plans.loads(GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", crowd))
+    told = arrivals_settings(plan, 7, Path("unused"))
+    assert told["seed"] == 7
+    found = [told[name] for name in ("rate_hz", "peak_hz", "at_s", "decay_s", "duration_s")]
+    assert found == pytest.approx([0.6, 60, 10, 2, 60])
+
+
+def test_too_much_is_said_before() -> None:
+    plan, document = plans.loads(GOOD)
+    assert not list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+    text = GOOD.replace("room: 4", "room: 20").replace("rate: 0.01", "rate: 1")
+    plan, document = plans.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
+    said = " ".join(units.said_before(plan, plans.resolve(plan, document)))
+    for words in ("more than the 10 Gbit/s of the run's bridge", "a full node streams", "late"):
+        assert words in said
+    assert "×60" in (units.limits_of_scale(plan) or "")
+    assert units.limits_of_scale(plan.model_copy(update={"time_scale": 1.0})) is None
+
+
+def test_arrivals_are_the_same_for_all_environments_and_differ_by_repetition() -> None:
+    seeds = [seed_of(11, number) for number in range(1000)]
+    assert len(set(seeds)) == 1000
+    assert all(0 <= seed < 1 << 53 for seed in seeds)
+
+
+@pytest.mark.parametrize("name", ["elastic-lxc", "elastic-qemu"])
+def test_the_plans_of_the_docs_are_good(name: str) -> None:
+    plan, document = plans.load(Path(__file__).parents[2] / f"docs/plans/{name}.yaml")
+    environments = plans.resolve(plan, document)
+    assert plan.name == name
+    assert not list(units.said_before(plan, environments))

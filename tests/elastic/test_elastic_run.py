@@ -1,0 +1,334 @@
+"""A repetition with a real front, viewers and nodes that are processes here, and its faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ullage import clock, errors, ours, places
+from ullage.elastic import checks, clip, frontprocess, instances, viewersprocess
+from ullage.elastic import folder as folders
+from ullage.elastic import plan as plans
+from ullage.elastic.folder import FrontEnded, Lost, NotReady, Outcome, Ready, Release, Retried
+from ullage.elastic.repetition import Repetition, Setting
+from ullage.errors import UllageError
+
+LONG = 60.0
+
+PLAN = """\
+name: film
+room: 2
+environments:
+  here: {{provider: lxc}}
+arrivals: {{kind: uniform, rate: {rate}, viewers: {viewers}}}
+video: {{length: {length}, bitrate: 80000, generate: bytes, buffer: 0.2}}
+patience: {patience}
+lateness_limit: 60
+budgets:
+  allocate: {{tries: 2, limit: 60}}
+  release: {{tries: 2, limit: 60}}
+  front: {front}
+  repetition: {limit}
+"""
+
+USUAL = {"rate": 20, "viewers": 6, "length": 1, "patience": 60, "front": 3, "limit": 120}
+
+
+@pytest.fixture
+def built() -> Iterator[None]:
+    """The programs, where somebody has built them: `make programs`."""
+    try:
+        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
+            ours.program(name)
+    except UllageError:
+        pytest.skip("needs `make programs`")
+    yield
+
+
+class LocalNode:
+    """`ullage-viewers node`: streams without an instance around it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, address: str) -> None:
+        self.process, self.address, self.url = process, address, f"http://{address}/film"
+        self.made_ns = self.serving_ns = clock.ordered_ns()
+        self.stages: dict[str, float] = {}
+        self.steps: dict[str, int] = {}
+        self.death = asyncio.Event()
+
+    async def gone(self) -> str:
+        await self.death.wait()
+        return "its host burns"
+
+    async def remove(self, limit_s: float) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+
+class LocalNodes:
+    """Makes them; `trouble` is called before each, and may raise."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.made: list[LocalNode] = []
+        self.trouble: Callable[[int], Awaitable[None]] | None = None
+
+    def name(self, node: int, attempt: int) -> str:
+        return f"here-{node}-{attempt}"
+
+    async def make(self, name: str, limit_s: float) -> LocalNode:
+        if self.trouble is not None:
+            await self.trouble(len(self.made))
+        process = await asyncio.create_subprocess_exec(
+            str(ours.program(viewersprocess.PROGRAM)),
+            *("node", "--bytes", str(self.size)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        address = json.loads(await process.stdout.readline())["listening"]
+        self.made.append(LocalNode(process, address))
+        return self.made[-1]
+
+
+class Stage:
+    """One repetition, and what it left."""
+
+    def __init__(self, root: Path, **told: float) -> None:
+        told = USUAL | told
+        plan, document = plans.loads(PLAN.format(**told))
+        (environment,) = plans.resolve(plan, document)
+        size = round(told["length"] * 10_000)
+        network: Any = SimpleNamespace(
+            gateway="127.0.0.1", subnet=ipaddress.IPv4Network("127.0.0.0/8")
+        )
+        film = clip.Clip(root / "film", "bytes", "0", size, "a test")
+        setting = Setting(plan, root, places.new_tag(), 1, network, {}, film)
+        self.nodes = LocalNodes(size)
+        self.repetition = Repetition(setting, environment, 0, 0, maker=self.nodes)
+        self.outcome: Outcome
+
+    def play(self, script: Callable[[Stage], Awaitable[None]] | None = None) -> Stage:
+        async def whole() -> None:
+            async with asyncio.timeout(4 * LONG):
+                running = asyncio.create_task(self.repetition.run())
+                try:
+                    if script is not None:
+                        await script(self)
+                    self.outcome = await running
+                finally:
+                    running.cancel()
+                    await asyncio.wait({running})
+
+        asyncio.run(whole())
+        assert all(node.process.returncode is not None for node in self.nodes.made)
+        assert self.outcome == folders.read_outcome(self.repetition.folder)
+        return self
+
+    def acts(self, kind: type) -> list[Any]:
+        found = folders.read_acts(self.repetition.folder)
+        return [act for act in found if isinstance(act, kind)]
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        lines = (self.repetition.folder / folders.SESSIONS).read_text(encoding="utf-8")
+        return [json.loads(line) for line in lines.splitlines()]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        lines = (self.repetition.folder / folders.FRONT_LOG).read_text(encoding="utf-8")
+        return [json.loads(line) for line in lines.splitlines()]
+
+    async def streams(self, nodes: int) -> None:
+        """Wait until so many nodes do."""
+        controller = None
+        while controller is None or len(controller.nodes) < nodes:
+            await asyncio.sleep(0.005)
+            controller = getattr(self.repetition, "controller", None)
+
+
+def test_viewers_come_nodes_come_and_all_go(built: None, tmp_path: Path) -> None:
+    stage = Stage(tmp_path).play()
+    outcome = stage.outcome
+    assert (outcome.status, outcome.reason, outcome.notes) == ("ok", None, ())
+    assert [session["outcome"] for session in stage.sessions] == ["served"] * 6
+    assert outcome.start_ns <= min(session["due_ns"] for session in stage.sessions)
+    assert outcome.end_ns >= max(session["ended_ns"] for session in stage.sessions)
+    made, released = stage.acts(Ready), stage.acts(Release)
+    assert {each.node for each in made} == {each.node for each in released}
+    assert not any(each.end for each in released)
+    # The front heard of every release before it ended: its log is whole.
+    gone = {event["node"] for event in stage.events if event.get("event") == "released"}
+    assert gone == {each.node for each in released}
+
+
+def test_a_front_that_is_killed_does_not_end_the_repetition(built: None, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        os.kill(stage.repetition.front.pid, signal.SIGKILL)
+
+    stage = Stage(tmp_path, rate=5, viewers=8).play(script)
+    assert stage.outcome.status == "ok"
+    assert stage.outcome.notes == ("the front died 1 times and was started again on its log",)
+    (ended,) = stage.acts(FrontEnded)
+    assert ended.how == "it was ended by SIGKILL"
+    assert len(stage.sessions) == 8
+
+
+def test_a_node_that_dies_is_told_to_the_front_and_ends_nothing(
+    built: None, tmp_path: Path
+) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        while not any(session for session in stage.events if session.get("action") == "redirect"):
+            await asyncio.sleep(0.01)
+        stage.nodes.made[0].death.set()  # and its process with it, once the front has been told
+
+    stage = Stage(tmp_path, viewers=2, length=3).play(script)
+    assert stage.outcome.status == "ok"
+    assert "1 nodes died while they streamed" in stage.outcome.notes
+    (lost,) = stage.acts(Lost)
+    assert lost.why == "its host burns"
+    assert {"event": "node_failed", "node": lost.node} in [
+        {name: event.get(name) for name in ("event", "node")} for event in stage.events
+    ]
+    assert len(stage.sessions) == 2
+
+
+def test_nodes_that_cannot_be_had_block_their_viewers(built: None, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        async def refuse(_: int) -> None:
+            raise UllageError(errors.NETWORK_FULL, what="every place", where="the cloud")
+
+        stage.nodes.trouble = refuse
+
+    stage = Stage(tmp_path, viewers=3, patience=0.5).play(script)
+    assert stage.outcome.status == "ok"
+    assert {session["outcome"] for session in stage.sessions} == {"blocked"}
+    assert stage.acts(NotReady)
+    assert len(stage.acts(Retried)) == 2 * len(stage.acts(NotReady))
+    assert any("could not be had" in note for note in stage.outcome.notes)
+
+
+def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, viewers=1, patience=0).play()
+    assert [session["outcome"] for session in stage.sessions] == ["blocked"]
+
+
+def test_viewers_that_are_killed_fail_the_repetition(built: None, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        pid = stage.repetition.viewers.pid
+        assert pid is not None
+        os.killpg(pid, signal.SIGKILL)
+
+    stage = Stage(tmp_path, viewers=4, length=30).play(script)
+    assert stage.outcome.status == "failed"
+    assert stage.outcome.reason is not None
+    assert stage.outcome.reason.code == errors.ELASTIC_VIEWERS_FAILED.code
+    assert "SIGKILL" in stage.outcome.reason.message
+    assert stage.outcome.meters == {}
+
+
+def test_a_front_that_dies_too_often_fails_the_repetition(built: None, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        os.kill(stage.repetition.front.pid, signal.SIGKILL)
+
+    stage = Stage(tmp_path, viewers=4, length=30, front=0).play(script)
+    assert stage.outcome.status == "failed"
+    assert stage.outcome.reason is not None
+    assert stage.outcome.reason.code == errors.ELASTIC_FRONT_DIED.code
+
+
+def test_a_repetition_that_takes_too_long_is_given_up(built: None, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, viewers=2, length=300, limit=2).play()
+    assert stage.outcome.status == "failed"
+    assert stage.outcome.reason is not None
+    assert stage.outcome.reason.code == errors.ELASTIC_TOO_LONG.code
+
+
+def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, viewers=2, length=30)
+
+    async def whole() -> None:
+        running = asyncio.create_task(stage.repetition.run())
+        async with asyncio.timeout(LONG):
+            await stage.streams(1)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(whole())
+    assert all(node.process.returncode is not None for node in stage.nodes.made)
+    assert folders.read_outcome(stage.repetition.folder) is None
+    assert [each.end for each in stage.acts(Release)] == [True]
+
+
+def test_what_is_missing_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, document = plans.loads(PLAN.format(**USUAL))
+    environments = plans.resolve(plan, document)
+
+    def refused() -> UllageError:
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(checks.check(plan, environments))
+        return caught.value
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert refused().kind is errors.HOST_NEEDS_ROOT
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(ours, "DIRECTORY", tmp_path)
+    assert refused().kind is errors.PROGRAM_MISSING
+    for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
+        (tmp_path / name).touch()
+    trace = tmp_path / "trace"
+    trace.write_text("never\n", encoding="ascii")
+    arrivals = plans.Arrivals(kind="trace", file=trace)
+    plan = plan.model_copy(update={"arrivals": arrivals})
+    assert refused().kind is errors.ELASTIC_BAD_TRACE
+    plan, document = plans.loads(
+        PLAN.format(**USUAL).replace("provider: lxc", "provider: qemu, network: user")
+    )
+    environments = plans.resolve(plan, document)
+    assert refused().kind is errors.ELASTIC_NO_ADDRESS
+
+
+def test_the_film_is_made_once_and_of_the_size_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path))
+    said: list[str] = []
+    first = asyncio.run(clip.make(1.5, 800_000, "bytes", said.append))
+    again = asyncio.run(clip.make(1.5, 800_000, "bytes", said.append))
+    assert first == again
+    assert len(said) == 1
+    assert first.size == first.file.stat().st_size == 150_000
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(clip.make(1.5, 800_000, "h264", said.append))
+    assert caught.value.kind is errors.HOST_MISSING
+    (tmp_path / "ffmpeg").write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
+    (tmp_path / "ffmpeg").chmod(0o755)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(clip.make(2.5, 800_000, "h264", said.append))
+    assert caught.value.kind is errors.ELASTIC_NO_CLIP
+
+
+def test_nginx_serves_nothing_but_the_film() -> None:
+    application = instances.application_of(Path("film"), 2)
+    text = bytes(application.files["server.conf"]).decode()
+    assert "worker_processes 2;" in text
+    assert "location / { return 404; }" in text
+    assert application.path == "/film.mp4"

@@ -1,0 +1,118 @@
+"""`ullage elastic show` and `report`, as they are called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.elastic.elastic_made import Made, MadePlan, make
+from ullage import errors
+from ullage.elastic import reporting, show
+from ullage.elastic.reporting import PAGE
+from ullage.elasticcli import elastic_app
+from ullage.errors import UllageError
+
+PLAN = MadePlan(viewers=20, repetitions=6)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make(tmp_path, PLAN)
+
+
+def invoke(*arguments: object) -> str:
+    result = CliRunner().invoke(elastic_app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_show_tells_the_answer_and_the_metrics(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.command(run, runs=run.parent, as_json=False)
+    said = capsys.readouterr()
+    assert "of the requests were blocked" in said.out
+    assert "What the viewers felt" in said.out and "(PcBl)" in said.out
+    assert "qemu against lxc" in said.out and "worse" in said.out
+    assert "doubt:" in said.err and "time-scaled" in said.err
+
+
+def test_show_as_json_has_everything(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show.command(run, runs=run.parent, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    lxc = next(e for e in found["environments"] if e["key"] == "lxc")
+    tar = next(e for e in lxc["estimates"] if e["metric"] == "tar")
+    assert tar["low"] < tar["estimate"] < tar["high"] and len(tar["values"]) == 6
+    assert found["definitions"]["blocked"]["symbol"] == "PcBl"
+    assert {c["metric"] for c in found["contrasts"] if c["primary"]} >= {"blocked", "tar"}
+    assert "time-scaled" in {d["code"] for d in found["doubts"]}
+    assert "energy" not in {e["metric"] for e in lxc["estimates"]}
+
+
+def test_show_without_a_run_takes_the_newest(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show.command(None, runs=run.parent, as_json=True)
+    assert json.loads(capsys.readouterr().out)["run"] == run.name
+
+
+def test_no_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UllageError) as caught:
+        show.command(None, runs=tmp_path, as_json=False)
+    assert caught.value.kind is errors.RUN_NOT_FOUND
+
+
+def test_report_goes_into_the_folder_or_where_it_is_asked(run: Path, tmp_path: Path) -> None:
+    assert str(run / PAGE) in invoke("report", run)
+    assert (run / PAGE).read_text().startswith("<!doctype html>")
+    out = tmp_path / "elsewhere.html"
+    assert str(out) in invoke("report", run, "-o", out)
+    assert out.is_file()
+
+
+def test_report_against_says_how_the_two_compare(run: Path, tmp_path: Path) -> None:
+    other = make(tmp_path / "other", MadePlan(viewers=20, repetitions=1, seed=8))
+    said = invoke("report", run, "--against", other)
+    assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in said
+
+
+def test_labels_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[2J[bold]x[/]\u202e"
+    plan = MadePlan(environments={"lxc": Made(label=hostile)}, repetitions=2, viewers=5)
+    path = make(tmp_path, plan)
+    show.command(path, runs=tmp_path, as_json=False)
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err and "\u202e" not in said.out + said.err
+    assert "␛[2J[bold]x[/]" in said.out
+
+
+def test_show_imports_nothing_that_draws_or_makes_instances() -> None:
+    code = "import sys, ullage.elastic.show; print(' '.join(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.split())
+    assert "ullage.elastic.summary" in loaded
+    assert not loaded & {"altair", "vl_convert", "ullage.elastic.controller", "ullage.engine"}
+
+
+def test_a_twin_that_cannot_be_made_is_said_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=5))
+    text = (path / "resolved.json").read_text()
+    (path / "resolved.json").write_text(text.replace('"elastic-movie"', '"of another day"'))
+    reporting.report(path, runs=tmp_path)
+    assert "no simulated twin" in capsys.readouterr().err
+    assert "The simulated twin" not in (path / PAGE).read_text()
+
+
+def test_of_too_many_viewers_no_twins_are_made(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting, "MOST_VIEWERS", 10)
+    reporting.report(run, runs=run.parent)
+    assert "240 viewers are too many" in capsys.readouterr().err

@@ -1,0 +1,137 @@
+"""What a reader is told before believing a figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
+from ullage.elastic import folder
+from ullage.elastic.folder import FrontEnded, Lost, Retried
+from ullage.elastic.reading import ElasticRun
+from ullage.elastic.sound import Doubt, doubts
+from ullage.elastic.summary import sides, summarise
+
+
+def told(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:
+    return of(make(tmp_path, plan))
+
+
+def of(path: Path) -> dict[str, Doubt]:
+    run = ElasticRun.open(path)
+    found = sides(run)
+    return {d.code: d for d in doubts(run, summarise(run, found), found)}
+
+
+def plan(made: Made | None = None, **fields: object) -> MadePlan:
+    some = {"environments": {"lxc": made or Made()}, "repetitions": 6, "viewers": 12}
+    return MadePlan(**({"time_scale": 1.0} | some | fields))  # type: ignore[arg-type]
+
+
+def test_a_sound_run_has_no_doubts(tmp_path: Path) -> None:
+    assert told(tmp_path, plan()) == {}
+
+
+def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(fails=frozenset({1, 4})), why="the host went away"))
+    message = found["repetition-failed"].message
+    assert message.startswith("2 repetitions failed and have no figures: ")
+    assert "lxc no. 2 (the host went away)" in message and "lxc no. 5" in message
+
+
+def test_a_late_generator_is_named(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(late=frozenset({3}))))
+    assert "lxc no. 4 (p99 lateness 0.2 s)" in found["repetition-invalid"].message
+
+
+def test_an_interrupted_run_is_said(tmp_path: Path) -> None:
+    path = make(tmp_path, plan(finished=False, done=3))
+    folder.repetition_folder(path, "lxc", 3).mkdir()
+    found = of(path)
+    assert "lxc no. 4" in found["repetition-unfinished"].message
+    assert "not-finished" in found
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "no interval"), (5, "intervals are wide")])
+def test_too_few_repetitions_are_said(tmp_path: Path, number: int, said: str) -> None:
+    message = told(tmp_path, plan(repetitions=number))["too-few-repetitions"].message
+    assert f"lxc {number}" in message and said in message
+
+
+def test_a_rare_share_is_said(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(stall=0.01), viewers=60, repetitions=8))
+    assert "PcAf of lxc" in found["rare"].message
+    assert "rare" not in told(tmp_path / "2", plan(Made(stall=0.5)))
+
+
+def test_a_wide_bound_of_the_clocks_names_the_metrics(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(bound_ns=2 * 10**8)))["clock-bound"]
+    assert "σ" in found.message and "τ_U" in found.message and "TaR" not in found.message
+    assert "clock-bound" not in told(tmp_path / "2", plan(Made(bound_ns=1_000)))
+
+
+def test_the_cap_of_nodes_is_said_where_it_was_reached(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(max_nodes=1), viewers=40))
+    assert "all 1 nodes" in found["cap-reached"].message
+    assert "cap-reached" not in told(tmp_path / "2", plan(Made(max_nodes=50)))
+
+
+def test_what_happened_in_repetitions_with_figures_is_counted(tmp_path: Path) -> None:
+    def more(number: int) -> list[folder.Act]:
+        at = ZERO + NS
+        retried = Retried(node=0, instance="n", what="allocate", attempt=1, at_ns=at, why="hung")
+        acts: list[folder.Act] = [retried, retried.model_copy(update={"attempt": 2})]
+        if number == 0:
+            acts.append(FrontEnded(at_ns=at, back_ns=at + NS, how="killed"))
+            acts.append(Lost(node=0, instance="n", at_ns=at, why="died"))
+        return acts
+
+    found = told(tmp_path, plan(Made(more=more)))
+    assert "12 times in lxc" in found["retried"].message
+    assert "once in lxc" in found["front-restarted"].message
+    assert "once in lxc" in found["node-lost"].message
+
+
+def test_the_time_scale_and_an_injected_delay_are_said(tmp_path: Path) -> None:
+    found = told(tmp_path, plan(Made(boot_delay_s=0.5), time_scale=60.0))
+    assert "60 times as fast" in found["time-scaled"].message
+    assert "lxc for 500" in found["boot-delay"].message
+
+
+def test_nobody_is_said(tmp_path: Path) -> None:
+    assert "nobody-came" in told(tmp_path, plan(viewers=0))
+
+
+def test_a_run_without_a_baseline_is_said(tmp_path: Path) -> None:
+    two = {"lxc": Made(), "qemu": Made()}
+    assert "no-baseline" in told(tmp_path, plan(environments=two, baseline=None))
+
+
+def test_warnings_and_notes_are_passed_on_and_cleaned(tmp_path: Path) -> None:
+    path = make(tmp_path, plan())
+    with (path / folder.JOURNAL).open("a") as journal:
+        warning = {"event": "warning", "epoch_ns": 1, "code": "host-shared", "message": "a\x1b[1m"}
+        journal.write(json.dumps(warning) + "\n")
+    file = folder.repetition_folder(path, "lxc", 0) / folder.OUTCOME
+    outcome = json.loads(file.read_text()) | {"notes": ["the\u202efront"]}
+    file.write_text(json.dumps(outcome))
+    found = of(path)
+    assert found["host-shared"].message == "a␛[1m"
+    assert found["note"].message == "the⟨U+202E⟩front"
+
+
+def test_what_was_left_of_a_node_is_said(tmp_path: Path) -> None:
+    path = make(tmp_path, plan())
+    file = folder.repetition_folder(path, "lxc", 2) / folder.CONTROLLER_LOG
+    file.write_text(file.read_text().replace('"left":""', '"left":"a mount"', 1))
+    assert "lxc no. 3: a mount" in of(path)["left-over"].message
+
+
+def test_viewers_without_a_record_are_said(tmp_path: Path) -> None:
+    path = make(tmp_path, plan())
+    file = folder.repetition_folder(path, "lxc", 1) / folder.SESSIONS
+    file.write_bytes(file.read_bytes()[:-9])
+    found = of(path)["viewers-missing"].message
+    assert "lxc no. 2" in found and "of 12 viewers who were due 11 have a record" in found

@@ -1,0 +1,267 @@
+"""Intervals over repetitions, and verdicts."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.elastic.elastic_made import Made, MadePlan, make
+from ullage.elastic import against, answer
+from ullage.elastic.definitions import BY_NAME
+from ullage.elastic.reading import ElasticRun
+from ullage.elastic.summary import Contrast, Side, Summary, contrasts, sides, summarise
+
+TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
+
+
+def summary(tmp_path: Path, **fields: object) -> Summary:
+    run, found = opened(tmp_path, **fields)
+    return summarise(run, found)
+
+
+def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[Side, ...]]:
+    plan = MadePlan(**({"environments": TWO, "viewers": 30} | fields))  # type: ignore[arg-type]
+    run = ElasticRun.open(make(tmp_path, plan))
+    return run, sides(run)
+
+
+def contrast(found: Summary, metric: str) -> Contrast:
+    return next(c for c in found.contrasts if c.metric == metric)
+
+
+def test_the_repetition_is_the_unit(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    blocked = found.environment("qemu").estimate("blocked")
+    assert blocked is not None
+    values = [share for _, share in blocked.values]
+    assert len(values) == 8
+    low, high = stats.t.interval(0.95, 7, np.mean(values), stats.sem(values))
+    assert (blocked.estimate, blocked.low, blocked.high) == pytest.approx(
+        (np.mean(values), max(0.0, low), min(1.0, high))
+    )
+
+
+def test_times_are_averaged_on_their_logs(tmp_path: Path) -> None:
+    tar = summary(tmp_path).environment("lxc").estimate("tar")
+    assert tar is not None
+    logs = np.log([t for _, t in tar.values])
+    low, high = stats.t.interval(0.95, 7, np.mean(logs), stats.sem(logs))
+    assert (tar.estimate, tar.low, tar.high) == pytest.approx(
+        (math.exp(logs.mean()), math.exp(low), math.exp(high))
+    )
+
+
+def test_equal_repetitions_have_no_interval(tmp_path: Path) -> None:
+    requests = summary(tmp_path).environment("lxc").estimate("requests")
+    assert requests is not None
+    assert requests.low is None and requests.why == "all 8 are equal"
+
+
+def test_ratios_are_paired_by_repetition(tmp_path: Path) -> None:
+    run, (lxc, qemu) = opened(tmp_path)
+    found = contrast(summarise(run, (lxc, qemu)), "tar")
+    a, b = qemu.of("tar"), lxc.of("tar")
+    logs = [math.log(a[n] / b[n]) for n in sorted(a)]
+    assert found.paired and found.n == 8
+    assert found.estimate == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.verdict, found.why) == ("worse", "difference")
+
+
+def test_shares_are_compared_by_their_difference(tmp_path: Path) -> None:
+    run, (lxc, qemu) = opened(tmp_path)
+    found = contrast(summarise(run, (lxc, qemu)), "blocked")
+    each = [qemu.of("blocked")[n] - lxc.of("blocked")[n] for n in range(8)]
+    assert found.kind == "difference"
+    low, high = stats.t.interval(0.95, 7, np.mean(each), stats.sem(each))
+    assert (found.estimate, found.low, found.high) == pytest.approx((np.mean(each), low, high))
+    assert found.verdict == "worse"
+
+
+def test_a_rate_is_turned_so_that_more_is_worse(tmp_path: Path) -> None:
+    found = contrast(summary(tmp_path), "bandwidth")
+    assert found.estimate is not None and found.estimate > 1
+    assert found.verdict is None and not found.primary
+
+
+def test_equal_environments_are_not_told_apart(tmp_path: Path) -> None:
+    same = {"a": Made(tar_s=1.0), "b": Made(tar_s=1.0)}
+    found = summary(tmp_path, environments=same, baseline="a")
+    verdicts = {c.verdict for c in found.contrasts if c.primary}
+    assert verdicts <= {"inconclusive", None}
+    zero = contrast(found, "turned_away")
+    assert zero.note == "it is 0 in every repetition of both"
+
+
+def test_a_difference_within_a_point_is_equivalent(tmp_path: Path) -> None:
+    """Shares of one viewer in 400, at random, in twelve repetitions of both."""
+    run, (mine, theirs) = opened(tmp_path, repetitions=12)
+    generator = np.random.default_rng(3)
+    for side in (mine, theirs):
+        for each in side.figures.values():
+            each.figures["blocked"] = 0.2 + generator.integers(-1, 2) / 400
+    found = next(c for c in contrasts([(mine, theirs)], 0.95) if c.metric == "blocked")
+    assert (found.verdict, found.why) == ("equivalent", "within-margin")
+    assert run.resolved.repetitions == 12
+
+
+def test_one_repetition_says_why_it_cannot_decide(tmp_path: Path) -> None:
+    found = summary(tmp_path, repetitions=1)
+    tar = contrast(found, "tar")
+    assert (tar.verdict, tar.why, tar.more) == ("inconclusive", "too-few-blocks", 5)
+    assert answer.undecided(tar) == (
+        "1 repetition to compare, and a verdict needs 6: at least 5 more"
+    )
+    assert "at least 5 more" in answer.answer(found)[-1]
+    assert "so without intervals" in answer.answer(found)[0]
+
+
+def test_many_failed_repetitions_leave_no_verdict(tmp_path: Path) -> None:
+    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({0}))}
+    found = contrast(summary(tmp_path, environments=broken), "tar")
+    assert found.n == 7 and found.verdict is None
+    assert found.note == "1 of 8 repetitions of qemu have no figures"
+
+
+def test_a_repetition_that_failed_drops_its_pair_only(tmp_path: Path) -> None:
+    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({4}))}
+    found = contrast(summary(tmp_path, environments=broken, repetitions=12), "tar")
+    assert found.n == 11 and found.verdict == "worse"
+
+
+def test_wide_clocks_undo_a_verdict(tmp_path: Path) -> None:
+    assert contrast(summary(tmp_path / "1"), "deviation").verdict == "worse"
+    wide = {key: Made(tar_s=m.tar_s, bound_ns=2 * 10**8) for key, m in TWO.items()}
+    found = contrast(summary(tmp_path / "2", environments=wide), "deviation")
+    assert (found.verdict, found.why) == ("inconclusive", "systematic")
+    assert answer.undecided(found) == "the bound of the clocks is too wide to tell"
+
+
+def test_nothing_is_compared_without_a_baseline(tmp_path: Path) -> None:
+    assert summary(tmp_path, baseline=None).contrasts == ()
+
+
+def test_two_runs_of_one_seed_are_paired(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    slower = {"lxc": Made(tar_s=0.8), "qemu": TWO["qemu"]}
+    other, theirs = opened(tmp_path, name="two", environments=slower)
+    beside = against.compare(run, found, other, theirs)
+    tar = next(c for c in beside.contrasts if (c.environment, c.metric) == ("lxc", "tar"))
+    assert tar.paired and tar.verdict == "better"
+    assert beside.notes[-1].startswith("The runs were made one after the other")
+    assert len(answer.against(beside)) == 3
+
+
+def test_two_runs_of_different_seeds_are_two_samples(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two", seed=99, repetitions=7)
+    beside = against.compare(run, found, other, theirs)
+    tar = next(c for c in beside.contrasts if (c.environment, c.metric) == ("lxc", "tar"))
+    assert not tar.paired and tar.sizes == (8, 7) and tar.n == 7
+    x, y = (np.log(list(side.of("tar").values())) for side in (found[0], theirs[0]))
+    error = math.hypot(stats.sem(x), stats.sem(y))
+    middle = x.mean() - y.mean()
+    half = stats.t.ppf(0.975, 6) * error
+    assert (tar.low, tar.high) == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
+
+
+def test_against_one_repetition_says_why(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two", repetitions=1, seed=7)
+    beside = against.compare(run, found, other, theirs)
+    (first, *_) = answer.against(beside)
+    assert "8 against 1 repetition, not paired" in first
+    assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in first
+
+
+def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made()})
+    other, theirs = opened(
+        tmp_path, name="two", environments={"docker": Made(boot_delay_s=1.0)}, room=7, baseline=None
+    )
+    beside = against.compare(run, found, other, theirs)
+    assert {(c.environment, c.baseline) for c in beside.contrasts} == {("lxc", "docker")}
+    assert "room 5, there 7" in beside.notes[0] and "boot delay of lxc" in beside.notes[0]
+
+
+def test_runs_without_a_common_environment_are_not_compared(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    others = {"a": Made(), "b": Made()}
+    other, theirs = opened(tmp_path, name="two", environments=others, baseline=None)
+    beside = against.compare(run, found, other, theirs)
+    assert beside.contrasts == () and answer.against(beside) == list(beside.notes)
+    assert "no environment of the same name" in beside.notes[0]
+
+
+def test_a_run_against_itself_says_so(tmp_path: Path) -> None:
+    run, found = opened(tmp_path)
+    beside = against.compare(run, found, run, found)
+    assert "Both are the same run" in beside.notes[0]
+    assert {c.verdict for c in beside.contrasts if c.primary} <= {"inconclusive", None}
+
+
+FIGURES = [
+    ("blocked", 0.0207, "2.07 %"),
+    ("blocked", 0.0, "0 %"),
+    ("tar", 0.0421, "42.1 ms"),
+    ("jitter", -0.005, "−0.3 nodes/min"),
+    ("accuracy_u", 0.25, "0.25 nodes"),
+    ("speed_up", 1.5, "1.5×"),
+    ("requests", 1234.0, "1,234"),
+    ("node_seconds", 2.5, "2.5 node·s"),
+]
+
+
+@pytest.mark.parametrize(("metric", "value", "text"), FIGURES)
+def test_figures_have_their_units(metric: str, value: float, text: str) -> None:
+    assert answer.figure(BY_NAME[metric], value) == text
+    assert answer.figure(BY_NAME[metric], None) == "–"
+
+
+def test_a_bound_has_its_unit_once(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    assert " to " in answer.effect_interval(contrast(found, "blocked"))
+    assert answer.effect_interval(contrast(found, "blocked")).count("points") == 1
+    lxc = found.environment("lxc")
+    tar = lxc.estimate("tar")
+    assert tar is not None and answer.interval(BY_NAME["tar"], tar, 8).count("ms") == 1
+
+
+def test_a_figure_that_some_repetitions_lack_says_so(tmp_path: Path) -> None:
+    run, found = opened(tmp_path)
+    for number in (1, 2, 3):
+        del found[0].figures[number].figures["tar"]
+    lxc = summarise(run, found).environment("lxc")
+    tar = lxc.estimate("tar")
+    assert tar is not None
+    assert answer.interval(BY_NAME["tar"], tar, lxc.ok).endswith(", 5 of 8 repetitions")
+
+
+COVERAGES = [
+    (6, 0.005, 0.0, 0.934),
+    (6, 0.005, 0.02, 0.822),
+    (6, 0.1, 0.02, 0.937),
+    (20, 0.02, 0.02, 0.922),
+    (20, 0.3, 0.0, 0.950),
+]
+
+
+@pytest.mark.parametrize(("repetitions", "share", "alike", "told"), COVERAGES)
+def test_intervals_of_shares_cover_as_often_as_the_docs_say(
+    repetitions: int, share: float, alike: float, told: float
+) -> None:
+    """Twenty thousand runs of repetitions of 200 viewers; alike: the intra-class correlation."""
+    generator = np.random.default_rng(1)
+    size = (20_000, repetitions)
+    chance = np.full(size, share)
+    if alike:
+        k = 1 / alike - 1
+        chance = generator.beta(share * k, (1 - share) * k, size)
+    blocked = generator.binomial(200, chance) / 200
+    error = blocked.std(axis=1, ddof=1) / math.sqrt(repetitions)
+    half = stats.t.ppf(0.975, repetitions - 1) * error[error > 0]
+    covered = np.abs(blocked.mean(axis=1)[error > 0] - share) <= half
+    assert covered.mean() == pytest.approx(told, abs=0.012)

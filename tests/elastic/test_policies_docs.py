@@ -1,0 +1,44 @@
+"""The pages of policies and of the simulator say what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ullage import _elastic
+from ullage.elastic import simspec, sweep
+from ullage.yamlfile import read
+
+DOCS = Path(__file__).parents[2] / "docs"
+POLICIES = (DOCS / "elastic-policies.md").read_text()
+SPECIFICATIONS = re.findall(
+    r"```yaml\n(.*?)```", (DOCS / "elastic-simulator.md").read_text(), re.DOTALL
+)
+
+
+def test_every_policy_has_its_row() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", POLICIES, re.MULTILINE)[1:]
+    assert sorted(rows) == sorted(_elastic.policies())
+
+
+def test_every_field_of_a_row_is_one_of_that_policy(tmp_path: Path) -> None:
+    for name, fields in re.findall(r"^\| `([a-z-]+)` \|.*\| (.*) \|$", POLICIES, re.MULTILINE)[1:]:
+        given = dict(re.findall(r"`(\w+)` \(([\d.]+)\)", fields))
+        if not given:
+            continue
+        file = tmp_path / "spec.yaml"
+        policy = {"name": name, **{field: float(value) for field, value in given.items()}}
+        policy |= {field: int(value) for field, value in policy.items() if value in (1.0, 60.0)}
+        arrivals = {"rate": 1, "viewers": 1}
+        spec = {"room": 1, "arrivals": arrivals, "allocation": 1, "policy": policy}
+        file.write_text(yaml.safe_dump(spec))
+        assert simspec.load(file).rust["policy"]["name"] == name
+
+
+@pytest.mark.parametrize("text", SPECIFICATIONS, ids=["simulate", "sweep"])
+def test_what_the_simulators_page_shows_can_be_simulated(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(text)
+    _, points = sweep.load(read(file))
+    assert len(points) == (6 if "vary" in text else 1)

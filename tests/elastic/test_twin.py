@@ -1,0 +1,67 @@
+"""The twin of a real repetition. The real one is made here, by a model of its own in Python."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.elastic_made import NS, Made, MadePlan, make
+from ullage.elastic import twin
+from ullage.elastic.folder import Asked, Lost, NotReady
+from ullage.elastic.reading import ElasticRun
+
+PLAN = MadePlan(environments={"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0)})
+
+
+def test_what_is_simulated_is_what_was_real(tmp_path: Path) -> None:
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    found = twin.twins(run)
+    assert set(found) == {(r.environment, r.number) for r in run.repetitions}
+    slow = [one for one in found.values() if one.environment == "qemu"]
+    assert all(one.real > 0 for one in slow)
+    apart = twin.difference(slow, 0.99)
+    assert apart is not None
+    # Two programs that share nothing: where they differ, it is by chance.
+    assert apart.low <= 0 <= apart.high or abs(apart.mean) < 0.02
+    assert apart.repetitions == len(slow)
+    assert all(one.blocked == one.real == 0 for one in found.values() if one.environment == "lxc")
+
+
+def test_the_curve_stands_on_the_runs_clock(tmp_path: Path) -> None:
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    first = next(r for r in run.repetitions if r.environment == "qemu")
+    made = twin.twin(first, run.resolved, seeds=3)
+    assert made is not None and first.outcome is not None
+    assert first.outcome.start_ns < made.supplied.at[0] < first.outcome.end_ns + 60 * NS
+    assert made.supplied.value.min() >= 0
+    assert made.watching.value.max() <= run.resolved.room * made.supplied.value.max()
+    again = twin.twin(first, run.resolved, seeds=3)
+    assert again is not None and again.blocked == made.blocked
+
+
+def test_nodes_that_failed_fail_in_the_twin(tmp_path: Path) -> None:
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    first = run.repetitions[0]
+    asked = [act for act in first.acts if isinstance(act, Asked)]
+    begin = asked[0].front_ns
+    gone = NotReady(
+        node=1000, instance="x", asked_ns=begin, at_ns=begin + 3 * NS, attempts=1, why="full"
+    )
+    extra = asked[0].model_copy(update={"node": 1000})
+    lost = Lost(node=asked[0].node, instance="y", at_ns=begin + 9 * NS, why="died")
+    spec = twin.specification(replace(first, acts=(*first.acts, extra, gone, lost)), run.resolved)
+    assert spec is not None
+    failures = spec["failures"]
+    assert failures["error"] == pytest.approx(1 / (len(asked) + 1))
+    assert failures["error_after"]["values_s"] == [3.0]
+    assert failures["lifetime"]["mean_s"] >= 1
+    assert twin.specification(first, run.resolved)["failures"] == {}  # type: ignore[index]
+
+
+def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
+    environments = {"lxc": Made(fails=frozenset({0}))}
+    run = ElasticRun.open(make(tmp_path, MadePlan(environments=environments, repetitions=2)))
+    assert list(twin.twins(run, seeds=2)) == [("lxc", 1)]
+    empty = replace(run.repetitions[1], acts=())
+    assert twin.twin(empty, run.resolved) is None
+    assert twin.difference([], 0.95) is None

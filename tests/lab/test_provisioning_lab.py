@@ -1,0 +1,149 @@
+"""Instances made and taken away by every provider, interrupted and killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.elastic import allocation
+from tests import allocationkit
+from tests.lab.traces import left_by
+from ullage import errors, image, leftovers
+from ullage.allocating import allocate
+from ullage.allocation_record import Batch
+from ullage.environments.lxc import Lxc, LxcOptions
+from ullage.errors import UllageError
+from ullage.folder import RunFolder, sessions
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PLAN = """\
+name: provisioned
+baseline: native
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  native: {provider: native}
+  container: {provider: oci}
+  lxc: {provider: lxc}
+  vm: {provider: qemu, boot_deadline_s: 600}
+workloads:
+  - {name: provisioning, limit_s: 600, vary: {copy: [backing, real], count: [1, 2]}}
+blocks: {min: 1, max: 1}
+"""
+SYSTEMD = """\
+name: booted
+baseline: vm
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  vm: {provider: qemu, boot: systemd, boot_deadline_s: 900}
+  lxc: {provider: lxc, boot: systemd, boot_deadline_s: 900}
+workloads:
+  - {name: provisioning, limit_s: 1000}
+blocks: {min: 1, max: 1}
+"""
+MANY = """\
+name: many
+baseline: lxc
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  lxc: {provider: lxc}
+  vm: {provider: qemu, boot_deadline_s: 600}
+workloads:
+  - {name: provisioning, count: 4}
+blocks: {min: 50, max: 50}
+"""
+
+
+def ullage(*argv: str) -> list[str]:
+    return [sys.executable, "-m", "ullage.cli", *argv]
+
+
+def ran(tmp_path: Path, text: str) -> RunFolder:
+    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    plan.write_text(text)
+    command = ullage("run", str(plan), "--runs", str(runs))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not left_by(runs)
+    return RunFolder.open(next(runs.iterdir()))
+
+
+def test_every_provider_with_and_without_a_copy(tmp_path: Path) -> None:
+    folder = ran(tmp_path, PLAN)
+    assert len(folder.trials) == 5 * 4
+    for done in folder.trials:
+        assert done.status == "ok", done.reason
+        raw = folder.path / "trials" / done.trial / "main.stdout"
+        batch = Batch.model_validate_json(raw.read_text())
+        assert all("replied" in each.steps for each in batch.instances)
+    names = [figure.name for figure in allocation.rows(folder)]
+    assert "TaR, native, allocate 1" in names
+    assert "TlR, container (lxc), allocate 2, image copied" in names
+
+
+def test_a_whole_debian_boots(tmp_path: Path) -> None:
+    folder = ran(tmp_path, SYSTEMD)
+    assert [done.status for done in folder.trials] == ["ok"] * 3
+    assert folder.resolved.environments[1].treatments["boot"] == "systemd"
+
+
+def test_a_container_that_does_not_boot_in_time() -> None:
+    options = LxcOptions(boot="systemd", boot_deadline_s=0.01)
+    built = asyncio.run(image.build(Lxc(options).packages()))
+
+    async def scenario() -> UllageError:
+        async with allocationkit.node(Lxc(options), built) as node:
+            with pytest.raises(UllageError) as caught:
+                await allocate(node, "a-0")
+            return caught.value
+
+    error = asyncio.run(scenario())
+    assert error.kind is errors.INSTANCE_NOT_STARTED
+    assert "its systemd has not started everything within 0.01 s" in error.message
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_in_the_middle_of_a_batch(tmp_path: Path, how: signal.Signals) -> None:
+    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    plan.write_text(MANY)
+    build = ullage("image", "build", str(plan))
+    subprocess.run(build, check=True, capture_output=True)
+    controller = subprocess.Popen(
+        ullage("run", str(plan), "--runs", str(runs)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 600
+        while not list(runs.glob("*/trials/*/main.stdout")):  # a batch is over, so the next begins
+            assert time.monotonic() < deadline
+            assert controller.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.5)
+        controller.send_signal(how)
+        controller.wait(timeout=300)
+    finally:
+        controller.kill()
+        controller.wait()
+    if how is signal.SIGKILL:
+        assert left_by(runs), "a killed run should leave its environments"
+        # What `ullage clean` does, for this run alone: others may work on this host.
+        (session,) = sessions(next(runs.iterdir()))
+        assert leftovers.remove(leftovers.find(session.tag)) == []
+    assert not left_by(runs)
+
+
+def test_sixteen_at_once(tmp_path: Path) -> None:
+    text = MANY.replace("count: 4", "count: 16").replace("50", "1")
+    folder = ran(tmp_path, text.replace("  vm: {provider: qemu, boot_deadline_s: 600}\n", ""))
+    for done in folder.trials:
+        assert done.status == "ok", done.reason
+        curve = done.metrics["allocated"]
+        assert isinstance(curve, list)
+        assert [x for x, _ in curve] == [float(n) for n in range(1, 17)]

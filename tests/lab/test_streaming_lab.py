@@ -1,0 +1,61 @@
+"""Real viewers of a real NGINX, native and in a container: a search, and a number that is given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage.folder import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+# This machine may be busy: here it matters that everything works, not how late.
+SMALL = "bitrate: 200000, chunk: 16384, step_s: 2, late_limit_s: 60"
+PLAN = f"""\
+name: streaming
+baseline: native
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  native: {{provider: native, instances: 2}}
+  container: {{provider: oci, instances: 2}}
+blocks: {{min: 1, max: 1}}
+workloads:
+  - {{name: streaming, as: searched, start: 1, cap: 2, {SMALL}}}
+  - {{name: streaming, as: film, viewers: 4, clip: h264, {SMALL}}}
+  - {{name: streaming, as: spread, viewers: 5, servers: each, client: second, {SMALL}}}
+"""
+
+
+def test_native_and_in_a_container(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    done = subprocess.run(
+        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert not left_by(tmp_path / "runs")
+    (path,) = (tmp_path / "runs").iterdir()
+    folder = RunFolder.open(path)
+    assert {trial.environment for trial in folder.trials} >= {"native", "container"}
+    for trial in folder.trials:
+        assert all(role.status in (0, 1) for role in trial.roles), trial.reason
+        if trial.workload == "searched" and trial.status == "invalid":
+            # Two viewers ask little: the cap is the limit, or a machine that stood still.
+            assert trial.reason is not None and not trial.metrics
+            assert "no figure: " in trial.reason.message, trial.reason
+            continue
+        if trial.reason is not None:  # only where this machine stood still for seconds
+            assert "began so late" in trial.reason.message, trial.reason
+            continue
+        most = {"searched": 1, "film": 4, "spread": 5}[trial.workload]
+        viewers, rate = trial.metrics["viewers"], trial.metrics["rate"]
+        assert isinstance(viewers, float) and 0 <= viewers <= most
+        assert isinstance(rate, float) and rate > 0
+        assert trial.facts["clip"] == ("h264" if trial.workload == "film" else "bytes")
+        if trial.workload == "spread":
+            assert [role.role for role in trial.roles] == ["server-0", "server-1", "client"]

@@ -1,0 +1,249 @@
+"""`streaming`: what `ullage-viewers` printed in real runs, and what is no result of it."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.workloads.web_samples import bent, printing, sample
+from tests.workloads.workload_runs import context_in
+from ullage import ours
+from ullage.elastic import clip
+from ullage.workloads.base import Context, InvalidTrialError, Output
+from ullage.workloads.streaming import Streaming, StreamingParameters
+
+STREAMING = Streaming()
+SEARCH = StreamingParameters(
+    chunk=524_288, buffer_s=2.0, step_s=6.0, start=1, cap=64, late_limit_s=1.0
+)
+"""Of `found`: NGINX gave more than three chunks at once to nobody (`limit_conn`)."""
+FIXED = StreamingParameters(chunk=1_048_576, buffer_s=1.0, step_s=8.0, viewers=6, late_limit_s=1.0)
+"""Of `fixed`: NGINX gave everybody less than the video's rate (`limit_rate`)."""
+CAPPED = StreamingParameters(step_s=2.0, start=1, cap=4, late_limit_s=1.0)
+STARVED = StreamingParameters(step_s=3.0, viewers=12, late_limit_s=1.0)
+LATELY = StreamingParameters(step_s=2.0, viewers=4, late_limit_s=1e-6)
+
+
+def outputs(name: str = "found", status: int = 0, text: str | None = None) -> dict[str, Output]:
+    found = sample("streaming", name)
+    found["client"] = replace(found["client"], status=status)
+    return found if text is None else printing(found, "client", text)
+
+
+def changed(change: Callable[[Any], None], name: str = "found") -> dict[str, Output]:
+    result = json.loads(outputs(name)["client"].stdout)
+    change(result)
+    return outputs(name, text=json.dumps(result))
+
+
+def refused(found: dict[str, Output], parameters: StreamingParameters = SEARCH) -> str:
+    with pytest.raises(InvalidTrialError) as caught:
+        STREAMING.check(parameters, found)
+    return str(caught.value)
+
+
+def test_a_search_with_its_figure() -> None:
+    STREAMING.check(SEARCH, outputs())
+    figures = STREAMING.parse(SEARCH, outputs())
+    result = json.loads(outputs()["client"].stdout)
+    (best,) = (step["run"] for step in result["steps"] if step["viewers"] == 3)
+    cpu_s = json.loads(outputs()["server"].stdout.split("\n")[1])["serving_cpu_s"]
+    video_s = sum(step["run"]["bytes"] for step in result["steps"]) * 8 / 2_800_000
+    assert figures == {
+        "viewers": 3.0,
+        "rate": best["bytes_per_s"] * 8,
+        "server_cpu_per_stream": cpu_s / video_s,
+        "server_cpus": cpu_s / video_s * 3,
+    }
+    facts = STREAMING.facts(SEARCH, outputs())
+    assert facts["steps"] == "1 sustained, 2 sustained, 4 not-sustained, 3 sustained"
+    assert facts["lost"] == "'server-error' 1" and facts["server"].startswith("nginx/")
+    assert facts["clip"] == "bytes" and facts["not_sustained"].startswith("'1 of 4 viewers")
+
+
+def test_a_number_that_was_given() -> None:
+    STREAMING.check(FIXED, outputs("fixed"))
+    figures = STREAMING.parse(FIXED, outputs("fixed"))
+    result = json.loads(outputs("fixed")["client"].stdout)
+    assert figures["viewers"] == 0 and figures["affected"] == 1
+    assert figures["violation_max"] == result["violations"]["length_s"]["max"]
+    assert set(STREAMING.facts(FIXED, outputs("fixed"))) == {"server", "clip", "viewers_cpu"}
+
+
+def test_every_server_counts() -> None:
+    found = sample("streaming", "found")
+    two = {"server-0": found["server"], "server-1": found["server"], "client": found["client"]}
+    one, both = STREAMING.parse(SEARCH, outputs()), STREAMING.parse(SEARCH, two)
+    alone = one["server_cpu_per_stream"]
+    assert isinstance(alone, float) and both["server_cpu_per_stream"] == pytest.approx(2 * alone)
+    two["server-1"] = replace(found["server"], status=1)
+    assert "server-1 ended with status 1" in refused(two)
+    assert "no output of server" in refused({"client": found["client"]})
+
+
+def test_the_cap_is_no_figure() -> None:
+    assert "the plan's cap of 4 viewers" in refused(outputs("capped", 1), CAPPED)
+
+
+def test_viewers_that_were_late_are_no_figure() -> None:
+    why = refused(outputs("late", 1), LATELY)
+    assert "the viewers' own machine was the limit" in why and "late with one send" in why
+
+
+def test_a_search_whose_viewers_were_the_limit_or_that_had_none() -> None:
+    def worthless(result: Any) -> None:
+        result.update(figure=None, why="x")
+        result["steps"][-1]["verdict"] = {"is": "worthless", "because": "95 % of its CPU"}
+
+    def nobody(result: Any) -> None:
+        result.update(figure=None, why="x", lower=0)
+        result["steps"][-1]["verdict"] = {"is": "not-sustained", "because": "silent"}
+
+    def interrupted(result: Any) -> None:
+        result["interrupted"] = True
+
+    assert "at 3 viewers the limit was the viewers' own machine" in refused(changed(worthless))
+    assert "not one viewer was sustained: 'silent'" in refused(changed(nobody))
+    assert "interrupted" in refused(changed(interrupted))
+
+
+def test_a_picture_that_began_too_late_to_stand_still() -> None:
+    assert "they began so late" in refused(outputs("starved"), STARVED)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"start": 2}, {"cap": 65}, {"step_s": 7.0}, {"ramp_s": 2.0}, {"resolution": 0.1}],
+)
+def test_another_search_is_not_what_was_asked(fields: dict[str, Any]) -> None:
+    asked = StreamingParameters.model_validate({**SEARCH.model_dump(), **fields})
+    assert "asked for" in refused(outputs(), asked)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        ("figure", 4, "its steps lead to 3"),
+        ("upper", 5, "its steps lead to 3"),
+        ("steps.1.viewers", 3, "expected 2"),
+        ("steps.1.verdict.is", "not-sustained", "is not not-sustained"),
+        ("steps.1.verdict.is", "worthless", "beside a step"),
+        ("steps.1.run.valid", False, "is not sustained"),
+        ("steps.1.run.violations.count", 1, "1 violations of 0 viewers"),
+        ("steps.1.run.violations.viewers", 1, "1 had 0"),
+        ("steps.1.run.outcomes.cut", 1, "1 ended"),
+        ("steps.1.run.most_playing", 3, "3 played"),
+        ("steps.1.run.bytes", 1 << 40, "videos have"),
+        ("steps.1.run.bytes", 1, "are not"),
+        ("steps.1.run.seconds", 7.5, "are not"),
+        ("steps.1.run.whys", {"a": -1}, "whys"),
+        ("mode", "run", "mode"),
+    ],
+)
+def test_what_does_not_fit_together(path: str, value: Any, why: str) -> None:
+    def change(result: Any) -> None:
+        *parents, last = path.split(".")
+        for parent in parents:
+            result = result[int(parent) if parent.isdigit() else parent]
+        result[last] = value
+
+    assert why in refused(changed(change))
+
+
+def test_a_search_that_stops_early() -> None:
+    assert "before it is at its end" in refused(changed(lambda result: result["steps"].pop()))
+
+
+def test_no_video_or_other_viewers() -> None:
+    assert "5 viewers were asked for" in refused(
+        outputs("fixed"), FIXED.model_copy(update={"viewers": 5})
+    )
+    none = changed(lambda result: result.update(bytes=0, bytes_per_s=0.0), "fixed")
+    assert "not a byte" in refused(none, FIXED)
+    assert "status 2" in refused(outputs(status=2, text=""))
+    assert "status 1" in refused(outputs(status=1, text="error: x"))
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    text=bent(outputs()["client"].stdout) | bent(outputs("fixed")["client"].stdout) | st.text(),
+    parameters=st.sampled_from([SEARCH, FIXED]),
+    status=st.integers(0, 2),
+)
+def test_whatever_they_print_is_invalid_or_gives_figures(
+    text: str, parameters: StreamingParameters, status: int
+) -> None:
+    found = outputs(status=status, text=text)
+    try:
+        STREAMING.check(parameters, found)
+    except InvalidTrialError as error:
+        assert str(error).isprintable()
+        return
+    figures = STREAMING.parse(parameters, found)
+    assert {"viewers", "rate"} <= set(figures)
+    assert all(isinstance(y, float) and 0 <= y < 1e18 for y in figures.values())
+    assert all(fact.isprintable() for fact in STREAMING.facts(parameters, found).values())
+
+
+def test_plans_that_cannot_be_are_refused() -> None:
+    for fields, why in (
+        ({"start": 9, "cap": 8}, "cap only 8"),
+        ({"buffer_s": 10.0, "step_s": 10.0}, "step_s must be longer"),
+    ):
+        with pytest.raises(ValidationError, match=why):
+            StreamingParameters.model_validate(fields)
+
+
+@pytest.mark.parametrize("viewers", [None, 7])
+def test_the_viewers_take_what_they_are_told(viewers: int | None, tmp_path: Path) -> None:
+    """Every word of it: they refuse what they do not know, and nobody serves here."""
+    parameters = StreamingParameters(viewers=viewers, start=1, cap=2, step_s=2, ramp_s=0.1)
+    context = Context({"server-0": "127.0.0.1", "server-1": "127.0.0.2", "client": "x"}, 1, 1, 1)
+    *_, task = STREAMING.tasks(parameters, context)
+    argv = task.argv[-4:]
+    name, _, text = task.argv[3].partition("=")
+    nodes = [f"http://127.0.0.{n}:8080/film.mp4" for n in (1, 2)]
+    assert name == argv[-1] and json.loads(text)["nodes"] == nodes
+    told = json.loads(text) | {"nodes": ["http://127.0.0.1:1/film.mp4"]}
+    (tmp_path / name).write_text(json.dumps(told))
+    argv = (str(ours.program("ullage-viewers")), *argv[1:-1], str(tmp_path / name))
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert done.returncode in (0, 1) and json.loads(done.stdout)["mode"] == argv[1]
+
+
+def test_the_servers_get_the_film_and_room_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    parameters = StreamingParameters(cap=5000, step_s=2, bitrate=100_000, chunk=10_000)
+    film = STREAMING.files(parameters)["film.mp4"]
+    assert film.stat().st_size > parameters.asked.video_bytes
+    context = context_in(tmp_path, STREAMING, parameters)
+    place, link = STREAMING.prepare(parameters, context)
+    assert any("worker_connections 5064;" in word for word in place.argv)
+    assert link.argv == ("ln", "-f", "film.mp4", "www/film.mp4")
+    server, client = STREAMING.tasks(parameters, context)
+    assert server.service and "nginx" in server.argv and not client.service
+    each = parameters.model_copy(update={"servers": "each"})
+    assert [role.place for role in STREAMING.roles(each)] == ["each", "host"]
+
+
+def test_the_film_can_be_had_inside_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    parameters = StreamingParameters(step_s=2, bitrate=100_000, chunk=10_000)
+
+    async def both() -> tuple[Path, Path]:
+        film = STREAMING.files(parameters)["film.mp4"]
+        length_s = 1.1 * parameters.length_s + 2
+        return film, (await clip.make(length_s, 1e5, "bytes", lambda _: None)).file
+
+    film, again = asyncio.run(both())
+    assert film == again

@@ -1,0 +1,144 @@
+"""What changed along with a figure that is worse?
+
+Every counter that was seen in the pairs of trials is compared as the figure is: paired by block, on
+logarithms. A counter of events is told only if it changed both by the second and by the work done:
+one that goes with the clock (a timer) changes by the work alone when a program slows down, one that
+goes with the work (requests, packets) changes by the second alone, and neither is news.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.analysis.compare import Draft, stored
+from ullage.analysis.counters import COUNTERS, Counter
+from ullage.analysis.model import Cause, Causes
+from ullage.stats.interval import Interval, moments, t_interval, t_quantile
+from ullage.stats.nested import collapse
+
+MOST: Final = 3
+LEAST: Final = 3
+"""Independent values without which a counter is not looked at."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A counter in all pairs that have it."""
+
+    counter: Counter
+    mine: Sequence[float]
+    theirs: Sequence[float]
+    slower: Sequence[float]
+    """Log-ratio of the figure in the same pairs, above 0 is worse."""
+    generations: Sequence[int]
+
+    def changes(self, floor: float) -> list[float]:
+        """Log of how many times as much there was by the second, and the floor."""
+        both = zip(self.mine, self.theirs, strict=True)
+        return [math.log((e + floor) / (b + floor)) for e, b in both]
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Of the environment, and of the baseline."""
+        return sum(self.mine) / len(self.mine), sum(self.theirs) / len(self.theirs)
+
+    @property
+    def from_nothing(self) -> bool:
+        """One side is next to nothing, or was nothing in a trial: a ratio says little."""
+        return min(self.means) < self.counter.floor or min(*self.mine, *self.theirs) == 0
+
+    def units(self, values: Sequence[float]) -> list[float]:
+        """The independent values, as of the figure."""
+        return [float(x) for x in collapse(values, self.generations)]
+
+
+def of(draft: Draft) -> Causes:
+    """The counters that changed most, of those that changed.
+
+    Bonferroni's correction over all counters that were looked at: their intervals hold together at
+    the run's confidence, so of comparisons in which nothing changed at most one in twenty names a
+    counter by chance. Changes are ranked by the factor, those of events by the smaller of the two.
+    Counters whose pairs are all equal show no spread, and say nothing.
+    """
+    seen = [found for counter in COUNTERS if (found := _seen(counter, draft)) is not None]
+    level = 1 - (1 - draft.settings.confidence) / max(1, len(seen))
+    sized = [
+        (size, cause)
+        for each in seen
+        for size, cause in [_changed(each, level, draft.settings.widening)]
+        if cause is not None
+    ]
+    sized.sort(key=lambda pair: -pair[0])
+    return Causes(
+        looked=len(seen),
+        differing=len(sized),
+        found=tuple(cause for _, cause in sized[:MOST]),
+        confidence=draft.settings.confidence,
+    )
+
+
+def _seen(counter: Counter, draft: Draft) -> _Seen | None:
+    """None: not in these trials. What is of the host tells nothing of one half of a duet."""
+    rows = []
+    for pair in draft.paired.pairs:
+        if counter.of_host and pair.environment.partner is not None:
+            return None
+        mine, theirs = counter.read(pair.environment), counter.read(pair.baseline)
+        if mine is not None and theirs is not None and min(mine, theirs) >= 0:
+            rows.append((mine, theirs, pair.log_ratio, pair.generation))
+    if len(rows) < LEAST:
+        return None
+    found = _Seen(counter, *map(list, zip(*rows, strict=True)))
+    return found if len(found.units(found.slower)) >= LEAST else None
+
+
+def _changed(seen: _Seen, level: float, widening: float) -> tuple[float, Cause | None]:
+    """By how much, and what is to be told; None: it did not, for all that is known.
+
+    What is told must itself exclude "no change", and be as much as the floor.
+    """
+    counter = seen.counter
+    changes = seen.changes(counter.floor)
+    tested = [changes]
+    if counter.scaling == "work":
+        tested.append([x + slow for x, slow in zip(changes, seen.slower, strict=True)])
+    if not seen.from_nothing:
+        tested.append(seen.changes(0.0))
+    logs = [seen.units(each) for each in tested]
+    intervals = [t_interval(each, level, widening) for each in logs]
+    size = min(_size(*each) for each in zip(logs, intervals, strict=True))
+    ratio = stored(intervals[0 if seen.from_nothing else -1])
+    difference, half = _difference(seen, level, widening)
+    seen_so = abs(difference) >= counter.floor and (abs(difference) > half or not seen.from_nothing)
+    if size == 0 or ratio is None or not seen_so:
+        return 0.0, None
+    mine, theirs = seen.means
+    return size, Cause(
+        counter=counter.name,
+        words=counter.words,
+        unit=counter.unit,
+        environment_mean=mine,
+        baseline_mean=theirs,
+        ratio=ratio,
+        difference=difference,
+        difference_low=difference - half,
+        difference_high=difference + half,
+        from_nothing=seen.from_nothing,
+    )
+
+
+def _difference(seen: _Seen, level: float, widening: float) -> tuple[float, float]:
+    """Mean difference, and half the width of its interval."""
+    both = zip(seen.mine, seen.theirs, strict=True)
+    m = moments(seen.units([e - b for e, b in both]), widening)
+    return m.mean, t_quantile(0.5 + level / 2, m.df) * m.error
+
+
+def _size(units: Sequence[float], interval: Interval) -> float:
+    """|log| of a change that is there for sure; else 0."""
+    if moments(units).deviation == 0 or not interval.excludes(1.0):
+        return 0.0
+    return abs(math.log(interval.estimate))

@@ -1,0 +1,142 @@
+"""Nodes: instances of a provider, with NGINX that streams the film."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage import allocating
+from ullage.allocating import Allocated, Application, Step
+from ullage.allocation_node import Node as Host
+from ullage.errors import UllageError
+
+PORT: Final = 8080
+FILM: Final = "film.mp4"
+PACKAGES: Final = ("nginx",)
+PROGRAMS: Final = ("nginx",)
+_CONNECTIONS: Final = 4096
+
+_PARTS: Final[dict[str, tuple[Step, Step]]] = {
+    "TeF": ("asked", "chosen"),
+    "TcI": ("chosen", "copied"),
+    "TiI": ("copied", "up"),
+    "application": ("up", "replied"),
+}
+"""Part of an allocation → the steps between which it lies."""
+
+
+@dataclass
+class StreamingNode:
+    """An instance whose NGINX has answered: `ullage.elastic.controller.Made`."""
+
+    allocated: Allocated
+    address: str
+    url: str
+
+    @property
+    def made_ns(self) -> int:
+        """The provider was done with it."""
+        return self.allocated.steps["up"]
+
+    @property
+    def serving_ns(self) -> int:
+        """The film was there for those who ask."""
+        return self.allocated.steps["replied"]
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Parts of its allocation, in seconds."""
+        steps = self.allocated.steps
+        return {
+            name: (steps[last] - steps[first]) / 1e9
+            for name, (first, last) in _PARTS.items()
+            if first in steps and last in steps
+        }
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """Every instant of its making."""
+        return {str(step): at_ns for step, at_ns in self.allocated.steps.items()}
+
+    async def gone(self) -> str:
+        """Wait until NGINX or the whole instance has ended; why."""
+        application = self.allocated.application
+        assert application is not None
+        try:
+            ended = await application.wait()
+        except UllageError as error:
+            return error.message
+        how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
+        said = application.stderr[-300:].decode(errors="replace").strip()
+        return f"its NGINX ended with {how}" + (f": {said}" if said else "")
+
+    async def remove(self, limit_s: float) -> None:
+        """Take the instance away."""
+        await allocating.release(self.allocated, limit_s=limit_s)
+
+
+@dataclass(frozen=True)
+class StreamingNodes:
+    """Makes them, for one environment in one repetition: `ullage.elastic.controller.Maker`."""
+
+    host: Host
+    prefix: str
+    """Of their names: no other environment or repetition of the run has it."""
+    film: Path
+
+    def name(self, node: int, attempt: int) -> str:
+        """`lxc-2-7`, and `lxc-2-7-2` at the second attempt."""
+        again = f"-{attempt}" if attempt > 1 else ""
+        return f"{self.prefix}-{node}{again}"
+
+    async def make(self, name: str, limit_s: float) -> StreamingNode:
+        """A node that streams; what `allocating.allocate` raises."""
+        application = application_of(self.film, self.host.resources.cpus)
+        allocated = await allocating.allocate(
+            self.host, name, application=application, limit_s=limit_s
+        )
+        address = f"{allocated.instance.address}:{PORT}"
+        return StreamingNode(allocated, address, f"http://{address}/{FILM}")
+
+
+def application_of(film: Path, cpus: float) -> Application:
+    """NGINX, with nothing but the film."""
+    return Application(
+        argv=("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf"),
+        port=PORT,
+        path=f"/{FILM}",
+        files={"server.conf": _configuration(max(1, round(cpus))).encode(), FILM: film},
+    )
+
+
+def _configuration(processes: int) -> str:
+    """https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`."""
+    return f"""\
+daemon off;
+user root;
+worker_processes {processes};
+worker_rlimit_nofile {2 * _CONNECTIONS};
+pid server.pid;
+error_log stderr crit;
+events {{ worker_connections {_CONNECTIONS}; }}
+http {{
+  access_log off;
+  client_body_temp_path temp;
+  proxy_temp_path temp;
+  fastcgi_temp_path temp;
+  uwsgi_temp_path temp;
+  scgi_temp_path temp;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_timeout 3600;
+  keepalive_requests 1000000000;
+  default_type video/mp4;
+  server {{
+    listen {PORT} backlog={_CONNECTIONS};
+    root .;
+    location / {{ return 404; }}
+    location = /{FILM} {{ }}
+  }}
+}}
+"""

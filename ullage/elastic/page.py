@@ -1,0 +1,283 @@
+"""The page of an elastic run: one HTML file with all that it needs, in the report's look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+import ullage
+from ullage.analysis.rounding import share
+from ullage.elastic import answer, drawings, pagetables, provenance
+from ullage.elastic.definitions import DEFINITIONS
+from ullage.elastic.metrics import Measured
+from ullage.elastic.reading import ElasticRun
+from ullage.elastic.sound import Doubt
+from ullage.elastic.summary import MARGIN, Against, Side, Summary
+from ullage.elastic.twin import Simulated
+from ullage.printable import clean
+from ullage.quantities import format_seconds
+from ullage.report import page as report
+from ullage.report.text import quantity, unbroken
+from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
+from ullage.report.workloads import add
+
+TEMPLATE: Final = "elastic.html.j2"
+MOST_FIELDS: Final = 40
+"""Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
+
+
+Twins = Mapping[tuple[str, int], Simulated]
+"""(environment, repetition) → its twin, of those that have one."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a page is made of."""
+
+    run: ElasticRun
+    sides: Sequence[Side]
+    summary: Summary
+    doubts: Sequence[Doubt]
+    twins: Twins
+    against: Against | None = None
+
+
+@dataclass(frozen=True)
+class FieldView:
+    """The figure of the field, of one environment."""
+
+    title: str
+    figure: Figure
+
+
+def render(made: Report) -> str:
+    """The whole page."""
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader("ullage.elastic"), PackageLoader("ullage.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: clean(value, 50_000) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return templates.get_template(TEMPLATE).render(page=context(made))
+
+
+def context(made: Report) -> dict[str, Any]:
+    """Everything that the template names."""
+    specs = Specs()
+    static = report.assets()
+    run, summary = made.run, made.summary
+    fields = [_first_field(made, side, specs) for side in made.sides]
+    return {
+        "title": clean(summary.name, 120),
+        "version": ullage.__version__,
+        "style": static.style,
+        "library": static.library,
+        "script": static.script,
+        "policy": static.policy,
+        "facts": _facts(made),
+        "answer": _answer(made),
+        "fields": [f for f in fields if f is not None],
+        "metrics": pagetables.metrics(summary),
+        "how": _how(made),
+        "contrasts": pagetables.contrasts(summary.contrasts),
+        "against": _against(made.against),
+        "allocation": _allocation(made, specs),
+        "stages": pagetables.stages(summary),
+        "published": pagetables.published(summary),
+        "waits": _waits(made, specs),
+        "violations": pagetables.violations(made.sides),
+        "repetitions": pagetables.repetitions(run, made.sides),
+        "all_fields": _all_fields(made, specs),
+        "twins": pagetables.twins(made.sides, made.twins, summary.confidence),
+        "doubts": [_doubt(d) for d in made.doubts],
+        "again": provenance.again(run),
+        "provenance": provenance.pairs(run),
+        "environments": provenance.environments(run),
+        "folds": provenance.folds(run),
+        "definitions": _definitions(),
+        "specs": specs.items,
+    }
+
+
+def _facts(made: Report) -> list[Fact]:
+    summary, run = made.summary, made.run
+    good = sum(e.ok for e in summary.environments)
+    ended = sum(e.ended for e in summary.environments)
+    found = [
+        Fact(f"{answer.counted(summary.repetitions)} of {_environments(len(summary.environments))}")
+    ]
+    if good < ended:
+        found.append(Fact(f"{ended - good} of {ended} without figures"))
+    if summary.time_scale != 1:
+        found.append(Fact(f"the users' time ran ×{summary.time_scale:g}"))
+    length = format_seconds(run.resolved.video.length_s * summary.time_scale)
+    found.append(Fact(f"videos of {length}, {run.resolved.room} viewers to a node"))
+    if machine := provenance.machine(run):
+        found.append(Fact(machine, wraps=True))
+    return found
+
+
+def _environments(number: int) -> str:
+    return f"{number} environment{'' if number == 1 else 's'}"
+
+
+def _answer(made: Report) -> list[Sentence]:
+    told = answer.answer(made.summary)
+    said = [Sentence((Part(unbroken(clean(text))),)) for text in told]
+    if made.against is not None:
+        said += [Sentence((Part(unbroken(clean(text))),)) for text in answer.against(made.against)]
+    if any(d.code.startswith("repetition-") or d.code == "clock-bound" for d in made.doubts):
+        text = "Read “What to doubt” first: some figures are missing, or should not be used."
+        said.append(Sentence((Part(text),), aside=True))
+    return said
+
+
+def _typical(made: Report, side: Side) -> Measured | None:
+    """The repetition that is drawn first: of median elastic deviation in the first environment.
+
+    Where that one has no figures here, the first that has.
+    """
+    drawn = {n: m for n, m in side.figures.items() if m.curves is not None}
+    for other in made.sides:
+        ordered = sorted(other.of("deviation").items(), key=lambda item: item[1])
+        if ordered:
+            number = ordered[(len(ordered) - 1) // 2][0]
+            if number in drawn:
+                return drawn[number]
+    return next(iter(drawn.values()), None)
+
+
+def _first_field(made: Report, side: Side, specs: Specs) -> FieldView | None:
+    found = _typical(made, side)
+    figure = None if found is None else _field(made, side, found, specs)
+    return None if figure is None else FieldView(clean(side.label, 60), figure)
+
+
+def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | None:
+    if found.curves is None:
+        return None
+    number = found.repetition.number
+    twin = made.twins.get((side.key, number))
+    drawing = drawings.field(
+        found.curves,
+        made.run.resolved.room,
+        made.summary.time_scale,
+        twin.supplied if twin else None,
+    )
+    label = clean(side.label, 60)
+    told = f"PcBl {_percent(found, 'blocked')}, PcAf {_percent(found, 'affected')}"
+    tar = found.figures.get("tar")
+    told += f", TaR {quantity(tar, 's')}" if tar is not None else ", no allocation"
+    return Figure(
+        id=add(specs, drawing),
+        caption=f"{label}, repetition {number + 1} of {made.summary.repetitions}.",
+        label=f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
+        height=drawing.height,
+        note=told,
+        summary=f"{label}, repetition {number + 1}: {told}",
+    )
+
+
+def _percent(found: Measured, name: str) -> str:
+    value = found.figures.get(name)
+    return "–" if value is None else unbroken(f"{100 * value:.3g} %")
+
+
+def _all_fields(made: Report, specs: Specs) -> list[Figure]:
+    """Every repetition, in folds."""
+    figures: list[Figure] = []
+    for side in made.sides:
+        for number in sorted(side.figures):
+            if len(figures) == MOST_FIELDS:
+                return figures
+            figure = _field(made, side, side.figures[number], specs)
+            if figure is not None:
+                figures.append(figure)
+    return figures
+
+
+def _allocation(made: Report, specs: Specs) -> Figure | None:
+    taken = {
+        side.label: [t for m in side.figures.values() for t in m.allocations] for side in made.sides
+    }
+    taken = {label: times for label, times in taken.items() if times}
+    if not taken:
+        return None
+    middle = {
+        e.label: f"mean {quantity(found.estimate, 's')}"
+        for e in made.summary.environments
+        if (found := e.estimate("tar")) is not None
+    }
+    drawing = drawings.allocations(taken, middle)
+    return Figure(
+        id=add(specs, drawing),
+        caption="Every allocation of every repetition.",
+        label="Time to allocate a node, by environment",
+        height=drawing.height,
+        note="At most 300 of an environment are drawn.",
+    )
+
+
+def _waits(made: Report, specs: Specs) -> Figure | None:
+    found = {
+        side.label: (
+            sorted(w for m in side.figures.values() for w in m.waits),
+            sum(len(m.repetition.sessions) for m in side.figures.values()),
+        )
+        for side in made.sides
+    }
+    found = {label: of for label, of in found.items() if of[0]}
+    if not found:
+        return None
+    drawing = drawings.waits(found, made.run.resolved.patience_s)
+    return Figure(
+        id=add(specs, drawing),
+        caption="Share of the requests that had a node within so many seconds, of all repetitions.",
+        label="Distribution of the waiting time, by environment",
+        height=drawing.height,
+        note="Dashed: the patience. Who was never given a node is missing at the right end.",
+    )
+
+
+@dataclass(frozen=True)
+class AgainstView:
+    """The other run."""
+
+    name: str
+    notes: tuple[str, ...]
+    tables: Sequence[Table]
+
+
+def _against(found: Against | None) -> AgainstView | None:
+    if found is None:
+        return None
+    tables = pagetables.contrasts(found.contrasts, found.other)
+    return AgainstView(clean(found.other, 120), tuple(map(clean, found.notes)), tables)
+
+
+def _how(made: Report) -> str:
+    """How the verdicts were made."""
+    rate = share(1 - made.summary.confidence)
+    return unbroken(
+        "Above 1×, or above 0, is worse. Ratios and differences are taken repetition by "
+        "repetition, in which both had the same arrivals. Verdicts are of the primary metrics "
+        "together, corrected by Holm's procedure: the chance that any claim of a difference is "
+        f"false is at most {rate}, and so is that of any claim of equivalence. Equivalent means "
+        f"within {share(MARGIN)}, of shares within 1 percentage point."
+    )
+
+
+def _doubt(d: Doubt) -> DoubtView:
+    return DoubtView(code=d.code, texts=(clean(d.message),), advice=clean(d.advice))
+
+
+def _definitions() -> list[tuple[str, str]]:
+    return [
+        (f"{d.title}{f', {d.symbol}' if d.symbol else ''}", f"{d.description} ({d.source})")
+        for d in DEFINITIONS
+    ]

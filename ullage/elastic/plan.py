@@ -1,0 +1,279 @@
+"""The plan of an elastic run: what a user writes, checked field by field.
+
+What people do and what a machine takes to boot is written in the users' time, in which a film has
+its real length; `time_scale` says how many of the users' seconds pass in a real one. The network's
+own quantities (bitrate, buffer) are real. `ullage.elastic.units` does the division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ullage import environments
+from ullage.environments import Provider
+from ullage.environments.native import Native
+from ullage.errors import PLAN_BAD_FIELD, PLAN_BAD_NAME, PLAN_UNKNOWN_PROVIDER, UllageError
+from ullage.nearest import nearest
+from ullage.plan import NAME, Fields, Resources, allowed_fields, checked, no_environment
+from ullage.quantities import Bytes, Delay, Fraction, Seconds
+from ullage.yamlfile import YamlFile, parse, read
+
+ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Native.name)
+"""Providers that can make one more: not the machine itself."""
+
+
+class Policy(BaseModel):
+    """How many nodes to have. The fields beside `name` are the policy's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = Field(
+        "elastic-movie", description="`elastic-movie`, or another of docs/elastic-policies.md"
+    )
+
+
+class Nodes(Fields):
+    """What bounds the nodes, and how they are had."""
+
+    max: int | None = Field(None, ge=1, le=250, description="nodes at a time; left out: 250")
+    min: int = Field(0, ge=0, le=250, description="nodes that are kept, used or not")
+    allocation: Literal["one_at_a_time", "one_per_need", "one_per_request"] = Field(
+        "one_at_a_time", description="how many are made at the same time when viewers wait"
+    )
+    placement: Literal["fullest", "emptiest"] = Field(
+        "fullest", description="the node with room that a viewer is sent to"
+    )
+    waiting_room: int | None = Field(
+        None, ge=0, le=1_000_000, description="viewers that may wait; left out: any number"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Nodes:
+        if self.max is not None and self.min > self.max:
+            raise ValueError(f"min ({self.min}) is larger than max ({self.max})")
+        return self
+
+
+class Arrivals(Fields):
+    """When viewers come, in the users' time."""
+
+    kind: Literal["poisson", "uniform", "trace", "flash-crowd"] = Field(
+        "poisson", description="`poisson`, `uniform`, `trace` (a file) or `flash-crowd`"
+    )
+    rate: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="viewers a second of the users' time"
+    )
+    viewers: int | None = Field(
+        None, ge=1, le=1_000_000, strict=True, description="how many come; or say `lasting`"
+    )
+    lasting: Seconds | None = Field(None, description="for how long they come; or say `viewers`")
+    peak: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="of a `flash-crowd`: its highest rate"
+    )
+    at: Delay | None = Field(None, description="of a `flash-crowd`: when the rate jumps")
+    decay: Seconds | None = Field(
+        None, description="of a `flash-crowd`: in how long the rate falls back by e"
+    )
+    file: Path | None = Field(
+        None, description="of a `trace`: instants in seconds of the users' time, one a line"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Arrivals:
+        crowd = {"peak": self.peak, "at": self.at, "decay": self.decay}
+        needed: dict[str, object] = {"file": self.file}
+        if self.kind != "trace":
+            needed = {"rate": self.rate, **(crowd if self.kind == "flash-crowd" else {})}
+            if (self.viewers is None) == (self.lasting is None):
+                raise ValueError("say either `viewers` or `lasting`")
+        every = {"rate": self.rate, "file": self.file, **crowd}
+        for name, value in every.items():
+            if (value is None) == (name in needed):
+                verb = "needs" if name in needed else "has no"
+                raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
+        return self
+
+
+class Film(Fields):
+    """What every viewer watches."""
+
+    length: Seconds = Field(1800, description="of the users' time: `30m`")
+    bitrate: float = Field(
+        1_000_000, ge=8_000, le=1e9, description="bits a real second, whatever the scale"
+    )
+    generate: Literal["auto", "h264", "bytes"] = Field(
+        "auto",
+        description="`h264`: a real clip by ffmpeg; `bytes`: as many bytes as it would have; "
+        "`auto`: a clip where ffmpeg is installed",
+    )
+    buffer: Seconds = Field(2, description="video that a viewer holds before it plays: real time")
+
+
+class Attempts(Fields):
+    """How often, and for how long at a time, something is tried."""
+
+    tries: int = Field(3, ge=1, le=20, description="attempts in all")
+    limit: Seconds = Field(120, description="real time that an attempt may take")
+
+
+class Budgets(Fields):
+    """What is spent before something is given up: real time."""
+
+    allocate: Attempts = Field(Attempts(tries=3, limit=120), description="to make a node")
+    release: Attempts = Field(Attempts(tries=3, limit=60), description="to remove a node")
+    front: int = Field(3, ge=0, le=100, description="times that a front that died is restarted")
+    repetition: Seconds | None = Field(
+        None, description="for a repetition; left out: what its viewers may take, and 5 minutes"
+    )
+
+
+class ElasticEnvironment(BaseModel):
+    """One environment. Fields not named here belong to its provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
+    resources: Resources | None = Field(None, description="of a node, other than the plan's")
+    boot_delay: Delay | None = Field(None, description="other than the plan's")
+    policy: Policy | None = Field(None, description="other than the plan's")
+    nodes: Nodes | None = Field(None, description="other than the plan's")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The provider's own fields."""
+        return dict(self.model_extra or {})
+
+
+class ElasticPlan(Fields):
+    """A whole plan."""
+
+    name: str = Field(description="becomes part of the run folder's name")
+    environments: dict[str, ElasticEnvironment] = Field(min_length=1)
+    baseline: str | None = Field(
+        None, description="the environment that others are compared with; left out: none"
+    )
+    image: Literal["built", "host"] = Field(
+        "built", description="`host`: the host's own NGINX, for `oci` with crun only"
+    )
+    resources: Resources = Field(
+        Resources(memory=Bytes(256 << 20)), description="of every node of every environment"
+    )
+    room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
+    policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")
+    nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
+    arrivals: Arrivals = Field(description="when viewers come")
+    video: Film = Field(Film(), description="what they watch")
+    patience: Delay = Field(60, description="users' time that a viewer waits for a node; or 0")
+    boot_delay: Delay = Field(
+        0, description="users' time that every node is held back: injected, and labelled"
+    )
+    time_scale: float = Field(
+        1, ge=1, le=3600, allow_inf_nan=False, description="users' seconds in a real one"
+    )
+    repetitions: int = Field(3, ge=1, le=10_000, strict=True, description="of each environment")
+    lateness_limit: Seconds = Field(
+        0.05, description="real time; viewers who come later than this make it invalid"
+    )
+    budgets: Budgets = Field(Budgets(), description="what is spent before something is given up")
+    confidence: Fraction = Field(0.95, description="of every interval")
+    seed: int | None = Field(
+        None, ge=0, lt=1 << 48, description="of order and arrivals; drawn when absent"
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of the run, ready to make nodes."""
+
+    key: str
+    provider: Provider
+    resources: Resources
+    boot_delay: float
+    """In the users' time."""
+    policy: Policy
+    nodes: Nodes
+
+
+COMMON: Final = tuple(allowed_fields(ElasticEnvironment, ()))
+
+
+def load(file: Path) -> tuple[ElasticPlan, YamlFile]:
+    """Read and check a plan file; every fault is a UllageError that names the line."""
+    document = read(file)
+    return check(document), document
+
+
+def loads(text: str, name: str = "plan.yaml") -> tuple[ElasticPlan, YamlFile]:
+    """The same from a string."""
+    document = parse(text, name)
+    return check(document), document
+
+
+def check(document: YamlFile) -> ElasticPlan:
+    """Check every field but those that belong to providers; `resolve` checks these."""
+    if not isinstance(document.data, dict):
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=1,
+            field="the plan",
+            found="no fields" if document.data is None else type(document.data).__name__,
+            allowed="a plan is a list of `field: value`",
+            suggestion="docs/plans/elastic-lxc.yaml is one",
+        )
+    plan = checked(ElasticPlan, document.data, document, ())
+    for path, name in [(("name",), plan.name)] + [
+        (("environments", key), key) for key in plan.environments
+    ]:
+        if not NAME.fullmatch(name) or ".." in name:
+            raise UllageError(
+                PLAN_BAD_NAME, file=document.name, line=document.line(path), found=repr(name)
+            )
+    if plan.baseline is not None and plan.baseline not in plan.environments:
+        raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
+    return plan
+
+
+def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
+    """The environments, with their providers; the first fault is raised."""
+    return tuple(_environment(plan, name, document) for name in plan.environments)
+
+
+def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environment:
+    entry = plan.environments[name]
+    path = ("environments", name)
+    if entry.provider not in ALLOCATABLE:
+        raise UllageError(
+            PLAN_UNKNOWN_PROVIDER,
+            file=document.name,
+            line=document.line((*path, "provider")),
+            found=repr(entry.provider),
+            allowed=", ".join(ALLOCATABLE),
+            suggestion="native is the machine itself: there is no second one"
+            if entry.provider == Native.name
+            else nearest(entry.provider, ALLOCATABLE),
+        )
+    kind = environments.get(entry.provider)
+    if plan.image == "host" and not kind.host_image:
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line(("image",)),
+            field="image",
+            found="host",
+            allowed=f"{name}: {entry.provider} cannot run from the host's own userland",
+            suggestion="leave out `image: host`, so that one image is built for all",
+        )
+    options = checked(kind.options_model, entry.options, document, path, also=COMMON)
+    return Environment(
+        key=name,
+        provider=kind(options),
+        resources=entry.resources or plan.resources,
+        boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
+        policy=entry.policy or plan.policy,
+        nodes=entry.nodes or plan.nodes,
+    )

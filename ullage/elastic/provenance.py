@@ -1,0 +1,122 @@
+"""Where the figures of an elastic run come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ullage.elastic import folder
+from ullage.elastic.reading import ElasticRun
+from ullage.printable import clean
+from ullage.quantities import format_bytes
+from ullage.report.text import duration
+from ullage.report.views import Fold, Table, cells, heads
+from ullage.report.workloads import shown
+
+MOST_TEXT: Final = 20_000
+
+
+def machine(run: ElasticRun) -> str:
+    """CPU model, CPUs and memory of the host, as far as they are known."""
+    host = run.resolved.host
+    cpus = host.get("cpus")
+    count = len(cpus) if isinstance(cpus, list) else cpus
+    memory = host.get("memory_bytes")
+    parts = [
+        str(host["cpu_model"]) if host.get("cpu_model") else "",
+        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
+        format_bytes(memory) if isinstance(memory, int) else "",
+    ]
+    return clean(", ".join(part for part in parts if part), 120)
+
+
+def again(run: ElasticRun) -> str:
+    """Commands that do it again."""
+    return f"ullage elastic run plan.yaml    # the plan below; seed {run.resolved.seed}"
+
+
+def pairs(run: ElasticRun) -> list[tuple[str, str]]:
+    """Facts about the run."""
+    r, end = run.resolved, run.finished
+    started = run.started_epoch_ns
+    found = [
+        ("run", r.run),
+        ("started", _instant(started) if started is not None else "never"),
+        ("ended because", _ended(run) if end else "it has no end: interrupted or running"),
+        ("baseline", run.label(r.baseline) if r.baseline else "none"),
+        ("confidence", f"{100 * r.confidence:g} %"),
+        ("seed", str(r.seed)),
+        ("users' time", _plain(r.users_time)),
+        ("arrivals", _plain(r.arrivals)),
+        ("patience", f"{duration(r.patience_s)} (real time)"),
+        ("video", _video(r)),
+        ("room", f"{r.room} viewers to a node"),
+        ("resources of a node", _plain(r.resources)),
+        ("budgets", _plain(r.budgets)),
+        ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
+        ("host", _plain(r.host)),
+        ("ullage", r.ullage),
+        ("tag", r.tag),
+    ]
+    return [(name, clean(value, 600)) for name, value in found]
+
+
+def _ended(run: ElasticRun) -> str:
+    end = run.finished
+    assert end is not None
+    told = {
+        "repetitions": "all repetitions were done",
+        "interrupted": "it was interrupted",
+        "failed": "it failed",
+    }
+    return told[end.reason] + (f": {end.message}" if end.message else "")
+
+
+def _video(r: folder.Resolved) -> str:
+    v = r.video
+    return (
+        f"{duration(v.length_s)} (real time) of {format_bytes(v.bytes)} at "
+        f"{v.bitrate_bps / 1e6:.4g} Mbit/s, {v.kind}, by {v.made_by}"
+    )
+
+
+def environments(run: ElasticRun) -> Table:
+    """What each environment is, and what decides in it."""
+    rows = []
+    for e in run.resolved.environments:
+        own = run.resolved.settings[e.key]
+        rows.append(
+            cells(
+                clean(e.label, 60),
+                clean(e.provider, 40),
+                clean(_plain(e.options), 300),
+                clean(_plain(own.policy), 300),
+                clean(_plain(own.machine), 300),
+                duration(own.boot_delay_s) if own.boot_delay_s else "–",
+                clean(_plain(e.treatments), 300),
+            )
+        )
+    names = ("environment", "provider", "options", "policy", "nodes", "held back", "treatment")
+    return Table("Environments of this run", heads(*names), tuple(rows))
+
+
+def folds(run: ElasticRun) -> list[Fold]:
+    """The plan as it was written."""
+    file = run.path / folder.PLAN
+    if not file.is_file():
+        return []
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return [Fold("The plan", text=clean(text, MOST_TEXT))]
+
+
+def _plain(values: Mapping[str, Any]) -> str:
+    told = (f"{key} {shown(value)}" for key, value in values.items() if value is not None)
+    return ", ".join(told) or "–"
+
+
+def _instant(epoch_ns: int) -> str:
+    try:
+        return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return "at no time that there is"

@@ -1,0 +1,321 @@
+"""One repetition: a front, nodes that come and go, viewers from the first to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ullage import clock, meters, records
+from ullage.allocation_node import Node as Host
+from ullage.elastic import units
+from ullage.elastic.clip import Clip
+from ullage.elastic.controller import Acts, Controller, Maker
+from ullage.elastic.folder import (
+    CONTROLLER_LOG,
+    FRONT_LOG,
+    OUTCOME,
+    SESSIONS,
+    Outcome,
+    Status,
+    repetition_folder,
+)
+from ullage.elastic.frontprocess import Front, shared_clock
+from ullage.elastic.instances import StreamingNodes
+from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.units import Scaled
+from ullage.elastic.viewersprocess import Summary, Viewers
+from ullage.errors import ELASTIC_TOO_LONG, UllageError
+from ullage.journal import disk_full_as_error, now_ns, put
+from ullage.matrix import slug
+from ullage.network import Network
+from ullage.runs import Metered, Reason
+
+TRACE: Final = "arrivals.txt"
+_SETTLE_S: Final = 60.0
+_LOOK_S: Final = 0.05
+_HTTP_S: Final = 10.0
+_CHUNK_S: Final = 0.5
+"""Seconds of video in a viewer's request."""
+_LEAST_CHUNK: Final = 1024
+_ASKS: Final = 10
+"""How often a viewer asks whose nodes die: the front may send it to a dead one until it hears."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all repetitions of a run share."""
+
+    plan: ElasticPlan
+    folder: Path
+    """Of the run."""
+    tag: str
+    seed: int
+    network: Network
+    hosts: dict[str, Host]
+    """Environment → where its instances are made."""
+    clip: Clip
+
+    @property
+    def scaled(self) -> Scaled:
+        """The plan in real time."""
+        return Scaled(self.plan)
+
+    def maker(self, environment: Environment, repetition: int) -> Maker:
+        """Who makes the nodes of a repetition; none has a name that another has."""
+        base = slug(environment.key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
+        order = list(self.hosts).index(environment.key)
+        prefix = f"{base}-{order}-{repetition}"
+        return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
+
+
+def seed_of(run: int, repetition: int) -> int:
+    """Of the arrivals of a repetition: the same for all its environments, so that these pair."""
+    return (run * 1_000_003 + repetition * 7919 + 1) % (1 << 53)
+
+
+@dataclass
+class Repetition:
+    """One of one environment."""
+
+    setting: Setting
+    environment: Environment
+    number: int
+    order: int
+    maker: Maker | None = None
+    """Other than the setting's."""
+    front: Front = field(init=False)
+    controller: Controller = field(init=False)
+    viewers: Viewers = field(init=False)
+
+    def __post_init__(self) -> None:
+        run = self.setting.folder
+        self.folder = repetition_folder(run, self.environment.key, self.number)
+
+    async def run(self) -> Outcome:
+        """Run it; whatever goes wrong with it is its outcome, which is on the disk then.
+
+        A cancellation goes through, after everything was removed.
+        """
+        with disk_full_as_error(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that was interrupted
+            self.folder.mkdir(parents=True)
+        epoch_ns, start_ns, end_ns = now_ns(), clock.ordered_ns(), None
+        status: Status = "ok"
+        reason: Reason | None = None
+        seen: Metered = {}
+        try:
+            with meters.metered() as seen:
+                summary = await self._work()
+            start_ns, end_ns = summary.started_ns, summary.ended_ns
+            reason = self._doubt(summary)
+            status = "ok" if reason is None else "invalid"
+        except (UllageError, OSError) as error:
+            status, reason = "failed", _reason(error)
+        outcome = Outcome(
+            environment=self.environment.key,
+            repetition=self.number,
+            order=self.order,
+            seed=seed_of(self.setting.seed, self.number),
+            status=status,
+            reason=reason,
+            notes=tuple(self._notes()),
+            epoch_ns=epoch_ns,
+            start_ns=start_ns,
+            end_ns=clock.ordered_ns() if end_ns is None else end_ns,
+            clock=records.own_clock(),
+            clock_bound_ns=clock.promise().ordered_ns or 0,
+            meters=seen if status == "ok" else {},
+        )
+        with disk_full_as_error(self.folder):
+            put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
+        return outcome
+
+    def _doubt(self, summary: Summary) -> Reason | None:
+        """Why what was measured means nothing; None: it does."""
+        if not summary.valid:
+            return Reason(code="viewers-invalid", message=summary.reason)
+        if not self.front.shares_clock:
+            return Reason(
+                code="clock-unknown",
+                message="the front could not go over to the run's clock: what it says of time "
+                "cannot be compared with what viewers and nodes say",
+            )
+        return None
+
+    async def _work(self) -> Summary:
+        setting, scaled = self.setting, self.setting.scaled
+        budgets = setting.plan.budgets
+        self.front = Front(self._front_settings(), self.folder, setting.tag, budgets.front)
+        await self.front.start()
+        maker = self.maker or setting.maker(self.environment, self.number)
+        with Acts(self.folder / CONTROLLER_LOG) as acts:
+            self.controller = Controller(
+                self.front, maker, acts, budgets, scaled.boot_delay_s(self.environment)
+            )
+            control = asyncio.create_task(self.controller.run())
+            try:
+                summary = await self._watch(control)
+            finally:
+                await self.front.quit()  # which ends the controller too
+                await asyncio.wait({control})
+            control.result()
+            return summary
+
+    async def _watch(self, control: asyncio.Task[None]) -> Summary:
+        """The viewers from first to last; raises what ends them, or the front, before its time."""
+        limit_s = self.setting.scaled.repetition_s
+        deadline = time.monotonic() + limit_s
+        await self._settle(control)  # the nodes that are kept from the beginning
+        self.viewers = Viewers(self._viewers_settings(), self.folder, self.setting.tag)
+        watching = asyncio.create_task(self.viewers.run())
+        try:
+            left_s = max(0.0, deadline - time.monotonic())
+            await asyncio.wait(
+                {control, watching}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if control.done() and not watching.done():
+                control.result()
+            if not watching.done():
+                raise UllageError(ELASTIC_TOO_LONG, seconds=limit_s)
+            summary = watching.result()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+        await self._settle(control)  # the nodes that the last viewers left
+        return summary
+
+    async def _settle(self, control: asyncio.Task[None]) -> None:
+        """Wait until no node comes or goes, as the front sees it; but not for ever."""
+        until = time.monotonic() + _SETTLE_S + self.setting.scaled.boot_delay_s(self.environment)
+        while time.monotonic() < until and not control.done():
+            idle = asyncio.create_task(self.controller.idle())
+            await asyncio.wait({idle, control}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            idle.cancel()
+            if idle.done() and not await asyncio.to_thread(_moving, self.front.address):
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def _front_settings(self) -> dict[str, Any]:
+        setting, environment = self.setting, self.environment
+        return front_settings(
+            setting.plan, environment, f"{setting.network.gateway}:0", self.folder / FRONT_LOG
+        )
+
+    def _viewers_settings(self) -> dict[str, Any]:
+        setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
+        plan = setting.plan
+        bitrate = clip.size * 8 / scaled.length_s
+        return {
+            "front": f"http://{self.front.address}",
+            "allow": [str(setting.network.subnet)],
+            "arrivals": arrivals_settings(
+                plan, seed_of(setting.seed, self.number), self.folder / TRACE
+            ),
+            "video": {
+                "bytes": clip.size,
+                "bitrate_bps": max(8, round(bitrate)),
+                "chunk_bytes": max(_LEAST_CHUNK, round(bitrate / 8 * _CHUNK_S)),
+            },
+            "playback": {"buffer_s": plan.video.buffer},
+            "patience_s": scaled.patience_s,
+            "sessions": str(self.folder / SESSIONS),
+            "limits": {"asks": _ASKS},
+            "timing": {"realtime": may_go_first()},
+            "lateness_limit_ms": plan.lateness_limit * 1e3,
+            "clock": shared_clock(),
+        }
+
+    def _notes(self) -> list[str]:
+        """What a reader of the figures must know."""
+        notes = []
+        if deaths := getattr(getattr(self, "front", None), "deaths", []):
+            notes.append(f"the front died {len(deaths)} times and was started again on its log")
+        controller: Controller | None = getattr(self, "controller", None)
+        if controller is not None:
+            if controller.lost:
+                notes.append(f"{controller.lost} nodes died while they streamed")
+            if controller.failed:
+                notes.append(f"{controller.failed} nodes could not be had")
+            notes += [f"not removed: {left}" for left in controller.left]
+        if self.environment.boot_delay:
+            notes.append(
+                f"every node was held back by {self.environment.boot_delay:g} s of the users' "
+                "time: injected, not measured"
+            )
+        return notes
+
+
+def may_go_first() -> bool:
+    """May our programs go before all ordinary ones (SCHED_FIFO)? Not in every container of a root.
+
+    Viewers that wait for nodes to give way on a busy host would be late, and measure that.
+    """
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        return False
+    os.sched_setscheduler(0, policy, parameters)
+    return True
+
+
+def front_settings(
+    plan: ElasticPlan, environment: Environment, listen: str, log: Path
+) -> dict[str, Any]:
+    """The front's configuration."""
+    scaled = Scaled(plan)
+    return {
+        "listen": listen,
+        "config": scaled.machine(environment),
+        "policy": environment.policy.model_dump(mode="json"),
+        "log": str(log),
+        "alone_ms": 0,
+    }
+
+
+def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[str, Any]:
+    """The viewers' `arrivals`, in real time; a trace is written there, divided."""
+    arrivals, scale = plan.arrivals, plan.time_scale
+    if arrivals.kind == "trace":
+        times = units.trace_times(arrivals)
+        trace.write_text("".join(f"{at / scale:.9f}\n" for at in times), encoding="ascii")
+        return {"kind": "trace", "path": str(trace)}
+    assert arrivals.rate is not None
+    found: dict[str, Any] = {"kind": arrivals.kind, "rate_hz": arrivals.rate * scale}
+    if arrivals.viewers is not None:
+        found["count"] = arrivals.viewers
+    if arrivals.lasting is not None:
+        found["duration_s"] = arrivals.lasting / scale
+    if arrivals.kind == "flash-crowd":
+        assert arrivals.peak is not None and arrivals.at is not None and arrivals.decay is not None
+        found |= {
+            "peak_hz": arrivals.peak * scale,
+            "at_s": arrivals.at / scale,
+            "decay_s": arrivals.decay / scale,
+        }
+    if arrivals.kind != "uniform" and seed is not None:
+        found["seed"] = seed
+    return found
+
+
+def _moving(address: str) -> bool:
+    """Does a node come or go, as the front sees it? True too when it does not answer: it starts."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/state", timeout=_HTTP_S) as answer:
+            state = json.load(answer)
+        return any(node["state"] in ("coming", "leaving") for node in state["nodes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+
+
+def _reason(error: UllageError | OSError) -> Reason:
+    if isinstance(error, UllageError):
+        return Reason(code=error.code, message=error.message[:2000])
+    return Reason(code="os-error", message=(str(error) or type(error).__name__)[:2000])

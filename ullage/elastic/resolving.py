@@ -1,0 +1,94 @@
+"""`resolved.json` of an elastic run, and whether a resumed run is still the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ullage import __version__, host
+from ullage.elastic.clip import Clip
+from ullage.elastic.folder import Resolved, Setting, Video
+from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.repetition import TRACE, arrivals_settings
+from ullage.elastic.units import Scaled
+from ullage.manifest import sha256_of
+from ullage.runs import EnvironmentRecord, ImageRecord
+
+
+def resolved(
+    plan: ElasticPlan,
+    environments: Sequence[Environment],
+    film: Clip,
+    built: ImageRecord | None,
+    *,
+    run: Path,
+    tag: str,
+    seed: int,
+) -> Resolved:
+    """The record of a run with this plan; providers must have been checked."""
+    scaled = Scaled(plan)
+    return Resolved(
+        ullage=__version__,
+        run=run.name,
+        tag=tag,
+        name=plan.name,
+        seed=seed,
+        baseline=plan.baseline,
+        confidence=plan.confidence,
+        repetitions=plan.repetitions,
+        time_scale=plan.time_scale,
+        room=plan.room,
+        arrivals=_arrivals(plan, run),
+        patience_s=scaled.patience_s,
+        buffer_s=plan.video.buffer,
+        video=Video(
+            bytes=film.size,
+            bitrate_bps=film.size * 8 / scaled.length_s,
+            length_s=scaled.length_s,
+            kind=film.kind,
+            sha256=film.sha256,
+            made_by=film.made_by,
+        ),
+        users_time=scaled.users_time(environments),
+        resources=plan.resources.model_dump(mode="json"),
+        budgets=plan.budgets.model_dump(mode="json"),
+        settings={
+            each.key: Setting(
+                boot_delay_s=scaled.boot_delay_s(each),
+                machine=scaled.machine(each),
+                policy=each.policy.model_dump(mode="json"),
+            )
+            for each in environments
+        },
+        environments=tuple(_record(each) for each in environments),
+        image=built,
+        host=host.facts(),
+    )
+
+
+def _arrivals(plan: ElasticPlan, run: Path) -> dict[str, Any]:
+    """As the viewers are told, without the seed; a trace by what stands in it."""
+    found = arrivals_settings(plan, None, run / TRACE)
+    if plan.arrivals.kind == "trace":
+        found |= {"path": TRACE, "sha256": sha256_of(run / TRACE)}
+    return found
+
+
+def _record(environment: Environment) -> EnvironmentRecord:
+    provider = environment.provider
+    return EnvironmentRecord(
+        key=environment.key,
+        label=f"{environment.key}: {provider.label()}",
+        provider=provider.name,
+        options=provider.options.model_dump(mode="json"),
+        emulated=provider.emulated,
+        treatments=provider.treatments(),
+    )
+
+
+def changes(old: Resolved, now: Resolved) -> list[str]:
+    """What of a run may not change while it goes on, and did."""
+    free = {"ullage", "run", "tag", "repetitions", "budgets", "host"}
+    before, after = (each.model_dump(mode="json", exclude=free) for each in (old, now))
+    return [name for name in before if before[name] != after[name]]

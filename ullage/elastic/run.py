@@ -1,0 +1,306 @@
+"""`ullage elastic run`: environment by environment, repetition by repetition, and all removed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from ullage import (
+    agent,
+    clock,
+    image,
+    leftovers,
+    places,
+    records,
+    schedule,
+)
+from ullage.allocation_node import Node as Host
+from ullage.console import RunProgress, stderr
+from ullage.elastic import clip as clips
+from ullage.elastic import folder as folders
+from ullage.elastic import instances, units
+from ullage.elastic import plan as plans
+from ullage.elastic.checks import check
+from ullage.elastic.folder import (
+    Finished,
+    Outcome,
+    RepetitionDone,
+    Resolved,
+)
+from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.repetition import Repetition, Setting
+from ullage.elastic.resolving import changes, resolved
+from ullage.elastic.units import Scaled
+from ullage.errors import (
+    RUN_BAD_FORMAT,
+    RUN_CHANGED,
+    RUN_NOT_FOUND,
+    ExitCode,
+    UllageError,
+)
+from ullage.interruption import interruptible, to_the_end
+from ullage.journal import Journal, disk_full_as_error, new_folder, now_ns, put
+from ullage.network import Network
+from ullage.runs import ImageRecord, Started, Warned
+
+SCALED = "time-scaled"
+"""Code of the warning that a second is not a second."""
+DOUBTFUL = "plan-doubtful"
+"""Code of a warning of what the plan asks for and no host, or not this one, can do well."""
+
+
+def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool) -> None:
+    """The body of `ullage elastic run`."""
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a plan, or --resume RUN")
+    source = file if file is not None else Path(resume or "") / folders.PLAN
+    if resume is not None and not source.is_file():
+        raise UllageError(RUN_NOT_FOUND, path=resume)
+    plan, document = plans.load(source)
+    environments = plans.resolve(plan, document)
+    asyncio.run(check(plan, environments))
+    if resume is not None:
+        folder = resume
+    else:
+        folder = new_folder(runs, plan.name)
+        put(folder / folders.PLAN, source.read_bytes())
+    progress = ElasticProgress(plan.repetitions * len(environments))
+    with progress:
+        run = Run(plan, environments, folder, progress, resume=resume is not None)
+        try:
+            outcomes = interruptible(run.run())
+        except asyncio.CancelledError:
+            stderr.print(
+                escape(f"interrupted; take it up with: ullage elastic run --resume {folder}"),
+                soft_wrap=True,
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _conclude(folder, as_json=as_json)
+    if any(outcome.status != "ok" for outcome in outcomes):
+        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
+
+
+def _conclude(folder: Path, *, as_json: bool) -> None:
+    from ullage.elastic import show  # noqa: PLC0415 - it draws
+
+    show.command(folder, runs=folder.parent, as_json=as_json)
+
+
+class ElasticProgress(RunProgress):
+    """What a person sees of an elastic run."""
+
+    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+        """A repetition ended."""
+        self.live.update(self.task, completed=number)
+        text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
+        if done.reason is not None:
+            stderr.print(
+                f"[yellow]{done.status}[/] {escape(text)}: {escape(done.reason.message[:300])}"
+            )
+        else:
+            self._line(f"{text}: done after {(done.end_ns - done.start_ns) / 1e9:.0f} s")
+        for note in done.notes:
+            stderr.print(f"[cyan]note:[/] {escape(note)}")
+
+
+class Run:
+    """One execution of one plan, or its resumption."""
+
+    def __init__(
+        self,
+        plan: ElasticPlan,
+        environments: tuple[Environment, ...],
+        folder: Path,
+        progress: ElasticProgress,
+        *,
+        resume: bool = False,
+    ) -> None:
+        self.plan, self.environments, self.folder = plan, environments, folder
+        self.progress, self.resume = progress, resume
+        self.scaled = Scaled(plan)
+        self.tag = places.new_tag()
+        self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
+        self.began = time.monotonic()
+        self.outcomes: dict[tuple[str, int], Outcome] = {}
+        self.earlier: Resolved | None = None
+        self.sessions: list[Started] = []
+        self.image: ImageRecord | None = None
+        self.network: Network | None = None
+        self.journal: Journal
+
+    async def run(self) -> list[Outcome]:
+        """Run to the end, an error or a cancellation; whatever was made is removed again."""
+        reason, message = "failed", ""
+        with Journal(self.folder) as self.journal:
+            self._take_up()
+            try:
+                await self._started()
+                setting = await self._prepared()
+                await self._repetitions(setting)
+                reason = "repetitions"
+            except asyncio.CancelledError:
+                reason = "interrupted"
+                raise
+            except Exception as error:
+                message = str(error)[:2000]
+                raise
+            finally:
+                try:
+                    await to_the_end(self._tear_down())
+                finally:
+                    self._finished(reason, message)
+        return list(self.outcomes.values())
+
+    def _take_up(self) -> None:
+        """What earlier sessions have done."""
+        if not self.resume:
+            return
+        events = folders.read_events(self.folder)
+        self.sessions = [event for event in events if isinstance(event, Started)]
+        done = [event for event in events if isinstance(event, RepetitionDone)]
+        if not (self.folder / folders.RESOLVED).exists() and not done:
+            return  # it was stopped before the first repetition
+        self.earlier = folders.read_resolved(self.folder)
+        self.seed = self.earlier.seed
+        for each in done:
+            place = folders.repetition_folder(self.folder, each.environment, each.repetition)
+            outcome = folders.read_outcome(place)
+            if outcome is None:
+                where = place.relative_to(self.folder)
+                raise UllageError(
+                    RUN_BAD_FORMAT,
+                    path=self.folder,
+                    format=f"{folders.KIND} {folders.FORMAT}",
+                    reason=f"{where}/{folders.OUTCOME} is missing",
+                )
+            self.outcomes[each.environment, each.repetition] = outcome
+
+    async def _started(self) -> None:
+        """Say who works on the folder, and remove what earlier controllers left on the host."""
+        self.journal.append(
+            Started(
+                epoch_ns=now_ns(),
+                start_ns=clock.ordered_ns(),
+                pid=os.getpid(),
+                tag=self.tag,
+                resumed=self.earlier is not None,
+                boot_id=places.boot_id(),
+                clock=records.own_clock(),
+            )
+        )
+        places.claim(self.tag, str(self.folder))
+        for session in self.sessions:
+            await self._remove(session.tag)
+        for doubt in units.said_before(self.plan, self.environments):
+            self._warn(DOUBTFUL, doubt)
+        if limits := units.limits_of_scale(self.plan):
+            self._warn(SCALED, limits)
+
+    async def _prepared(self) -> Setting:
+        """Image, film and bridge: what all repetitions share."""
+        plan = self.plan
+        built = await self._image()
+        film = await clips.make(
+            self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
+        )
+        now = resolved(
+            plan, self.environments, film, self.image, run=self.folder, tag=self.tag, seed=self.seed
+        )
+        if self.earlier is not None and (changed := changes(self.earlier, now)):
+            raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
+        with disk_full_as_error(self.folder):
+            put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
+        self.network = await Network.create(self.tag)
+        await self.network.check_forwarding()
+        hosts = {
+            each.key: Host(
+                tag=self.tag,
+                provider=each.provider,
+                resources=each.resources,
+                image=built,
+                agent=agent.binary(),
+                network=self.network,
+            )
+            for each in self.environments
+        }
+        return Setting(plan, self.folder, self.tag, self.seed, self.network, hosts, film)
+
+    async def _image(self) -> image.Image | None:
+        if self.plan.image == "host":
+            self.image = await asyncio.to_thread(image.host_image, instances.PROGRAMS)
+            return None
+        self.progress.step("finding the image (built once, then cached)")
+        wanted = {name for each in self.environments for name in each.provider.packages()}
+        built = await image.build([*instances.PACKAGES, *sorted(wanted)])
+        built.require(instances.PROGRAMS)
+        await built.verify()
+        if any(each.provider.stands_on == "disk" for each in self.environments):
+            await built.disk("raw")  # not in the first node's time
+        self.image = built.record()
+        return built
+
+    async def _repetitions(self, setting: Setting) -> None:
+        todo = list(self._todo())
+        for environment, number, order in todo:
+            key = environment.key
+            self.progress.step(f"repetition {number + 1} of {self.plan.repetitions}: {key}")
+            began = time.monotonic()
+            outcome = await Repetition(setting, environment, number, order).run()
+            self.journal.append(
+                RepetitionDone(
+                    environment=key,
+                    repetition=number,
+                    epoch_ns=now_ns(),
+                    seconds=time.monotonic() - began,
+                    status=outcome.status,
+                    reason=outcome.reason,
+                )
+            )
+            self.outcomes[key, number] = outcome
+            all_of_them = self.plan.repetitions * len(self.environments)
+            self.progress.repetition(outcome, len(self.outcomes), all_of_them)
+
+    def _todo(self) -> Iterator[tuple[Environment, int, int]]:
+        """What is left to do: environments within each repetition, in balanced order by seed."""
+        by_key = {each.key: each for each in self.environments}
+        for number in range(self.plan.repetitions):
+            for slot in schedule.block(self.seed, number, list(by_key), ["film"]):
+                if (slot.environment, number) not in self.outcomes:
+                    yield by_key[slot.environment], number, slot.order
+
+    async def _tear_down(self) -> None:
+        """Remove everything, in order where that works, by its tag where not."""
+        try:
+            if self.network is not None:
+                await self.network.destroy()
+        finally:
+            await self._remove(self.tag)
+
+    async def _remove(self, tag: str) -> None:
+        """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
+        found = await asyncio.to_thread(leftovers.find, tag, own=True)
+        for left, why in await asyncio.to_thread(leftovers.remove, found):
+            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
+
+    def _warn(self, code: str, text: str) -> None:
+        self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
+        self.progress.warning(text)
+
+    def _finished(self, reason: str, message: str) -> None:
+        self.journal.append(
+            Finished.model_validate(
+                {
+                    "epoch_ns": now_ns(),
+                    "seconds": time.monotonic() - self.began,
+                    "reason": reason,
+                    "message": message,
+                }
+            )
+        )

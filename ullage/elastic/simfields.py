@@ -1,0 +1,269 @@
+"""The fields of a simulation's specification, and how the simulator's own are made of them.
+
+Words are those of the plan of an elastic run where both have the thing: `room`, `policy`, `nodes`,
+`arrivals`, `video`, `patience`. All times are the users'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from ullage.elastic.plan import Policy
+from ullage.plan import Fields
+from ullage.quantities import Delay, Seconds
+
+Times = Literal[
+    "fixed",
+    "exponential",
+    "uniform",
+    "normal",
+    "log-normal",
+    "gamma",
+    "weibull",
+    "pareto",
+    "empirical",
+]
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "fixed": ("value",),
+    "exponential": ("mean",),
+    "uniform": ("low", "high"),
+    "normal": ("mean", "deviation"),
+    "log-normal": ("mean", "deviation"),
+    "gamma": ("mean", "deviation"),
+    "weibull": ("scale", "shape"),
+    "pareto": ("least", "shape"),
+    "empirical": ("values",),
+}
+"""Kind of time → the fields that it has, and no others."""
+
+_THEIRS: Final = {
+    "value": "s",
+    "mean": "mean_s",
+    "deviation": "sd_s",
+    "low": "low_s",
+    "high": "high_s",
+    "scale": "scale_s",
+    "shape": "shape",
+    "least": "least_s",
+    "values": "values_s",
+}
+
+
+class Time(Fields):
+    """How long something takes: `60s`, or a kind of distribution with its fields."""
+
+    kind: Times = Field("fixed", description=f"one of {', '.join(NEEDED)}")
+    value: Delay | None = Field(None, description="of `fixed`")
+    mean: Delay | None = Field(None, description="of the time itself, not of its logarithm")
+    deviation: Delay | None = Field(None, description="standard deviation of the time itself")
+    low: Delay | None = Field(None, description="of `uniform`: the least")
+    high: Delay | None = Field(None, description="of `uniform`: the most")
+    scale: Seconds | None = Field(None, description="of `weibull`")
+    shape: float | None = Field(None, gt=0, le=1e6, description="of `weibull` and `pareto`")
+    least: Seconds | None = Field(None, description="of `pareto`: no time is shorter")
+    values: tuple[Delay, ...] | None = Field(
+        None, min_length=1, description="of `empirical`: what was measured; all alike"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        return data if isinstance(data, dict | Time) else {"value": data}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Time:
+        _only(self, self.kind, NEEDED[self.kind], tuple(_THEIRS))
+        return self
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        given = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
+        return {"kind": self.kind, **{k: v for k, v in given.items() if v is not None}}
+
+
+def _only(fields: Fields, kind: str, needed: tuple[str, ...], every: tuple[str, ...]) -> None:
+    """ValueError unless the fields of this kind are given, and of `every` no others."""
+    for name in every:
+        if (getattr(fields, name) is None) == (name in needed):
+            verb = "needs" if name in needed else "has no"
+            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
+
+
+class Nodes(Fields):
+    """What bounds the nodes, and how they are had."""
+
+    max: int | None = Field(
+        None, ge=0, le=100_000_000, description="nodes at a time; left out: any number"
+    )
+    min: int = Field(0, ge=0, le=100_000_000, description="nodes that are kept, used or not")
+    allocation: Literal["one_at_a_time", "one_per_need", "one_per_request"] = Field(
+        "one_at_a_time", description="how many are made at the same time when viewers wait"
+    )
+    placement: Literal["fullest", "emptiest"] = Field(
+        "fullest", description="the node with room that a viewer is sent to"
+    )
+    waiting_room: int | None = Field(
+        None, ge=0, le=1_000_000_000, description="viewers that may wait; left out: any number"
+    )
+
+
+Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "daily", "profile"]
+_COMING: Final[Mapping[str, dict[str, str]]] = {
+    "poisson": {"rate": "rate_hz"},
+    "uniform": {"rate": "rate_hz"},
+    "trace": {"file": "at_s"},
+    "flash-crowd": {"rate": "rate_hz", "peak": "crowd_rate_hz", "at": "from_s", "for_": "for_s"},
+    "daily": {"rate": "rate_hz", "swing": "swing", "peak_at": "peak_at_s"},
+    "profile": {"rates": "rates_hz", "step": "step_s"},
+}
+"""Kind of arrivals → its fields, and what the simulator calls them."""
+
+
+class Arrivals(Fields):
+    """When viewers come."""
+
+    kind: Coming = Field("poisson", description=f"one of {', '.join(_COMING)}")
+    viewers: int | None = Field(
+        None, ge=1, le=1_000_000_000_000, strict=True, description="how many come, at most"
+    )
+    lasting: Seconds | None = Field(None, description="nobody comes after this")
+    rate: float | None = Field(None, gt=0, le=1e9, description="viewers a second, on the average")
+    peak: float | None = Field(None, gt=0, le=1e9, description="of a `flash-crowd`: its rate")
+    at: Delay | None = Field(None, description="of a `flash-crowd`: when it begins")
+    for_: Seconds | None = Field(None, alias="for", description="of a `flash-crowd`: how long")
+    swing: float | None = Field(
+        None, ge=0, le=1, description="of `daily`: how much more than the mean come at the peak"
+    )
+    peak_at: Delay | None = Field(None, description="of `daily`: after midnight, when it begins")
+    rates: tuple[float, ...] | None = Field(None, min_length=1, description="of `profile`: a step")
+    step: Seconds | None = Field(None, description="of `profile`: how long each rate lasts")
+    file: Path | None = Field(
+        None, description="of a `trace`: instants in seconds, one a line, in order"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Arrivals:
+        every = {name for fields in _COMING.values() for name in fields}
+        _only(self, self.kind, tuple(_COMING[self.kind]), tuple(sorted(every)))
+        if self.kind != "trace" and self.viewers is None and self.lasting is None:
+            raise ValueError("say `viewers`, or `lasting`, or both")
+        return self
+
+    def rust(self, trace: list[float] | None) -> dict[str, Any]:
+        """As the simulator has it; `trace`: the instants in the file."""
+        fields = _COMING[self.kind]
+        given = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
+        return {"kind": self.kind, **given, **({"at_s": trace} if trace is not None else {})}
+
+
+class Film(Fields):
+    """What viewers watch."""
+
+    length: Time = Field(Time(value=1800), description="how long each watches: `30m`")
+
+
+class Allocation(Fields):
+    """How long a node takes to come: from one of `run`, `table`, `time` and `stages`."""
+
+    run: Path | None = Field(
+        None, description="folder of an elastic run: what its nodes took, by number at a time"
+    )
+    environment: str | None = Field(
+        None, description="of the run, or of the table where it has such a column"
+    )
+    table: Path | None = Field(
+        None, description="CSV: `seconds`, and where known `concurrent` and `environment`"
+    )
+    time: Time | None = Field(None, description="`60s`, or a distribution")
+    stages: dict[str, Time] | None = Field(
+        None, min_length=1, description="the times of its parts, which add up: `TeF`, `TcI`, `TiI`"
+    )
+    slow_down: dict[int, float] = Field(
+        {}, description="nodes allocated at the same time → times as long; linear between"
+    )
+    gives_up: Seconds | None = Field(None, description="after this an allocation has failed")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        plain = not isinstance(data, dict | Allocation) or (
+            isinstance(data, dict) and "kind" in data
+        )
+        return {"time": data} if plain else data
+
+    @model_validator(mode="after")
+    def _one(self) -> Allocation:
+        sources = (self.run, self.table, self.time, self.stages)
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("say one of `run`, `table`, `time` and `stages`")
+        if self.environment is not None and self.run is None and self.table is None:
+            raise ValueError("`environment` belongs to `run` and `table`")
+        return self
+
+
+class Failures(Fields):
+    """What goes wrong."""
+
+    never_ready: float = Field(
+        0, ge=0, le=1, description="probability: `allocation: gives_up` ends it"
+    )
+    error: float = Field(0, ge=0, le=1, description="probability that an attempt is an error")
+    error_after: Time = Field(Time(value=1), description="how long until the error")
+    retries: int = Field(0, ge=0, le=1000, description="attempts after the first")
+    retry_after: Time = Field(Time(value=1), description="between an error and the next attempt")
+    lifetime: Time | None = Field(None, description="of a ready node; left out: for ever")
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        return {
+            "never_ready": self.never_ready,
+            "error": self.error,
+            "error_after": self.error_after.rust(),
+            "retries": self.retries,
+            "retry_after": self.retry_after.rust(),
+            "lifetime": self.lifetime and self.lifetime.rust(),
+        }
+
+
+class Hosts(Fields):
+    """What nodes are made on."""
+
+    count: int = Field(ge=0, le=10_000_000, description="hosts")
+    nodes_each: int = Field(ge=0, le=100_000, description="nodes that fit on one")
+    placement: Literal["spread", "pack"] = Field("spread", description="fewest first, or most")
+    first_image: Time | None = Field(
+        None, description="how much longer it takes on a host that has no copy of the image yet"
+    )
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        image = self.first_image and self.first_image.rust()
+        return {**self.model_dump(exclude={"first_image"}), "first_image": image}
+
+
+class Specification(Fields):
+    """What is simulated."""
+
+    name: str = Field("simulation", max_length=200, description="what to call it")
+    room: int = Field(ge=0, le=1_000_000, strict=True, description="viewers that one node takes")
+    policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")
+    nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
+    arrivals: Arrivals = Field(description="when viewers come")
+    video: Film = Field(Film(), description="what they watch")
+    patience: Time | None = Field(
+        Time(value=60), description="`null`: they wait as long as it takes"
+    )
+    reconnect: Time | None = Field(
+        None, description="after how long one asks again whose node failed; left out: it does not"
+    )
+    allocation: Allocation = Field(description="how long a node takes to come")
+    release: Time = Field(Time(value=0), description="how long a node takes to go")
+    failures: Failures = Field(Failures(), description="what goes wrong")
+    hosts: Hosts | None = Field(None, description="what nodes are made on; left out: room for all")
+    warm_up: Delay = Field(0, description="left out of what is told of the steady state")
+    points: int = Field(500, ge=0, le=100_000, description="of the curves, at most; 0: none")
+    seed: int = Field(1, ge=0, lt=1 << 53, strict=True, description="of all random numbers")

@@ -1,0 +1,188 @@
+"""The specification of a simulation: read, checked, and made into what the simulator takes.
+
+Fields are checked here; what two fields mean together, the simulator checks itself, and its
+complaint is told with the file, the line and the field as the user wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ullage import _elastic
+from ullage.elastic import latencies, plan
+from ullage.elastic.simfields import Allocation, Specification
+from ullage.elastic.units import trace_times
+from ullage.errors import ELASTIC_BAD_TRACE, PLAN_BAD_FIELD, UllageError
+from ullage.plan import checked, shown
+from ullage.yamlfile import FieldPath, YamlFile, read
+
+SWEEPS: Final = ("vary", "seeds", "confidence")
+"""What only `ullage elastic sweep` reads."""
+
+_OURS: Final[dict[str, FieldPath]] = {
+    "application.room": ("room",),
+    "application.max_nodes": ("nodes", "max"),
+    "application.min_nodes": ("nodes", "min"),
+    "application": ("nodes",),
+    "sessions": ("arrivals", "viewers"),
+    "duration_s": ("arrivals", "lasting"),
+    "arrivals.crowd_rate_hz": ("arrivals", "peak"),
+    "arrivals.from_s": ("arrivals", "at"),
+    "arrivals.for_s": ("arrivals", "for"),
+    "arrivals.at_s": ("arrivals", "file"),
+    "watch": ("video", "length"),
+    "allocation.rows": ("allocation",),
+}
+"""The simulator's fields that are called otherwise here."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A checked specification."""
+
+    specification: Specification
+    rust: dict[str, Any]
+    """As the simulator has it."""
+
+    def text(self, seed: int | None = None, **more: Any) -> str:
+        """For the simulator, with another seed if one is given, and with fields of its own."""
+        return json.dumps({**self.rust, **({} if seed is None else {"seed": seed}), **more})
+
+
+def load(file: Path) -> Simulation:
+    """Read and check a file for one simulation; every fault is a UllageError."""
+    document = read(file)
+    fields(document)
+    for field in SWEEPS:
+        if field in document.data:
+            raise UllageError(
+                PLAN_BAD_FIELD,
+                file=document.name,
+                line=document.line((field,)),
+                field=field,
+                found=shown(document.data[field]),
+                allowed="one simulation has no such field",
+                suggestion="`ullage elastic sweep` reads it",
+            )
+    return check(document, document.data)
+
+
+def fields(document: YamlFile) -> None:
+    """PLAN_BAD_FIELD unless the document has fields at all."""
+    if not isinstance(document.data, dict):
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=1,
+            field="the specification",
+            found="no fields" if document.data is None else type(document.data).__name__,
+            allowed="a specification is a list of `field: value`",
+            suggestion="docs/elastic-simulator.md has one",
+        )
+
+
+def check(document: YamlFile, data: dict[str, Any]) -> Simulation:
+    """Check `data`, which stands in the document, except for what a sweep puts in its place."""
+    specification = checked(Specification, data, document, ())
+    rust = _rust(specification, document)
+    try:
+        _elastic.check(json.dumps(rust))
+    except _elastic.SpecError as error:
+        raise complaint(error, data, document) from error
+    return Simulation(specification, rust)
+
+
+def _rust(s: Specification, document: YamlFile) -> dict[str, Any]:
+    trace = None
+    if s.arrivals.file is not None:
+        trace = _trace(s.arrivals.file)
+    return {
+        "application": {
+            "room": s.room,
+            "max_nodes": s.nodes.max,
+            "min_nodes": s.nodes.min,
+            **s.nodes.model_dump(include={"allocation", "placement", "waiting_room"}),
+        },
+        "policy": s.policy.model_dump(),
+        "arrivals": s.arrivals.rust(trace),
+        "sessions": s.arrivals.viewers,
+        "duration_s": s.arrivals.lasting,
+        "watch": s.video.length.rust(),
+        "patience": s.patience and s.patience.rust(),
+        "reconnect": s.reconnect and s.reconnect.rust(),
+        "allocation": _allocation(s.allocation),
+        "release": s.release.rust(),
+        "failures": s.failures.rust(),
+        "hosts": s.hosts and s.hosts.rust(),
+        "seed": s.seed,
+        "warm_up_s": s.warm_up,
+        "points": s.points,
+    }
+
+
+def _trace(file: Path) -> list[float]:
+    try:
+        return trace_times(plan.Arrivals(kind="trace", file=file))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UllageError(ELASTIC_BAD_TRACE, file=file, reason=reason) from error
+
+
+def _allocation(a: Allocation) -> dict[str, Any]:
+    if a.run is not None:
+        rows = latencies.rows(latencies.of_run(a.run, a.environment))
+    elif a.table is not None:
+        rows = latencies.rows(latencies.of_table(a.table, a.environment))
+    else:
+        stages = a.stages or ({"allocation": a.time} if a.time else {})
+        named = [{"name": name, "time": time.rust()} for name, time in stages.items()]
+        rows = [{"concurrent": 1, "stages": named}]
+    slower = [{"concurrent": n, "factor": factor} for n, factor in sorted(a.slow_down.items())]
+    return {"rows": rows, "slow_down": slower, "gives_up_s": a.gives_up}
+
+
+def complaint(error: _elastic.SpecError, data: dict[str, Any], document: YamlFile) -> UllageError:
+    """The simulator's complaint, about the field as it stands in the file."""
+    field, problem = error.args
+    path, problem = ours(field), re.sub(r" at line 1 column \d+$", "", problem)
+    # Of what it reads whole it says the field itself: `nodes is -1; allowed: …`.
+    own = re.match(r"(\w+) is .*?; (?=allowed: )", problem)
+    if own is not None and path in (("policy",), ("nodes",)):
+        path = ours(f"{field}.{own[1]}")
+        problem = problem if "no field" in own[0] else problem[own.end() :]
+    return UllageError(
+        PLAN_BAD_FIELD,
+        file=document.name,
+        line=document.line(path),
+        field=".".join(map(str, path)) or "the specification",
+        found=shown(_at(data, path)),
+        allowed=problem,
+        suggestion="docs/elastic-simulator.md describes every field",
+    )
+
+
+def ours(field: str) -> FieldPath:
+    """The path in the file of a field as the simulator calls it: `arrivals.rate_hz` → rate."""
+    names = re.sub(r"\[\d+\]", "", field).split(".") if field else []
+    for length in range(len(names), 0, -1):
+        known = _OURS.get(".".join(names[:length]))
+        if known is not None:
+            return (*known, *map(_unit, names[length:]))
+    return tuple(map(_unit, names))
+
+
+def _unit(name: str) -> str:
+    return re.sub(r"_(s|hz)$", "", name)
+
+
+def _at(data: Any, path: FieldPath) -> Any:
+    """What stands there, or at its nearest parent that does."""
+    for part in path:
+        if not isinstance(data, dict) or part not in data:
+            break
+        data = data[part]
+    return data

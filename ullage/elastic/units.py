@@ -1,0 +1,151 @@
+"""From the users' time to real time, and what can be said of a plan before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ullage import host
+from ullage.elastic.plan import Arrivals, ElasticPlan, Environment
+from ullage.quantities import format_bytes
+
+MOST_NODES: Final = 250
+"""A run's network has so many addresses."""
+
+LINK_BPS: Final = 10e9
+"""What the kernel says of a veth, which has no speed of its own: a processor here may do less."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The plan in real time: what the programs are told."""
+
+    plan: ElasticPlan
+
+    @property
+    def length_s(self) -> float:
+        """Real seconds from the film's first frame to its last."""
+        return self.plan.video.length / self.plan.time_scale
+
+    @property
+    def patience_s(self) -> float:
+        """Real seconds that a viewer waits."""
+        return self.plan.patience / self.plan.time_scale
+
+    @property
+    def film_bytes(self) -> int:
+        """Of a film of that length at the plan's bitrate."""
+        return max(1, round(self.length_s * self.plan.video.bitrate / 8))
+
+    @property
+    def arriving_s(self) -> float:
+        """Real seconds during which viewers come: about, as it is drawn."""
+        arrivals = self.plan.arrivals
+        if arrivals.kind == "trace":
+            return max(trace_times(arrivals), default=0.0) / self.plan.time_scale
+        if arrivals.lasting is not None:
+            return arrivals.lasting / self.plan.time_scale
+        assert arrivals.viewers is not None and arrivals.rate is not None
+        return arrivals.viewers / arrivals.rate / self.plan.time_scale
+
+    @property
+    def repetition_s(self) -> float:
+        """The longest that a repetition may take in real time."""
+        if self.plan.budgets.repetition is not None:
+            return self.plan.budgets.repetition
+        # A Poisson process comes to its number late at times; the last viewer waits and watches.
+        return 2 * self.arriving_s + self.patience_s + 3 * self.length_s + 300
+
+    def boot_delay_s(self, environment: Environment) -> float:
+        """Real seconds that its nodes are held back."""
+        return environment.boot_delay / self.plan.time_scale
+
+    def machine(self, environment: Environment) -> dict[str, Any]:
+        """`config` of the decisions."""
+        nodes = environment.nodes
+        return {
+            "room": self.plan.room,
+            "max_nodes": nodes.max or MOST_NODES,
+            "min_nodes": nodes.min,
+            "allocation": nodes.allocation,
+            "placement": nodes.placement,
+            "waiting_room": nodes.waiting_room,
+        }
+
+    def users_time(self, environments: Iterable[Environment]) -> dict[str, Any]:
+        """What was divided, as it stands in the plan."""
+        plan = self.plan
+        return {
+            "length_s": plan.video.length,
+            "patience_s": plan.patience,
+            "boot_delay_s": {each.key: each.boot_delay for each in environments},
+            "arrivals": plan.arrivals.model_dump(mode="json", exclude_none=True),
+        }
+
+
+def trace_times(arrivals: Arrivals) -> list[float]:
+    """Seconds of the users' time at which viewers come. ValueError names the bad line."""
+    assert arrivals.file is not None
+    times: list[float] = []
+    lines = arrivals.file.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            at = float(line)
+        except ValueError:
+            raise ValueError(f"line {number}: {line[:40]!r} is no number of seconds") from None
+        if not 0 <= at < 1e9:
+            raise ValueError(f"line {number}: {line[:40]!r} is not between 0 and 1e9 seconds")
+        times.append(at)
+    if not times:
+        raise ValueError("it holds no instant at which a viewer comes")
+    return sorted(times)
+
+
+def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Iterator[str]:
+    """Sentences on what of the plan this host, or any, cannot do well."""
+    scaled = Scaled(plan)
+    arrivals = plan.arrivals
+    rates = [rate for rate in (arrivals.rate, arrivals.peak) if rate is not None]
+    if rates:
+        together = max(rates) * plan.video.length
+        if together * plan.video.bitrate > LINK_BPS:
+            yield (
+                f"about {together:.0f} viewers watch together, {_rate(together, plan)}: more than "
+                f"the {LINK_BPS / 1e9:g} Gbit/s of the run's bridge, so films will stall"
+            )
+    if plan.room * plan.video.bitrate > LINK_BPS:
+        yield (
+            f"a full node streams {_rate(plan.room, plan)}: more than the {LINK_BPS / 1e9:g} "
+            "Gbit/s of its link, so films will stall before nodes are full"
+        )
+    if plan.video.buffer >= scaled.length_s:
+        yield (
+            f"a viewer holds {plan.video.buffer:g} s of video and the film has "
+            f"{scaled.length_s:g} s of real time: hardly anything can be late"
+        )
+    for each in environments:
+        most = each.nodes.max or MOST_NODES
+        if most * each.resources.memory > host.memory_bytes():
+            yield (
+                f"{each.key}: {most} nodes may use {format_bytes(most * each.resources.memory)} of "
+                f"memory and the host has {format_bytes(host.memory_bytes())}: set `nodes: max:`"
+            )
+
+
+def limits_of_scale(plan: ElasticPlan) -> str | None:
+    """What a scaled run cannot tell; None when a second is a second."""
+    if plan.time_scale == 1:
+        return None
+    scaled = Scaled(plan)
+    return (
+        f"time runs ×{plan.time_scale:g}: {plan.video.length:g} s of film are watched in "
+        f"{scaled.length_s:g} s. Arrivals, patience and injected boot delays are scaled; what "
+        f"machines do is not: a second of allocation counts as {plan.time_scale:g} s of the users'"
+    )
+
+
+def _rate(viewers: float, plan: ElasticPlan) -> str:
+    return f"{viewers * plan.video.bitrate / 1e9:.3g} Gbit/s"

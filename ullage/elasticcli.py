@@ -1,0 +1,96 @@
+"""`ullage elastic …`: the options. The bodies are in `ullage.elastic`, imported when needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.resultscli import RUNS, Json, RunsOption
+
+elastic_app = typer.Typer(
+    help="How fast an environment grows and shrinks, and what its users feel of it.",
+    no_args_is_help=True,
+)
+
+ElasticRun = Annotated[
+    Path | None,
+    typer.Argument(
+        help=f"The folder of an elastic run; without one, the newest in {RUNS}/.",
+        show_default=False,
+    ),
+]
+
+
+@elastic_app.command("run")
+def run_command(
+    file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
+    ] = None,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: viewers come, nodes are made and removed, repetition by repetition."""
+    from ullage.elastic import run
+
+    run.command(file, resume=resume, runs=runs, as_json=as_json)
+
+
+@elastic_app.command("show")
+def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """Say what a run found: blocked viewers, violations, allocation times, elasticity."""
+    from ullage.elastic import show
+
+    show.command(run, runs=runs, as_json=as_json)
+
+
+@elastic_app.command("report")
+def report_command(
+    run: ElasticRun = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Another run, to compare with.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Another place for the page.", show_default=False),
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Write a run's page: nodes and viewers over time, and every metric."""
+    from ullage.elastic import reporting
+
+    reporting.report(run, runs=runs, other=against, out=out)
+
+
+@elastic_app.command("simulate")
+def simulate_command(
+    file: Annotated[Path, typer.Argument(help="What to simulate.")],
+    as_json: Json = False,
+) -> None:
+    """Let the same decisions run in simulated time, for as many viewers as you like."""
+    from ullage.elastic import simulate
+
+    simulate.command(file, as_json=as_json)
+
+
+@elastic_app.command("sweep")
+def sweep_command(
+    file: Annotated[Path, typer.Argument(help="What to simulate, and what to vary.")],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            help="Address of a Dask scheduler, whose workers then simulate: tcp://host:8786.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate over seeds and parameters, with intervals."""
+    from ullage.elastic import sweep
+
+    sweep.command(file, as_json=as_json, cluster=cluster)

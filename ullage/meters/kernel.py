@@ -1,0 +1,267 @@
+"""Meter `kernel`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from ullage import clock
+from ullage.meters import sysfiles
+from ullage.meters.base import Meter
+from ullage.runs import Quantity
+
+Row = tuple[int, ...]
+
+_SECTOR: Final = 512
+_WRAP: Final = 1 << 32
+"""The kernel keeps the milliseconds of a disk in 32 bits."""
+_KINDS: Final = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
+_SOFTIRQS: Final = ("all", "hi", "timer", "net_tx", "net_rx", "block")
+_EVENTS: Final = {
+    "ctxt": "context_switches",
+    "processes": "forks",
+    "intr": "interrupts",
+    "pgfault": "page_faults",
+    "pgmajfault": "major_faults",
+    "pswpin": "swapped_in",
+    "pswpout": "swapped_out",
+}
+"""Lines of /proc/stat and /proc/vmstat that count events."""
+_STALLS: Final = ("io", "memory", "irq")
+
+
+@dataclass(frozen=True)
+class KernelReading:
+    """Counters of the host since it booted, at one instant of the run's clock."""
+
+    instant_ns: int
+    events: Mapping[str, int]
+    ticks: Mapping[str, int]
+    """CPU time by kind, over all CPUs."""
+    stalled_us: Mapping[str, int]
+    """Time in which every task waited for the resource (PSI `full`)."""
+    disks: Mapping[str, Row]
+    links: Mapping[str, Row]
+
+    @classmethod
+    def now(cls, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> KernelReading:
+        """Read the counters; what this kernel does not tell is left out."""
+        found = dict(_lines(sysfiles.whole(f"{proc}/stat")))
+        events = {**found, **dict(_lines(sysfiles.whole(f"{proc}/vmstat")))}
+        softirqs = dict(zip(_SOFTIRQS, found.get("softirq", ()), strict=False))
+        stalled = {name: _stalled(f"{proc}/pressure/{name}") for name in _STALLS}
+        return cls(
+            instant_ns=clock.ordered_ns(),
+            events={
+                **{name: events[line][0] for line, name in _EVENTS.items() if events.get(line)},
+                **_kinds_of_softirqs(softirqs),
+            },
+            ticks=dict(zip(_KINDS, found.get("cpu", ()), strict=False)),
+            stalled_us={name: total for name, total in stalled.items() if total is not None},
+            disks=_disks(sysfiles.whole(f"{proc}/diskstats"), _whole_disks(block)),
+            links=_links(sysfiles.whole(f"{proc}/net/dev")),
+        )
+
+    def until(self, later: KernelReading) -> dict[str, float]:
+        """Events a second, and shares of the time, between two readings.
+
+        A counter that has gone down was set back, and tells nothing. Empty when no time went by.
+        """
+        seconds = (later.instant_ns - self.instant_ns) / 1e9
+        if seconds <= 0:
+            return {}
+        rates = {
+            name: (later.events[name] - count) / seconds
+            for name, count in self.events.items()
+            if later.events.get(name, -1) >= count
+        }
+        shares = {
+            f"psi_{name}_full": min((later.stalled_us[name] - before) / 1e6 / seconds, 1.0)
+            for name, before in self.stalled_us.items()
+            if later.stalled_us.get(name, -1) >= before
+        }
+        return {
+            "window": seconds,
+            **rates,
+            **_shares(self.ticks, later.ticks),
+            **shares,
+            **_of_disks(self.disks, later.disks, seconds),
+            **_of_links(self.links, later.links, seconds),
+        }
+
+
+def _rate(name: str, description: str, unit: str = "1/s") -> Quantity:
+    return Quantity(name=name, unit=unit, description=description)
+
+
+class Kernel(Meter):
+    """What the host's kernel was busy with: where the cause of a slow trial may show.
+
+    Read from `/proc/stat`, `vmstat`, `diskstats`, `net/dev` and `pressure` before and after the
+    programs of the trial; nothing is sampled meanwhile, so nothing is disturbed. The window
+    between the two readings is of the run's clock. All of it is about the whole host, with
+    everything that ran on it; what a guest's kernel counts by itself is not in it. A counter that
+    this host does not have, or that was set back, is left out. Steal and the pressure of some
+    tasks are in `host`. `collection` says what the two readings cost: with 2 CPUs and a few devices
+    about 0.4 ms of CPU time; it grows with CPUs, interrupts and devices.
+    """
+
+    name = "kernel"
+    quantities = (
+        Quantity(name="window", unit="s", description="Between the two readings."),
+        Quantity(name="collection", unit="s", description="CPU time of the two readings."),
+        _rate("interrupts", "Interrupts of devices, timers and other CPUs."),
+        _rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
+        _rate("softirqs_network", "Of these: sending and receiving packets."),
+        _rate("softirqs_disk", "Of these: requests of disks that ended."),
+        _rate("softirqs_timer", "Of these: timers."),
+        _rate("context_switches", "From one task to another."),
+        _rate("forks", "Processes and threads made."),
+        _rate("page_faults", "Pages that were not mapped yet, minor and major."),
+        _rate("major_faults", "Pages that had to be read from a disk."),
+        _rate("swapped_in", "Pages read from swap."),
+        _rate("swapped_out", "Pages written to swap."),
+        _rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
+        _rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
+        _rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
+        _rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
+        _rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
+        _rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+        _rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
+        _rate("disk_reads", "Requests to read, of all disks."),
+        _rate("disk_writes", "Requests to write."),
+        _rate("disk_flushes", "Requests to flush a disk's cache."),
+        _rate("disk_read", "Bytes read from disks.", "B/s"),
+        _rate("disk_written", "Bytes written to disks.", "B/s"),
+        _rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        _rate("net_received", "Bytes received by network devices, but for loopback.", "B/s"),
+        _rate(
+            "net_sent", "Bytes sent by them; a packet that passes several counts at each.", "B/s"
+        ),
+        _rate("net_packets", "Packets, received and sent."),
+        _rate("net_drops", "Packets dropped, and errors."),
+    )
+
+    def begin(self) -> None:
+        """Read the counters."""
+        began_s = time.thread_time()
+        self._before = KernelReading.now()
+        self._cost_s = time.thread_time() - began_s
+
+    def end(self) -> dict[str, float]:
+        """Read them again; what went by between."""
+        began_s = time.thread_time()
+        found = self._before.until(KernelReading.now())
+        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+
+
+def _lines(text: str) -> Iterator[tuple[str, Row]]:
+    """The lines that are used: their name, and the numbers behind it. Of `intr` the sum alone."""
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name in _EVENTS:
+            yield name, _numbers(rest.split(None, 1)[:1])
+        elif name in ("cpu", "softirq"):
+            yield name, _numbers(rest.split())
+
+
+def _numbers(words: Iterable[str]) -> Row:
+    return tuple(int(word) for word in words if word.isdecimal())
+
+
+def _kinds_of_softirqs(told: Mapping[str, int]) -> dict[str, int]:
+    if len(told) < len(_SOFTIRQS):
+        return {}
+    return {
+        "softirqs": told["all"],
+        "softirqs_network": told["net_tx"] + told["net_rx"],
+        "softirqs_disk": told["block"],
+        "softirqs_timer": told["timer"],
+    }
+
+
+def _shares(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, float]:
+    """CPU time by kind, as shares of all; nothing in less than a tick."""
+    went = {kind: max(0, after.get(kind, 0) - ticks) for kind, ticks in before.items()}
+    guests = went.pop("guest", 0)  # counted in `user` too
+    total = sum(went.values())
+    if total == 0 or len(before) < len(_KINDS):
+        return {}
+    return {
+        "cpu_user": (went["user"] + went["nice"]) / total,
+        "cpu_kernel": went["system"] / total,
+        "cpu_interrupts": (went["irq"] + went["softirq"]) / total,
+        "cpu_guests": guests / total,
+    }
+
+
+def _stalled(path: str) -> int | None:
+    """Total of the line `full`, in microseconds."""
+    for line in (sysfiles.read(path) or "").splitlines():
+        total = line.rpartition("total=")[2]
+        if line.startswith("full ") and total.isdecimal():
+            return int(total)
+    return None
+
+
+@cache
+def _whole_disks(block: Path) -> frozenset[str]:
+    """Real disks: no partitions, and nothing that stands on others (loop, dm, md, zram)."""
+    return frozenset(disk.name for disk in block.glob("*") if (disk / "device").exists())
+
+
+def _disks(text: str, known: frozenset[str]) -> dict[str, Row]:
+    """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
+    rows = (line.split() for line in text.splitlines())
+    return {row[2]: _numbers(row[3:]) for row in rows if len(row) >= 14 and row[2] in known}
+
+
+def _of_disks(
+    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+) -> dict[str, float]:
+    went = [_went(before[name], after[name]) for name in before if name in after]
+    if not went:
+        return {}
+    reads, read, writes, written = (sum(row[i] for row in went) for i in (0, 2, 4, 6))
+    found = {
+        "disk_reads": reads / seconds,
+        "disk_read": read * _SECTOR / seconds,
+        "disk_writes": writes / seconds,
+        "disk_written": written * _SECTOR / seconds,
+        "disk_queue": sum(row[10] % _WRAP for row in went) / 1e3 / seconds,
+    }
+    if all(len(row) > 15 for row in went):
+        found["disk_flushes"] = sum(row[15] for row in went) / seconds
+    return {name: value for name, value in found.items() if value >= 0}
+
+
+def _links(text: str) -> dict[str, Row]:
+    """Network device → its counters: eight received, eight sent."""
+    rows = (line.partition(":") for line in text.splitlines()[2:])
+    found = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
+    return {name: row for name, row in found.items() if name != "lo" and len(row) >= 16}
+
+
+def _of_links(
+    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+) -> dict[str, float]:
+    both = [_went(before[name], after[name]) for name in before if name in after]
+    went = [row for row in both if min(row) >= 0]
+
+    def rate(*columns: int) -> float:
+        return sum(row[column] for row in went for column in columns) / seconds
+
+    return {
+        "net_received": rate(0),
+        "net_sent": rate(8),
+        "net_packets": rate(1, 9),
+        "net_drops": rate(2, 3, 10, 11),
+    }
+
+
+def _went(before: Row, after: Row) -> Row:
+    return tuple(now - then for then, now in zip(before, after, strict=False))

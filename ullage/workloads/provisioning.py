@@ -1,0 +1,353 @@
+"""Workload `provisioning`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from ullage import allocation, imagecopy
+from ullage.allocating import Application, Node, Step
+from ullage.allocation_record import Batch, InstanceSteps
+from ullage.image import require_on_host
+from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.workloads.base import InvalidTrialError, Output, Parameters, Role
+from ullage.workloads.conducted import Conducted
+
+MOST: Final = 200
+"""Instances at once: the run's network has 253 places."""
+
+PORT: Final = 8080
+LONGEST_RECORD: Final = 1 << 20
+
+_MADE: Final[tuple[Step, ...]] = ("asked", "chosen", "copied", "hello", "up")
+_SERVED: Final[tuple[Step, ...]] = ("up", "port_open", "replied")
+_SINCE_ASKED: Final[dict[str, Step]] = {
+    "hello_time": "hello",
+    "address_time": "addressed",
+    "port_closed_time": "port_closed",
+    "port_open_time": "port_open",
+    "reply_time": "replied",
+}
+_ORDER: Final = Coordinate(name="instance", unit="1")
+
+_NGINX: Final = f"""\
+daemon off;
+user root;
+worker_processes 1;
+pid server.pid;
+error_log stderr crit;
+events {{}}
+http {{
+  access_log off;
+  client_body_temp_path temp;
+  proxy_temp_path temp;
+  fastcgi_temp_path temp;
+  uwsgi_temp_path temp;
+  scgi_temp_path temp;
+  server {{
+    listen {PORT};
+    location / {{ return 200; }}
+  }}
+}}
+"""
+
+
+class ProvisioningParameters(Parameters):
+    """How many instances, from what, and what has to work in them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    count: int = Field(
+        1, ge=1, le=MOST, strict=True, description="instances that are asked for at the same time"
+    )
+    copy_: imagecopy.Copy = Field(
+        "backing",
+        alias="copy",
+        description="`backing`: all stand on one image that nobody writes; `real`: each has every "
+        "byte of it copied first",
+    )
+    application: Literal["nginx", "none"] = Field(
+        "nginx", description="the server that is started in each instance once it is up"
+    )
+    limit_s: float = Field(
+        300.0, gt=0, le=86_400, description="an instance that takes longer fails the trial"
+    )
+    release_limit_s: float = Field(
+        60.0, gt=0, le=86_400, description="a release that takes longer fails the trial"
+    )
+
+
+class Provisioning(Conducted[ProvisioningParameters]):
+    """Making instances and taking them away again, one or many at once, by its parts.
+
+    All are asked for in the same moment, each is made by the environment's provider as the run's
+    own ones are, and when all work, all are released in the same moment. What is measured is the
+    provider: `native` is asked too, and starts a process within the limits, with a network
+    namespace and a control group of its own; that is the floor under the others.
+
+    The time of an allocation, TaR, has three parts. TeF: choosing the node, here a look at what
+    memory and CPUs are left on this host. TcI: copying the image, or the layer over it, and laying
+    out the disks. TiI: booting, until the agent inside has said hello, its clock is known, its
+    limits are verified and, where there is a network, its address is configured. TlR is the time
+    of a release, until processes, disks, network and control groups are gone. With
+    `boot: systemd` a `qemu` environment boots a whole Debian, otherwise the agent alone.
+
+    Instants come from events: the first bytes on the agent's pipe or virtio port, the end of a
+    program, a configured address. There are two quanta: a refused connection is tried again after
+    5 ms, as nothing tells from outside that somebody has begun to listen, and the end of a control
+    group is looked for each 0.1 ms, after the first millisecond each 10 ms.
+
+    What was made is found by the run's tag: nothing stays after a failure, Ctrl-C or a limit that
+    has passed; a trial in which one instance fails has no figures. Needs root.
+    """
+
+    name = "provisioning"
+    resource = "other"
+    packages = ("nginx",)
+    programs = ()
+    parameters_model = ProvisioningParameters
+    metrics = (
+        Metric(
+            name="allocation_time",
+            unit="s",
+            better="lower",
+            primary=True,
+            description="From the first request until the last instance was up.",
+        ),
+        Metric(
+            name="release_time",
+            unit="s",
+            better="lower",
+            description="From the first request for a release until nothing was left of any.",
+        ),
+        Metric(
+            name="instance_time",
+            unit="s",
+            better="lower",
+            description="TaR: from an instance's request until it was up, mean over all. It is the "
+            "sum of the three parts.",
+        ),
+        Metric(
+            name="choose_time",
+            unit="s",
+            better="lower",
+            description="TeF: until its node was chosen, mean over all.",
+        ),
+        Metric(
+            name="copy_time",
+            unit="s",
+            better="lower",
+            description="TcI: from then until its image and its disks were there, mean over all.",
+        ),
+        Metric(
+            name="boot_time",
+            unit="s",
+            better="lower",
+            description="TiI: from then until it was up, mean over all.",
+        ),
+        Metric(
+            name="instance_release_time",
+            unit="s",
+            better="lower",
+            description="TlR: from the request for its release until nothing of it was left, mean "
+            "over all.",
+        ),
+        Metric(
+            name="hello_time",
+            unit="s",
+            better="lower",
+            description="From its request until the agent's first word, mean over all.",
+        ),
+        Metric(
+            name="address_time",
+            unit="s",
+            better="lower",
+            description="From its request until its address was configured, mean over all.",
+        ),
+        Metric(
+            name="port_closed_time",
+            unit="s",
+            better="lower",
+            description="From its request until it first refused a connection, mean over all. "
+            "Absent where the port of one was open at the first look.",
+        ),
+        Metric(
+            name="port_open_time",
+            unit="s",
+            better="lower",
+            description="From its request until it first took a connection, mean over all.",
+        ),
+        Metric(
+            name="reply_time",
+            unit="s",
+            better="lower",
+            description="From its request until the server's first good reply, mean over all.",
+        ),
+        Metric(
+            name="allocated",
+            unit="s",
+            better="lower",
+            coordinate=_ORDER,
+            description="From the first request until the n-th instance was up.",
+        ),
+        Metric(
+            name="replied",
+            unit="s",
+            better="lower",
+            coordinate=_ORDER,
+            description="From the first request until the n-th instance's server replied.",
+        ),
+        Metric(
+            name="released",
+            unit="s",
+            better="lower",
+            coordinate=_ORDER,
+            description="From the first request for a release until the n-th instance was gone.",
+        ),
+    )
+
+    def title(self, parameters: ProvisioningParameters) -> str:
+        """`allocate 4, image copied`."""
+        copied = ", image copied" if parameters.copy_ == "real" else ""
+        return f"allocate {parameters.count}{copied}"
+
+    def duration_s(self, parameters: ProvisioningParameters) -> float:
+        """As of containers; what a VM takes is learnt from the first trials."""
+        return 0.3 + 0.1 * parameters.count
+
+    def roles(self, parameters: ProvisioningParameters) -> Sequence[Role]:
+        """The instance whose like is made, and the network that is knocked from."""
+        return Role("main"), Role("network", "host")
+
+    def feasible(self, parameters: ProvisioningParameters, node: Node) -> None:
+        """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
+        node.check_room(parameters.count)
+        imagecopy.check(parameters.copy_, node.provider, node.image)
+        if parameters.application == "none":
+            return
+        if node.image is None:
+            require_on_host(("nginx",))
+        else:
+            node.image.require(("nginx",))
+
+    async def conduct(self, parameters: ProvisioningParameters, node: Node, label: str) -> str:
+        """Make them and take them away."""
+        node.copy = parameters.copy_
+        application = None
+        if parameters.application == "nginx":
+            argv = ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
+            application = Application(argv, PORT, files={"server.conf": _NGINX.encode()})
+        batch = await allocation.together(
+            node,
+            [f"{label}-{number}" for number in range(parameters.count)],
+            application=application,
+            allocate_limit_s=parameters.limit_s,
+            release_limit_s=parameters.release_limit_s,
+        )
+        return batch.model_dump_json() + "\n"
+
+    def check(self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]) -> None:
+        """As many as were asked for, from what was asked for, each by all its steps in order."""
+        batch = _batch(outputs)
+        found = (len(batch.instances), batch.copy_kind, batch.applied)
+        wanted = (parameters.count, parameters.copy_, parameters.application != "none")
+        if found != wanted:
+            raise InvalidTrialError(f"made were {found}, asked for {wanted}")
+        names = {each.name for each in batch.instances}
+        if len(names) != parameters.count:
+            raise InvalidTrialError("two instances have one name")
+        for each in batch.instances:
+            _check_steps(each, batch.applied)
+        last = max(each.released for each in batch.instances)
+        seconds = (last - _first_asked(batch)) / 1e9
+        if seconds > outputs["main"].seconds:
+            raise InvalidTrialError(
+                f"the instances say {seconds} s, the trial took {outputs['main'].seconds} s"
+            )
+
+    def parse(
+        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | Curve]:
+        """The figures of a checked trial."""
+        batch = _batch(outputs)
+        asked = _first_asked(batch)
+        released = min(each.release_asked for each in batch.instances)
+        curves = {
+            "allocated": _curve([each.steps["up"] for each in batch.instances], asked),
+            "released": _curve([each.released for each in batch.instances], released),
+        }
+        if batch.applied:
+            replies = [each.steps["replied"] for each in batch.instances]
+            curves["replied"] = _curve(replies, asked)
+        figures: dict[str, Scalar | Curve] = {
+            **curves,
+            "allocation_time": curves["allocated"][-1][1],
+            "release_time": curves["released"][-1][1],
+            "instance_time": _mean(batch, "asked", "up"),
+            "choose_time": _mean(batch, "asked", "chosen"),
+            "copy_time": _mean(batch, "chosen", "copied"),
+            "boot_time": _mean(batch, "copied", "up"),
+            "instance_release_time": sum(
+                each.released - each.release_asked for each in batch.instances
+            )
+            / (1e9 * len(batch.instances)),
+        }
+        for name, step in _SINCE_ASKED.items():
+            if all(step in each.steps for each in batch.instances):
+                figures[name] = _mean(batch, "asked", step)
+        return figures
+
+    def facts(
+        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, str]:
+        """How close together the requests were."""
+        asked = [each.steps["asked"] for each in _batch(outputs).instances]
+        return {"requests within": f"{(max(asked) - min(asked)) / 1e6:.3f} ms"}
+
+
+def _batch(outputs: Mapping[str, Output]) -> Batch:
+    text = outputs["main"].stdout
+    if len(text) > LONGEST_RECORD:
+        raise InvalidTrialError(f"a record of {len(text)} characters")
+    try:
+        return Batch.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "the whole"
+        raise InvalidTrialError(f"the record of the batch: {where}: {fault['msg']}") from None
+
+
+def _check_steps(instance: InstanceSteps, applied: bool) -> None:
+    """All steps that it must have gone through, each after the one before."""
+    steps = instance.steps
+    ways = [_MADE, ("asked", "addressed", "up")]
+    ways += [("copied", "booting", "hello")] if "booting" in steps else []
+    ways += [_SERVED] if applied else []
+    ways += [("addressed", "port_closed", "port_open")] if "port_closed" in steps else []
+    for way in ways:
+        lacking = [step for step in way if step not in steps]
+        if lacking:
+            raise InvalidTrialError(f"{instance.name} never was {', '.join(lacking)}")
+        for before, after in pairwise(way):
+            if steps[before] > steps[after]:
+                raise InvalidTrialError(f"{instance.name} was {after} before it was {before}")
+    if not max(steps.values()) <= instance.release_asked < instance.released:
+        raise InvalidTrialError(f"{instance.name} was not released after all else")
+
+
+def _first_asked(batch: Batch) -> int:
+    return min(each.steps["asked"] for each in batch.instances)
+
+
+def _mean(batch: Batch, first: Step, last: Step) -> float:
+    """Seconds between two steps, over all instances."""
+    total = sum(each.steps[last] - each.steps[first] for each in batch.instances)
+    return total / (1e9 * len(batch.instances))
+
+
+def _curve(instants: Sequence[int], since: int) -> list[tuple[float, float]]:
+    """(n, seconds until the n-th) for all n."""
+    return [(float(n), (at - since) / 1e9) for n, at in enumerate(sorted(instants), 1)]
