@@ -110,6 +110,21 @@ def test_what_went_with_the_work_or_the_clock_is_no_news(
         assert name not in _names(causes.found)
 
 
+def test_what_went_with_the_work_and_the_clock_is_no_news(tmp_path: Path) -> None:
+    """Half of them a timer's, half of them requests': fewer by the second, more by the work."""
+
+    def rates(environment: str, _: str, rng: np.random.Generator) -> dict[str, float]:
+        vm = environment == "vm"
+        return {
+            "interrupts": _noisy(rng, 500 + 500 / 6.9 if vm else 1_000, 0.02),
+            "context_switches": _noisy(rng, 40_000 if vm else 1_000),
+        }
+
+    causes = _of(_run(tmp_path / "run", rates)).causes
+    assert causes is not None
+    assert _names(causes.found) == ["context_switches"]
+
+
 def test_only_what_is_worse_has_causes(planted: tuple[RunFolder, Analysis]) -> None:
     for c in (*planted[1].comparisons, *planted[1].again):
         assert (c.causes is not None) == (c.verdict == "worse")

@@ -54,7 +54,10 @@ class Sham:
         self.made_ns = self.serving_ns = clock.ordered_ns()
         self.stages = {"TiI": 0.5}
         self.steps = {"up": self.made_ns}
-        self.death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.death: asyncio.Future[str] = loop.create_future()
+        if name in maker.dying:
+            loop.call_soon(self.death.set_result, "at once")
 
     async def gone(self) -> str:
         return await asyncio.shield(self.death)
@@ -76,6 +79,7 @@ class ShamMaker:
         self.making: list[Callable[[], Coroutine[Any, Any, None]] | None] = []
         self.removing: list[Callable[[], Coroutine[Any, Any, None]] | None] = []
         self.begun = asyncio.Event()
+        self.dying: set[str] = set()
 
     def name(self, node: int, attempt: int) -> str:
         return f"n-{node}-{attempt}"
@@ -224,10 +228,8 @@ def test_a_node_that_dies_is_told_and_removed(tmp_path: Path) -> None:
 
 def test_a_node_is_held_back_and_may_die_meanwhile(tmp_path: Path) -> None:
     async def script(stage: Stage) -> None:
+        stage.maker.dying.add("n-0-1")
         stage.front.allocate(0)
-        while "n-0-1" not in stage.maker.made:
-            await asyncio.sleep(0.005)
-        stage.maker.made["n-0-1"].death.set_result("at once")
         await stage.hears(ready=0)
 
     _, acts = play(lambda: Stage(tmp_path, boot_delay_s=0.2), script)

@@ -30,6 +30,7 @@ name: film
 room: 2
 environments:
   here: {{provider: lxc}}
+policy: {{name: elastic-movie, unused: release}}
 arrivals: {{kind: uniform, rate: {rate}, viewers: {viewers}}}
 video: {{length: {length}, bitrate: 80000, generate: bytes, buffer: 0.2}}
 patience: {patience}
@@ -146,8 +147,9 @@ class Stage:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        lines = (self.repetition.folder / folders.FRONT_LOG).read_text(encoding="utf-8")
-        return [json.loads(line) for line in lines.splitlines()]
+        text = (self.repetition.folder / folders.FRONT_LOG).read_text(encoding="utf-8")
+        *lines, _ = text.split("\n")  # the last may be on its way
+        return [json.loads(line) for line in lines]
 
     async def streams(self, nodes: int) -> None:
         """Wait until so many nodes do."""
@@ -255,7 +257,7 @@ def test_a_repetition_that_takes_too_long_is_given_up(built: None, tmp_path: Pat
     stage = Stage(tmp_path, viewers=2, length=300, limit=2).play()
     assert stage.outcome.status == "failed"
     assert stage.outcome.reason is not None
-    assert stage.outcome.reason.code == errors.ELASTIC_TOO_LONG.code
+    assert stage.outcome.reason.code == errors.ELASTIC_TOO_LONG.code, stage.outcome.reason
 
 
 def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> None:
@@ -272,7 +274,7 @@ def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> N
     asyncio.run(whole())
     assert all(node.process.returncode is not None for node in stage.nodes.made)
     assert folders.read_outcome(stage.repetition.folder) is None
-    assert [each.end for each in stage.acts(Release)] == [True]
+    assert len(stage.acts(Release)) == 1  # by us, or by the front when its viewers were gone
 
 
 def test_what_is_missing_is_said_before_anything_starts(

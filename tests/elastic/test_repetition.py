@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +170,35 @@ def test_viewers_that_are_killed_or_told_nonsense_came_to_no_result(
     with pytest.raises(UllageError) as caught:
         asyncio.run(viewers(tmp_path, colour="blue").run())
     assert "colour" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("body", "length", "moving"),
+    [
+        (b'{"nodes": [{"state": "ready"}]}', 31, False),
+        (b'{"nodes": [{"state": "ready"}, {"state": "coming"}]}', 52, True),
+        (b'{"nodes": [', 31, True),  # it was killed while it spoke
+        (b"no JSON", 7, True),
+    ],
+)
+def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, length: int, moving: bool
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not asked: the front is here
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length + body)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        host, port = listener.getsockname()
+        assert repetition._moving(f"{host}:{port}") == moving
+        thread.join(LONG)
+    assert repetition._moving(f"{host}:{port}")
 
 
 def test_how_processes_end_is_said_in_words() -> None:

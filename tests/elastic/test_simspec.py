@@ -9,6 +9,7 @@ import yaml
 
 from tests.elastic.elastic_made import Made, MadePlan, make
 from ullage import errors
+from ullage.elastic import folder as folders
 from ullage.elastic import latencies, simspec
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.simspec import Simulation
@@ -198,6 +199,11 @@ def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
     assert len(took) == len(injected) > 3
     measured = sorted(seconds for _, _, seconds in _told(run))
     assert sorted(took) == pytest.approx([s + 59 * injected[0] for s in measured])
+    # One whose viewers turn out not to have come as they should does not count any more.
+    summary = folders.repetition_folder(run, "lxc", 1) / folders.VIEWERS
+    summary.write_text(json.dumps({"valid": False}))
+    rows = loaded(tmp_path, allocation=source).rust["allocation"]["rows"]
+    assert 0 < len(rows[0]["stages"][0]["time"]["values_s"]) < len(took)
     for which in (None, "kvm"):
         bad = {"run": str(run), "environment": which}
         error = refused(tmp_path, errors.SIMULATION_NO_LATENCIES, allocation=bad)

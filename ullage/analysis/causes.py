@@ -3,7 +3,8 @@
 Every counter that was seen in the pairs of trials is compared as the figure is: paired by block, on
 logarithms. A counter of events is told only if it changed both by the second and by the work done:
 one that goes with the clock (a timer) changes by the work alone when a program slows down, one that
-goes with the work (requests, packets) changes by the second alone, and neither is news.
+goes with the work (requests, packets) changes by the second alone, and neither is news. One that
+goes with both falls by the second and rises by the work, so the two must have changed the same way.
 """
 
 from __future__ import annotations
@@ -110,10 +111,11 @@ def _changed(seen: _Seen, level: float, widening: float) -> tuple[float, Cause |
     logs = [seen.units(each) for each in tested]
     intervals = [t_interval(each, level, widening) for each in logs]
     size = min(_size(*each) for each in zip(logs, intervals, strict=True))
+    one_way = len({each.estimate > 1 for each in intervals}) == 1
     ratio = stored(intervals[0 if seen.from_nothing else -1])
     difference, half = _difference(seen, level, widening)
     seen_so = abs(difference) >= counter.floor and (abs(difference) > half or not seen.from_nothing)
-    if size == 0 or ratio is None or not seen_so:
+    if size == 0 or not one_way or ratio is None or not seen_so:
         return 0.0, None
     mine, theirs = seen.means
     return size, Cause(

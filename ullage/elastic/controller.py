@@ -31,6 +31,9 @@ from ullage.elastic.plan import Budgets
 from ullage.errors import UllageError
 
 _LONGEST_WHY: Final = 500
+_REST_S: Final = 0.25
+"""Before the front hears that a node could not be had: while viewers wait it asks for the next one
+at once, and a provider that refuses at once would be asked thousands of times a second."""
 
 
 class Made(Protocol):
@@ -253,6 +256,7 @@ class Controller:
                 why=why,
             )
         )
+        await asyncio.sleep(_REST_S)
         self._tell(node, failed=number, why=why)
         return False
 

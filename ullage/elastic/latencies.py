@@ -36,6 +36,8 @@ def of_run(path: Path, environment: str | None) -> Measured:
         raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
     found: dict[int, list[float]] = defaultdict(list)
     for repetition in run.of(environment or keys[0]):
+        if not repetition.counts:
+            continue
         for concurrent, act, seconds in told(repetition.acts):
             injected = act.injected_s * (run.resolved.time_scale - 1)
             found[concurrent].append(seconds + injected)

@@ -9,6 +9,7 @@ import shutil
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ TRACE: Final = "arrivals.txt"
 _SETTLE_S: Final = 60.0
 _LOOK_S: Final = 0.05
 _HTTP_S: Final = 10.0
+_DIRECTLY: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""The front is on this host, whatever proxy its user has."""
 _CHUNK_S: Final = 0.5
 """Seconds of video in a viewer's request."""
 _LEAST_CHUNK: Final = 1024
@@ -308,10 +311,10 @@ def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[
 def _moving(address: str) -> bool:
     """Does a node come or go, as the front sees it? True too when it does not answer: it starts."""
     try:
-        with urllib.request.urlopen(f"http://{address}/state", timeout=_HTTP_S) as answer:
+        with _DIRECTLY.open(f"http://{address}/state", timeout=_HTTP_S) as answer:
             state = json.load(answer)
         return any(node["state"] in ("coming", "leaving") for node in state["nodes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return True
 
 

@@ -157,7 +157,7 @@ def _why_none(found: Found) -> str:
     if last.verdict.kind == "worthless":
         return (
             f"no figure: at {last.viewers} viewers the limit was the viewers' own machine, not the "
-            f"servers: {why}"
+            f"servers, which sustained {found.lower}: {why}"
         )
     return f"no figure: not one viewer was sustained: {why}"
 

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::config::nanoseconds;
 use crate::session::{Outcome, Why};
-use crate::shard::{Shard, now_ns};
+use crate::shard::{PAUSE_NS, Shard, now_ns};
 use crate::viewer::Phase;
 
 impl Shard<'_> {
@@ -61,9 +61,10 @@ impl Shard<'_> {
                 viewer.asks += 1;
                 viewer.trouble.get_or_insert(why);
                 viewer.placed = false;
-                viewer.question_ns = now;
+                // The front may not have heard yet, and would send it to the same node again.
+                viewer.question_ns = now + PAUSE_NS;
                 self.seen.asked_again += 1;
-                self.ask(index);
+                self.pause_in(index, Phase::Pausing);
             }
             _ => self.leave(index, Outcome::Failed, Some(why), now),
         }

@@ -160,13 +160,22 @@ fn step(
     config.limits.run_s = Some(search.ramp_s + search.step_s);
     let summary = fleet::run(&config, signals)?;
     let run = serde_json::to_value(&summary).map_err(|error| Failure::new("result", error))?;
-    Ok((verdict(&summary, viewers), run))
+    #[expect(clippy::cast_precision_loss, reason = "2^30 at most")]
+    let due = viewers as f64 * search.step_s * config.video.bitrate_bps as f64 / 8.0;
+    Ok((verdict(&summary, viewers, due), run))
 }
 
-fn verdict(run: &Summary, viewers: u64) -> Verdict {
+/// A run that ended before that says nothing of the CPU that its viewers need.
+const SHORT_S: f64 = 0.5;
+
+/// What a step shows. All of its viewers together are `due_bytes` of video at least: a picture that
+/// begins so late that it has no time to stand still is not sustained either.
+fn verdict(run: &Summary, viewers: u64, due_bytes: f64) -> Verdict {
     let watching = run.outcomes.get(&Outcome::Cut).copied().unwrap_or(0);
     let broken = viewers - watching.min(viewers);
     let unserved = viewers.saturating_sub(run.most_playing);
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let received = run.bytes as f64;
     let because = if run.violations.count > 0 {
         format!(
             "{} of {viewers} viewers had a violation",
@@ -179,6 +188,9 @@ fn verdict(run: &Summary, viewers: u64) -> Verdict {
         )
     } else if unserved > 0 {
         format!("for {unserved} of {viewers} viewers it never began to play")
+    } else if received < due_bytes {
+        let share = received / due_bytes * 100.0;
+        format!("{viewers} viewers had {share:.0} % of the bytes that they should have seen")
     } else {
         String::new()
     };
@@ -188,7 +200,7 @@ fn verdict(run: &Summary, viewers: u64) -> Verdict {
         Verdict::Worthless(run.why.join("; "))
     } else if because.is_empty() {
         Verdict::Sustained
-    } else if run.cpu_share >= FULL {
+    } else if run.cpu_share >= FULL && run.seconds >= SHORT_S {
         Verdict::Worthless(format!(
             "{because}, but the generator used {:.0} % of its CPU",
             run.cpu_share * 100.0

@@ -23,8 +23,8 @@ use crate::wheel::Wheel;
 const BATCH: usize = 256;
 /// Timers and arrivals in a row, before it is looked for what has come.
 const ROW: usize = 64;
-/// Whoever could not reach the front tries again after so long.
-const PAUSE_NS: u64 = 250_000_000;
+/// Whoever could not reach the front, or whose node failed, asks again after so long.
+pub const PAUSE_NS: u64 = 250_000_000;
 /// Not a viewer's event.
 const CONTROL: u64 = u64::MAX;
 

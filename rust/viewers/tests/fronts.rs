@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use common::{node, part, run};
 use serde_json::json;
@@ -167,6 +168,27 @@ fn who_finds_no_working_node_gives_up() {
         "POST /finished/0",
     ];
     assert_eq!(heard(&questions), told);
+}
+
+#[test]
+fn a_front_that_does_not_know_yet_is_not_asked_again_at_once() {
+    let dead = node(|_| vec![]);
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&times);
+    let (url, _) = front(move |_, line| {
+        if line.starts_with("GET") {
+            asked.lock().expect("not poisoned").push(Instant::now());
+            to(dead)
+        } else {
+            DONE.into()
+        }
+    });
+    let ran = run(&json!({"front": url, "limits": {"asks": 3}}));
+    assert_eq!(ran.sessions[0]["why"], "connection-lost");
+    let times = times.lock().expect("not poisoned");
+    assert_eq!(times.len(), 3);
+    // Each question is answered after it was read here, and the next one is a pause later at least.
+    assert!(times[2] - times[0] > Duration::from_millis(250));
 }
 
 #[test]

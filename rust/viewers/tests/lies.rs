@@ -151,7 +151,7 @@ fn a_picture_that_stands_still_when_all_is_over_is_a_violation() {
             b"HTTP/1.1 206".to_vec()
         }
     });
-    let limits = json!({"limits": {"silence_s": 1.0, "connect_s": 60}});
+    let limits = json!({"limits": {"silence_s": 3.0, "connect_s": 60}});
     let found = watch(&format!("http://{address}/clip"), &limits);
     expect(&found, "failed", "silent");
     let violations = found["violations"].as_array().expect("a list");

@@ -279,3 +279,24 @@ fn a_search_does_not_find_more_than_the_node_has_room_for() {
     assert_eq!(output.status.success(), found["figure"].is_u64());
     assert!(found["steps"].as_array().expect("a list").len() > 1);
 }
+
+#[test]
+fn a_picture_that_begins_too_late_to_stand_still_is_not_sustained() {
+    // Two thirds of the rate: what is held before the picture begins outlasts the step.
+    let address = common::node(|lines| {
+        std::thread::sleep(Duration::from_millis(300));
+        part(lines)
+    });
+    let mut config = config(&json!({
+        "nodes": [format!("http://{address}/clip")],
+        "video": {"bitrate_bps": 4000},
+        "playback": {"buffer_s": 0.4},
+        "search": {"cap": 2, "start": 1, "step_s": 0.8, "ramp_s": 0.1},
+    }));
+    config.as_object_mut().expect("fields").remove("arrivals");
+    let folder = Folder::new();
+    let output = folder.command("search", &config).output().expect("started");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["lower"], 0, "{found}");
+    assert!(found["figure"].is_null(), "{found}");
+}
