@@ -137,6 +137,11 @@ RUN_BAD_FORMAT: Final = ErrorKind(
     "{path} is not a run folder of format {format}: {reason}",
     "use the version of ullage that wrote it, or a copy of the folder that is whole",
 )
+RUN_OF_ANOTHER_KIND: Final = ErrorKind(
+    "run-of-another-kind",
+    "{path} is the run of {what} plan",
+    "`{command} {path}` shows it",
+)
 RUN_DISK_FULL: Final = ErrorKind(
     "run-disk-full",
     "the disk of {path} is full; what was journaled before is safe",

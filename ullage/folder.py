@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
+from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
 from ullage.runs import (
     FORMAT,
     BlockDone,
@@ -57,8 +57,11 @@ class RunFolder:
 
         A last line without its newline was never acknowledged and is left out; anything else that
         is malformed, a trial that stands twice, or a cell twice in a block is RUN_BAD_FORMAT.
-        RUN_NOT_FOUND when there is no `resolved.json`.
+        RUN_NOT_FOUND when there is no `resolved.json`, RUN_OF_ANOTHER_KIND for an elastic run.
         """
+        if is_elastic(path):
+            command = "ullage elastic show"
+            raise UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=command)
         text = _read_resolved(path)
         resolved = _resolved(path, text)
         journal = _read(path, path / JOURNAL)
@@ -242,6 +245,14 @@ def is_elastic(path: Path) -> bool:
         with (path / RESOLVED).open("rb") as file:
             return b'"kind": "elastic"' in file.read(_HEAD)
     except OSError:
+        return False
+
+
+def is_ordinary(path: Path) -> bool:
+    """Is it the folder of an ordinary run? Its format is told before all else."""
+    try:
+        return _Formatted.model_validate_json((path / RESOLVED).read_bytes()).format == FORMAT
+    except (OSError, ValidationError):
         return False
 
 

@@ -329,8 +329,8 @@ def test_the_film_is_made_once_and_of_the_size_that_was_asked_for(
 
 
 def test_nginx_serves_nothing_but_the_film() -> None:
-    application = instances.application_of(Path("film"), 2)
+    application = instances.application_of(Path("film"), 2, "lxc-2-7")
     text = bytes(application.files["server.conf"]).decode()
     assert "worker_processes 2;" in text
     assert "location / { return 404; }" in text
-    assert application.path == "/film.mp4"
+    assert application.path == "/lxc-2-7.mp4"

@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.elastic.elastic_made import Made, MadePlan, make
+from tests.synthetic import make_run
 from ullage import errors
 from ullage.elastic import folder
 from ullage.elastic.reading import ElasticRun
 from ullage.errors import UllageError
+from ullage.folder import RunFolder
 
 SMALL = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=6)
 
@@ -27,6 +29,22 @@ def run(tmp_path: Path) -> Path:
 
 def place(run: Path) -> Path:
     return folder.repetition_folder(run, "lxc", 1)
+
+
+def test_a_run_of_another_kind_is_said(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UllageError) as caught:
+        RunFolder.open(run)
+    assert caught.value.kind is errors.RUN_OF_ANOTHER_KIND
+    assert "ullage elastic show" in caught.value.hint
+    with pytest.raises(UllageError) as caught:
+        ElasticRun.open(make_run(tmp_path / "ordinary", raw=False))
+    assert caught.value.kind is errors.RUN_OF_ANOTHER_KIND
+    assert "`ullage show" in caught.value.hint
+
+
+def test_a_run_without_its_journal_is_refused(run: Path) -> None:
+    (run / folder.JOURNAL).unlink()
+    assert "journal" in refused(run)
 
 
 def refused(run: Path) -> str:

@@ -24,8 +24,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
-from ullage.folder import is_elastic
+from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
+from ullage.folder import is_elastic, is_ordinary
 from ullage.matrix import slug
 from ullage.runs import (
     ClockSaid,
@@ -300,10 +300,13 @@ def repetition_folder(run: Path, environment: str, repetition: int) -> Path:
 
 
 def read_resolved(run: Path) -> Resolved:
-    """`resolved.json`. RUN_NOT_FOUND, RUN_BAD_FORMAT."""
+    """`resolved.json`. RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
     file = run / RESOLVED
     if not file.is_file():
         raise UllageError(RUN_NOT_FOUND, path=run)
+    if not is_elastic(run) and is_ordinary(run):
+        command = "ullage show"
+        raise UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
     try:
         return Resolved.model_validate_json(file.read_bytes())
     except ValidationError as error:

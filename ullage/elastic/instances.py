@@ -12,7 +12,6 @@ from ullage.allocation_node import Node as Host
 from ullage.errors import UllageError
 
 PORT: Final = 8080
-FILM: Final = "film.mp4"
 PACKAGES: Final = ("nginx",)
 PROGRAMS: Final = ("nginx",)
 _CONNECTIONS: Final = 4096
@@ -92,25 +91,30 @@ class StreamingNodes:
 
     async def make(self, name: str, limit_s: float) -> StreamingNode:
         """A node that streams; what `allocating.allocate` raises."""
-        application = application_of(self.film, self.host.resources.cpus)
+        application = application_of(self.film, self.host.resources.cpus, name)
         allocated = await allocating.allocate(
             self.host, name, application=application, limit_s=limit_s
         )
         address = f"{allocated.instance.address}:{PORT}"
-        return StreamingNode(allocated, address, f"http://{address}/{FILM}")
+        return StreamingNode(allocated, address, f"http://{address}{application.path}")
 
 
-def application_of(film: Path, cpus: float) -> Application:
-    """NGINX, with nothing but the film."""
+def application_of(film: Path, cpus: float, name: str) -> Application:
+    """NGINX, with nothing but the film, under the node's own name.
+
+    An address may be given to another node when this one has died: who watched here must not go on
+    there without having asked the front.
+    """
+    own = f"{name}.mp4"
     return Application(
         argv=("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf"),
         port=PORT,
-        path=f"/{FILM}",
-        files={"server.conf": _configuration(max(1, round(cpus))).encode(), FILM: film},
+        path=f"/{own}",
+        files={"server.conf": _configuration(max(1, round(cpus)), own).encode(), own: film},
     )
 
 
-def _configuration(processes: int) -> str:
+def _configuration(processes: int, own: str) -> str:
     """https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`."""
     return f"""\
 daemon off;
@@ -136,7 +140,7 @@ http {{
     listen {PORT} backlog={_CONNECTIONS};
     root .;
     location / {{ return 404; }}
-    location = /{FILM} {{ }}
+    location = /{own} {{ }}
   }}
 }}
 """

@@ -124,6 +124,8 @@ class ElasticRun:
         resolved = folder.read_resolved(path)
         _check_resolved(path, resolved)
         events = folder.read_events(path)
+        if not any(isinstance(e, Started) for e in events):
+            raise _bad(path, "its journal is missing, or has no beginning")
         done = _done(path, resolved, events)
         found = (
             _repetition(path, e.key, number, done.get((e.key, number)))

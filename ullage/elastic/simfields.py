@@ -249,7 +249,7 @@ class Specification(Fields):
     """What is simulated."""
 
     name: str = Field("simulation", max_length=200, description="what to call it")
-    room: int = Field(ge=0, le=1_000_000, strict=True, description="viewers that one node takes")
+    room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
     policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
     arrivals: Arrivals = Field(description="when viewers come")

@@ -239,7 +239,8 @@ mod tests {
                 }
                 prop_assert!(model.values().all(|due_ns| due_ns + tick > now), "late");
                 if let (Some(next), Some(first)) = (wheel.next_ns(), model.values().min()) {
-                    prop_assert!(next < first + tick, "it would be slept through");
+                    // What is set for a tick that was looked at already comes with the next one.
+                    prop_assert!(next <= first + tick, "it would be slept through");
                 }
             }
         }
