@@ -97,22 +97,21 @@ class ThrottledOptions(PacedOptions):
 
 
 class Throttled(Paced):
-    """Reads of the disk that holds the data, throttled by the controller blkio (cgroup v1)."""
+    """Reads of the disk that holds the data, throttled by a cgroup: blkio (v1), else io (v2)."""
 
     name: ClassVar[str] = "native, disk throttled"
     options_model: ClassVar[type[Options]] = ThrottledOptions
 
     @staticmethod
-    def root() -> Path | None:
-        """Where the controller's tree is; None: this host has none."""
-        roots = (hierarchy.path for hierarchy in cgroups.hierarchies() if hierarchy.version == 1)
-        return next((root for root in roots if (root / "blkio.reset_stats").is_file()), None)
+    def tree() -> cgroups.Hierarchy | None:
+        """That of the controller; None: this host has none."""
+        return next((tree for tree in cgroups.hierarchies() if _throttles(tree)), None)
 
     @classmethod
     def missing(cls) -> str | None:
         """Why this host cannot do it."""
-        if cls.root() is None:
-            return "no controller blkio of cgroup v1"
+        if cls.tree() is None:
+            return "no controller blkio of cgroup v1, nor io of v2"
         data = places.data_root()
         there = next(path for path in (data, *data.parents) if path.exists())
         return None if whole_disk(there) else f"{there} is on no block device"
@@ -121,21 +120,42 @@ class Throttled(Paced):
         """A group of the instance's own path in that tree, which all of the instance joins."""
         inner = await super().create(spec)
         assert isinstance(self.options, ThrottledOptions)
-        root = self.root()
-        assert root is not None
+        tree, disk = self.tree(), whole_disk(spec.data_dir)
+        assert tree is not None and disk is not None
         members = cgroups.Group.find(spec.tag, spec.name).pids()
-        place = root / cgroups.cgroup_path(spec.tag, spec.name).lstrip("/")
         instance = Hindered(inner, own_groups=True)
         try:
-            place.mkdir(parents=True)
-            rate = self.options.bytes_per_second
-            (place / THROTTLE).write_text(f"{whole_disk(spec.data_dir)} {rate}")
+            path = cgroups.cgroup_path(spec.tag, spec.name)
+            place = throttle(tree, path, disk, self.options.bytes_per_second)
             for pid in members:
                 (place / "cgroup.procs").write_text(str(pid))
         except BaseException:
             await instance.destroy()
             raise
         return instance
+
+
+def _throttles(tree: cgroups.Hierarchy) -> bool:
+    if tree.version == 1:
+        return (tree.path / "blkio.reset_stats").is_file()
+    controllers = tree.path / "cgroup.controllers"
+    return controllers.is_file() and "io" in controllers.read_text().split()
+
+
+def throttle(tree: cgroups.Hierarchy, path: str, disk: str, bytes_per_second: int) -> Path:
+    """The group of that path in the tree, whose members read no faster from the disk.
+
+    Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst, `io.max`.
+    """
+    place = tree.path / path.lstrip("/")
+    place.mkdir(parents=True, exist_ok=True)
+    if tree.version == 1:
+        (place / THROTTLE).write_text(f"{disk} {bytes_per_second}")
+        return place
+    for above in reversed([each for each in place.parents if each.is_relative_to(tree.path)]):
+        (above / "cgroup.subtree_control").write_text("+io")
+    (place / "io.max").write_text(f"{disk} rbps={bytes_per_second}")
+    return place
 
 
 def whole_disk(path: Path) -> str | None:

@@ -61,10 +61,10 @@ def hindered_and_removed(recording: Recording, told: list[str]) -> None:
     assert {each.environment for each in about.expected} <= done
     assert about.left_out.keys() <= {"CPU quota", "I/O throttle"}
     assert any("tbf rate" in line for line in told)
-    root = hindered.Throttled.root()
+    tree = hindered.Throttled.tree()
     for resolved in about.resolved.values():
         assert not cgroups.Group.find(resolved.tag).directories
-        assert root is None or not (root / cgroups.ROOT / resolved.tag).exists()
+        assert tree is None or not (tree.path / cgroups.ROOT / resolved.tag).exists()
         assert not spinning(resolved.tag)
 
 
