@@ -33,7 +33,8 @@ RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.
 
 
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
-    """List the runs here, newest first."""
+    """List the runs here, newest first; elastic ones after the others."""
+    from ullage.elastic import folder as elastic
     from ullage.folder import list_runs
 
     found = list_runs(runs)
@@ -49,6 +50,8 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
         counts = (str(run.blocks), str(run.trials), str(run.failed))
         ended = escape(run.problem) if run.problem else run.finished or "not finished"
         table.add_row(escape(run.path), *counts, ended)
+    for path in elastic.find(runs):
+        table.add_row(escape(str(path)), "", "", "", "elastic: `ullage elastic show` has it")
     stdout.print(table)
 
 

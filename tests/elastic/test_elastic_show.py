@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.elastic.elastic_made import Made, MadePlan, make
-from ullage import errors
+from ullage import cli, errors
 from ullage.elastic import reporting, show
 from ullage.elastic.reporting import PAGE
 from ullage.elasticcli import elastic_app
@@ -116,3 +116,10 @@ def test_of_too_many_viewers_no_twins_are_made(
     monkeypatch.setattr(reporting, "MOST_VIEWERS", 10)
     reporting.report(run, runs=run.parent)
     assert "240 viewers are too many" in capsys.readouterr().err
+
+
+def test_the_list_of_runs_has_elastic_ones(tmp_path: Path) -> None:
+    made = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=3))
+    said = CliRunner().invoke(cli.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
+    assert said.exit_code == 0, said.output
+    assert made.name in said.output and "ullage elastic show" in said.output
