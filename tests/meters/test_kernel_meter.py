@@ -159,8 +159,8 @@ def test_known_work_shows_on_the_real_host() -> None:
     pages[::4096] = b"x" * 1000
     os.sched_yield()
     seen = meter.end()
-    assert seen["context_switches"] * seen["window"] >= 1000
-    assert seen["forks"] * seen["window"] >= 1
+    assert round(seen["context_switches"] * seen["window"]) >= 1000
+    assert round(seen["forks"] * seen["window"]) >= 1
     assert seen["interrupts"] > 0
     assert seen["collection"] > 0
     assert set(seen) <= {quantity.name for quantity in Kernel.quantities}
