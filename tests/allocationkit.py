@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -62,8 +63,8 @@ class Bad(Native):
         self.made.append(instance)
         return instance
 
-    async def misbehave(self, spec: InstanceSpec) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def misbehave(self, spec: InstanceSpec) -> None: ...
 
 
 class Hanging(Bad):
