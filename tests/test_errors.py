@@ -17,7 +17,7 @@ SOURCES = "\n".join(
 )
 
 
-PACKAGE = Path(errors.__file__).parent
+PACKAGE = Path(errors.__file__).parents[1]
 REFITTED = {"agent.py: error.kind"}
 """Calls that pass on the kind of an error they caught."""
 

@@ -1,0 +1,10 @@
+"""The energy meters. A new one is a file in this folder and a line in this list."""
+
+from __future__ import annotations
+
+from ullage.energy.base import EnergyMeter
+from ullage.energy.registry import REGISTRY
+
+ENERGY_METERS: tuple[type[EnergyMeter], ...] = REGISTRY.load()
+
+__all__ = ["ENERGY_METERS", "EnergyMeter"]

@@ -1,0 +1,1 @@
+"""Errors of profiles of trials."""

@@ -1,0 +1,1 @@
+"""Errors of energy meters and their readings."""

@@ -1,0 +1,1 @@
+"""Errors of the live page and pictures of results."""

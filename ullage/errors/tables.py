@@ -1,0 +1,20 @@
+"""Errors of tables, query and export."""
+
+from typing import Final
+
+from ullage.errors.kind import ErrorKind
+
+QUERY_FAILED: Final = ErrorKind(
+    "query-failed",
+    "DuckDB refuses the query: {reason}",
+    "the views are samples, events, meters and clocks;"
+    " `ullage query 'describe samples'` shows columns",
+)
+TABLES_NOT_WRITTEN: Final = ErrorKind(
+    "tables-not-written",
+    "cannot write the tables of {path}: {reason}",
+    "copy the run folder to where you may write",
+)
+EXPORT_UNKNOWN_FORMAT: Final = ErrorKind(
+    "export-unknown-format", "unknown format {found}; known are {allowed}", "{suggestion}"
+)
