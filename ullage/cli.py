@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -25,7 +26,7 @@ from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
 from ullage.weighcli import weigh_command
 
 if TYPE_CHECKING:
-    from ullage.engine import Outcome
+    from ullage.engine import Outcome, Progress
 
 app = typer.Typer(
     name="ullage",
@@ -167,6 +168,13 @@ def run_command(
             show_default=False,
         ),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve a page to this machine that follows the run.")
+    ] = False,
+    live_port: Annotated[
+        int,
+        typer.Option("--live-port", min=0, max=65535, help="Of the page; 0: any that is free."),
+    ] = 0,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
@@ -198,7 +206,12 @@ def run_command(
     else:
         folder = journal.new_folder(runs, checked.name)
         journal.put(folder / journal.PLAN, source.read_bytes())
-    with RunProgress(checked.blocks.max) as progress:
+    with ExitStack() as stack:
+        progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
+        if live:
+            from ullage.live.following import followed
+
+            progress = stack.enter_context(followed(progress, folder, checked, live_port))
         engine = Engine(checked, cells, folder, progress, resume=resume is not None)
         try:
             outcome = interruptible(engine.run())
