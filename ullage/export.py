@@ -23,6 +23,8 @@ from ullage.nearest import nearest
 from ullage.printable import whole
 from ullage.runs import FORMAT
 
+PICTURES: Final = ("svg", "pdf", "png")
+"""Formats of pictures, which `report.charts` makes."""
 COLUMNS: Final[dict[str, Any]] = {
     "run": pa.string(),
     "environment": pa.string(),
@@ -97,8 +99,8 @@ def export(analysis: Analysis, form: str) -> bytes:
         raise UllageError(
             EXPORT_UNKNOWN_FORMAT,
             found=repr(form),
-            allowed=", ".join(forms),
-            suggestion=nearest(form, forms),
+            allowed=", ".join((*forms, *PICTURES)),
+            suggestion=nearest(form, (*forms, *PICTURES)),
         )
     return forms[form](analysis)
 

@@ -114,13 +114,28 @@ def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
 
 def export_command(
     run: RunArgument = None,
-    form: Annotated[str, typer.Option("--format", help="csv, json, latex or parquet.")] = "csv",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="A table: csv, json, latex or parquet. A picture: svg, pdf or png."
+        ),
+    ] = "csv",
+    picture: Annotated[
+        str,
+        typer.Option("--picture", help="Which one: ratios, barrels, timeline, or of a workload."),
+    ] = "ratios",
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
 ) -> None:
-    """Write the results of a run as a table."""
-    from ullage.export import export
+    """Write the results of a run as a table, or one of its pictures for a paper."""
+    from ullage.export import PICTURES, export
 
-    data = export(_analysed(run)[1], form)
+    folder, analysis = _analysed(run)
+    if form in PICTURES:
+        from ullage.report.charts import one
+
+        data = one(folder, analysis, picture, form)
+    else:
+        data = export(analysis, form)
     if out:
         journal.put(out, data)
     else:

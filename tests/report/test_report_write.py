@@ -14,7 +14,7 @@ import pytest
 
 from tests.report.made import made_run
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
-from ullage import report
+from ullage import errors, report, resultscli
 from ullage.report import charts, doubts, first, strip, timeline, workloads
 from ullage.report.views import Specs
 
@@ -177,6 +177,29 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
             text = file.read_text()
             ElementTree.fromstring(text)
             assert "var(--" not in text
+
+
+def test_one_picture_by_its_name(tmp_path: Path) -> None:
+    folder, analysis = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))
+    all_of_them = dict(charts.pictures(folder, analysis))
+    assert charts.one(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
+    assert charts.one(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
+    with pytest.raises(errors.UllageError, match="barrels, ratios, ") as caught:
+        charts.one(folder, analysis, "ratio", "png")
+    assert caught.value.kind is errors.EXPORT_UNKNOWN_PICTURE
+    assert caught.value.hint == "did you mean ratios?"
+
+
+def test_the_command_exports_pictures_and_tables(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))[0].path
+    resultscli.export_command(run, "svg", "timeline", tmp_path / "time.svg")
+    ElementTree.fromstring((tmp_path / "time.svg").read_text())
+    resultscli.export_command(run, "png", "ratios", None)
+    assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
+    with pytest.raises(errors.UllageError, match="latex, parquet, svg, pdf, png"):
+        resultscli.export_command(run, "gif", "ratios", None)
 
 
 def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:

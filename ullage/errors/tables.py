@@ -18,3 +18,6 @@ TABLES_NOT_WRITTEN: Final = ErrorKind(
 EXPORT_UNKNOWN_FORMAT: Final = ErrorKind(
     "export-unknown-format", "unknown format {found}; known are {allowed}", "{suggestion}"
 )
+EXPORT_UNKNOWN_PICTURE: Final = ErrorKind(
+    "export-unknown-picture", "{run} has no picture {found}; it has {allowed}", "{suggestion}"
+)

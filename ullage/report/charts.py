@@ -13,7 +13,9 @@ import vl_convert
 
 from ullage import journal
 from ullage.analysis.model import Analysis
+from ullage.errors import EXPORT_UNKNOWN_PICTURE, UllageError
 from ullage.folder import RunFolder
+from ullage.nearest import nearest
 from ullage.printable import clean
 from ullage.report import across, barrel, first, forest, theme, timeline, workloads
 from ullage.report.lanes import Drawing
@@ -44,6 +46,23 @@ def export_charts(
             journal.put(file, _convert(svg, form))
             written.append(file)
     return written
+
+
+def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
+    """One picture of the report, in light colours.
+
+    EXPORT_UNKNOWN_PICTURE when the run has none of that name: without a figure there are no ratios.
+    """
+    found = dict(pictures(folder, analysis))
+    if name not in found:
+        raise UllageError(
+            EXPORT_UNKNOWN_PICTURE,
+            found=repr(name),
+            run=folder.path,
+            allowed=", ".join(found),
+            suggestion=nearest(name, found),
+        )
+    return _convert(found[name], form)
 
 
 def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -104,7 +123,7 @@ def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> 
     )
 
 
-def _convert(svg: str, form: Format) -> bytes:
+def _convert(svg: str, form: str) -> bytes:
     if form == "png":
         png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
         return png
