@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Final, cast, get_args
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -16,21 +16,32 @@ from pydantic import TypeAdapter, ValidationError
 from ullage.analysis.tableasked import Asked, Method, Wanted
 from ullage.nearest import nearest
 from ullage.quantities import Fraction
+from ullage.resultscli import print_json
 from ullage.runs import Better, Correction
+
+MIN_RUNS: Final = 2
 
 
 def compare_command(
-    table: Annotated[
-        Path,
+    ctx: typer.Context,
+    tables: Annotated[
+        list[Path],
         typer.Argument(
+            metavar="TABLE | RUN RUN …",
             help="A CSV or Parquet file with a row for each measurement: `environment`, `value`,"
             " and where known `block`, `generation`, `workload`, `metric`, `unit`, `better`."
+            " Or run folders: the overheads of the others against those of the first.",
         ),
     ],
     *,
     baseline: Annotated[
-        str, typer.Option("--baseline", help="The environment that all others are compared with.")
-    ],
+        str | None,
+        typer.Option(
+            "--baseline",
+            help="Of a table: the environment that all others are compared with.",
+            show_default=False,
+        ),
+    ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +97,16 @@ def compare_command(
         typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
     ] = None,
 ) -> None:
-    """Judge figures that somebody else measured: the statistics of `show` for any table."""
+    """Judge figures that somebody else measured, as `show` does; or compare several runs."""
+    if tables[0].is_dir():
+        _refuse_options_of_tables(ctx)
+        _runs(tables, as_json=as_json, out=out)
+        return
+    if len(tables) > 1:
+        raise typer.BadParameter("give one table, or several run folders")
+    if baseline is None:
+        raise typer.BadParameter("a table needs --baseline ENVIRONMENT")
+    table = tables[0]
     # Read by NumPy when it loads: threads of BLAS beside ours would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ullage import comparing, tablefile  # noqa: PLC0415
@@ -121,6 +141,32 @@ def compare_command(
         compareshow.print_json(answer)
     else:
         compareshow.show(answer, details=details)
+
+
+def _refuse_options_of_tables(ctx: typer.Context) -> None:
+    """Runs have all of this in their plans."""
+    for name in ctx.params.keys() - {"tables", "as_json", "out"}:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"--{name} is for a table: runs say it in their plans")
+
+
+def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
+    """The overheads of several runs against those of the first."""
+    from ullage import journal, runsshow  # noqa: PLC0415
+    from ullage.analysis import runchanges  # noqa: PLC0415
+    from ullage.folder import RunFolder  # noqa: PLC0415
+
+    if len(paths) < MIN_RUNS:
+        raise typer.BadParameter("name at least two run folders; `ullage show RUN` shows one")
+    first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
+    found = runchanges.compare(first, later)
+    if out is not None:
+        journal.put(out, runsshow.as_csv(found))
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        runsshow.show(found)
 
 
 def _one_of(option: str, found: str, allowed: Iterable[str]) -> str:

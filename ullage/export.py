@@ -182,11 +182,11 @@ def _csv(analysis: Analysis) -> bytes:
     writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
     writer.writeheader()
     for row in rows(analysis):
-        writer.writerow({key: _inert(value) for key, value in row.items()})
+        writer.writerow({key: inert(value) for key, value in row.items()})
     return text.getvalue().encode()
 
 
-def _inert(value: object) -> object:
+def inert(value: object) -> object:
     """Text that a spreadsheet would take for a formula gets a quote before it."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"

@@ -42,3 +42,8 @@ TABLE_TOO_MANY: Final = ErrorKind(
     "{file} holds {found} {what}; at most {most} can be compared",
     "does `--column` map the right columns? Else compare a part of the table",
 )
+RUNS_NOT_ALIKE: Final = ErrorKind(
+    "runs-not-alike",
+    "{run} cannot be compared with {base}: {reason}",
+    "compare runs of one plan, or of plans with the same baseline and some of the same workloads",
+)
