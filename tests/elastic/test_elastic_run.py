@@ -285,7 +285,7 @@ def test_what_is_missing_is_said_before_anything_starts(
 
     def refused() -> UllageError:
         with pytest.raises(UllageError) as caught:
-            asyncio.run(checks.check(plan, environments))
+            asyncio.run(checks.check(plan, environments, document))
         return caught.value
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

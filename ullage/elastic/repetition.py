@@ -96,6 +96,8 @@ class Repetition:
     front: Front = field(init=False)
     controller: Controller = field(init=False)
     viewers: Viewers = field(init=False)
+    unsettled: list[str] = field(default_factory=list, init=False)
+    """When nodes still came or went although nothing was left to wait for."""
 
     def __post_init__(self) -> None:
         run = self.setting.folder
@@ -175,7 +177,8 @@ class Repetition:
         """The viewers from first to last; raises what ends them, or the front, before its time."""
         limit_s = self.setting.scaled.repetition_s
         deadline = time.monotonic() + limit_s
-        await self._settle(control)  # the nodes that are kept from the beginning
+        if not await self._settle(control):  # the nodes that are kept from the beginning
+            self.unsettled.append("when the first viewer came")
         self.viewers = Viewers(self._viewers_settings(), self.folder, self.setting.tag)
         watching = asyncio.create_task(self.viewers.run())
         try:
@@ -191,19 +194,21 @@ class Repetition:
         finally:
             watching.cancel()
             await asyncio.wait({watching})
-        await self._settle(control)  # the nodes that the last viewers left
+        if not await self._settle(control):  # the nodes that the last viewers left
+            self.unsettled.append("when it was ended")
         return summary
 
-    async def _settle(self, control: asyncio.Task[None]) -> None:
-        """Wait until no node comes or goes, as the front sees it; but not for ever."""
+    async def _settle(self, control: asyncio.Task[None]) -> bool:
+        """Wait until no node comes or goes, as the front sees it. False: one still does."""
         until = time.monotonic() + _SETTLE_S + self.setting.scaled.boot_delay_s(self.environment)
         while time.monotonic() < until and not control.done():
             idle = asyncio.create_task(self.controller.idle())
             await asyncio.wait({idle, control}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             idle.cancel()
             if idle.done() and not await asyncio.to_thread(_moving, self.front.address):
-                return
+                return True
             await asyncio.sleep(_LOOK_S)
+        return control.done()
 
     def _front_settings(self) -> dict[str, Any]:
         setting, environment = self.setting, self.environment
@@ -247,6 +252,7 @@ class Repetition:
             if controller.failed:
                 notes.append(f"{controller.failed} nodes could not be had")
             notes += [f"not removed: {left}" for left in controller.left]
+        notes += [f"nodes still came or went {when}" for when in self.unsettled]
         if self.environment.boot_delay:
             notes.append(
                 f"every node was held back by {self.environment.boot_delay:g} s of the users' "

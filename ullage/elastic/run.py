@@ -65,7 +65,7 @@ def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool
         raise UllageError(RUN_NOT_FOUND, path=resume)
     plan, document = plans.load(source)
     environments = plans.resolve(plan, document)
-    asyncio.run(check(plan, environments))
+    asyncio.run(check(plan, environments, document))
     if resume is not None:
         folder = resume
     else:
