@@ -1,1 +1,13 @@
 """Errors of studies."""
+
+from typing import Final
+
+from ullage.errors.kind import ErrorKind
+
+STUDY_UNKNOWN: Final = ErrorKind("study-unknown", "there is no study {found}", "{suggestion}")
+STUDY_OTHER_RUN: Final = ErrorKind(
+    "study-other-run",
+    "{path} is a run of the plan {found}, and wanted is one of {allowed}",
+    "`ullage study run {study}` makes the runs of this study; those of its quick and of its full "
+    "form, and two of one plan, are shown apart",
+)

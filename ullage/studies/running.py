@@ -1,0 +1,100 @@
+"""`ullage study run`: its plans, one after another, as `ullage run` and `ullage elastic run` do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from ullage import cli, journal, matrix, plan
+from ullage.console import stderr
+from ullage.elastic import plan as elastic_plan
+from ullage.elastic import run as elastic_run
+from ullage.elastic.checks import check as elastic_check
+from ullage.errors import ExitCode
+from ullage.needs import Needs
+from ullage.studies import clockrun, finding
+from ullage.studies.base import Study, StudyPlan
+from ullage.studies.finding import Runs
+
+
+def run(study: Study, *, quick: bool, resume: bool, runs: Path, as_json: bool) -> tuple[Runs, int]:
+    """Run all plans of a form; the folders, and SOME_CELLS_FAILED where that was said of one.
+
+    All plans are checked against this host before the first of them starts. With `resume` the
+    newest run of each plan goes on; one that has ended stays as it is. Ctrl-C ends the whole, as it
+    ends a run. Nothing but a run's JSON would stand on standard output with `as_json`, so what runs
+    say goes to standard error then.
+    """
+    plans = study.plans(quick)
+    for each in plans:
+        _check(study.folder / each.file, each)
+    earlier = finding.newest(plans, runs) if resume else {}
+    found: dict[str, Path] = {}
+    code = int(ExitCode.DONE)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        for number, each in enumerate(plans, 1):
+            _say(study, each, number, plans)
+            folder = earlier.get(each.name) or _begun(study, each, runs)
+            found[each.name] = folder
+            code = max(code, _one(study, each, folder, runs))
+    return found, code
+
+
+def _check(file: Path, each: StudyPlan) -> None:
+    """Raise what the plan lacks on this host."""
+    if each.clock:
+        clockrun.check(file)
+    elif each.elastic:
+        loaded, document = elastic_plan.load(file)
+        asyncio.run(elastic_check(loaded, elastic_plan.resolve(loaded, document), document))
+    else:
+        Needs(matrix.resolve(*plan.load(file))).check()
+
+
+def _say(study: Study, each: StudyPlan, number: int, plans: Sequence[StudyPlan]) -> None:
+    where = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
+    stderr.print(
+        escape(f"{study.name}: plan {each.name}{where}, about {each.minutes:g} minutes"),
+        soft_wrap=True,
+    )
+
+
+def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
+    """A new folder with its plan, from which a run is taken up that has not begun."""
+    folder = journal.new_folder(runs, each.name)
+    journal.put(folder / journal.PLAN, (study.folder / each.file).read_bytes())
+    return folder
+
+
+def _one(study: Study, each: StudyPlan, folder: Path, runs: Path) -> int:
+    """Run or take up one plan, with its report; the exit code that it asks for.
+
+    That some cells failed ends nothing. Whatever else a run ends with ends the study.
+    """
+    code = int(ExitCode.DONE)
+    if each.clock:
+        clockrun.run(folder)
+        return code
+    try:
+        if each.elastic:
+            elastic_run.command(None, resume=folder, runs=runs, as_json=False)
+        else:
+            cli.run_command(resume=folder, runs=runs)
+    except typer.Exit as end:
+        if end.exit_code != ExitCode.SOME_CELLS_FAILED:
+            form = "--quick" if each in study.plans(True) else "--full"
+            again = f"ullage study run {study.name} {form} --resume"
+            stderr.print(escape(f"all of the study goes on with: {again}"), soft_wrap=True)
+            raise
+        code = end.exit_code
+    if each.elastic:
+        from ullage.elastic import reporting, show  # noqa: PLC0415 - they draw
+
+        reporting.write(show.find(folder, runs))
+    return code
