@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import ClassVar, Final
 
 from pydantic import Field
@@ -23,10 +22,10 @@ from ullage import cgroups, places
 from ullage.commands import run
 from ullage.environments.base import Instance, InstanceSpec, Options
 from ullage.network import INSIDE
+from ullage.profiling import disk
 
 BURST_BYTES: Final = 256 << 10
 QUEUE_BYTES: Final = 8 << 20
-THROTTLE: Final = "blkio.throttle.read_bps_device"
 
 
 class Hindered(Instance):
@@ -105,7 +104,7 @@ class Throttled(Paced):
     @staticmethod
     def tree() -> cgroups.Hierarchy | None:
         """That of the controller; None: this host has none."""
-        return next((tree for tree in cgroups.hierarchies() if _throttles(tree)), None)
+        return disk.tree()
 
     @classmethod
     def missing(cls) -> str | None:
@@ -114,57 +113,25 @@ class Throttled(Paced):
             return "no controller blkio of cgroup v1, nor io of v2"
         data = places.data_root()
         there = next(path for path in (data, *data.parents) if path.exists())
-        return None if whole_disk(there) else f"{there} is on no block device"
+        return None if disk.whole_disk(there) else f"{there} is on no block device"
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """A group of the instance's own path in that tree, which all of the instance joins."""
         inner = await super().create(spec)
         assert isinstance(self.options, ThrottledOptions)
-        tree, disk = self.tree(), whole_disk(spec.data_dir)
-        assert tree is not None and disk is not None
+        tree, device = self.tree(), disk.whole_disk(spec.data_dir)
+        assert tree is not None and device is not None
         members = cgroups.Group.find(spec.tag, spec.name).pids()
         instance = Hindered(inner, own_groups=True)
         try:
             path = cgroups.cgroup_path(spec.tag, spec.name)
-            place = throttle(tree, path, disk, self.options.bytes_per_second)
+            place = disk.throttle(tree, path, device, {"rbps": self.options.bytes_per_second})
             for pid in members:
                 (place / "cgroup.procs").write_text(str(pid))
         except BaseException:
             await instance.destroy()
             raise
         return instance
-
-
-def _throttles(tree: cgroups.Hierarchy) -> bool:
-    if tree.version == 1:
-        return (tree.path / "blkio.reset_stats").is_file()
-    controllers = tree.path / "cgroup.controllers"
-    return controllers.is_file() and "io" in controllers.read_text().split()
-
-
-def throttle(tree: cgroups.Hierarchy, path: str, disk: str, bytes_per_second: int) -> Path:
-    """The group of that path in the tree, whose members read no faster from the disk.
-
-    Sources: Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst, `io.max`.
-    """
-    place = tree.path / path.lstrip("/")
-    place.mkdir(parents=True, exist_ok=True)
-    if tree.version == 1:
-        (place / THROTTLE).write_text(f"{disk} {bytes_per_second}")
-        return place
-    for above in reversed([each for each in place.parents if each.is_relative_to(tree.path)]):
-        (above / "cgroup.subtree_control").write_text("+io")
-    (place / "io.max").write_text(f"{disk} rbps={bytes_per_second}")
-    return place
-
-
-def whole_disk(path: Path) -> str | None:
-    """`major:minor` of the disk that the file is on, not of its partition; None: on no disk."""
-    number = path.stat().st_dev
-    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
-    if (device / "partition").exists():
-        device = device.parent
-    return (device / "dev").read_text().strip() if (device / "dev").exists() else None
 
 
 class NeighbourOptions(PacedOptions):

@@ -1,4 +1,4 @@
-"""The disk's throttle in both versions of control groups."""
+"""Whether this host can throttle a disk."""
 
 from __future__ import annotations
 
@@ -25,22 +25,3 @@ def test_the_tree_with_the_controller_is_found(
     (other.path / "cgroup.controllers").write_text("cpu memory\n")
     (tree.path / file).write_text("cpu io memory\n")
     assert hindered.Throttled.tree() == tree
-
-
-def test_version_1(tmp_path: Path) -> None:
-    tree = Hierarchy(tmp_path, 1, frozenset())
-    place = hindered.throttle(tree, "/ullage/u1/native-0", "8:0", 1000)
-    assert place == tmp_path / "ullage/u1/native-0"
-    assert {file.name: file.read_text() for file in place.iterdir()} == {
-        "blkio.throttle.read_bps_device": "8:0 1000"
-    }
-
-
-def test_version_2(tmp_path: Path) -> None:
-    """This host's new tree has no controllers, so plain files stand for it."""
-    tree = Hierarchy(tmp_path, 2, frozenset())
-    place = hindered.throttle(tree, "/ullage/u1/native-0", "8:0", 1000)
-    assert (place / "io.max").read_text() == "8:0 rbps=1000"
-    for above in (tmp_path, tmp_path / "ullage", tmp_path / "ullage/u1"):
-        assert (above / "cgroup.subtree_control").read_text() == "+io"
-    assert not (place / "cgroup.subtree_control").exists()

@@ -1,0 +1,249 @@
+"""A profile from a run folder: which trials count, what is refused, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.analysis.profilekit import CROSS, THREE, survey
+from ullage import errors
+from ullage.analysis.profiles import words
+from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED, Profile, load
+from ullage.analysis.profiles.weighted import profile
+from ullage.errors import UllageError
+from ullage.folder import RunFolder
+from ullage.profiling.loads import SECONDS
+from ullage.runs import EnvironmentRecord, Reason, Resolved, Resource, Trial, WorkloadRecord
+
+Spoil = Callable[[Trial], Trial]
+
+
+def folder(
+    weights: Sequence[float],
+    blocks: int = 6,
+    noise: float = 0.01,
+    spoil: Spoil = lambda trial: trial,
+    cross: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = CROSS,
+) -> RunFolder:
+    """As the engine leaves it: 2 s of the command, 0.4 s of each probe."""
+    rng = np.random.default_rng(1)
+    trials: list[Trial] = []
+    for block in range(blocks):
+        for h, environment in enumerate((UNDISTURBED, *THREE)):
+            slower = cross[h - 1] if h else np.ones(len(THREE))
+            figures = {COMMAND: 2 * (1 + float((slower - 1) @ np.array(weights)))}
+            figures |= {PROBE + r: 0.4 * float(slower[q]) for q, r in enumerate(THREE)}
+            for workload, seconds in figures.items():
+                trials.append(
+                    spoil(
+                        Trial(
+                            trial=f"b{block:03d}-t{len(trials):03d}",
+                            block=block,
+                            order=0,
+                            position=0,
+                            environment=environment,
+                            workload=workload,
+                            status="ok",
+                            epoch_ns=1,
+                            start_ns=1,
+                            end_ns=2,
+                            metrics={"seconds": seconds * float(np.exp(rng.normal(0, noise)))},
+                        )
+                    )
+                )
+    resolved = Resolved(
+        ullage="0",
+        run="x",
+        tag="u0000000",
+        name="x",
+        seed=1,
+        baseline=UNDISTURBED,
+        confidence=0.95,
+        margin=0.02,
+        resources={},
+        blocks={},
+        environments=tuple(
+            EnvironmentRecord(key=key, label=key, provider="native")
+            for key in (UNDISTURBED, *THREE)
+        ),
+        workloads=(
+            WorkloadRecord(
+                key=COMMAND,
+                workload=COMMAND,
+                resource="other",
+                title="x",
+                parameters={},
+                metrics=(SECONDS,),
+                duration_s=1,
+            ),
+            *(
+                WorkloadRecord(
+                    key=PROBE + each,
+                    workload=PROBE + each,
+                    resource=each,
+                    title="x",
+                    parameters={},
+                    metrics=(SECONDS,),
+                    duration_s=1,
+                )
+                for each in THREE
+            ),
+        ),
+    )
+    return RunFolder(Path("profiles/x"), resolved, tuple(trials), truncated=False)
+
+
+def failed(environment: str, workload: str, blocks: set[int]) -> Spoil:
+    def spoil(trial: Trial) -> Trial:
+        if (trial.environment, trial.workload) != (environment, workload):
+            return trial
+        if trial.block not in blocks:
+            return trial
+        reason = Reason(code="not-valid", message="it ended with 7")
+        return trial.model_copy(update={"status": "invalid", "metrics": {}, "reason": reason})
+
+    return spoil
+
+
+def shares(found: Profile) -> dict[str, float]:
+    return {weight.name: weight.share.estimate for weight in found.weights}
+
+
+def test_known_weights_come_out_of_a_run_folder() -> None:
+    found = profile(folder((0.5, 0.1, 0.3)), survey(unused={"network": "it sent no packet"}))
+    expected = {"cpu": 0.5, "memory": 0.1, "disk": 0.3, "network": 0.0}
+    assert shares(found) == pytest.approx(expected, abs=0.06)
+    assert found.rest.estimate == pytest.approx(0.1, abs=0.06)
+    assert (found.blocks, found.dropped, found.normalised) == (6, 0, False)
+    for weight in found.weights:
+        assert 0 <= weight.share.low <= weight.share.estimate <= weight.share.high <= 1
+    assert len(found.covariance) == len(found.weights)
+    assert {(s.hindrance, s.of) for s in found.slowdowns} == {
+        (h, q) for h in THREE for q in (None, *THREE)
+    }
+    assert "Network: it sent no packet." in words.notes(found)
+
+
+def test_what_sleeps_waits_for_nothing_that_was_slowed() -> None:
+    found = profile(folder((0.0, 0.0, 0.0)), survey())
+    assert found.rest.estimate == pytest.approx(1.0, abs=0.03)
+    assert found.rest.high == 1.0
+
+
+def test_weights_over_one_are_divided_by_their_sum() -> None:
+    found = profile(folder((0.9, 0.0, 0.6)), survey())
+    assert found.normalised
+    assert found.total.estimate == pytest.approx(1.5, abs=0.1)
+    assert sum(shares(found).values()) == pytest.approx(1.0)
+    assert found.rest.estimate == 0.0
+    (said,) = (note for note in words.notes(found) if "divided by that" in note)
+    assert said.startswith("Together they came to 1.")
+
+
+def test_a_block_with_a_failed_trial_is_left_out_and_counted() -> None:
+    spoil = failed("disk", COMMAND, {3})
+    found = profile(folder((0.5, 0.1, 0.3), blocks=12, spoil=spoil), survey())
+    assert (found.blocks, found.dropped) == (11, 1)
+    assert "1 block left out, in which a trial failed." in list(words.notes(found))
+
+
+@pytest.mark.parametrize(
+    ("environment", "workload", "said"),
+    [
+        ("disk", COMMAND, "3 of 6 trials of the command failed with disk slowed: it ended with 7"),
+        (UNDISTURBED, "probe-cpu", "3 of 6 trials of the probe-cpu failed: it ended with 7"),
+    ],
+)
+def test_too_many_failures_give_no_weights(environment: str, workload: str, said: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        profile(folder((0.5, 0.1, 0.3), spoil=failed(environment, workload, {1, 2, 4})), survey())
+    assert caught.value.kind is errors.PROFILE_NO_FIGURE
+    assert said in caught.value.message
+
+
+def test_one_block_gives_no_weights() -> None:
+    with pytest.raises(UllageError) as caught:
+        profile(folder((0.5, 0.1, 0.3), blocks=1), survey())
+    assert caught.value.kind is errors.PROFILE_NO_FIGURE
+    assert "1 blocks are whole, 2 are needed" in caught.value.message
+
+
+def test_a_hindrance_that_does_nothing_is_no_hindrance() -> None:
+    weak = CROSS.copy()
+    weak[1] = 1.0
+    found = profile(folder((0.5, 0.1, 0.3), cross=weak), survey())
+    assert set(shares(found)) == {"cpu", "disk"}
+    assert "which is not surely slower" in found.survey.absent["memory"]
+    assert any(note.startswith("Memory has no weight: ") for note in words.notes(found))
+
+
+@pytest.mark.parametrize("lost", ["cpu", "disk"])
+def test_a_slowdown_lost_in_the_noise_gives_no_weights(lost: Resource) -> None:
+    weak = CROSS.copy()
+    weak[THREE.index(lost)] = 1.0
+    with pytest.raises(UllageError) as caught:
+        profile(folder((0.5, 0.1, 0.3), cross=weak), survey())
+    assert caught.value.kind is errors.PROFILE_NO_FIGURE
+    assert f"{lost}: what should slow it" in caught.value.message
+
+
+def test_nothing_slowed_is_nothing_known() -> None:
+    with pytest.raises(UllageError) as caught:
+        profile(folder((0.5, 0.1, 0.3), cross=np.ones((3, 3))), survey())
+    assert caught.value.kind is errors.PROFILE_NOTHING
+
+
+def test_the_line_to_paste_adds_up_to_one_and_says_what_it_lacks() -> None:
+    found = profile(folder((0.5, 0.1, 0.3)), survey())
+    line = words.weights_line(found)
+    assert line is not None
+    parts = [float(each.partition("=")[2]) for each in line.split(",")]
+    assert sum(parts) == pytest.approx(1.0)
+    assert words.paste(found, None) == f"ullage weigh RUN --weights {line}"
+    assert "that no resource slows" in str(words.left_out(found))
+    rest = profile(folder((0.0, 0.0, 0.0), noise=0.0), survey())
+    assert words.weights_line(rest) is None
+    assert "nothing to weigh" in words.paste(rest, None)
+
+
+def test_work_in_bursts_that_a_quota_misses_is_the_cpus() -> None:
+    short = profile(folder((0.1, 0.0, 0.3)), survey(cpu_seconds=1.2))
+    assert short.bursts == pytest.approx(0.5, abs=0.05)
+    assert shares(short)["cpu"] == pytest.approx(0.6, abs=0.06)
+    assert short.rest.estimate == pytest.approx(0.1, abs=0.06)
+    assert any("in bursts so short" in note for note in words.notes(short))
+    cpu = next(w for w in short.weights if w.name == "cpu")
+    assert cpu.share.low < 0.15, "that all of it is the CPU's is not sure"
+
+
+def test_work_while_something_else_is_waited_for_is_not_counted_twice() -> None:
+    beside = profile(folder((0.1, 0.0, 0.9)), survey(cpu_seconds=1.2))
+    assert beside.bursts == pytest.approx(0.0, abs=0.05)
+    told = profile(folder((0.8, 0.0, 0.1)), survey(cpu_seconds=1.6))
+    assert not any("in bursts" in note for note in words.notes(told))
+
+
+def test_work_that_was_done_the_first_time_is_said() -> None:
+    found = profile(folder((0.5, 0.1, 0.3)), survey(seconds=0.2, first_seconds=3.0))
+    assert any("it had nothing left to do" in note for note in words.notes(found))
+
+
+def test_a_saved_profile_is_the_same_one(tmp_path: Path) -> None:
+    found = profile(folder((0.5, 0.1, 0.3)), survey())
+    file = tmp_path / "p.json"
+    file.write_text(found.model_dump_json())
+    assert load(file) == found
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', "[1]", "\x00", " " * (5 << 20)])
+def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "p.json"
+    file.write_text(text)
+    with pytest.raises(UllageError) as caught:
+        load(file)
+    assert caught.value.kind is errors.PROFILE_BAD_FILE
+    with pytest.raises(UllageError):
+        load(tmp_path / "missing.json")

@@ -1,0 +1,136 @@
+"""How much longer will a profiled command take in the environments of a run?
+
+O = Σ weight · ratio + rest (SPEC S2.2, with what no resource explains counted as it is). Weights
+and ratios were measured apart, so their errors are independent; they are carried through by Monte
+Carlo, each from the Student distribution that its measurement gives (JCGM 101:2008, §6.4.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ullage.analysis.model import Analysis, ResourceSummary
+from ullage.analysis.profiles.model import Part, Predicted, Prediction, Profile, Span, Weight
+from ullage.analysis.profiles.solving import Floats
+from ullage.errors import PROFILE_NO_RATIO, UllageError
+from ullage.runs import Resource
+from ullage.stats.interval import t_quantile
+
+DRAWS: Final = 20_000
+SEED: Final = 20_080_101
+"""The same answer each time."""
+
+
+def predict(profile: Profile, analysis: Analysis) -> Predicted:
+    """The overhead in each environment. PROFILE_NO_RATIO where one has no sound ratio.
+
+    A weight of 0 needs no ratio. For resources that could not be told apart, the ratio is the mean
+    of theirs, and the interval holds those with the weight on either of them alone.
+    """
+    keys = list(dict.fromkeys(c.environment for c in analysis.comparisons))
+    return Predicted(
+        run=analysis.run,
+        baseline_label=analysis.baseline_label,
+        confidence=profile.confidence,
+        predictions=tuple(_prediction(profile, analysis, key) for key in keys),
+    )
+
+
+def _prediction(profile: Profile, analysis: Analysis, key: str) -> Prediction:
+    summaries = {s.resource: s for s in analysis.resources if s.environment == key}
+    used = [w for w in profile.weights if w.share.estimate > 0]
+    for weight in used:
+        for resource in weight.resources:
+            _check(analysis, key, resource, summaries)
+    parts = [_part(weight, summaries) for weight in used]
+    rest = max(0.0, 1 - sum(part.share for part in parts))
+    first = next(c for c in analysis.comparisons if c.environment == key)
+    return Prediction(
+        environment=key,
+        label=first.environment_label,
+        emulated=first.emulated,
+        unequal=first.unequal,
+        overhead=_overhead(profile, used, parts, rest, summaries),
+        parts=tuple(parts),
+        rest=rest,
+    )
+
+
+def _check(
+    analysis: Analysis,
+    key: str,
+    resource: Resource,
+    summaries: Mapping[Resource, ResourceSummary],
+) -> None:
+    of = [c for c in analysis.primary() if c.environment == key and c.resource == resource]
+    unsound = next((c for c in of if c.no_verdict), None)
+    found = summaries.get(resource)
+    if unsound is not None:
+        reason = f"{unsound.workload}: {unsound.no_verdict}"
+    elif found is None:
+        reason = f"{analysis.run} has no {resource} workload, and the command waits for it"
+    elif found.ratio is None or found.interval is None:
+        reason = f"{resource} has no ratio with an interval in {analysis.run}"
+    else:
+        return
+    raise UllageError(PROFILE_NO_RATIO, environment=key, resource=resource, reason=reason)
+
+
+def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> Part:
+    ratio = float(np.mean([summaries[each].ratio or 0.0 for each in weight.resources]))
+    share = weight.share.estimate
+    return Part(name=weight.name, share=share, ratio=ratio, contribution=share * ratio)
+
+
+def _overhead(
+    profile: Profile,
+    used: Sequence[Weight],
+    parts: Sequence[Part],
+    rest: float,
+    summaries: Mapping[Resource, ResourceSummary],
+) -> Span:
+    rng = np.random.default_rng(SEED)
+    shares = _draw_shares(profile, rng)
+    tail = (1 - profile.confidence) / 2
+    bounds = []
+    # With the weight of inseparable resources on one of them alone: all firsts, all seconds …
+    for turn in range(max((len(weight.resources) for weight in used), default=1)):
+        drawn = 1 - shares.sum(axis=1)
+        drawn = np.maximum(drawn, 0.0)
+        for weight in used:
+            of = weight.resources[turn % len(weight.resources)]
+            drawn = drawn + shares[:, profile.weights.index(weight)] * _draw(summaries[of], rng)
+        bounds += [float(v) for v in np.quantile(drawn, (tail, 1 - tail))]
+    estimate = rest + sum(part.contribution for part in parts)
+    return Span(estimate=estimate, low=min(estimate, *bounds), high=max(estimate, *bounds))
+
+
+def _draw_shares(profile: Profile, rng: np.random.Generator) -> Floats:
+    """(draws, weights): no share is negative, and together they are at most 1."""
+    middle = np.array([weight.share.estimate for weight in profile.weights])
+    spread = _student(profile.covariance, profile.degrees, rng)
+    drawn = np.maximum(0.0, middle + spread)
+    total = drawn.sum(axis=1, keepdims=True)
+    return np.asarray(drawn / np.maximum(1.0, total))
+
+
+def _student(
+    covariance: Sequence[Sequence[float]], degrees: int, rng: np.random.Generator
+) -> Floats:
+    """Draws of a multivariate Student distribution around 0."""
+    matrix = np.asarray(covariance, dtype=np.float64)
+    normal = rng.multivariate_normal(np.zeros(len(matrix)), matrix, DRAWS, method="eigh")
+    return np.asarray(normal / np.sqrt(rng.chisquare(degrees, (DRAWS, 1)) / degrees))
+
+
+def _draw(summary: ResourceSummary, rng: np.random.Generator) -> Floats:
+    """Ratios as their interval says: exp of a Student variable."""
+    assert summary.ratio is not None and summary.interval is not None
+    found = summary.interval
+    degrees = max(1, found.n - 1)
+    half = (np.log(found.high) - np.log(found.low)) / 2
+    error = half / t_quantile(0.5 + found.confidence / 2, degrees)
+    return np.asarray(summary.ratio * np.exp(error * rng.standard_t(degrees, DRAWS)))

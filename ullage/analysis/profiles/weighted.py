@@ -1,0 +1,230 @@
+"""What does a command wait for? The weights, from the run in which it was slowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ullage.analysis.profiles.model import (
+    COMMAND,
+    PROBE,
+    UNDISTURBED,
+    Profile,
+    Slowdown,
+    Span,
+    Survey,
+    Weight,
+)
+from ullage.analysis.profiles.solving import (
+    Estimates,
+    Floats,
+    Measured,
+    interval,
+    not_slowed,
+    solve,
+)
+from ullage.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
+from ullage.folder import RunFolder
+from ullage.pairs import Cells, pair
+from ullage.runs import Resource, Trial
+
+MOST_FAILED: Final = 0.1
+"""Share of a cell's trials that may fail, as everywhere."""
+LEAST_BLOCKS: Final = 2
+
+
+def profile(folder: RunFolder, survey: Survey) -> Profile:
+    """The weights of the command of a run in which it was slowed.
+
+    PROFILE_NO_FIGURE where too many trials failed, too few blocks are whole, or a hindrance is lost
+    in the noise: what the command waits for there would pass for something that nothing slows. Only
+    memory may be: its part is then in that of the CPU, whose quota slows it as well.
+    PROFILE_NOTHING where no hindrance slowed anything.
+    """
+    confidence = folder.resolved.confidence
+    hindrances = _hindrances(folder)
+    _check_failures(folder)
+    columns = _columns(folder, hindrances)
+    blocks = sorted(set.intersection(*(set(column) for column in columns.values())))
+    if len(blocks) < LEAST_BLOCKS:
+        raise _no_figure(folder, f"{len(blocks)} blocks are whole, {LEAST_BLOCKS} are needed")
+    every = _measured(columns, hindrances, blocks)
+    weak = not_slowed(every, confidence)
+    absent = dict(survey.absent) | {
+        each: f"what should slow it makes its probe {ratio:.2f} times as slow ({low:.2f} to "
+        f"{high:.2f}), which is not surely slower: try more blocks, in a quieter hour"
+        for each, (ratio, low, high) in weak.items()
+    }
+    lost = [f"{each}: {absent[each]}" for each in weak if each != "memory"]
+    if lost and len(weak) < len(hindrances):
+        raise _no_figure(folder, "; ".join(lost))
+    kept = [each for each in hindrances if each not in weak]
+    if not kept:
+        reasons = "; ".join(f"{each}: {why}" for each, why in absent.items())
+        raise UllageError(PROFILE_NOTHING, reasons=reasons)
+    found = solve(every.only(kept), confidence)
+    survey = survey.model_copy(update={"absent": absent})
+    return _profile(folder, survey, found, every)
+
+
+def _profile(folder: RunFolder, survey: Survey, found: Estimates, measured: Measured) -> Profile:
+    confidence, blocks = folder.resolved.confidence, measured.blocks
+    total = float(found.shares.sum())
+    ones = np.ones(len(found.groups))
+    half = found.half(ones, confidence)
+    by = max(1.0, total)
+    weights = _weights(found, by, confidence)
+    unused = _unused(survey)
+    bursts = in_bursts(survey, weights, total)
+    rest = 1 - total - bursts
+    return Profile(
+        survey=survey,
+        folder=str(folder.path),
+        confidence=confidence,
+        blocks=blocks,
+        dropped=len({trial.block for trial in folder.trials}) - blocks,
+        weights=(*(_more(w, bursts) if "cpu" in w.resources else w for w in weights), *unused),
+        rest=_inside(rest, 1 - float(found.raw.sum()) - bursts / 2, half + bursts / 2),
+        total=Span(estimate=total, low=total - half, high=total + half),
+        normalised=total > 1,
+        bursts=bursts,
+        covariance=_padded(found.covariance / by**2, len(survey.unused)),
+        merged=found.merged,
+        slowdowns=tuple(_slowdowns(measured, confidence)),
+    )
+
+
+def _weights(found: Estimates, by: float, confidence: float) -> list[Weight]:
+    """Their intervals are those of the solution without a constraint, as far as they are shares.
+
+    by: what all are divided by, so that they are no more than 1 together.
+    """
+    halves = found.halves(confidence)
+    return [
+        Weight(
+            resources=group,
+            share=_inside(float(share) / by, float(raw) / by, float(half) / by),
+            unclipped=Span(estimate=raw, low=raw - half, high=raw + half),
+        )
+        for group, share, raw, half in zip(
+            found.groups, found.shares, found.raw, halves, strict=True
+        )
+    ]
+
+
+def in_bursts(survey: Survey, weights: Sequence[Weight], total: float) -> float:
+    """The part of the time in which it had a CPU, and that neither quota nor disk nor … explains.
+
+    A quota lets through what is done in bursts shorter than its period, if the waits between them
+    are long enough: during these the group gets new time. Such work is none the less done by the
+    CPU. What overlaps with waits (another process computes meanwhile) is not: it is explained.
+    """
+    if survey.cpu_seconds is None or not any("cpu" in w.resources for w in weights):
+        return 0.0
+    used = min(1.0, survey.cpu_seconds / survey.seconds / survey.cpus)
+    found = sum(w.share.estimate for w in weights if {"cpu", "memory"} & set(w.resources))
+    return max(0.0, min(used - found, 1 - total))
+
+
+def _more(weight: Weight, bursts: float) -> Weight:
+    """With that in it; how much of it is there is not sure."""
+    share = weight.share
+    more = Span(
+        estimate=share.estimate + bursts,
+        low=share.low,
+        high=min(1.0, share.high + bursts),
+    )
+    return weight.model_copy(update={"share": more})
+
+
+def _unused(survey: Survey) -> list[Weight]:
+    nothing = Span(estimate=0.0, low=0.0, high=0.0)
+    return [Weight(resources=(each,), share=nothing, unclipped=nothing) for each in survey.unused]
+
+
+def _padded(covariance: Floats, more: int) -> tuple[tuple[float, ...], ...]:
+    """With rows and columns of nothing for what is not used."""
+    return tuple(tuple(map(float, row)) for row in np.pad(covariance, (0, more)))
+
+
+def _inside(estimate: float, middle: float, half: float) -> Span:
+    """The part of an interval that lies within 0 and 1, with the estimate in it."""
+    at = min(1.0, max(0.0, estimate))
+    low, high = (min(1.0, max(0.0, middle + side)) for side in (-half, half))
+    return Span(estimate=at, low=min(at, low), high=max(at, high))
+
+
+def _hindrances(folder: RunFolder) -> list[Resource]:
+    """The resources that were slowed, in the order of the run."""
+    probed = {w.key: w.resource for w in folder.resolved.workloads if w.key.startswith(PROBE)}
+    keys = {each.key for each in folder.resolved.environments}
+    return [resource for resource in probed.values() if resource in keys]
+
+
+def _check_failures(folder: RunFolder) -> None:
+    cells: dict[tuple[str, str], list[Trial]] = {}
+    for trial in folder.trials:
+        cells.setdefault((trial.environment, trial.workload), []).append(trial)
+    for (environment, workload), trials in cells.items():
+        failed = [trial for trial in trials if trial.status != "ok"]
+        if len(failed) > MOST_FAILED * len(trials):
+            why = failed[0].reason.message if failed[0].reason else "no reason"
+            raise _no_figure(
+                folder,
+                f"{len(failed)} of {len(trials)} trials of the {workload} failed with "
+                f"{environment} slowed: {why}"
+                if environment != UNDISTURBED
+                else f"{len(failed)} of {len(trials)} trials of the {workload} failed: {why}",
+            )
+
+
+def _columns(
+    folder: RunFolder, hindrances: Sequence[Resource]
+) -> dict[tuple[str, str], dict[int, float]]:
+    """(Hindrance, workload) → block → log of the slow-down."""
+    cells = Cells(folder.trials)
+    wanted = [COMMAND, *(PROBE + each for each in hindrances)]
+    works = [w for w in folder.resolved.workloads if w.key in wanted]
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for hindrance in hindrances:
+        for work in works:
+            metric = next(m for m in work.metrics if m.primary)
+            paired = pair(
+                cells.series(hindrance, work.key), cells.series(UNDISTURBED, work.key), metric
+            )
+            found[hindrance, work.key] = {p.block: p.log_ratio for p in paired.pairs}
+    return found
+
+
+def _measured(
+    columns: Mapping[tuple[str, str], Mapping[int, float]],
+    hindrances: Sequence[Resource],
+    blocks: Sequence[int],
+) -> Measured:
+    def column(hindrance: Resource, key: str) -> list[float]:
+        return [columns[hindrance, key][block] for block in blocks]
+
+    command = [column(h, COMMAND) for h in hindrances]
+    probes = [[column(h, PROBE + q) for q in hindrances] for h in hindrances]
+    return Measured(tuple(hindrances), np.array(command).T, np.moveaxis(np.array(probes), 2, 0))
+
+
+def _slowdowns(measured: Measured, confidence: float) -> list[Slowdown]:
+    def span(logs: Floats) -> Span:
+        ratio, low, high = interval(logs, confidence)
+        return Span(estimate=ratio, low=low, high=high)
+
+    found = []
+    for h, hindrance in enumerate(measured.resources):
+        found.append(Slowdown(hindrance=hindrance, of=None, ratio=span(measured.command[:, h])))
+        found += [
+            Slowdown(hindrance=hindrance, of=of, ratio=span(measured.probes[:, h, q]))
+            for q, of in enumerate(measured.resources)
+        ]
+    return found
+
+
+def _no_figure(folder: RunFolder, reason: str) -> UllageError:
+    return UllageError(PROFILE_NO_FIGURE, folder=folder.path, reason=reason)

@@ -1,0 +1,129 @@
+"""A profile in plain words, and the weights as `ullage weigh` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ullage.analysis import rounding
+from ullage.analysis.profiles.model import Profile, Span, Weight
+from ullage.analysis.words import RESOURCES, blocks, listed
+from ullage.runs import Resource
+
+PLACES: Final = 2
+"""Decimals of the weights on the line for `ullage weigh`."""
+SAID: Final = 0.02
+"""A part of the time from which on it is spoken of."""
+
+
+def named(weight: Weight) -> str:
+    """`CPU + memory`."""
+    return " + ".join(RESOURCES[each] for each in weight.resources)
+
+
+def shares(span: Span) -> tuple[str, str]:
+    """Estimate and interval, in percent."""
+    return rounding.share(round(span.estimate, 3)), (
+        f"{100 * span.low:.0f} to {100 * span.high:.0f} %"
+    )
+
+
+def weights_line(profile: Profile) -> str | None:
+    """`cpu=0.8,memory=0.2`, in the proportions measured; None: no resource slows it.
+
+    What no resource explains has no weight there; what could not be told apart has equal parts.
+    """
+    parts: dict[Resource, float] = {}
+    for weight in profile.weights:
+        for each in weight.resources:
+            parts[each] = weight.share.estimate / len(weight.resources)
+    total = sum(parts.values())
+    if total < 10.0**-PLACES:
+        return None
+    unit = 10**PLACES
+    exact = {each: part / total * unit for each, part in parts.items()}
+    counts = {each: int(value) for each, value in exact.items()}
+    by_rest = sorted(exact, key=lambda each: counts[each] - exact[each])
+    for each in by_rest[: unit - sum(counts.values())]:
+        counts[each] += 1
+    return ",".join(f"{each}={count / unit:g}" for each, count in counts.items() if count)
+
+
+def lead(profile: Profile) -> str:
+    """What the table is of."""
+    whole = f"{profile.survey.seconds:.3g} s"
+    return (
+        f"What the {whole} of the command are, by how much slower it is when a resource is "
+        f"({blocks(profile.blocks)}):"
+    )
+
+
+def notes(profile: Profile) -> Iterable[str]:
+    """What to know of the weights, most important first."""
+    survey = profile.survey
+    yield from (f"{_first(text)}." for text in profile.merged)
+    if profile.normalised:
+        yield (
+            f"Together they came to {profile.total.estimate:.2f} ({profile.total.low:.2f} to "
+            f"{profile.total.high:.2f}), and are divided by that: it does more than one thing at a "
+            "time, or the slow-downs overlap."
+        )
+    for weight in profile.weights:
+        if weight.unclipped.estimate < -0.005:
+            raw = weight.unclipped
+            yield (
+                f"{_first(named(weight))} came out as {raw.estimate:.2f} ({raw.low:.2f} to "
+                f"{raw.high:.2f}), which is no share: the nearest is taken."
+            )
+    yield from _in_bursts(profile)
+    yield from (f"{_first(RESOURCES[each])}: {why}." for each, why in _sorted(survey.unused))
+    for each, why in _sorted(survey.absent):
+        where = "the CPU's" if each == "memory" else "that of nothing that was slowed"
+        yield f"{_first(RESOURCES[each])} has no weight: {why}. Its part is in {where}."
+    if survey.seconds < 0.5 * survey.first_seconds:
+        yield (
+            f"The second run took {survey.seconds:.3g} s, the first one {survey.first_seconds:.3g} "
+            "s. Either its files were in the cache, or it had nothing left to do."
+        )
+    if profile.dropped:
+        yield f"{blocks(profile.dropped)} left out, in which a trial failed."
+
+
+def _first(text: str) -> str:
+    """As a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+def _sorted(reasons: dict[Resource, str]) -> list[tuple[Resource, str]]:
+    return sorted(reasons.items())
+
+
+def _in_bursts(profile: Profile) -> Iterable[str]:
+    """The quota slows work on the CPU only where that goes on for some milliseconds."""
+    if profile.bursts < SAID:
+        return
+    had = rounding.share(round(profile.bursts, 2))
+    yield (
+        f"{had} of its time it had a CPU in bursts so short that a quota does not slow them; they "
+        "are counted to the CPU."
+    )
+
+
+def paste(profile: Profile, run: str | None) -> str:
+    """The command that weighs a run with it."""
+    line = weights_line(profile)
+    if line is None:
+        return "No resource slows it: there is nothing to weigh."
+    return f"ullage weigh {run or 'RUN'} --weights {line}"
+
+
+def left_out(profile: Profile) -> str | None:
+    """What that line does not say."""
+    said = []
+    if profile.rest.estimate >= 10.0**-PLACES:
+        said.append(
+            f"{rounding.share(round(profile.rest.estimate, 2))} of its time that no resource slows"
+        )
+    halved = [named(weight) for weight in profile.weights if len(weight.resources) > 1]
+    said += [f"that {each} have one weight together (equal parts stand there)" for each in halved]
+    return f"Not in that line: {listed(said)}." if said else None

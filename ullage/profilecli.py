@@ -1,0 +1,162 @@
+"""`ullage profile`: the options. What runs, computes and prints is imported when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.markup import escape
+
+from ullage.errors import ExitCode
+from ullage.interruption import interruptible
+from ullage.quantities import Seconds
+from ullage.resultscli import Json, print_json
+
+if TYPE_CHECKING:
+    from ullage.analysis.model import Analysis
+    from ullage.analysis.profiles.model import Predicted, Profile
+    from ullage.profiling.asked import Asked
+    from ullage.runs import Resource
+
+EVERY: Final = "cpu,memory,disk,network"
+PROFILES: Final = Path("profiles")
+
+
+def profile_command(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="A program and its arguments, after `--`.", show_default=False),
+    ] = None,
+    *,
+    repeat: Annotated[int, typer.Option("--repeat", min=2, max=1000, help="Most blocks.")] = 6,
+    budget: Annotated[
+        str, typer.Option("--budget", help="Start no block that would end after this long.")
+    ] = "10m",
+    resources: Annotated[
+        str, typer.Option("--resources", help="What is slowed, one at a time.")
+    ] = EVERY,
+    cpus: Annotated[
+        int | None,
+        typer.Option(
+            "--cpus", min=1, max=1024, help="CPUs that it may use; else those of the run, or 1."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", help="Also write the profile here.", show_default=False),
+    ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(
+            "--load", help="Use a profile that was saved, and run nothing.", show_default=False
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run", help="A run: predict the overhead in its environments.", show_default=False
+        ),
+    ] = None,
+    profiles: Annotated[
+        Path, typer.Option("--profiles", help="Where what is measured is kept.")
+    ] = PROFILES,
+    as_json: Json = False,
+) -> None:
+    """Measure what a command waits for, and predict what it costs elsewhere."""
+    from ullage import journal  # noqa: PLC0415
+    from ullage.analysis.profiles.model import load as saved  # noqa: PLC0415
+    from ullage.profiling.asked import Asked  # noqa: PLC0415
+
+    if (load is None) == (not command):
+        raise typer.BadParameter("give a command after `--`, or a profile with --load")
+    wanted, seconds = _resources(resources), _seconds(budget)
+    analysis, of_run = _analysed(run)
+    if load is not None:
+        found = saved(load)
+    else:
+        asked = Asked(
+            argv=tuple(command or ()),
+            directory=Path.cwd(),
+            variables=dict(os.environ),
+            resources=wanted,
+            repeat=repeat,
+            budget_s=seconds,
+            cpus=cpus or of_run or 1,
+        )
+        found = _measured(asked, profiles)
+    if save is not None:
+        journal.put(save, found.model_dump_json(indent=1).encode())
+    predicted = None
+    if analysis is not None:
+        from ullage.analysis.profiles.predicting import predict  # noqa: PLC0415
+
+        predicted = predict(found, analysis)
+    _print(found, predicted, as_json=as_json)
+
+
+def _measured(asked: Asked, profiles: Path) -> Profile:
+    """The profile; Ctrl-C ends the command, and then ullage."""
+    from ullage.console import RunProgress, stderr  # noqa: PLC0415
+    from ullage.profiling import running  # noqa: PLC0415
+
+    with RunProgress(asked.repeat) as progress:
+        try:
+            return interruptible(running.run(asked, profiles, progress))
+        except asyncio.CancelledError:
+            stderr.print(escape("interrupted: there are no weights"), soft_wrap=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _analysed(run: Path | None) -> tuple[Analysis | None, int | None]:
+    """The run to predict for, and the CPUs that its environments have."""
+    if run is None:
+        return None, None
+    from ullage.analysis import overhead  # noqa: PLC0415
+    from ullage.folder import RunFolder  # noqa: PLC0415
+
+    folder = RunFolder.open(run)
+    cpus = folder.resolved.resources.get("cpus")
+    return overhead.analyse(folder), math.ceil(cpus) if isinstance(cpus, int | float) else None
+
+
+def _print(found: Profile, predicted: Predicted | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "profile": found.model_dump(mode="json"),
+                "prediction": predicted.model_dump(mode="json") if predicted else None,
+            }
+        )
+        return
+    from ullage.profiling import show  # noqa: PLC0415
+
+    show.show(found, predicted)
+
+
+def _resources(text: str) -> tuple[Resource, ...]:
+    from ullage.analysis.weights import resource_of  # noqa: PLC0415
+
+    found: list[Resource] = []
+    for name in text.split(","):
+        try:
+            each = resource_of(name.strip())
+        except ValueError as error:
+            raise typer.BadParameter(f"--resources: {error}") from None
+        if each == "other" or each in found:
+            why = "stands twice" if each in found else f"cannot be slowed: give some of {EVERY}"
+            raise typer.BadParameter(f"--resources: {each} {why}")
+        found.append(each)
+    return tuple(found)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return TypeAdapter(Seconds).validate_python(text)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(f"--budget: {reason}") from None
