@@ -16,10 +16,13 @@ NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rus
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
-  golang-github-containers-common
+  golang-github-containers-common linux-perf
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
-  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf
+  gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf \
+  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
+# It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
+APCUPSD := target/apcupsd
 
 .PHONY: help
 help: ## List the targets
@@ -43,11 +46,11 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/noise
 
 # These use a CPU each and measure nothing: they run side by side, while the Rust tests are compiled.
-CROWD := $(addprefix tests/,analysis injection report stats trust workloads test_cli.py test_cli_files.py \
+CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_cli.py test_cli_files.py \
   test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_export.py test_pilot.py)
 # These look at clocks, fronts and viewers, and make no instances: they run beside those that do. (tests/mpi must not: UCX,
 # in MPICH, takes every network device that it sees.)
-CLOCKS := tests/clock tests/elastic
+CLOCKS := tests/clock tests/elastic tests/energy
 
 .PHONY: test
 test: test-packages ## All tests but the lab (under 15 minutes)
@@ -160,3 +163,4 @@ run-packages:
 .PHONY: test-packages
 test-packages: run-packages
 	@scripts/need-packages $(TEST_PACKAGES)
+	@scripts/unpack-package apcupsd $(APCUPSD)

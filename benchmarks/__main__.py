@@ -5,12 +5,16 @@ from __future__ import annotations
 from benchmarks import (
     agent_cost,
     analysis_speed,
+    causes_cost,
     clock,
     demo_time,
+    energy,
     engine_cost,
     footprint,
+    meter_cost,
     ocean,
     pipelines,
+    prediction,
 )
 from benchmarks.elastic import allocation, decisions, front, published, simulator, viewers
 from benchmarks.figures import main
@@ -27,18 +31,22 @@ BENCHMARKS = (
     clock,
     ocean,
     trust,
+    energy,
     injection,
     pingpong,
     nas,
     connections,
     flood_ping,
     pipelines,
+    prediction,
     allocation,
     front,
     viewers,
     decisions,
     published,
     simulator,
+    meter_cost,
+    causes_cost,
 )
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ullage import journal, leftovers, matrix, plan
-from ullage.engine import Engine, Outcome
+from ullage.engine import Engine
 from ullage.folder import RunFolder, sessions
+from ullage.progress import Outcome
 from ullage.runs import Trial
 
 PLAN = """\

@@ -20,11 +20,11 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 
 UNITS_LISTED = """
 import json
-from ullage import environments, meters, workloads
+from ullage import energy, environments, meters, workloads
 
-files = [package.__file__ for package in (workloads, environments, meters)]
+files = [package.__file__ for package in (workloads, environments, meters, energy)]
 names = [workloads.names(), environments.names(), [meter.name for meter in meters.METERS]]
-print(json.dumps([files, names]))
+print(json.dumps([files, [*names, [meter.name for meter in energy.ENERGY_METERS]]]))
 """
 WORKLOAD_RUN = """
 import json, sys
@@ -122,6 +122,41 @@ with metered() as seen:
         time.sleep(1e-6)
 print(json.dumps([time.monotonic() - began, seen["switches"]]))
 """
+ENERGY_METER_SEES = """
+import sys
+from pathlib import Path
+from ullage import errors
+from ullage.energy import ENERGY_METERS
+from ullage.energy.base import FaultError
+
+top = Path(sys.argv[1])
+kind = {meter.name: meter for meter in ENERGY_METERS}["acpi-power"]
+meter = kind(kind.Options(hwmon=str(top)))
+
+def refused():
+    try:
+        meter.open()
+    except errors.UllageError as error:
+        return error.kind
+
+assert refused() is errors.ENERGY_METER_ABSENT
+for number, name in ((0, "amdgpu"), (1, "power_meter")):
+    device = top / f"hwmon{number}/device"
+    device.mkdir(parents=True)
+    (device / "name").write_text(name + chr(10))
+    (device / "power1_average").write_text("285467000" + chr(10))
+(channel,) = meter.open()
+assert (channel.scope, channel.source) == ("wall", str(device / "power1_average"))
+print(meter.read())
+(device / "power1_average").write_text("-1" + chr(10))
+assert refused() is errors.ENERGY_METER_BAD_ANSWER
+(device / "power1_average").unlink()
+try:
+    meter.read()
+except FaultError as fault:
+    print(fault.code)
+meter.close()
+"""
 PLAN = """\
 name: contributed
 baseline: native
@@ -141,8 +176,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("contributing")
     ignored = shutil.ignore_patterns("__pycache__", "bin")
     shutil.copytree(ROOT / "ullage", place / "ullage", ignore=ignored)
-    for unit in ("workload", "provider", "meter"):
-        follow(GUIDE.partition(f"## Add a {unit}\n")[2].partition("\n## ")[0], place)
+    for unit in ("a workload", "a provider", "a meter", "an energy meter"):
+        follow(GUIDE.partition(f"## Add {unit}\n")[2].partition("\n## ")[0], place)
     return place
 
 
@@ -150,7 +185,7 @@ def follow(section: str, place: Path) -> None:
     """Save the section's file, and add its line where the section says."""
     ((file, code),) = re.findall(r"`([^`]+)`:\n\n```python\n(.*?)```", section, re.S)
     ((listed, where, added),) = re.findall(
-        r"Add its line to `([A-Z]+)`, ([^\n]*):\n\n```\n([^\n]*)\n```", section
+        r"Add its line to `([A-Z_]+)`, ([^\n]*):\n\n```\n([^\n]*)\n```", section
     )
     assert not (place / file).exists()
     (place / file).write_text(code)
@@ -188,11 +223,14 @@ def section_of(page: str, name: str) -> str:
 
 
 def test_the_examples_are_listed(copy: Path) -> None:
-    files, (workloads, providers, meters) = json.loads(python(copy, "-c", UNITS_LISTED))
+    files, (workloads, providers, meters, energy_meters) = json.loads(
+        python(copy, "-c", UNITS_LISTED)
+    )
     assert all(Path(file).is_relative_to(copy) for file in files)
     assert "openssl-digest" in workloads
     assert providers[-1] == "unshare"
-    assert meters == ["cpu", "host", "kernel", "switches"]
+    assert "switches" in meters
+    assert energy_meters[-1] == "acpi-power"
 
 
 def test_their_docs_are_generated(copy: Path) -> None:
@@ -207,11 +245,13 @@ def test_their_docs_are_generated(copy: Path) -> None:
     assert "| `time` | true or false | `false` | a time namespace too |" in provider
     meter = section_of((reference / "meters.md").read_text(), "switches")
     assert "| `context_switches` | 1/s | From one task to another. |" in meter
+    energy_meter = section_of((reference / "energy-meters.md").read_text(), "acpi-power")
+    assert "| `hwmon` | text | `/sys/class/hwmon` |" in energy_meter
 
 
 def test_they_keep_the_house_style(copy: Path) -> None:
-    names = ("workloads/openssl_digest", "environments/unshare", "meters/switches")
-    files = [str(copy / f"ullage/{name}.py") for name in names]
+    units = ("workloads/openssl_digest", "environments/unshare", "meters/switches")
+    files = [str(copy / f"ullage/{name}.py") for name in (*units, "energy/acpi_power")]
     config = f"--config={ROOT / 'pyproject.toml'}"
     python(copy, "-m", "ruff", "check", config, *files)
     python(copy, "-m", "ruff", "format", "--check", config, *files)
@@ -231,6 +271,11 @@ def test_the_meter_sees_a_known_amount_of_work(copy: Path) -> None:
     seconds, figures = json.loads(python(copy, "-c", METER_SEES))
     assert figures["context_switches"] * seconds >= 997
     assert figures["interrupts"] > 0
+
+
+def test_the_energy_meter_reads_its_sensor(copy: Path, tmp_path: Path) -> None:
+    said = python(copy, "-c", ENERGY_METER_SEES, str(tmp_path))
+    assert said.splitlines() == ["{'wall': 285.467}", "gone"]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ullage.environments.native import Native
 from ullage.errors import UllageError
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder
-from ullage.meters import metered
+from ullage.meters import Scene, metered
 from ullage.pairs import Cells, pair
 from ullage.runs import Metered, Provisioned, Synchronised, Trial
 from ullage.stats.stop import Decision, StopRule
@@ -203,9 +203,9 @@ def test_iterations_follow_each_other_in_the_same_instance(
     spans: list[tuple[int, int]] = []
 
     @contextmanager
-    def watched() -> Iterator[Metered]:
+    def watched(scene: Scene) -> Iterator[Metered]:
         began = clock.ordered_ns()
-        with metered() as seen:
+        with metered(scene=scene) as seen:
             yield seen
         spans.append((began, clock.ordered_ns()))
 

@@ -18,7 +18,7 @@ SOURCES = "\n".join(
 
 
 PACKAGE = Path(errors.__file__).parents[1]
-REFITTED = {"agent.py: error.kind"}
+REFITTED = {"agent.py: error.kind", "energy/background.py: _KINDS[told['error']]"}
 """Calls that pass on the kind of an error they caught."""
 
 

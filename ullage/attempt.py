@@ -16,6 +16,7 @@ from typing import Any, Final
 from ullage import clock, figures, neighbours, timing
 from ullage.agent import Command, Finished, Process
 from ullage.agentchannel import printable
+from ullage.environments import Instance
 from ullage.errors import UllageError
 from ullage.figures import Figures
 from ullage.fleet import Fleet, workspace
@@ -150,6 +151,10 @@ class Attempt:
     def rtt_ns(self) -> int:
         """Of the slowest instance that has work to start."""
         return max((part.instance.agent.rtt_ns for part in self._now(service=False)), default=0)
+
+    def workers(self) -> list[Instance]:
+        """Whose programs take part in the work: neighbours do not."""
+        return [each for team in self.teams for each in team.members if each is not team.neighbour]
 
     def _worked(self) -> list[list[Finished]]:
         return [

@@ -22,11 +22,14 @@ from ullage.console import RunProgress, stderr, stdout
 from ullage.elasticcli import elastic_app
 from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
 from ullage.interruption import interruptible
+from ullage.metercli import meter_app
+from ullage.profilecli import profile_command
 from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
+from ullage.studycli import study_app
 from ullage.weighcli import weigh_command
 
 if TYPE_CHECKING:
-    from ullage.engine import Outcome, Progress
+    from ullage.progress import Outcome, Progress
 
 app = typer.Typer(
     name="ullage",
@@ -41,8 +44,11 @@ image_app = typer.Typer(
 app.add_typer(image_app, name="image")
 app.add_typer(clock_app, name="clock")
 app.add_typer(elastic_app, name="elastic")
+app.add_typer(meter_app, name="meter")
+app.add_typer(study_app, name="study")
 app.command("compare")(compare_command)
 app.command("weigh")(weigh_command)
+app.command("profile")(profile_command)
 for name, command in RESULTS.items():
     app.command(name)(command)
 
@@ -195,6 +201,7 @@ def run_command(
         learned = RunFolder.open(pilot) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
         _say_if_too_small(cells)
+        _say_of_meters(checked, cells)
         return
     from ullage.engine import Engine
     from ullage.needs import Needs
@@ -232,6 +239,21 @@ def _say_if_too_small(cells: matrix.Matrix) -> None:
         Needs(cells).check()
     except UllageError as error:
         stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
+
+
+def _say_of_meters(checked: plan.Plan, cells: matrix.Matrix) -> None:
+    """The same of energy meters that cannot be read here; and that a duet has no energy of one."""
+    from ullage.energy import metering
+
+    for meter, error in asyncio.run(metering.absent(cells.meters)):
+        otherwise = "the run goes on without it" if meter.optional else error.hint
+        stderr.print(
+            f"[yellow]warning:[/] not on this host: energy meter {meter.label}: "
+            f"{escape(f'{error.message}; {otherwise}')}",
+            soft_wrap=True,
+        )
+    if cells.meters and checked.design == "duet":
+        stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
 
 
 def _conclude(outcome: Outcome, *, as_json: bool) -> None:

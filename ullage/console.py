@@ -53,7 +53,7 @@ stdout = _console(to_stderr=False)
 
 
 class RunProgress:
-    """Implements `ullage.engine.Progress` on standard error."""
+    """Implements `ullage.progress.Progress` on standard error."""
 
     def __init__(self, blocks_max: int) -> None:
         self.live = Progress(

@@ -1,4 +1,4 @@
-"""Writes `docs/reference/` from the code: workloads, providers, meters and errors.
+"""Writes `docs/reference/` from the code: workloads, providers, meters, energy meters and errors.
 
 `python -m ullage.docs_reference` writes the pages, `--check` says whether they are up to date.
 """
@@ -18,7 +18,8 @@ from annotated_types import Ge, Gt, Le, Len, Lt, MaxLen, MinLen, MultipleOf
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from ullage import environments, errors, meters, workloads
+from ullage import energy, environments, errors, meters, workloads
+from ullage.energy import EnergyMeter
 from ullage.environments import Provider
 from ullage.meters import Meter
 from ullage.quantities import format_bytes
@@ -33,6 +34,7 @@ _TYPES: dict[Any, str] = {
     float: "number",
     bool: "true or false",
     str: "text",
+    Path: "path",
     ByteSize: "size",
 }
 
@@ -43,6 +45,7 @@ def pages() -> dict[str, str]:
         "workloads.md": workloads_page(workloads.WORKLOADS),
         "providers.md": providers_page(environments.PROVIDERS),
         "meters.md": meters_page(meters.METERS),
+        "energy-meters.md": energy_meters_page(energy.ENERGY_METERS),
         "errors.md": errors_page(),
     }
 
@@ -99,6 +102,23 @@ def meters_page(found: Sequence[type[Meter]]) -> str:
             f"## {meter.name}\n",
             f"{cleandoc(meter.__doc__ or '')}\n",
             _markdown(("Quantity", "Unit", "Meaning"), rows),
+        ]
+    return "\n".join(parts)
+
+
+def energy_meters_page(found: Sequence[type[EnergyMeter]]) -> str:
+    """Every energy meter: its docstring and options."""
+    parts = [
+        _NOTE,
+        "# Energy meters\n",
+        "What a plan may name as the `meter:` of a label under `meters:`, and the fields it adds. "
+        "[Which one for which machine](../energy-meters.md).\n",
+    ]
+    for meter in found:
+        parts += [
+            f"## {meter.name}\n",
+            f"{cleandoc(meter.__doc__ or '')}\n",
+            _table("Field", _fields(meter.Options)),
         ]
     return "\n".join(parts)
 
@@ -197,6 +217,8 @@ def _type(annotation: Any) -> str:
     if origin in (list, tuple):
         inner = next((part for part in get_args(annotation) if part is not Ellipsis), str)
         return f"list of {_type(_bare(inner))}"
+    if origin is dict:
+        return f"{_type(_bare(get_args(annotation)[1]))} by name"
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(_code(str(member.value)) for member in annotation)
     return _TYPES.get(annotation, getattr(annotation, "__name__", str(annotation)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ullage import agent, cgroups, clock, environments, host
+from ullage import agent, cgroups, clock, energy, environments, host
+from ullage.energy import finding
 from ullage.environments import Provider
 from ullage.errors import UllageError
 
@@ -30,6 +32,7 @@ async def examine() -> list[Finding]:
     findings.append(_program("mmdebstrap", "the image"))
     for provider in environments.PROVIDERS:
         findings.append(await _provider(provider))
+    findings.append(await asyncio.to_thread(_energy))
     return findings
 
 
@@ -89,6 +92,21 @@ def _cgroups() -> Finding:
             "mount the controllers, or boot with cgroup v2",
         )
     return Finding("cgroups", "ok", ", ".join(found))
+
+
+def _energy() -> Finding:
+    """A machine without any can do all else, so it is no more than limited."""
+    readable = [
+        each.name for each in finding.look(energy.ENERGY_METERS) if each.state == "readable"
+    ]
+    if readable:
+        return Finding("energy", "ok", f"{', '.join(readable)} can be read here")
+    return Finding(
+        "energy",
+        "limited",
+        "no meter can be read here without being told where it is",
+        "`ullage meter list` says what each of them needs",
+    )
 
 
 def _program(name: str, purpose: str) -> Finding:

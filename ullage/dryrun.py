@@ -15,6 +15,7 @@ from scipy import special
 
 from ullage import pilot as pilots
 from ullage.console import stdout
+from ullage.energy.plan import idle_s
 from ullage.estimate import Estimate, History, estimate
 from ullage.folder import RunFolder
 from ullage.matrix import Matrix
@@ -110,6 +111,8 @@ def show(
         sys.stdout.write("\n")
         return
     _show_cells(found)
+    if found.matrix.meters:
+        stdout.print(escape(_meters(found)), soft_wrap=True)
     stdout.print(_time(found.time, plan))
     for line in _basis(found):
         stdout.print(escape(line), soft_wrap=True)
@@ -132,6 +135,16 @@ def _show_cells(found: Forecast) -> None:
     for number, turn in enumerate(found.order, start=1):
         where = " beside ".join(escape(slot.environment) for slot in turn)
         stdout.print(f"  {number:3} {escape(turn[0].workload)} in {where}")
+
+
+def _meters(found: Forecast) -> str:
+    names = [
+        f"{meter.label} ({meter.kind.name}{', optional' if meter.optional else ''})"
+        for meter in found.matrix.meters
+    ]
+    seconds = idle_s(found.plan)
+    rest = f"; the host rests {format_seconds(seconds)} before the first block" if seconds else ""
+    return f"energy meters: {', '.join(names)}{rest}"
 
 
 def _time(expected: Estimate, plan: Plan) -> str:
@@ -271,6 +284,11 @@ def as_dict(found: Forecast) -> dict[str, Any]:
         "environments": [environment.key for environment in found.matrix.environments],
         "workloads": [load.key for load in found.matrix.loads],
         "design": found.plan.design,
+        "energy_meters": [
+            {"label": meter.label, "meter": meter.kind.name, "optional": meter.optional}
+            for meter in found.matrix.meters
+        ],
+        "idle_s": idle_s(found.plan),
         "seed": found.plan.seed,
         "order": [[slot.workload, slot.environment] for turn in found.order for slot in turn],
         "provision_s": time.provision_s,

@@ -8,9 +8,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ullage import (
     __version__,
@@ -25,6 +23,9 @@ from ullage import (
     trial,
 )
 from ullage.agent import binary
+from ullage.energy import metering
+from ullage.energy.metering import Metering
+from ullage.energy.plan import idle_s
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
 from ullage.fleet import Fleet
@@ -35,6 +36,8 @@ from ullage.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.needs import of_plan
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
+from ullage.progress import Outcome, Progress
+from ullage.quantities import format_seconds
 from ullage.runs import (
     FORMAT,
     HOST_SHARED,
@@ -52,33 +55,6 @@ from ullage.runs import (
 from ullage.stats.stop import StopRule
 
 DIVERGED = "run-moved"
-
-
-class Progress(Protocol):
-    """Who is told how a run goes on."""
-
-    def step(self, text: str) -> None:
-        """A stage of the set-up began."""
-
-    def trial(self, done: Trial, number: int, of_block: int) -> None:
-        """A trial ended."""
-
-    def block(self, number: int, most: int, half_width: float | None) -> None:
-        """A block ended; the widest primary interval so far, relative."""
-
-    def warning(self, text: str) -> None:
-        """Something the user should know now."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended."""
-
-    folder: Path
-    reason: str
-    blocks: int
-    trials: int
-    failed: int
 
 
 class Engine:
@@ -101,6 +77,7 @@ class Engine:
         self.journal: Journal
         self.fleet: Fleet | None = None
         self.shared = False
+        self.metering = Metering(matrix.meters, self.tag, folder, self._warn)
 
     async def run(self) -> Outcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
@@ -112,7 +89,9 @@ class Engine:
             try:
                 await self._started()
                 async with self._provisioned() as fleet:
+                    await self._rest()
                     reason = await self._blocks(fleet)
+                    await self.metering.stop()
             except asyncio.CancelledError:
                 reason = "interrupted"
                 raise
@@ -176,11 +155,16 @@ class Engine:
         self.progress.step("checking what this host can do")
         for environment in self.matrix.environments:
             await environment.provider.check()
+        for meter, error in await metering.absent(self.matrix.meters):
+            if not meter.optional:
+                raise error
         built = await self._image()
+        await self.metering.open()
         if self.earlier is None:
             self._write_resolved()
         else:
             self._compare(self.earlier.resolved)
+        self._meter()
         self.fleet = fleet = Fleet(
             self.tag,
             self.matrix,
@@ -199,6 +183,21 @@ class Engine:
         self._write_resolved()
         yield fleet
         await fleet.cleanup()
+
+    def _meter(self) -> None:
+        """Read the energy meters that are there, from now on."""
+        self.metering.start()
+        if meters := self.metering.in_words():
+            self.progress.step(f"reading the energy meters {meters}")
+            if self.plan.design == "duet":
+                self._warn(metering.NOT_PER_TRIAL, metering.TWO_AT_ONCE)
+
+    async def _rest(self) -> None:
+        """Let the host be idle before the first block, so that its meters see what that takes."""
+        seconds = idle_s(self.plan)
+        if seconds and self.metering.in_words():
+            self.progress.step(f"resting {format_seconds(seconds)}, for the idle power")
+            self.journal.append(await self.metering.rest(seconds))
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)
@@ -275,6 +274,7 @@ class Engine:
                 iterations=self.plan.repeat.iterations,
             )
             self.journal.append(*trials)
+            self.metering.check()
             for done in trials:
                 self.trials[done.trial] = done
                 self.progress.trial(done, done.order + 1, self.matrix.cells)
@@ -326,6 +326,7 @@ class Engine:
 
     async def _tear_down(self) -> None:
         """Remove everything, in order where that works, by its tag where not."""
+        await self.metering.stop()
         try:
             if self.fleet:
                 self.progress.step("removing the environments")
@@ -393,6 +394,7 @@ class Engine:
             ),
             workloads=tuple(records.workload(load) for load in self.matrix.loads),
             meters=records.meters(),
+            energy_meters=self.metering.records(),
             parity=self.parity,
             image=self.image,
             host=host.facts(),

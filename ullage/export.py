@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rich.markup import escape
 from rich.table import Table
 
-from ullage.analysis import money
+from ullage.analysis import causewords, money
 from ullage.analysis.details import details, run_facts
 from ullage.analysis.model import Analysis, Comparison, Cost
 from ullage.analysis.rounding import quantity, ratio
@@ -65,6 +65,7 @@ COLUMNS: Final[dict[str, Any]] = {
     "verdict": pa.string(),
     "no_verdict": pa.string(),
     "blocks_to_settle": pa.int64(),
+    "causes": pa.string(),
     "doubts": pa.string(),
     "currency": pa.string(),
     "price_per_hour": pa.float64(),
@@ -95,19 +96,30 @@ def export(analysis: Analysis, form: str) -> bytes:
         "latex": _latex,
         "parquet": _parquet,
     }
+    return chosen(forms, form, PICTURES)(analysis)
+
+
+def chosen(
+    forms: dict[str, Callable[[Analysis], bytes]], form: str, others: Sequence[str] = ()
+) -> Callable[[Analysis], bytes]:
+    """What writes the format; EXPORT_UNKNOWN_FORMAT, which names `others` too."""
     if form not in forms:
         raise UllageError(
             EXPORT_UNKNOWN_FORMAT,
             found=repr(form),
-            allowed=", ".join((*forms, *PICTURES)),
-            suggestion=nearest(form, (*forms, *PICTURES)),
+            allowed=", ".join((*forms, *others)),
+            suggestion=nearest(form, (*forms, *others)),
         )
-    return forms[form](analysis)
+    return forms[form]
 
 
 def rows(analysis: Analysis) -> list[dict[str, Any]]:
     """The results table; its text is cleaned, as it may go straight to a terminal."""
-    found = [_row(analysis, c) for c in (*analysis.comparisons, *analysis.again)]
+    return cleaned(_row(analysis, c) for c in (*analysis.comparisons, *analysis.again))
+
+
+def cleaned(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with their text made harmless."""
     return [
         {key: whole(value) if isinstance(value, str) else value for key, value in row.items()}
         for row in found
@@ -156,6 +168,7 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "verdict": c.verdict,
         "no_verdict": c.no_verdict,
         "blocks_to_settle": c.blocks_to_settle,
+        "causes": causewords.told(c.causes) if c.causes else None,
         "doubts": " ".join(doubt.code for doubt in c.doubts),
         **_money(money.find(analysis, c.environment, c)),
     }
@@ -178,10 +191,15 @@ def _money(cost: Cost | None) -> dict[str, Any]:
 
 
 def _csv(analysis: Analysis) -> bytes:
+    return as_csv(COLUMNS, rows(analysis))
+
+
+def as_csv(columns: dict[str, Any], found: Iterable[dict[str, Any]]) -> bytes:
+    """Cleaned rows with a header, safe in a spreadsheet."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    for row in rows(analysis):
+    for row in found:
         writer.writerow({key: inert(value) for key, value in row.items()})
     return text.getvalue().encode()
 
@@ -194,14 +212,24 @@ def inert(value: object) -> object:
 
 
 def _json(analysis: Analysis) -> bytes:
-    data = {"format": FORMAT, "run": whole(analysis.run), "rows": rows(analysis)}
+    return as_json(analysis, rows(analysis))
+
+
+def as_json(analysis: Analysis, found: Sequence[dict[str, Any]]) -> bytes:
+    """Cleaned rows under the run's name."""
+    data = {"format": FORMAT, "run": whole(analysis.run), "rows": found}
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _parquet(analysis: Analysis) -> bytes:
-    schema = pa.schema(list(COLUMNS.items()), metadata={"format": str(FORMAT)})
+    return as_parquet(COLUMNS, rows(analysis))
+
+
+def as_parquet(columns: dict[str, Any], found: Sequence[dict[str, Any]]) -> bytes:
+    """Cleaned rows, with their types."""
+    schema = pa.schema(list(columns.items()), metadata={"format": str(FORMAT)})
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows(analysis), schema=schema), sink, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(found, schema=schema), sink, compression="zstd")
     return sink.getvalue()
 
 
@@ -218,7 +246,7 @@ def _latex(analysis: Analysis) -> bytes:
     ]
     for c in analysis.primary():
         cells = [_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c)]
-        lines.append(" & ".join(_tex(whole(cell)) for cell in cells) + " \\\\")
+        lines.append(" & ".join(tex(whole(cell)) for cell in cells) + " \\\\")
     lines += ["\\bottomrule", "\\end{tabular}", ""]
     return "\n".join(lines).encode()
 
@@ -242,7 +270,8 @@ _TEX: Final = str.maketrans(
 )
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
+    """Text as LaTeX has it."""
     return text.translate(_TEX)
 
 

@@ -23,6 +23,7 @@ from ullage.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.image import Image
 from ullage.journal import now_ns
 from ullage.matrix import Environment, Load, Matrix, slug
+from ullage.meters import symbols
 from ullage.needs import HOST, Kind, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
 from ullage.network import Network
@@ -52,6 +53,8 @@ class Fleet:
     network: Network | None = None
     away: Network | None = None
     """The bridge of the other node."""
+    sampler: symbols.Sampler | None = None
+    """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
     needs: Needs = field(init=False)
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     """In a duet those of the two sides, in their order."""
@@ -72,6 +75,7 @@ class Fleet:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
+        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn)
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):
@@ -128,6 +132,8 @@ class Fleet:
 
     async def stop(self) -> None:
         """Remove everything that `start` made; what cannot be is told, and the rest goes on."""
+        if self.sampler:
+            await self.sampler.stop()
         await asyncio.gather(
             *(self._put_away(i) for instances in self._instances.values() for i in instances)
         )

@@ -21,6 +21,7 @@ from ullage.runs import (
     BlockDone,
     Event,
     Finished,
+    Idle,
     Provisioned,
     Record,
     Resolved,
@@ -97,6 +98,11 @@ class RunFolder:
     def warnings(self) -> tuple[Warned, ...]:
         """What the engine warned of."""
         return self._of(Warned)
+
+    @cached_property
+    def idles(self) -> tuple[Idle, ...]:
+        """When the host rested for its energy meters."""
+        return self._of(Idle)
 
     @cached_property
     def provisioned(self) -> tuple[Provisioned, ...]:

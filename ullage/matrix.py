@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 from ullage import environments, schedule, varied, workloads
 from ullage.artifacts import Artifact
+from ullage.energy import plan as energyplan
+from ullage.energy.plan import PlannedMeter
 from ullage.environments import Provider
 from ullage.errors import (
     PLAN_IMPOSSIBLE_MATRIX,
@@ -82,6 +84,8 @@ class Matrix:
     environments: tuple[Environment, ...]
     loads: tuple[Load, ...]
     design: Design = "solo"
+    meters: tuple[PlannedMeter, ...] = ()
+    """Of energy or power, read during the whole run."""
 
     @property
     def cells(self) -> int:
@@ -120,7 +124,8 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         _check_duet(plan, made, baseline, document)
         _check_endpoints(plan, loads, document)
     _check_partners(plan, loads, keys, document)
-    matrix = Matrix(baseline, (*made, *copies), loads, plan.design)
+    meters = energyplan.resolve(plan, document)
+    matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
     if matrix.cells > MAX_CELLS:
         raise _impossible(
             document,

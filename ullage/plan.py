@@ -22,7 +22,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
-from ullage.quantities import Bytes, Fraction, Memory, Seconds, Share
+from ullage.quantities import Bytes, Delay, Fraction, Memory, Seconds, Share
 from ullage.runs import Correction, Design, Price
 from ullage.yamlfile import FieldPath, YamlFile, parse, read
 
@@ -162,6 +162,22 @@ class WorkloadPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
+class MeterPlan(BaseModel):
+    """One meter of energy or power. Fields not named here are its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    meter: str = Field(description="`rapl`, `nut`, `wattsup` …: docs/energy-meters.md has all")
+    optional: bool = Field(
+        False, description="where it is not there, run without it and say so, instead of refusing"
+    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The meter's own fields."""
+        return dict(self.model_extra or {})
+
+
 class Plan(Fields):
     """A whole plan."""
 
@@ -188,6 +204,13 @@ class Plan(Fields):
     )
     allow: list[Literal["cpus", "pinning", "memory", "userland", "instances"]] = Field(
         [], description="nuisances that may differ; the report then says so in every sentence"
+    )
+    meters: dict[str, MeterPlan] = Field(
+        {}, description="of energy or power, read during the run: label → meter and its options"
+    )
+    idle: Delay | None = Field(
+        None,
+        description="how long the host rests before the first block, for its idle power: `10s`",
     )
     seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
 

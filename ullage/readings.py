@@ -1,8 +1,6 @@
 """What energy meters leave in a run folder: `meters/LABEL.jsonl`, a line for each reading.
 
-Every channel says how its figure comes about (`method`), of what it is (`scope`) and who looked
-(`observer`), so that a figure at the wall is never taken for one of a package, nor an estimate for
-a measurement. Instants are nanoseconds of the run's clock (`ullage.clock.ordered_ns`).
+Instants are nanoseconds of the run's clock (`ullage.clock.ordered_ns`).
 """
 
 from __future__ import annotations
@@ -11,38 +9,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ullage.channels import Channel, Kind, Label, Method, Observer, Scope
 from ullage.runs import Nanoseconds, Record
 
-Kind = Literal["power", "energy"]
-"""A power in W at the instant of the reading; or an energy in J that only grows, until it wraps."""
-Method = Literal["measured", "attributed", "estimated"]
-"""By an instrument; divided among several by their use; or from a model."""
-Scope = Literal["wall", "package", "memory", "guest"]
-"""The whole machine behind its plug, a processor, its memory, or what one guest is said to take."""
-Observer = Literal["host", "guest", "bmc"]
-"""Who looked: this host's operating system, a guest's, or the board's own controller."""
+__all__ = [
+    "Channel",
+    "Closed",
+    "Fault",
+    "Kind",
+    "Label",
+    "Line",
+    "Method",
+    "Observer",
+    "Opened",
+    "Reading",
+    "Scope",
+    "Value",
+]
 
 Value = Annotated[float, Field(allow_inf_nan=False)]
-Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,39}$")]
-
-
-class Channel(Record):
-    """One thing that a meter tells."""
-
-    name: Label
-    """Unique in its meter: `wall`, `package-0`, `memory-1`."""
-    kind: Kind
-    method: Method
-    scope: Scope
-    observer: Observer
-    resolution: float = Field(ge=0, allow_inf_nan=False)
-    """The smallest step of its value, in W or J; 0: not known to have one."""
-    accuracy: float | None = Field(None, ge=0, lt=1)
-    """Relative half width that its maker states, such as 0.015; None: the maker states none."""
-    wraps_at: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """J at which a counter starts at 0 again; None: it does not."""
-    source: str = ""
-    """What exactly is read, for a reader who checks: `/sys/class/powercap/intel-rapl:0`."""
 
 
 class Opened(Record):

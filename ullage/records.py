@@ -95,7 +95,14 @@ def changed(old: Resolved, now: Resolved) -> list[str]:
         after = {each.key: _identity(each) for each in getattr(now, kind)}
         keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
         found += [f"{kind.removesuffix('s')} {key}" for key in keys]
-    return found
+    meters = [_energy_meters(each) for each in (old, now)]
+    labels = [key for key in {**meters[0], **meters[1]} if meters[0].get(key) != meters[1].get(key)]
+    return found + [f"the energy meter {label}" for label in labels]
+
+
+def _energy_meters(resolved: Resolved) -> dict[str, object]:
+    """Label → what the plan says of it; not how often it is read, nor what was found there."""
+    return {each.label: (each.meter, each.options) for each in resolved.energy_meters}
 
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
@@ -113,6 +120,7 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
     workloads = [(w.key, w.workload, w.parameters) for w in old.workloads]
     return (
         any(before != now for before, now in scalars)
+        or _energy_meters(old) != {m.label: (m.kind.name, m.plain_options) for m in matrix.meters}
         or environments
         != [
             (e.key, e.provider.name, e.provider.options.model_dump(mode="json"), dict(e.factors))
@@ -130,6 +138,12 @@ def moved(old: Resolved, now: Resolved) -> list[str]:
     """What makes blocks of one run differ, but not the trials of one block."""
     names = ("hostname", "kernel", "cpu_model", "memory_bytes", "microcode")
     found = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
+    before = {each.label: each.channels for each in old.energy_meters}
+    found += [
+        f"what the energy meter {each.label} tells"
+        for each in now.energy_meters
+        if before.get(each.label) != each.channels
+    ]
     return [*found, "the version of ullage"] if old.ullage != now.ullage else found
 
 

@@ -63,8 +63,9 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Print the answer of a run, and its table."""
-    from ullage import export
+    from ullage import energytable, export
     from ullage.analysis import money, sentences
+    from ullage.analysis.energy import words
 
     _, analysis = _analysed(run)
     if as_json:
@@ -76,6 +77,11 @@ def show_command(
     if analysis.money:
         stdout.print(export.money_table(analysis))
         stdout.print(escape(money.note(analysis)), soft_wrap=True)
+    if analysis.energy:
+        stdout.print(energytable.terminal(analysis))
+        stdout.print(escape(words.note(analysis)), soft_wrap=True)
+    for line in words.told(analysis):
+        stdout.print(escape(line), soft_wrap=True)
     if details:
         for line in export.lines(analysis):
             stdout.print(escape(line), soft_wrap=True)
@@ -125,12 +131,18 @@ def export_command(
         typer.Option("--picture", help="Which one: ratios, barrels, timeline, or of a workload."),
     ] = "ratios",
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="The table of energies instead of the results.")
+    ] = False,
 ) -> None:
     """Write the results of a run as a table, or one of its pictures for a paper."""
+    from ullage import energytable
     from ullage.export import PICTURES, export
 
     folder, analysis = _analysed(run)
-    if form in PICTURES:
+    if energy:
+        data = energytable.export(analysis, form)
+    elif form in PICTURES:
         from ullage.report.charts import one
 
         data = one(folder, analysis, picture, form)

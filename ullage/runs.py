@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ullage.channels import Channel
+
 FORMAT = 2
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
@@ -79,6 +81,19 @@ class MeterRecord(Record):
 
     name: str
     quantities: tuple[Quantity, ...]
+
+
+class EnergyMeterRecord(Record):
+    """A meter of energy or power that the plan names; its readings are in `meters/LABEL.jsonl`."""
+
+    label: str
+    """What the plan calls it."""
+    meter: str
+    options: dict[str, Any]
+    every_s: float
+    """Between two readings."""
+    channels: tuple[Channel, ...] = ()
+    """None: it was not there when the run began, and the plan calls it optional."""
 
 
 class WorkloadRecord(Record):
@@ -168,6 +183,7 @@ class Resolved(Record):
     environments: tuple[EnvironmentRecord, ...]
     workloads: tuple[WorkloadRecord, ...]
     meters: tuple[MeterRecord, ...] = ()
+    energy_meters: tuple[EnergyMeterRecord, ...] = ()
     parity: tuple[Parity, ...] = ()
     image: ImageRecord | None = None
     host: dict[str, Any] = {}
@@ -299,6 +315,40 @@ class Trial(Record):
         return self.meters.get("host", {})
 
 
+class SymbolRow(Record):
+    """Where the host's CPUs were seen during a trial: one place of one program."""
+
+    group: str
+    """Whose it is: `vcpu`, `hypervisor`, `programs` … as of the meter `threads`."""
+    program: str
+    """Name of the thread, numbers taken out: `CPU N/KVM`, `vhost-N`, `kworker`."""
+    object: str
+    """`kernel`, `kernel (kvm)` of a module, a file such as `libc.so.6`,
+    `generated code`; of `others` `kernel` or nothing."""
+    symbol: str
+    """The function; empty where only the object is known."""
+    samples: Place
+
+
+class Symbols(Record):
+    """`trials/…/symbols.json`: what the host's CPUs were seen at, within the trial exactly."""
+
+    format: Literal[1] = 1
+    hz: int = Field(ge=1)
+    """Looks at each CPU in a second, while it is not idle."""
+    cpus: int = Field(ge=1)
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    """The trial's own, by the run's clock."""
+    bound_ns: Nanoseconds
+    """Its edges are no further off on the clock of the samples."""
+    lost: Place
+    """Samples and other records that the kernel could not deliver, at about that time."""
+    rows: tuple[SymbolRow, ...]
+    rest: Place
+    """Samples in rows that were too small to keep."""
+
+
 class Started(Record):
     """The controller started, or took the run up again."""
 
@@ -354,6 +404,15 @@ class Synchronised(Record):
     reasons: tuple[str, ...]
 
 
+class Idle(Record):
+    """Before its first block the host rested, all instances frozen, for the energy meters."""
+
+    event: Literal["idle"] = "idle"
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+
+
 class BlockDone(Record):
     """Every cell of the block has its trial."""
 
@@ -383,6 +442,6 @@ class Finished(Record):
 
 
 Event = Annotated[
-    Started | Provisioned | Synchronised | Trial | BlockDone | Warned | Finished,
+    Started | Provisioned | Synchronised | Idle | Trial | BlockDone | Warned | Finished,
     Field(discriminator="event"),
 ]

@@ -25,6 +25,7 @@ from ullage.runs import (
     FORMAT,
     BlockDone,
     Finished,
+    Idle,
     Metric,
     Provisioned,
     Started,
@@ -351,6 +352,13 @@ def _events(folder: RunFolder) -> Iterator[Row]:
                     "environment": event.environment,
                     "instance": event.instance,
                     "detail": event.why,
+                }
+            case Idle():
+                yield {
+                    "kind": "idle",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": f"{(event.end_ns - event.start_ns) / 1e9:.3f} s",
                 }
             case BlockDone():
                 yield {

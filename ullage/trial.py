@@ -20,7 +20,9 @@ from ullage.errors import RUN_DISK_FULL, UllageError
 from ullage.fleet import Fleet
 from ullage.journal import now_ns
 from ullage.matrix import Load
-from ullage.meters import metered
+from ullage.meters import Scene, metered
+from ullage.meters.guest import Guest
+from ullage.meters.symbols import Watch
 from ullage.part import Part, TrialFailedError
 from ullage.runs import Metered, RoleRecord, Trial
 from ullage.schedule import Turn
@@ -52,40 +54,68 @@ async def run(
         Attempt(fleet, load, slot, folder, seed, iterations)
         for slot, folder in zip(turn, folders, strict=True)
     ]
-    seen: Metered = {}
+    seen: list[Metered] = [{} for _ in attempts]
+    watches: list[Watch] = []
     try:
         with _blamed(*attempts):
             own = timing.Own.now()
             if await _each(attempts, Attempt.wake):
+                if fleet.sampler:
+                    watches = [fleet.sampler.watch(_scene(attempt)) for attempt in attempts]
                 seen = await _rounds(attempts, iterations)
             await _each(attempts, Attempt.conclude, own)
         _judge_beside(attempts)
     finally:
         await asyncio.gather(*(attempt.stop() for attempt in attempts))
         await fleet.rest([team for attempt in attempts for team in attempt.teams])
-    return [_trial(attempt, began, epoch_ns, seen) for attempt in attempts]
+    trials = [
+        _trial(attempt, began, epoch_ns, each) for attempt, each in zip(attempts, seen, strict=True)
+    ]
+    if fleet.sampler:
+        for watch, attempt, done in zip(watches, attempts, trials, strict=False):
+            fleet.sampler.note(watch, attempt.folder, done.start_ns, done.end_ns)
+        await fleet.sampler.settle()
+    return trials
 
 
-async def _rounds(attempts: Sequence[Attempt], iterations: int) -> Metered:
-    """All iterations, or up to the first that goes wrong; returns what the meters saw meanwhile.
+def _scene(*attempts: Attempt) -> Scene:
+    names = [each.name for attempt in attempts for each in attempt.workers()]
+    return Scene(attempts[0].fleet.tag, tuple(names))
+
+
+async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]:
+    """All iterations, or up to the first that goes wrong; what the meters saw of each attempt.
 
     Nobody goes on before all are ready: the one that ends first waits.
     """
     seen: Metered = {}
+    guests = [Guest() for _ in attempts]
     with ExitStack() as meters:
         for number in range(iterations):
             if not await _each(attempts, Attempt.begin):
                 break
             if number == 0:
-                seen = meters.enter_context(metered())
+                await _ask(guests, attempts)
+                for guest in guests:
+                    guest.begin()
+                seen = meters.enter_context(metered(scene=_scene(*attempts)))
             instant = clock.ordered_ns() + LEAD_NS
             instant += 10 * max(attempt.rtt_ns() for attempt in attempts)
             await _each(attempts, Attempt.work, instant)
             if number == iterations - 1:
                 meters.close()
+                await _ask(guests, attempts)
             if not await _each(attempts, Attempt.end, instant):
                 break
-    return seen
+    return [{**seen, **({Guest.name: found} if (found := guest.end()) else {})} for guest in guests]
+
+
+async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
+    """Ask every guest of each attempt for its counters."""
+    for guest, attempt in zip(guests, attempts, strict=True):
+        inside = [each.agent.get for each in attempt.workers() if each.own_kernel and each.alive]
+        if inside:
+            await guest.ask(inside)
 
 
 async def _each(

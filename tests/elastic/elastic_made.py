@@ -17,7 +17,8 @@ from typing import Any
 
 from ullage.elastic import folder
 from ullage.elastic.folder import Act, Asked, Outcome, Ready, Release, RepetitionDone
-from ullage.runs import EnvironmentRecord, Reason, Record, Started
+from ullage.readings import Channel, Opened, Reading
+from ullage.runs import EnergyMeterRecord, EnvironmentRecord, Reason, Record, Started
 
 NS = 1_000_000_000
 ZERO = 1_000 * NS
@@ -40,7 +41,6 @@ class Made:
     bound_ns: int = 0
     boot_delay_s: float = 0.0
     max_nodes: int | None = None
-    energy_j: float | None = None
     provider: str = "lxc"
     more: Callable[[int], Iterable[Act]] = field(default=lambda _: ())
     """Further acts of a repetition."""
@@ -69,6 +69,8 @@ class MadePlan:
     why: str = "cut off"
     """What the failed repetitions say."""
     node: str = "10.0.0.1:80"
+    watts: float | None = None
+    """What a meter at the wall says all the time; None: there is none."""
 
 
 def make(root: Path, plan: MadePlan | None = None) -> Path:
@@ -90,7 +92,34 @@ def make(root: Path, plan: MadePlan | None = None) -> Path:
             folder.Finished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
         )
     put_lines(path / folder.JOURNAL, events)
+    if plan.watts is not None:
+        put_meter(path, plan.watts)
     return path
+
+
+WALL = Channel(
+    name="wall", kind="power", method="measured", scope="wall", observer="host", resolution=0.1
+)
+
+
+def put_meter(path: Path, watts: float, session: str = "t", last_s: int = 300) -> None:
+    """A constant power, read each second from one before the repetitions."""
+    (path / "meters").mkdir()
+    opened = Opened(
+        session=session,
+        label="wall",
+        meter="nut",
+        options={},
+        every_s=1.0,
+        channels=(WALL,),
+        epoch_ns=1_767_225_600 * NS,
+        at_ns=ZERO - NS,
+    )
+    read = (
+        Reading(at_ns=ZERO + second * NS, within_ns=1000, values={"wall": watts})
+        for second in range(-1, last_s)
+    )
+    put_lines(path / "meters" / "wall.jsonl", [opened, *read])
 
 
 def resolved(plan: MadePlan, run: str) -> folder.Resolved:
@@ -135,6 +164,11 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
             )
             for key, made in plan.environments.items()
         },
+        energy_meters=()
+        if plan.watts is None
+        else (
+            EnergyMeterRecord(label="wall", meter="nut", options={}, every_s=1.0, channels=(WALL,)),
+        ),
         environments=tuple(
             EnvironmentRecord(key=key, label=made.label or key, provider=made.provider)
             for key, made in plan.environments.items()
@@ -179,7 +213,6 @@ def _repetition(
         start_ns=ZERO,
         end_ns=end,
         clock_bound_ns=made.bound_ns,
-        meters={} if made.energy_j is None else {"power": {"energy": made.energy_j + number}},
     )
     put(place / folder.OUTCOME, outcome)
     return done

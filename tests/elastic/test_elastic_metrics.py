@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
+from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make, put_meter
 from tests.elastic.test_demand import asked, ready, released, viewer, with_parts
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
 from ullage.elastic.folder import Act, NotReady
@@ -102,10 +103,24 @@ def test_absent_is_not_zero(run: ElasticRun) -> None:
 
 
 def test_energy_is_that_of_a_meter(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(energy_j=50.0)}, repetitions=2, viewers=5)
+    plan = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=5, watts=50.0)
     found = ElasticRun.open(make(tmp_path, plan))
-    energy = [measured(r, found.resolved).figures["energy"] for r in found.repetitions]
-    assert energy == [50.0, 51.0]
+    for repetition in found.repetitions:
+        assert repetition.outcome is not None
+        seconds = (repetition.outcome.end_ns - repetition.outcome.start_ns) / NS
+        figures = measured(repetition, found.resolved).figures
+        assert figures["energy"] == pytest.approx(50.0 * seconds)
+        served = sum(session.was_served for session in repetition.sessions)
+        assert figures["energy_per_viewer"] == pytest.approx(50.0 * seconds / served)
+
+
+@pytest.mark.parametrize(("session", "last_s"), [("another", 300), ("t", 3)])
+def test_a_meter_of_another_time_gives_no_energy(tmp_path: Path, session: str, last_s: int) -> None:
+    plan = MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=5, watts=50.0)
+    path = make(tmp_path, plan)
+    shutil.rmtree(path / "meters")
+    put_meter(path, 50.0, session, last_s)
+    assert ElasticRun.open(path).repetitions[0].energy_j is None
 
 
 def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) -> None:
@@ -142,7 +157,7 @@ def test_a_bound_of_the_clocks_is_told_as_a_share(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(energy_j=5.0, stall=0.5)}, repetitions=1)
+    plan = MadePlan(environments={"lxc": Made(stall=0.5)}, repetitions=1, watts=5.0)
     found = ElasticRun.open(make(tmp_path, plan))
     figures = measured(found.repetitions[0], found.resolved).figures
     assert figures.keys() <= BY_NAME.keys()

@@ -38,11 +38,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("elastic")
     environments = {
         "lxc": Made(tar_s=0.5, late=frozenset({2})),
-        "qemu": Made(
-            label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1, fails=frozenset({7}), energy_j=9.0
-        ),
+        "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1, fails=frozenset({7})),
     }
-    path = make(root, MadePlan(environments=environments, viewers=40))
+    path = make(root, MadePlan(environments=environments, viewers=40, watts=90.0))
     other = make(root, MadePlan(name="other", seed=9, repetitions=1, viewers=20))
     found = find(path, root, other)
     return write(found, root / "page.html")

@@ -9,7 +9,7 @@ import pytest
 
 from ullage import errors
 from ullage.errors import UllageError
-from ullage.meters import METERS, Meter, metered
+from ullage.meters import METERS, OUTSIDE, Meter, metered
 from ullage.meters.registry import REGISTRY
 from ullage.runs import Quantity
 
@@ -33,7 +33,8 @@ class Dial(Meter):
 
 
 def test_the_list() -> None:
-    assert [meter.name for meter in METERS] == ["host", "cpu", "kernel"]
+    assert [meter.name for meter in METERS] == ["host", "cpu", "kernel", "threads", "guest"]
+    assert [meter.name for meter in OUTSIDE] == ["host", "cpu", "kernel", "threads"]
 
 
 def test_all_of_them_see_a_trial_and_cost_little() -> None:
@@ -43,11 +44,11 @@ def test_all_of_them_see_a_trial_and_cost_little() -> None:
         with metered():
             pass
         costs_s.append(time.thread_time() - began)
-    # About 1 ms of CPU time; the limit is for machines that are ten times slower.
-    assert statistics.median(costs_s) < 20e-3
+    # About 3 ms of CPU time; the limit is for machines that are ten times slower.
+    assert statistics.median(costs_s) < 40e-3
     with metered() as seen:
         time.sleep(0.1)
-    assert set(seen) == {meter.name for meter in METERS}
+    assert set(seen) == {meter.name for meter in OUTSIDE}
     assert all(math.isfinite(value) for figures in seen.values() for value in figures.values())
 
 

@@ -194,12 +194,12 @@ def test_the_command_exports_pictures_and_tables(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))[0].path
-    resultscli.export_command(run, "svg", "timeline", tmp_path / "time.svg")
+    resultscli.export_command(run, "svg", "timeline", out=tmp_path / "time.svg")
     ElementTree.fromstring((tmp_path / "time.svg").read_text())
-    resultscli.export_command(run, "png", "ratios", None)
+    resultscli.export_command(run, "png", "ratios", out=None)
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
     with pytest.raises(errors.UllageError, match="latex, parquet, svg, pdf, png"):
-        resultscli.export_command(run, "gif", "ratios", None)
+        resultscli.export_command(run, "gif", "ratios", out=None)
 
 
 def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:

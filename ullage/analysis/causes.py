@@ -17,6 +17,7 @@ from typing import Final
 from ullage.analysis.compare import Draft, stored
 from ullage.analysis.counters import COUNTERS, Counter
 from ullage.analysis.model import Cause, Causes
+from ullage.analysis.symbols import Tables
 from ullage.stats.interval import Interval, moments, t_interval, t_quantile
 from ullage.stats.nested import collapse
 
@@ -35,6 +36,8 @@ class _Seen:
     slower: Sequence[float]
     """Log-ratio of the figure in the same pairs, above 0 is worse."""
     generations: Sequence[int]
+    only_more: bool
+    """Less of it is no news."""
 
     def changes(self, floor: float) -> list[float]:
         """Log of how many times as much there was by the second, and the floor."""
@@ -56,15 +59,18 @@ class _Seen:
         return [float(x) for x in collapse(values, self.generations)]
 
 
-def of(draft: Draft) -> Causes:
+def of(draft: Draft, tables: Tables | None = None) -> Causes:
     """The counters that changed most, of those that changed.
+
+    tables: where the host's CPUs were seen in each trial; what was seen most counts as counters.
 
     Bonferroni's correction over all counters that were looked at: their intervals hold together at
     the run's confidence, so of comparisons in which nothing changed at most one in twenty names a
     counter by chance. Changes are ranked by the factor, those of events by the smaller of the two.
     Counters whose pairs are all equal show no spread, and say nothing.
     """
-    seen = [found for counter in COUNTERS if (found := _seen(counter, draft)) is not None]
+    counters = [*COUNTERS, *(tables.counters(draft.paired.pairs) if tables else ())]
+    seen = [found for counter in counters if (found := _seen(counter, draft)) is not None]
     level = 1 - (1 - draft.settings.confidence) / max(1, len(seen))
     sized = [
         (size, cause)
@@ -82,17 +88,18 @@ def of(draft: Draft) -> Causes:
 
 
 def _seen(counter: Counter, draft: Draft) -> _Seen | None:
-    """None: not in these trials. What is of the host tells nothing of one half of a duet."""
+    """None: not in these trials."""
     rows = []
+    only_more = False
     for pair in draft.paired.pairs:
-        if counter.of_host and pair.environment.partner is not None:
-            return None
-        mine, theirs = counter.read(pair.environment), counter.read(pair.baseline)
-        if mine is not None and theirs is not None and min(mine, theirs) >= 0:
-            rows.append((mine, theirs, pair.log_ratio, pair.generation))
+        both = counter.both(pair.environment, pair.baseline)
+        if both is not None and min(both) >= 0:
+            rows.append((*both, pair.log_ratio, pair.generation))
+            only_more |= counter.only_more(pair.environment, pair.baseline)
     if len(rows) < LEAST:
         return None
-    found = _Seen(counter, *map(list, zip(*rows, strict=True)))
+    mine, theirs, slower, generations = zip(*rows, strict=True)
+    found = _Seen(counter, mine, theirs, slower, generations, only_more)
     return found if len(found.units(found.slower)) >= LEAST else None
 
 
@@ -115,7 +122,8 @@ def _changed(seen: _Seen, level: float, widening: float) -> tuple[float, Cause |
     ratio = stored(intervals[0 if seen.from_nothing else -1])
     difference, half = _difference(seen, level, widening)
     seen_so = abs(difference) >= counter.floor and (abs(difference) > half or not seen.from_nothing)
-    if size == 0 or not one_way or ratio is None or not seen_so:
+    unasked = seen.only_more and difference < 0
+    if size == 0 or not one_way or ratio is None or not seen_so or unasked:
         return 0.0, None
     mine, theirs = seen.means
     return size, Cause(

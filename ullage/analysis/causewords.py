@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from ullage.analysis.counters import OF_A_CPU
 from ullage.analysis.model import Cause, Causes
-from ullage.analysis.rounding import MINUS, quantity, ratio, share
+from ullage.analysis.rounding import MINUS, decimals, quantity, ratio, share
 
 _A_SECOND: Final = " a second"
+_OF_A_CPU: Final = " of a CPU"
+_PERCENT: Final = {"1": "", OF_A_CPU: _OF_A_CPU}
+"""Units that are told as shares → what of."""
 LEAD: Final = "What changes along is a lead, not a proof."
 
 
@@ -40,6 +45,7 @@ def counted(causes: Causes) -> str:
 def cause(found: Cause) -> str:
     """`interrupts of the host: 12,300 a second against 1,020 a second, 12 times (10 to 15)`."""
     mine, theirs = (value(x, found.unit) for x in (found.environment_mean, found.baseline_mean))
+    theirs = theirs.removesuffix(_OF_A_CPU)
     return f"{found.words}: {mine} against {theirs}, {change(found)} ({bounds(found)})"
 
 
@@ -48,6 +54,8 @@ def change(found: Cause) -> str:
     if not found.from_nothing:
         return f"{ratio(found.ratio)[0]} times"
     more = "more" if found.difference > 0 else "less"
+    if found.unit in _PERCENT:
+        return f"{_percents(found)[0]}{_PERCENT[found.unit]} {more}"
     return f"{value(abs(found.difference), found.unit)} {more}"
 
 
@@ -56,17 +64,40 @@ def bounds(found: Cause) -> str:
     if not found.from_nothing:
         _, low, high = ratio(found.ratio)
         return f"{low} to {high}"
-    ends = sorted((found.difference_low, found.difference_high))
-    if found.difference < 0:
-        ends = [-ends[1], -ends[0]]
-    low, high = (_signed(end, found.unit) for end in ends)
+    if found.unit in _PERCENT:
+        return " to ".join(_percents(found)[1:])
+    low, high = (_signed(end, found.unit) for end in _ends(found))
     return f"{low.removesuffix(_A_SECOND)} to {high}"
 
 
+def _ends(found: Cause) -> tuple[float, float]:
+    """Bounds of how much more, or how much less."""
+    if found.difference < 0:
+        return -found.difference_high, -found.difference_low
+    return found.difference_low, found.difference_high
+
+
+def _percents(found: Cause) -> tuple[str, str, str]:
+    """How much more or less and its bounds, with the digits that they bear, rounded outwards.
+
+    A bound above 0 does not read as 0.
+    """
+    low, high = (100 * end for end in _ends(found))
+    digits = decimals(low, high)
+    if low > 0:
+        digits = max(digits, math.ceil(-math.log10(low)))
+    scale = 10.0**digits
+    outer = math.floor(round(low * scale, 6)) / scale, math.ceil(round(high * scale, 6)) / scale
+    told = [f"{x:.{digits}f} %".replace("-", MINUS) for x in (100 * abs(found.difference), *outer)]
+    return told[0], told[1], told[2]
+
+
 def value(x: float, unit: str) -> str:
-    """`1,020 a second`, `11 %`, `4.2 MB/s`, `0.8`."""
+    """`1,020 a second`, `11 %`, `11 % of a CPU`, `4.2 MB/s`, `0.8`."""
     if unit == "1":
         return share(x)
+    if unit == OF_A_CPU:
+        return share(x) + _OF_A_CPU
     if unit == "1/s":
         return quantity(x, "1") + _A_SECOND
     return quantity(x, unit)

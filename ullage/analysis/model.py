@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from ullage.channels import Method, Scope
 from ullage.runs import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats.verdict import Verdict, Why
 
@@ -51,7 +52,14 @@ Precision = Literal["repeatability", "intermediate"]
 class Component(Record):
     """One systematic part of the uncertainty of a ratio (GUM Type B)."""
 
-    source: Literal["resolution", "clock-rate", "clock-bound"]
+    source: Literal[
+        "resolution",
+        "clock-rate",
+        "clock-bound",
+        "meter-resolution",
+        "meter-accuracy",
+        "meter-idle",
+    ]
     standard: float
     """Standard uncertainty of the log-ratio."""
     text: str
@@ -170,7 +178,7 @@ class Cause(Record):
     """A counter that changed along with a figure that is worse."""
 
     counter: str
-    """`kernel.interrupts`: meter and quantity, or `programs.…`."""
+    """`kernel.interrupts`: meter and quantity; `programs.…`, or `symbols.…` for a place."""
     words: str
     unit: str
     environment_mean: float
@@ -312,6 +320,76 @@ class Cost(Record):
     currency."""
 
 
+class EnergyFigure(Record):
+    """One quantity of a cell's energy."""
+
+    unit: Literal["J", "W", "J s"]
+    values: Absolute
+    low: float | None
+    high: float | None
+    """Of the median, by the trials' spread and the meter's own uncertainty together; None: too few
+    trials."""
+    ratio: Interval | None = None
+    """To the baseline's, above 1 is more, from the repetitions; None: the baseline, or no pairs."""
+    budget: Budget | None = None
+    """Of that ratio, with the meter's own uncertainty."""
+    floor: float | None = None
+    verdict: Verdict | None = None
+    """Of `per_unit` alone, in a family of its own beside the run's. None: it is the baseline's, or
+    an estimate, or too many trials lack it."""
+
+
+class Energy(Record):
+    """What the trials of one environment and workload took, by one meter: one method, one scope."""
+
+    environment: str
+    environment_label: str
+    workload: str
+    workload_title: str
+    label: str
+    """What the plan calls the meter."""
+    meter: str
+    method: Method
+    scope: Scope
+    trials: int
+    """With figures …"""
+    having: int
+    """… and with an energy."""
+    energy: EnergyFigure
+    mean_power: EnergyFigure
+    above_idle: EnergyFigure | None
+    """Energy less what the idle host took in that time; None: no idle time was measured."""
+    metric: str | None
+    """The scalar primary metric that the next two are of; None: none is a time or a rate."""
+    work: str | None
+    """Unit of work, as of `Cost.unit`."""
+    per_unit: EnergyFigure | None
+    """J for one unit of work."""
+    energy_delay: EnergyFigure | None
+    """That, times the seconds that the unit takes."""
+    u_sampling: float
+    u_resolution: float
+    u_accuracy: float
+    """Of one trial: standard uncertainties in parts of its energy, the medians."""
+
+
+class EnergyNote(Record):
+    """Something to know about the energies of a meter."""
+
+    code: Literal[
+        "energy-missing",
+        "energy-shared",
+        "meter-absent",
+        "meter-stuck",
+        "meter-jump",
+        "meter-slow",
+        "meters-disagree",
+    ]
+    label: str
+    message: str
+    advice: str
+
+
 class Stop(Record):
     """Why the run ended, and the precision that it reached."""
 
@@ -365,6 +443,9 @@ class Analysis(Record):
     cells: tuple[Cell, ...]
     money: tuple[Cost, ...] = ()
     """Of the environments that have a price."""
+    energy: tuple[Energy, ...] = ()
+    """By the run's energy meters; the baseline's first, of each workload and meter."""
+    energy_notes: tuple[EnergyNote, ...] = ()
     doubts: tuple[Doubt, ...]
     """About the run as a whole."""
 

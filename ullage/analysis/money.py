@@ -16,7 +16,7 @@ from ullage.analysis import rounding
 from ullage.analysis.model import Absolute, Analysis, Comparison, Cost, Interval
 from ullage.analysis.words import name
 from ullage.folder import RunFolder
-from ullage.runs import Price
+from ullage.runs import Better, Price
 
 HOUR_S: Final = 3600.0
 RUN: Final = "run"
@@ -72,7 +72,7 @@ def rows(analysis: Analysis) -> list[tuple[str, ...]]:
     for cost in analysis.money:
         groups.setdefault((cost.workload, cost.metric, cost.unit), []).append(cost)
     return [
-        _row(cost, *_amount(min(each.cost for each in group), cost.unit))
+        _row(cost, *amount(min(each.cost for each in group), cost.unit))
         for group in groups.values()
         for cost in group
     ]
@@ -118,7 +118,7 @@ def _interval(middle: float, low: float | None, high: float | None) -> tuple[str
     return texts[0], f"{texts[1]} to {texts[2]}"
 
 
-def _amount(cost: float, unit: str) -> tuple[float, str]:
+def amount(cost: float, unit: str) -> tuple[float, str]:
     """The smallest amount of work that costs something readable, and what it is called."""
     names = _STEPS.get(unit) or tuple(prefix + unit for prefix in _PREFIXES)
     for step, amount in enumerate(names):
@@ -130,7 +130,7 @@ def _amount(cost: float, unit: str) -> tuple[float, str]:
 def _cost(
     c: Comparison, side: _Side, prices: dict[str, Price], paid: Counter[tuple[str, str]]
 ) -> Cost | None:
-    price, values, unit = prices.get(side.environment), side.values, _work(c)
+    price, values, unit = prices.get(side.environment), side.values, work(c.unit, c.better)
     if price is None or values is None or unit is None or not values.least > 0:
         return None
     instances = paid[side.environment, c.workload] or 1
@@ -156,12 +156,12 @@ def _cost(
     )
 
 
-def _work(c: Comparison) -> str | None:
-    """The unit of work; None: the metric is neither a time nor a rate of work."""
-    if c.unit == "s" and c.better == "lower":
+def work(unit: str, better: Better) -> str | None:
+    """The unit of work of a metric; None: it is neither a time nor a rate of work."""
+    if unit == "s" and better == "lower":
         return RUN
-    if c.unit.endswith("/s") and c.better == "higher":
-        return c.unit.removesuffix("/s")
+    if unit.endswith("/s") and better == "higher":
+        return unit.removesuffix("/s")
     return None
 
 

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from ullage.analysis import causes, compare, doubts, money, sound, systematic
 from ullage.analysis.compare import Draft, Settings, Source
+from ullage.analysis.energy import results as energy
+from ullage.analysis.floors import floor_of
 from ullage.analysis.model import Analysis, Cell, Comparison, Stop
 from ullage.analysis.resources import summaries
+from ullage.analysis.symbols import Tables
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, comparison_key
 from ullage.runs import Correction, EnvironmentRecord, Finished, Resolved, Started, Trial
-from ullage.stats.floor import APART, SHARED, Floor, noise_floor, reach
-from ullage.stats.interval import Moments, t_interval
+from ullage.stats.floor import APART, SHARED, Floor
+from ullage.stats.interval import Moments
 from ullage.stats.stop import StopRule
 from ullage.stats.verdict import Case, Judgement, judge
 
@@ -44,17 +47,19 @@ def analyse(folder: RunFolder) -> Analysis:
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
     correlation = APART if resolved.design == "duet" else SHARED
-    floors = [_floor(draft, again, correlation) for draft in drafts]
+    floors = [floor_of(draft, again, correlation) for draft in drafts]
     judged = _judge(drafts, floors, correlation, settings, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
+    tables = Tables(folder)
     comparisons = tuple(
-        _comparison(draft, floor, judgement, drift_alpha)
+        _comparison(draft, floor, judgement, drift_alpha, tables)
         for draft, (floor, _), judgement in zip(drafts, floors, judged, strict=True)
     )
-    nulls = tuple(_comparison(draft, None, None, drift_alpha) for draft in again)
+    nulls = tuple(_comparison(draft, None, None, drift_alpha, tables) for draft in again)
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
+    energies = energy.of(folder, source)
     return Analysis(
         run=resolved.run,
         name=resolved.name,
@@ -84,6 +89,8 @@ def analyse(folder: RunFolder) -> Analysis:
         resources=summaries(drafts, comparisons, settings),
         cells=_cells(folder),
         money=money.costs(folder, comparisons),
+        energy=energies.found,
+        energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
     )
 
@@ -136,31 +143,6 @@ def _yielded(draft: Draft) -> bool:
     return any(draft.metric.name in trial.metrics for trial in trials)
 
 
-def _floor(
-    draft: Draft, again: Sequence[Draft], correlation: float
-) -> tuple[Floor | None, Moments | None]:
-    """Noise floor of a comparison, and the A/A that set it.
-
-    Of the same workload and metric: the baseline against its second copy, and the environment
-    against its own where the plan has one. None where the plan has none; infinite when an A/A could
-    be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
-    """
-    sides = (draft.baseline.key, draft.environment.key)
-    nulls = [
-        (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
-        for null in again
-        if null.baseline.key in sides
-        and null.workload.key == draft.workload.key
-        and null.metric.name == draft.metric.name
-        and null.moments is not None
-    ]
-    floor = noise_floor((interval for interval, _ in nulls), correlation)
-    if floor is None:
-        return (Floor(math.inf, biased=False) if draft.settings.again else None), None
-    widest = max(nulls, key=lambda each: reach(each[0], correlation))
-    return floor, widest[1].moments
-
-
 def _judge(
     drafts: Sequence[Draft],
     floors: Sequence[tuple[Floor | None, Moments | None]],
@@ -191,7 +173,11 @@ def _judge(
 
 
 def _comparison(
-    draft: Draft, floor: Floor | None, judgement: Judgement | None, drift_alpha: float
+    draft: Draft,
+    floor: Floor | None,
+    judgement: Judgement | None,
+    drift_alpha: float,
+    tables: Tables,
 ) -> Comparison:
     known = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
@@ -255,7 +241,7 @@ def _comparison(
         no_verdict=no_verdict,
         blocks_to_settle=blocks_to_settle,
         makings_to_settle=makings_to_settle,
-        causes=causes.of(draft) if decided and decided.verdict == "worse" else None,
+        causes=causes.of(draft, tables) if decided and decided.verdict == "worse" else None,
         doubts=doubts.of_comparison(draft, figures),
     )
 

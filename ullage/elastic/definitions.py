@@ -412,8 +412,19 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
         better="lower",
         scale="ratio",
         group="cost",
-        description="By a meter, over the repetition, with all that the host did beside.",
-        source="SPEC row S4.6",
+        description="By the plan's first meter, over exactly the repetition, with all that the "
+        "host did beside.",
+        source=HERE,
+    ),
+    Definition(
+        name="energy_per_viewer",
+        title="energy for a viewer",
+        unit="J",
+        better="lower",
+        scale="ratio",
+        group="cost",
+        description="The same over the viewers who were served.",
+        source=HERE,
     ),
 )
 BY_NAME: Final = {d.name: d for d in DEFINITIONS}

@@ -29,6 +29,7 @@ from ullage.folder import is_elastic, is_ordinary
 from ullage.matrix import slug
 from ullage.runs import (
     ClockSaid,
+    EnergyMeterRecord,
     EnvironmentRecord,
     ImageRecord,
     Nanoseconds,
@@ -123,6 +124,7 @@ class Resolved(Record):
     settings: dict[str, Setting]
     """Environment → its own."""
     environments: tuple[EnvironmentRecord, ...]
+    energy_meters: tuple[EnergyMeterRecord, ...] = ()
     image: ImageRecord | None = None
     host: dict[str, Any] = Field(default_factory=dict)
 

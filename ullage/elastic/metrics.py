@@ -22,7 +22,6 @@ from ullage.elastic.reading import Repetition, Session
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,
 starting the instance."""
-ENERGY: Final = "energy"
 """The quantity of a meter, in joules."""
 INJECTED: Final = "injected"
 """The stage in which a node was held back because the plan says so."""
@@ -186,10 +185,12 @@ def _cost(found: Curves, served: int) -> dict[str, float]:
 
 
 def _energy(repetition: Repetition) -> dict[str, float]:
-    """Where a meter was there, and had counted anything."""
-    meters = repetition.outcome.meters if repetition.outcome else {}
-    joules = sum(of[ENERGY] for of in meters.values() if ENERGY in of)
-    return {"energy": joules} if joules > 0 else {}
+    """Where a meter was there for the whole time."""
+    joules = repetition.energy_j
+    if joules is None:
+        return {}
+    served = sum(session.was_served for session in repetition.sessions)
+    return {"energy": joules, **({"energy_per_viewer": joules / served} if served else {})}
 
 
 def _clock_share(repetition: Repetition, found: Curves) -> float:

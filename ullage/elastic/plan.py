@@ -18,7 +18,15 @@ from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.errors import PLAN_BAD_FIELD, PLAN_BAD_NAME, PLAN_UNKNOWN_PROVIDER, UllageError
 from ullage.nearest import nearest
-from ullage.plan import NAME, Fields, Resources, allowed_fields, checked, no_environment
+from ullage.plan import (
+    NAME,
+    Fields,
+    MeterPlan,
+    Resources,
+    allowed_fields,
+    checked,
+    no_environment,
+)
 from ullage.quantities import Bytes, Delay, Fraction, Seconds
 from ullage.yamlfile import YamlFile, parse, read
 
@@ -161,6 +169,9 @@ class ElasticPlan(Fields):
     )
     resources: Resources = Field(
         Resources(memory=Bytes(256 << 20)), description="of every node of every environment"
+    )
+    meters: dict[str, MeterPlan] = Field(
+        {}, description="of energy: label → `{meter: NAME, …}`; the first one's is the figure"
     )
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
     policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ullage.elastic import folder
+from ullage.elastic import energy, folder
 from ullage.elastic.reading import ElasticRun
 from ullage.printable import clean
 from ullage.quantities import format_bytes
@@ -54,6 +54,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("room", f"{r.room} viewers to a node"),
         ("resources of a node", _plain(r.resources)),
         ("budgets", _plain(r.budgets)),
+        ("energy", energy.in_words(meter) if (meter := energy.meter(r)) else "no meter"),
         ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
         ("host", _plain(r.host)),
         ("ullage", r.ullage),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ullage.elastic import folder
+from ullage.elastic import energy, folder
 from ullage.elastic.folder import (
     Act,
     Asked,
@@ -98,6 +98,8 @@ class Repetition:
     acts: tuple[Act, ...] = ()
     sessions: tuple[Session, ...] = ()
     viewers: ViewersSummary | None = None
+    energy_j: float | None = None
+    """None: no meter, or not for the whole time."""
 
     @property
     def counts(self) -> bool:
@@ -127,12 +129,20 @@ class ElasticRun:
         if not any(isinstance(e, Started) for e in events):
             raise _bad(path, "its journal is missing, or has no beginning")
         done = _done(path, resolved, events)
+        said, sessions = energy.stretches(path, resolved), energy.sessions(events)
         found = (
             _repetition(path, e.key, number, done.get((e.key, number)))
             for e in resolved.environments
             for number in range(resolved.repetitions)
         )
-        return cls(path, resolved, events, tuple(r for r in found if r is not None))
+        with_energy = (
+            replace(r, energy_j=energy.joules(said, sessions[r.environment, r.number], r.outcome))
+            if r.outcome is not None
+            else r
+            for r in found
+            if r is not None
+        )
+        return cls(path, resolved, events, tuple(with_energy))
 
     def of(self, environment: str) -> list[Repetition]:
         """The repetitions of an environment, by number."""

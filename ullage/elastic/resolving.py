@@ -13,7 +13,7 @@ from ullage.elastic.plan import ElasticPlan, Environment
 from ullage.elastic.repetition import TRACE, arrivals_settings
 from ullage.elastic.units import Scaled
 from ullage.manifest import sha256_of
-from ullage.runs import EnvironmentRecord, ImageRecord
+from ullage.runs import EnergyMeterRecord, EnvironmentRecord, ImageRecord
 
 
 def resolved(
@@ -25,6 +25,7 @@ def resolved(
     run: Path,
     tag: str,
     seed: int,
+    energy_meters: tuple[EnergyMeterRecord, ...] = (),
 ) -> Resolved:
     """The record of a run with this plan; providers must have been checked."""
     scaled = Scaled(plan)
@@ -62,6 +63,7 @@ def resolved(
             for each in environments
         },
         environments=tuple(_record(each) for each in environments),
+        energy_meters=energy_meters,
         image=built,
         host=host.facts(),
     )

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -38,6 +38,8 @@ from ullage.elastic.plan import ElasticPlan, Environment
 from ullage.elastic.repetition import Repetition, Setting
 from ullage.elastic.resolving import changes, resolved
 from ullage.elastic.units import Scaled
+from ullage.energy.metering import Metering
+from ullage.energy.plan import PlannedMeter, named
 from ullage.errors import (
     RUN_BAD_FORMAT,
     RUN_CHANGED,
@@ -65,6 +67,7 @@ def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool
         raise UllageError(RUN_NOT_FOUND, path=resume)
     plan, document = plans.load(source)
     environments = plans.resolve(plan, document)
+    meters = named(plan.meters, document)
     asyncio.run(check(plan, environments, document))
     if resume is not None:
         folder = resume
@@ -73,7 +76,7 @@ def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool
         put(folder / folders.PLAN, source.read_bytes())
     progress = ElasticProgress(plan.repetitions * len(environments))
     with progress:
-        run = Run(plan, environments, folder, progress, resume=resume is not None)
+        run = Run(plan, environments, folder, progress, meters=meters, resume=resume is not None)
         try:
             outcomes = interruptible(run.run())
         except asyncio.CancelledError:
@@ -120,6 +123,7 @@ class Run:
         folder: Path,
         progress: ElasticProgress,
         *,
+        meters: Sequence[PlannedMeter] = (),
         resume: bool = False,
     ) -> None:
         self.plan, self.environments, self.folder = plan, environments, folder
@@ -133,6 +137,7 @@ class Run:
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
+        self.metering = Metering(meters, self.tag, folder, self._warn)
         self.journal: Journal
 
     async def run(self) -> list[Outcome]:
@@ -144,6 +149,7 @@ class Run:
                 await self._started()
                 setting = await self._prepared()
                 await self._repetitions(setting)
+                await self.metering.stop()
                 reason = "repetitions"
             except asyncio.CancelledError:
                 reason = "interrupted"
@@ -210,13 +216,22 @@ class Run:
         film = await clips.make(
             self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
         )
+        await self.metering.open()
         now = resolved(
-            plan, self.environments, film, self.image, run=self.folder, tag=self.tag, seed=self.seed
+            plan,
+            self.environments,
+            film,
+            self.image,
+            run=self.folder,
+            tag=self.tag,
+            seed=self.seed,
+            energy_meters=self.metering.records(),
         )
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
         with disk_full_as_error(self.folder):
             put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
+        self.metering.start()
         self.network = await Network.create(self.tag)
         await self.network.check_forwarding()
         hosts = {
@@ -263,6 +278,7 @@ class Run:
                     reason=outcome.reason,
                 )
             )
+            self.metering.check()
             self.outcomes[key, number] = outcome
             all_of_them = self.plan.repetitions * len(self.environments)
             self.progress.repetition(outcome, len(self.outcomes), all_of_them)
@@ -277,6 +293,7 @@ class Run:
 
     async def _tear_down(self) -> None:
         """Remove everything, in order where that works, by its tag where not."""
+        await self.metering.stop()
         try:
             if self.network is not None:
                 await self.network.destroy()

@@ -5,6 +5,16 @@ from __future__ import annotations
 from ullage.energy.base import EnergyMeter
 from ullage.energy.registry import REGISTRY
 
-ENERGY_METERS: tuple[type[EnergyMeter], ...] = REGISTRY.load()
+ENERGY_METERS: tuple[type[EnergyMeter], ...] = REGISTRY.load(
+    "rapl.Rapl",
+    "perf.Perf",
+    "wattsup.Wattsup",
+    "nut.Nut",
+    "apcupsd.Apcupsd",
+    "ipmi.Ipmi",
+    "redfish.Redfish",
+    "prometheus.Prometheus",
+    "model.Model",
+)
 
 __all__ = ["ENERGY_METERS", "EnergyMeter"]

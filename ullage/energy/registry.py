@@ -9,7 +9,7 @@ from ullage.registry import Registry, fields_fault
 
 
 def _fault(meter: type[EnergyMeter]) -> str | None:
-    return fields_fault("Options", meter.Options, MeterOptions, frozenset({"meter"}))
+    return fields_fault("Options", meter.Options, MeterOptions, frozenset({"meter", "optional"}))
 
 
 REGISTRY: Final = Registry("energy meter", EnergyMeter, ("Options",), _fault)

@@ -32,6 +32,11 @@ PLAN_UNKNOWN_PROVIDER: Final = ErrorKind(
     "{file}:{line}: unknown provider {found}; known are {allowed}",
     "{suggestion}",
 )
+PLAN_UNKNOWN_METER: Final = ErrorKind(
+    "plan-unknown-meter",
+    "{file}:{line}: unknown energy meter {found}; known are {allowed}",
+    "{suggestion}",
+)
 PLAN_NO_BASELINE: Final = ErrorKind(
     "plan-no-baseline",
     "{file}:{line}: baseline {found} is not one of the environments: {allowed}",

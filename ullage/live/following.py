@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ullage.console import stderr
-from ullage.engine import Progress
 from ullage.errors import ExitCode
 from ullage.live.feed import Feed
 from ullage.live.progress import LiveProgress
 from ullage.live.server import LiveServer
 from ullage.plan import Plan
+from ullage.progress import Progress
 
 
 @contextmanager

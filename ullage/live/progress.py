@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis import overhead
-from ullage.engine import Progress
 from ullage.errors import UllageError
 from ullage.folder import RunFolder
 from ullage.live import page
 from ullage.live.feed import Feed
+from ullage.progress import Progress
 from ullage.runs import Trial
 
 SHARE: Final = 1 / 50
@@ -25,7 +25,7 @@ KEPT: Final = 50
 
 
 class LiveProgress:
-    """Implements `ullage.engine.Progress`: tells `inner`, then the page."""
+    """Implements `ullage.progress.Progress`: tells `inner`, then the page."""
 
     def __init__(self, inner: Progress, folder: Path, blocks_max: int, feed: Feed) -> None:
         self.inner, self.folder, self.feed = inner, folder, feed

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Final
 
-from ullage.meters.base import Meter
+from ullage.meters.base import Inside, Meter, Scene
 from ullage.meters.registry import REGISTRY
 from ullage.runs import Metered
 
@@ -14,32 +15,42 @@ METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "host.Host",
     "cpu.Cpu",
     "kernel.Kernel",
+    "threads.Threads",
+    "guest.Guest",
 )
+OUTSIDE: Final = tuple(meter for meter in METERS if not issubclass(meter, Inside))
+"""Those that look at the host."""
 
-__all__ = ["METERS", "Meter", "metered"]
+NOBODY: Final = Scene()
+
+__all__ = ["METERS", "Inside", "Meter", "Scene", "metered", "refuse_wrong"]
 
 
 @contextmanager
-def metered(meters: tuple[type[Meter], ...] = METERS) -> Iterator[Metered]:
-    """Every meter on, and off again however it ends; then meter → quantity → value is filled in.
+def metered(meters: tuple[type[Meter], ...] = OUTSIDE, scene: Scene = NOBODY) -> Iterator[Metered]:
+    """Every meter of the host on, and off again however it ends.
+
+    Then meter → quantity → value is filled in.
 
     LIST_BAD_INTERFACE when one gives what it has not declared, or what is no number.
     """
     seen: Metered = {}
     with ExitStack() as stack:
         for meter in [each() for each in meters]:
+            meter.watch(scene)
             meter.begin()
             stack.callback(_end, meter, seen)
         yield seen
     for each in meters:
-        _refuse_wrong(each, seen[each.name])
+        refuse_wrong(each, seen[each.name])
 
 
 def _end(meter: Meter, seen: Metered) -> None:
     seen[meter.name] = meter.end()
 
 
-def _refuse_wrong(meter: type[Meter], figures: Mapping[str, float]) -> None:
+def refuse_wrong(meter: type[Meter], figures: Mapping[str, float]) -> None:
+    """LIST_BAD_INTERFACE unless all figures are declared, and are numbers."""
     declared = {quantity.name for quantity in meter.quantities}
     for name, value in figures.items():
         if name not in declared:

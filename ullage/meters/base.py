@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ullage.runs import Quantity
+
+Fetch = Callable[[str, int], Awaitable[bytes]]
+"""Reads a file inside an instance, of so many bytes at most: `AgentClient.get`."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Who works in a trial, for meters that look at more than the host as a whole."""
+
+    tag: str = ""
+    """The run's; empty: nobody of a run is there."""
+    instances: tuple[str, ...] = ()
+    """Names of those whose programs take part; neighbours are none of them."""
 
 
 class Meter(ABC):
@@ -20,6 +35,9 @@ class Meter(ABC):
     quantities: ClassVar[tuple[Quantity, ...]]
     """Everything that `end` may give."""
 
+    def watch(self, scene: Scene) -> None:  # noqa: B027 - few meters need to know
+        """Told before `begin` who will work."""
+
     @abstractmethod
     def begin(self) -> None:
         """Right before the programs of the trial get the instant at which they start."""
@@ -27,3 +45,15 @@ class Meter(ABC):
     @abstractmethod
     def end(self) -> dict[str, float]:
         """When all of them have ended, or the trial is given up: quantity → its value."""
+
+
+class Inside(Meter):
+    """Looks at instances of a trial from inside, through their agents.
+
+    It is asked before the meters of the host begin and after they have ended, so that they see
+    nothing of it.
+    """
+
+    @abstractmethod
+    async def ask(self, instances: Sequence[Fetch]) -> None:
+        """Before `begin`, and again before `end`; what does not answer fails no trial."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,10 +50,18 @@ class KernelReading:
     @classmethod
     def now(cls, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> KernelReading:
         """Read the counters; what this kernel does not tell is left out."""
-        found = dict(_lines(sysfiles.whole(f"{proc}/stat")))
-        events = {**found, **dict(_lines(sysfiles.whole(f"{proc}/vmstat")))}
+        return cls.of(lambda file: sysfiles.whole(f"{proc}/{file}"), _whole_disks(block))
+
+    @classmethod
+    def of(cls, read: Callable[[str], str], disks: Container[str]) -> KernelReading:
+        """From what its files under /proc hold, empty for one that is not there.
+
+        disks: those that count.
+        """
+        found = dict(_lines(read("stat")))
+        events = {**found, **dict(_lines(read("vmstat")))}
         softirqs = dict(zip(_SOFTIRQS, found.get("softirq", ()), strict=False))
-        stalled = {name: _stalled(f"{proc}/pressure/{name}") for name in _STALLS}
+        stalled = {name: _stalled(read(f"pressure/{name}")) for name in _STALLS}
         return cls(
             instant_ns=clock.ordered_ns(),
             events={
@@ -62,8 +70,8 @@ class KernelReading:
             },
             ticks=dict(zip(_KINDS, found.get("cpu", ()), strict=False)),
             stalled_us={name: total for name, total in stalled.items() if total is not None},
-            disks=_disks(sysfiles.whole(f"{proc}/diskstats"), _whole_disks(block)),
-            links=_links(sysfiles.whole(f"{proc}/net/dev")),
+            disks=_disks(read("diskstats"), disks),
+            links=_links(read("net/dev")),
         )
 
     def until(self, later: KernelReading) -> dict[str, float]:
@@ -94,7 +102,8 @@ class KernelReading:
         }
 
 
-def _rate(name: str, description: str, unit: str = "1/s") -> Quantity:
+def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
+    """A quantity that is told by the second."""
     return Quantity(name=name, unit=unit, description=description)
 
 
@@ -114,36 +123,34 @@ class Kernel(Meter):
     quantities = (
         Quantity(name="window", unit="s", description="Between the two readings."),
         Quantity(name="collection", unit="s", description="CPU time of the two readings."),
-        _rate("interrupts", "Interrupts of devices, timers and other CPUs."),
-        _rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
-        _rate("softirqs_network", "Of these: sending and receiving packets."),
-        _rate("softirqs_disk", "Of these: requests of disks that ended."),
-        _rate("softirqs_timer", "Of these: timers."),
-        _rate("context_switches", "From one task to another."),
-        _rate("forks", "Processes and threads made."),
-        _rate("page_faults", "Pages that were not mapped yet, minor and major."),
-        _rate("major_faults", "Pages that had to be read from a disk."),
-        _rate("swapped_in", "Pages read from swap."),
-        _rate("swapped_out", "Pages written to swap."),
-        _rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
-        _rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
-        _rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
-        _rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
-        _rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
-        _rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
-        _rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
-        _rate("disk_reads", "Requests to read, of all disks."),
-        _rate("disk_writes", "Requests to write."),
-        _rate("disk_flushes", "Requests to flush a disk's cache."),
-        _rate("disk_read", "Bytes read from disks.", "B/s"),
-        _rate("disk_written", "Bytes written to disks.", "B/s"),
-        _rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
-        _rate("net_received", "Bytes received by network devices, but for loopback.", "B/s"),
-        _rate(
-            "net_sent", "Bytes sent by them; a packet that passes several counts at each.", "B/s"
-        ),
-        _rate("net_packets", "Packets, received and sent."),
-        _rate("net_drops", "Packets dropped, and errors."),
+        rate("interrupts", "Interrupts of devices, timers and other CPUs."),
+        rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
+        rate("softirqs_network", "Of these: sending and receiving packets."),
+        rate("softirqs_disk", "Of these: requests of disks that ended."),
+        rate("softirqs_timer", "Of these: timers."),
+        rate("context_switches", "From one task to another."),
+        rate("forks", "Processes and threads made."),
+        rate("page_faults", "Pages that were not mapped yet, minor and major."),
+        rate("major_faults", "Pages that had to be read from a disk."),
+        rate("swapped_in", "Pages read from swap."),
+        rate("swapped_out", "Pages written to swap."),
+        rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
+        rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
+        rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
+        rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
+        rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
+        rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+        rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
+        rate("disk_reads", "Requests to read, of all disks."),
+        rate("disk_writes", "Requests to write."),
+        rate("disk_flushes", "Requests to flush a disk's cache."),
+        rate("disk_read", "Bytes read from disks.", "B/s"),
+        rate("disk_written", "Bytes written to disks.", "B/s"),
+        rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        rate("net_received", "Bytes received by network devices, but for loopback.", "B/s"),
+        rate("net_sent", "Bytes sent by them; a packet that passes several counts at each.", "B/s"),
+        rate("net_packets", "Packets, received and sent."),
+        rate("net_drops", "Packets dropped, and errors."),
     )
 
     def begin(self) -> None:
@@ -199,9 +206,9 @@ def _shares(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, fl
     }
 
 
-def _stalled(path: str) -> int | None:
+def _stalled(text: str) -> int | None:
     """Total of the line `full`, in microseconds."""
-    for line in (sysfiles.read(path) or "").splitlines():
+    for line in text.splitlines():
         total = line.rpartition("total=")[2]
         if line.startswith("full ") and total.isdecimal():
             return int(total)
@@ -214,7 +221,7 @@ def _whole_disks(block: Path) -> frozenset[str]:
     return frozenset(disk.name for disk in block.glob("*") if (disk / "device").exists())
 
 
-def _disks(text: str, known: frozenset[str]) -> dict[str, Row]:
+def _disks(text: str, known: Container[str]) -> dict[str, Row]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
     rows = (line.split() for line in text.splitlines())
     return {row[2]: _numbers(row[3:]) for row in rows if len(row) >= 14 and row[2] in known}
@@ -252,14 +259,14 @@ def _of_links(
     both = [_went(before[name], after[name]) for name in before if name in after]
     went = [row for row in both if min(row) >= 0]
 
-    def rate(*columns: int) -> float:
+    def a_second(*columns: int) -> float:
         return sum(row[column] for row in went for column in columns) / seconds
 
     return {
-        "net_received": rate(0),
-        "net_sent": rate(8),
-        "net_packets": rate(1, 9),
-        "net_drops": rate(2, 3, 10, 11),
+        "net_received": a_second(0),
+        "net_sent": a_second(8),
+        "net_packets": a_second(1, 9),
+        "net_drops": a_second(2, 3, 10, 11),
     }
 
 

@@ -21,6 +21,7 @@ from ullage.runs import EnvironmentRecord
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
 MOST_TEXT: Final = 20_000
+_UNITS: Final = {"power": "W", "energy": "J"}
 
 ENDS: Final = {
     "precision": "every primary interval was narrow enough",
@@ -216,12 +217,33 @@ def folds(folder: RunFolder) -> list[Fold]:
     if any(facts.values()):
         table = _by_environment("What the agent saw inside", r.environments, facts)
         found.append(Fold("Inside the environments", table=table))
+    if r.energy_meters:
+        found.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
         rows = tuple(cells(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items()))
         caption = f"Packages of the image, {len(rows)}"
         found.append(Fold(caption, table=Table(caption, heads("package", "version"), rows)))
     found.append(Fold("All trials, in order", table=_trials(folder)))
     return found
+
+
+def _energy_meters(folder: RunFolder) -> Table:
+    """A row for each thing that a meter tells: how, of what, seen by whom, how exactly."""
+    rows = []
+    for meter in folder.resolved.energy_meters:
+        options = ", ".join(f"{k} {shown(v)}" for k, v in meter.options.items() if v is not None)
+        told = clean(options or "–", 300)
+        named = (clean(meter.label, 60), clean(meter.meter, 40), told, duration(meter.every_s))
+        for c in meter.channels:
+            step = rounding.quantity(c.resolution, _UNITS[c.kind]) if c.resolution else "–"
+            accuracy = "–" if c.accuracy is None else f"± {rounding.share(c.accuracy)}"
+            how = (clean(c.name, 60), c.kind, c.method, c.scope, c.observer)
+            rows.append(cells(*named, *how, step, accuracy, clean(c.source or "–", 200)))
+        if not meter.channels:
+            rows.append(cells(*named, "it was not there: no energy from it", *["–"] * 7))
+    names = ("label", "meter", "options", "every", "channel", "kind", "method", "scope", "observer")
+    heading = heads(*names, "step", "accuracy", "source")
+    return Table("Energy meters and what they tell", heading, tuple(rows))
 
 
 def _plan(folder: RunFolder) -> str:

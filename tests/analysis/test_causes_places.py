@@ -1,0 +1,311 @@
+"""Causes in threads, in a guest's own kernel, and in the functions that the CPUs were seen at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from ullage import errors
+from ullage.analysis import causewords, overhead, symbols
+from ullage.analysis.details import details
+from ullage.analysis.model import Analysis, Cause, Causes
+from ullage.errors import UllageError
+from ullage.export import rows
+from ullage.folder import RunFolder
+from ullage.meters.symbols import FILE
+from ullage.report import page
+from ullage.runs import SymbolRow, Symbols
+
+CPU = WORKLOADS[0]
+NATIVE, BOX, VM = ENVIRONMENTS[0], ENVIRONMENTS[1], ENVIRONMENTS[-1]
+HZ = 99
+Place = tuple[str, str, str]
+Seen = Callable[[str, np.random.Generator], tuple[dict[str, dict[str, float]], dict[Place, float]]]
+"""Environment → what meters saw in a trial, and where its CPUs were seen, in shares of one."""
+
+
+def noisy(rng: np.random.Generator, mean: float, sd: float = 0.1) -> float:
+    return float(mean * np.exp(sd * rng.standard_normal()))
+
+
+def made(path: Path, seen: Seen, **more: Any) -> RunFolder:
+    """A run whose VM is 6.9 times worse, with meters and tables of symbols."""
+    options = {"workloads": (CPU,), "noise_sd": 0.05, "failures": [], "raw": False, **more}
+    make_run(path, **options)
+    rng = np.random.default_rng(5)
+    journal = path / "journal.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event in events:
+        if event["event"] != "trial":
+            continue
+        event["meters"], places = seen(event["environment"], rng)
+        for role in event["roles"]:
+            role["usage"] = None
+        if places:
+            put(path / "trials" / event["trial"], event, places)
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return RunFolder.open(path)
+
+
+def put(folder: Path, event: Mapping[str, Any], places: Mapping[Place, float]) -> None:
+    """A table of samples, of programs that nobody asks about."""
+    seconds = (event["end_ns"] - event["start_ns"]) / 1e9
+    found = Symbols(
+        hz=HZ,
+        cpus=2,
+        start_ns=event["start_ns"],
+        end_ns=event["end_ns"],
+        bound_ns=200,
+        lost=0,
+        rows=tuple(
+            SymbolRow(
+                group=group,
+                program=f"thread-{number}",
+                object=file,
+                symbol=symbol,
+                samples=round(share * HZ * seconds),
+            )
+            for number, ((group, file, symbol), share) in enumerate(places.items())
+        ),
+        rest=0,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(found.model_dump_json())
+
+
+def causes_of(analysis: Analysis, environment: str = "vm") -> Causes:
+    found = next(c.causes for c in analysis.primary() if c.environment == environment)
+    assert found is not None
+    return found
+
+
+def names(causes: Causes) -> list[str]:
+    return [cause.counter for cause in causes.found]
+
+
+def test_the_place_that_the_time_went_to(tmp_path: Path) -> None:
+    """Emulation in QEMU; the guest's own code, and the programs', is the work and no cause."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        meters = {"guest": {"interrupts": 100.0}, "kernel": {}} if vm else {"kernel": {}}
+        places: dict[Place, float] = (
+            {
+                ("vcpu", "qemu-system-x86_64", "tcg_gen_code"): noisy(rng, 0.4),
+                ("vcpu", "generated code", ""): noisy(rng, 0.5),
+                ("hypervisor", "kernel", "do_sys_poll"): noisy(rng, 0.1),
+                ("others", "kernel", ""): noisy(rng, 0.5),
+            }
+            if vm
+            else {
+                ("programs", "sysbench", ""): noisy(rng, 0.9),
+                ("programs", "kernel", "clear_page"): noisy(rng, 0.3),
+                ("others", "kernel", ""): noisy(rng, 0.1),
+            }
+        )
+        return meters, places
+
+    folder = made(tmp_path / "run", seen)
+    analysis = overhead.analyse(folder)
+    causes = causes_of(analysis)
+    assert names(causes) == [
+        "symbols.vcpu/qemu-system-x86_64/tcg_gen_code",
+        "symbols.hypervisor/kernel/do_sys_poll",
+    ]
+    first, second = causes.found
+    assert first.from_nothing
+    assert first.difference_low < 0.4 < first.difference_high
+    assert "vCPUs in qemu-system-x86_64, tcg_gen_code: " in causewords.cause(first)
+    assert "% of a CPU against 0 %," in causewords.cause(first)
+    assert causewords.change(first).endswith(" % of a CPU more")
+    assert second.words == "QEMU beside its vCPUs in the host's kernel, do_sys_poll"
+    html = page.render(folder, analysis)
+    assert "symbols.vcpu/qemu-system-x86_64/tcg_gen_code" in html
+    (told,) = [row["causes"] for row in rows(analysis) if row["verdict"] == "worse"]
+    assert told == causewords.told(causes)
+    shown = dict(next(d.facts for d in details(analysis) if d.comparison.causes is not None))
+    assert shown["what changed with it"] == told
+    assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
+
+
+def test_beside_a_container_code_of_programs_is_compared(tmp_path: Path) -> None:
+    """On one kernel both sides could be at every place: less of it is news too."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        return {}, {
+            ("programs", "libc.so.6", "memcpy"): noisy(rng, 0.5 if vm else 0.1),
+            ("programs", "kernel", "do_syscall_64"): noisy(rng, 0.05 if vm else 0.6),
+        }
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    assert set(names(causes)) == {
+        "symbols.programs/libc.so.6/memcpy",
+        "symbols.programs/kernel/do_syscall_64",
+    }
+    assert {cause.difference > 0 for cause in causes.found} == {True, False}
+
+
+def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:
+    """QEMU's main loop, and interrupts in the guest; work that only moved is no cause."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        threads = {
+            "vcpu": noisy(rng, 0.9) if vm else 0.0,
+            "programs": 0.0 if vm else noisy(rng, 0.9),
+            "hypervisor": noisy(rng, 0.12, 0.05) if vm else 0.0,
+            "vcpu_waited": noisy(rng, 0.4) if vm else 0.0,
+        }
+        host = {"interrupts": noisy(rng, 1_000), "context_switches": noisy(rng, 90_000)}
+        guest = {"interrupts": noisy(rng, 60_000), "context_switches": noisy(rng, 100)}
+        meters = {"threads": threads, "kernel": host}
+        return meters | ({"guest": guest} if vm else {}), {}
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    # Fewer context switches than the whole host had say nothing.
+    assert names(causes) == ["guest.interrupts", "threads.hypervisor"]
+    interrupts, loop = causes.found
+    assert interrupts.words == "interrupts in the guest's own kernel (elsewhere the host's)"
+    assert interrupts.baseline_mean == pytest.approx(1_000, rel=0.1)
+    said = causewords.cause(loop)
+    assert said.startswith("QEMU beside its vCPUs (main loop, disks, network): 11.7 % of a CPU")
+    assert causewords.change(loop) == "11.7 % of a CPU more"
+    assert causes.looked == 6  # the two of the host, of the guest, the loop, and where work was
+
+
+def test_guests_on_both_sides_are_compared_both_ways(tmp_path: Path) -> None:
+    """A guest against a guest: less is news, and so is waiting for a CPU."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        guest = {"page_faults": noisy(rng, 1_000 if vm else 400_000)}
+        threads = {"vcpu_waited": noisy(rng, 0.5 if vm else 0.05)}
+        return {"guest": guest, "threads": threads}, {}
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    assert names(causes) == ["guest.page_faults", "threads.vcpu_waited"]
+
+
+def test_cpu_time_of_a_guests_kernel_against_the_hosts(tmp_path: Path) -> None:
+    """The host tells shares of all its CPUs, a guest tells CPUs: of four, 5 % is a fifth of one."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        if environment == "vm":
+            return {"guest": {"cpu_kernel": noisy(rng, 0.8, 0.02)}}, {}
+        host = {"cpu_time": 8.0}
+        return {"host": host, "kernel": {"window": 2.0, "cpu_kernel": noisy(rng, 0.05, 0.02)}}, {}
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    (kernel,) = (cause for cause in causes.found if cause.counter == "guest.cpu_kernel")
+    assert kernel.ratio.low < 4 < kernel.ratio.high
+
+
+def test_a_duet_has_places_of_its_own_instances_alone(tmp_path: Path) -> None:
+    """A kernel's thread works for both halves; what a hypervisor's does is its own."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        return ({"guest": {"interrupts": 5.0}} if vm else {"kernel": {"interrupts": 9e6}}), {
+            ("hypervisor", "kernel", "do_sys_poll"): noisy(rng, 0.3) if vm else 0.0,
+            ("ksoftirqd", "kernel", "net_rx_action"): noisy(rng, 0.3 if vm else 0.01),
+        }
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen, design="duet")))
+    assert causes.looked == 1
+    assert names(causes) == ["symbols.hypervisor/kernel/do_sys_poll"]
+
+
+def test_where_nothing_changed_few_comparisons_name_a_place(tmp_path: Path) -> None:
+    """At most one in twenty may, of places chosen by how often they were seen."""
+    works = [CPU.model_copy(update={"key": f"work-{n}"}) for n in range(90)]
+    truth = {("vm", work.key): 2.0 for work in works}
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        places = {("programs", "kernel", f"f{n}"): noisy(rng, 0.02 * n, 0.4) for n in range(1, 30)}
+        threads = {n: noisy(rng, 0.1, 0.3) for n in ("hypervisor", "vhost", "kworker", "others")}
+        return {"threads": threads}, places
+
+    folder = made(
+        tmp_path / "run",
+        seen,
+        environments=(NATIVE, VM),
+        workloads=works,
+        truth=truth,
+        blocks=8,
+        finished=False,
+    )
+    found = [c.causes for c in overhead.analyse(folder).primary() if c.causes is not None]
+    assert len(found) > 80
+    assert all(causes.looked == symbols.MOST + 4 for causes in found)
+    assert sum(causes.differing > 0 for causes in found) / len(found) <= 0.05
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"format": 9}', "x" * (symbols._MOST_BYTES + 1), "\udc80"],
+    ids=["empty", "of nothing", "another format", "too long", "no text"],
+)
+def test_a_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        return {}, {("programs", "kernel", "f"): 0.5}
+
+    folder = made(tmp_path / "run", seen, blocks=6)
+    trial = next(trial for trial in folder.trials if trial.environment == "vm")
+    file = folder.path / "trials" / trial.trial / FILE
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(UllageError) as caught:
+        overhead.analyse(RunFolder.open(folder.path))
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert f"trials/{trial.trial}/symbols.json" in caught.value.message
+
+
+def test_what_a_table_says_is_made_harmless(tmp_path: Path) -> None:
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        share = noisy(rng, 0.5) if environment == "vm" else 0.0
+        return {}, {("programs", "\x1b[2J<b>x", "\u202egnp"): share}
+
+    folder = made(tmp_path / "run", seen)
+    (cause,) = causes_of(overhead.analyse(folder)).found
+    for text in (cause.words, cause.counter):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "<b>x" not in page.render(folder, overhead.analyse(folder))
+
+
+def test_digits_are_those_that_the_interval_bears() -> None:
+    """And a bound above nothing does not read as nothing."""
+    cause = Cause.model_validate(
+        {
+            "counter": "threads.hypervisor",
+            "words": "QEMU",
+            "unit": "CPU",
+            "environment_mean": 0.286,
+            "baseline_mean": 0.0,
+            "ratio": {
+                "estimate": 9,
+                "low": 2,
+                "high": 30,
+                "confidence": 0.99,
+                "n": 6,
+                "method": "",
+            },
+            "difference": 0.2861,
+            "difference_low": 0.00278,
+            "difference_high": 0.5688,
+            "from_nothing": True,
+        }
+    )
+    assert causewords.cause(cause) == (
+        "QEMU: 28.6 % of a CPU against 0 %, 28.6 % of a CPU more (0.2 % to 56.9 %)"
+    )
+    less = {"difference": -0.1, "difference_low": -0.12, "difference_high": -0.08}
+    told = cause.model_copy(update=less)
+    assert causewords.change(told) == "10 % of a CPU less"
+    assert causewords.bounds(told) == "8 % to 12 %"

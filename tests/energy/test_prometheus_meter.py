@@ -1,0 +1,343 @@
+"""Meter `prometheus`: the real node_exporter, pages as others write them, and bad servers."""
+
+import shutil
+import socket
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from pydantic import ValidationError
+
+from tests.energy.exporterkit import (
+    KEPLER,
+    OLD_KEPLER,
+    SCAPHANDRE,
+    TEXT,
+    closed_port,
+    exporter,
+    node_exporter,
+)
+from tests.energy.powercapkit import server
+from ullage import errors
+from ullage.energy.base import FaultError
+from ullage.energy.exposition import samples
+from ullage.energy.prometheus import Prometheus, PrometheusOptions
+from ullage.errors import UllageError
+from ullage.readings import Channel
+
+OWN = {"metric": "plug_watts", "unit": "watts", "scope": "wall", "method": "measured"}
+
+
+def meter(url: str, **options: object) -> Prometheus:
+    return Prometheus(PrometheusOptions.model_validate({"url": url, **options}))
+
+
+def opened(page: str, **options: object) -> tuple[dict[str, Channel], dict[str, float]]:
+    with exporter(page) as served:
+        found = meter(served.url, **options)
+        channels = {channel.name: channel for channel in found.open()}
+        values = dict(found.read())
+        assert served.asked == ["/metrics", "/metrics"]
+        assert values.keys() == channels.keys()
+        return channels, values
+
+
+def refused(url: str, **options: object) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        meter(url, **(options or OWN)).open()
+    return caught.value
+
+
+@pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="needs node_exporter")
+def test_the_real_node_exporter_until_it_dies(tmp_path: Path) -> None:
+    tree = server(tmp_path)
+    with node_exporter(tree.top) as (url, process):
+        found = meter(url, preset="node-exporter")
+        channels = {channel.name: channel for channel in found.open()}
+        assert list(channels) == ["package-0", "package-1", "memory-0", "memory-1"]
+        assert channels["memory-0"].scope == "memory"
+        assert channels["package-1"].source.endswith("intel-rapl:1")
+        tree.set("intel-rapl:1", "123456789\n")
+        assert found.read() == {
+            "package-0": 1.0,
+            "package-1": 123.456789,
+            "memory-0": 0.3,
+            "memory-1": 0.4,
+        }
+        (tree.path / "intel-rapl:1").unlink()
+        (tree.path / "intel-rapl:1:0").unlink()
+        with pytest.raises(FaultError, match="package-1 is no longer on the page") as caught:
+            found.read()
+        assert caught.value.code == "gone"
+        process.kill()
+        process.wait()
+        with pytest.raises(FaultError) as caught:
+            found.read()
+        assert caught.value.code == "gone"
+
+
+def test_scaphandre_has_the_host_in_joules() -> None:
+    channels, values = opened(SCAPHANDRE, preset="scaphandre")
+    assert values == {"host": pytest.approx(93814.000123, abs=1e-9)}
+    channel = channels["host"]
+    assert (channel.kind, channel.method, channel.scope) == ("energy", "measured", "package")
+
+
+def test_scaphandre_has_the_power_of_the_host_and_of_guests() -> None:
+    channels, values = opened(
+        SCAPHANDRE, preset="scaphandre", metric="scaph_host_power_microwatts", accuracy="5%"
+    )
+    assert values == {"host": pytest.approx(21.875031)}
+    assert (channels["host"].kind, channels["host"].accuracy) == ("power", 0.05)
+    guests = {"preset": "scaphandre", "metric": "scaph_process_power_consumption_microwatts"}
+    channels, values = opened(SCAPHANDRE, **guests, labels={"vmname": "a"})
+    assert values == {"process": 5.0}
+    channel = channels["process"]
+    assert (channel.method, channel.scope) == ("attributed", "guest")
+    channels, values = opened(SCAPHANDRE, **guests, labels={"exe": "qemu-system-x86_64"})
+    assert sorted(values.values()) == [2.5, 5.0]
+    assert "password" not in str(channels), "what others wrote in their labels stays there"
+
+
+def test_kepler_of_today_and_before() -> None:
+    channels, values = opened(KEPLER, preset="kepler")
+    assert values == {"package": 1200.5, "memory": 300.25}
+    assert {channel.method for channel in channels.values()} == {"measured"}
+    channels, values = opened(OLD_KEPLER, preset="kepler")
+    assert values == {"package-0": 700.5, "package-1": 1300.0, "memory": 60.0}
+    assert "mode=idle" in channels["package-1"].source
+    assert channels["package-0"].method == "measured"
+    assert channels["memory"].method == "estimated", "its source is a model"
+
+
+def test_kepler_attributes_to_guests() -> None:
+    vm = {"preset": "kepler", "metric": "kepler_vm_cpu_joules_total"}
+    channels, values = opened(KEPLER, **vm, labels={"vm_name": "a"})
+    assert values == {"vm": 100.0}
+    assert (channels["vm"].method, channels["vm"].scope) == ("attributed", "guest")
+
+
+def test_any_other_with_all_that_must_be_known_of_it() -> None:
+    page = 'plug_watts{room="lab"} 285.467\nplug_watts{room="hall"} 12\nplug_watts_max 9\n'
+    channels, values = opened(page, **OWN, labels={"room": "lab"}, observer="bmc")
+    assert values == {"wall": 285.467}
+    assert (channels["wall"].kind, channels["wall"].observer) == ("power", "bmc")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"metric": "plug_watts"},
+        {**OWN, "unit": "horsepower"},
+        {**OWN, "metric": "plug watts"},
+        {"preset": "kepler", "unit": "joules"},
+        {"preset": "kepler", "metric": "scaph_host_power_microwatts"},
+        {"preset": "nagios"},
+    ],
+)
+def test_a_plan_that_says_too_little_or_too_much(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        meter("http://127.0.0.1:1/metrics", **wrong)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://host/metrics",
+        "http:///metrics",
+        "http://user:secret@host/metrics",
+        "http://host/a b",
+        "http://host/\r\nX: y",
+        "metrics",
+    ],
+)
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(ValidationError):
+        meter(url, **OWN)
+
+
+def test_nobody_listens() -> None:
+    error = refused(f"http://127.0.0.1:{closed_port()}/metrics")
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert "Connection refused" in error.message
+
+
+def test_no_such_metric_and_too_many() -> None:
+    with exporter("other 1\n") as served:
+        error = refused(served.url, **OWN, labels={"room": "lab"})
+        assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+        assert "it has no plug_watts with room=lab" in error.message
+        served.page = "".join(f'plug_watts{{n="{n}"}} 1\n' for n in range(17))
+        assert "17 series match" in refused(served.url).message
+
+
+BAD_PAGES = {
+    "not a number": "plug_watts NaN\n",
+    "infinite": "plug_watts +Inf\n",
+    "negative": "plug_watts -3\n",
+    "no value": "plug_watts\n",
+    "two values": "plug_watts many more\n",
+    "torn labels": 'plug_watts{room="la\n',
+    "torn line": "plug_watts 28",
+    "empty": "",
+    "twice": "plug_watts 1\nplug_watts 2\n",
+    "no text": "plug_watts 1\n\udcff\n",
+}
+
+
+@pytest.mark.parametrize("name", BAD_PAGES)
+def test_a_page_that_cannot_be_trusted(name: str) -> None:
+    with exporter("plug_watts 100\n") as served:
+        found = meter(served.url, **OWN)
+        found.open()
+        served.page = BAD_PAGES[name]
+        with pytest.raises(FaultError) as caught:
+            found.read()
+        assert caught.value.code == "nonsense", caught.value
+        served.page = "plug_watts 101\n"
+        assert found.read() == {"wall": 101.0}, "the next one stands by itself"
+
+
+def test_a_series_that_goes_away_in_the_middle() -> None:
+    with exporter("plug_watts 100\n") as served:
+        found = meter(served.url, **OWN)
+        found.open()
+        served.page = "other_watts 100\n"
+        with pytest.raises(FaultError, match="no longer on the page") as caught:
+            found.read()
+        assert caught.value.code == "gone"
+
+
+def test_opened_anew_it_has_what_is_there_then() -> None:
+    with exporter(KEPLER) as served:
+        found = meter(served.url, preset="kepler")
+        assert [channel.name for channel in found.open()] == ["package", "memory"]
+        served.page = KEPLER.replace('zone="dram"', 'zone="uncore"')
+        with pytest.raises(FaultError, match="memory is no longer on the page"):
+            found.read()
+        found.close()
+        assert [channel.name for channel in found.open()] == ["package"]
+        assert found.read() == {"package": 1200.5}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (500, "ENERGY_METER_BAD_ANSWER", "status 500"),
+        (404, "ENERGY_METER_BAD_ANSWER", "status 404"),
+        (401, "ENERGY_METER_DENIED", "status 401"),
+        (302, "ENERGY_METER_BAD_ANSWER", "to http://169.254.169.254/"),
+    ],
+)
+def test_a_status_that_is_no_answer(status: int, kind: str, words: str) -> None:
+    with exporter("plug_watts 100\n") as served:
+        served.status = status
+        served.headers["Location"] = "http://169.254.169.254/"
+        error = refused(served.url)
+        assert error.kind is getattr(errors, kind)
+        assert words in error.message
+        assert served.asked == ["/metrics"], "no redirect is followed, and nothing asked again"
+
+
+def test_a_page_for_people() -> None:
+    with exporter("<html>plug_watts 100\n</html>\n") as served:
+        served.headers["Content-Type"] = "text/html"
+        error = refused(served.url)
+        assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+        assert "text/html" in error.message
+
+
+def test_a_page_cut_short() -> None:
+    with exporter("plug_watts 100\n") as served:
+        served.declared = 5000
+        assert "4985 bytes of the page did not come" in refused(served.url).message
+        served.declared = 0
+        assert len(meter(served.url, **OWN).open()) == 1, "HTTP 1.0 ends by hanging up"
+        served.headers = {"Transfer-Encoding": "chunked", "Content-Type": TEXT}
+        served.page = "ff\r\nplug_watts 100\n"
+        assert "no whole answer" in refused(served.url).message
+
+
+def test_a_page_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ullage.energy.scraping.MOST_BYTES", 1 << 20)
+    with exporter("plug_watts 100\n" + "#\n" * (1 << 19)) as served:
+        assert "a page over 1 MiB" in refused(served.url).message
+
+
+def test_a_server_that_only_drips_is_left_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with exporter("plug_watts 100\n") as served:
+        found = meter(served.url, **OWN)
+        found.open()
+        monkeypatch.setattr("ullage.energy.scraping.READ_DEADLINE_S", 0.3)
+        served.drip_s = 0.02
+        for declared in (0, 10_000):
+            served.declared = declared
+            with pytest.raises(FaultError, match=r"no answer within 0.3 s") as caught:
+                found.read()
+            assert caught.value.code == "silent"
+        monkeypatch.setattr("ullage.energy.scraping.READ_DEADLINE_S", 60)
+        served.drip_s, served.declared = None, None
+        assert found.read() == {"wall": 100.0}
+        found.close()
+        found.close()
+
+
+def test_a_server_that_never_answers_is_left_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ullage.energy.scraping.READ_DEADLINE_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        error = refused(f"http://127.0.0.1:{listening.getsockname()[1]}/metrics")
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert "no answer within 0.3 s" in error.message
+
+
+def test_a_server_of_another_kind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        thread = Thread(target=answer)
+        thread.start()
+        error = refused(f"http://127.0.0.1:{listening.getsockname()[1]}/metrics")
+        thread.join(60)
+    assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+    assert "no whole answer of HTTP" in error.message
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_samples_or_a_fault(text: str) -> None:
+    try:
+        found = samples(f"plug_watts {text}\n", {"plug_watts"})
+    except FaultError as error:
+        assert error.code == "nonsense"
+    else:
+        assert all(sample.metric == "plug_watts" for sample in found)
+
+
+LABELS = st.dictionaries(
+    st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda n: n[:2] != "__"),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    max_size=4,
+)
+
+
+@given(LABELS, st.floats(allow_nan=False, allow_infinity=False))
+def test_what_an_exporter_writes_is_what_is_read(labels: dict[str, str], value: float) -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("plug_watts", "power", list(labels), registry=registry)
+    (gauge.labels(**labels) if labels else gauge).set(value)
+    page = generate_latest(registry).decode()
+    ((sample, read),) = samples(page, {"plug_watts"}).items()
+    assert (dict(sample.labels), read) == (labels, value)

@@ -1,0 +1,426 @@
+"""Meter `redfish`, with a service that has the resources of DMTF's example."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.energy.redfish_double import (
+    CHASSIS,
+    PASSWORD,
+    ROOT,
+    SESSIONS,
+    USER,
+    RedfishDouble,
+    certificate,
+    linked,
+    serving,
+)
+from ullage import errors
+from ullage.energy import redfish_service
+from ullage.energy.base import FaultError
+from ullage.energy.redfish import Redfish, RedfishOptions
+from ullage.errors import UllageError
+
+
+@pytest.fixture
+def service() -> Iterator[RedfishDouble]:
+    with serving() as double:
+        double.locked = False
+        yield double
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.write_text(f"{PASSWORD}\n")
+    return file
+
+
+def meter(double: RedfishDouble, **options: object) -> Redfish:
+    return Redfish(RedfishOptions.model_validate({"url": double.url, **options}))
+
+
+def refused(found: Redfish) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        found.open()
+    found.close()
+    return caught.value
+
+
+def fault(found: Redfish) -> FaultError:
+    with pytest.raises(FaultError) as caught:
+        found.read()
+    return caught.value
+
+
+def test_the_metrics_of_the_environment(service: RedfishDouble) -> None:
+    found = meter(service, accuracy="1%")
+    (channel,) = found.open()
+    assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
+    assert (channel.scope, channel.observer) == ("wall", "bmc")
+    assert (channel.resolution, channel.accuracy) == (1.0, 0.01)
+    assert channel.source == f"{service.url}{CHASSIS}/EnvironmentMetrics PowerWatts"
+    assert found.read() == {"wall": 374.0}
+    service.metrics["PowerWatts"]["Reading"] = 410.25
+    assert found.read() == {"wall": 410.25}
+    found.close()
+    assert service.connections == 1, "it stays"
+
+
+def test_the_counter_of_energy(service: RedfishDouble) -> None:
+    service.metrics["EnergykWh"] = {"Reading": 56438.5}
+    found = meter(service)
+    _power, energy = found.open()
+    assert (energy.name, energy.kind, energy.wraps_at) == ("wall-energy", "energy", None)
+    assert energy.resolution == pytest.approx(0.1 * 3.6e6)
+    assert energy.source.endswith("EnergykWh")
+    assert found.read()["wall-energy"] == pytest.approx(56438.5 * 3.6e6)
+    service.metrics["EnergykWh"] = {"Reading": None}
+    assert fault(found).code == "silent"
+    service.metrics["EnergykWh"] = {"Reading": -1}
+    assert fault(found).code == "nonsense"
+    del service.metrics["EnergykWh"]
+    assert fault(found).code == "silent"
+    found.close()
+
+
+def test_the_power_of_older_services(service: RedfishDouble) -> None:
+    service.old()
+    service.control["PowerConsumedWatts"] = 344.5
+    found = meter(service)
+    (channel,) = found.open()
+    assert channel.resolution == pytest.approx(0.1)
+    assert channel.source == f"{service.url}{CHASSIS}/Power PowerConsumedWatts"
+    assert found.read() == {"wall": 344.5}
+    found.close()
+
+
+@pytest.mark.parametrize("what", ["null", "absent", "linked to nothing"])
+def test_metrics_without_a_power(service: RedfishDouble, what: str) -> None:
+    if what == "null":
+        service.metrics["PowerWatts"]["Reading"] = None
+    elif what == "absent":
+        del service.metrics["PowerWatts"]
+    else:
+        del service.resources[f"{CHASSIS}/EnvironmentMetrics"]
+    found = meter(service)
+    assert found.open()[0].source.endswith("PowerConsumedWatts")
+    assert found.read() == {"wall": 344.0}
+    found.close()
+
+
+def test_one_of_several_chassis(service: RedfishDouble) -> None:
+    service.add("GPU.0", 120.5, contained=True)
+    assert meter(service).open()[0].source.count("/1U/"), "the GPU is within"
+    service.add("Rack_2", 800)
+    error = refused(meter(service))
+    assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+    assert "1U, Rack_2" in error.message
+    assert "chassis:" in error.hint
+    found = meter(service, chassis="GPU.0")
+    found.open()
+    assert found.read() == {"wall": 120.5}
+    found.close()
+    error = refused(meter(service, chassis="attic"))
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert "1U, GPU.0, Rack_2" in error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "code"),
+    [
+        (None, "Enabled", "silent"),
+        (344, "Absent", "silent"),
+        (344, "UnavailableOffline", "silent"),
+        (0, "Enabled", "nonsense"),
+        (-3, "Enabled", "nonsense"),
+        (2e6, "Enabled", "nonsense"),
+        (10**30, "Enabled", "nonsense"),
+        ("344", "Enabled", "nonsense"),
+        (True, "Enabled", "nonsense"),
+        ([344], "Enabled", "nonsense"),
+    ],
+)
+def test_figures_that_are_none(
+    service: RedfishDouble, value: object, state: str, code: str
+) -> None:
+    service.old()
+    found = meter(service)
+    found.open()
+    service.control["PowerConsumedWatts"], service.control["Status"]["State"] = value, state
+    assert fault(found).code == code
+    error = refused(meter(service))
+    assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+    assert "PowerConsumedWatts" in error.message
+    service.control["PowerConsumedWatts"], service.control["Status"]["State"] = 340, "Enabled"
+    assert found.read() == {"wall": 340.0}
+    found.close()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"nothing",
+        b"[]",
+        b"\xff\xfe",
+        b'{"PowerWatts": {"Reading": NaN}}',
+        b'{"PowerWatts": {"Reading": 1e999999999}}',
+        b'{"PowerWatts": {"Reading": ' + b"9" * 5000 + b"}}",
+        b'{"PowerWatts": 344}',
+        b"[" * 100_000,
+        b" " * (redfish_service.MOST_BYTES + 1),
+    ],
+)
+def test_answers_that_cannot_be_trusted(service: RedfishDouble, raw: bytes) -> None:
+    found = meter(service)
+    found.open()
+    service.raw = raw
+    assert fault(found).code == "nonsense"
+    service.raw = None
+    assert found.read() == {"wall": 374.0}
+    found.close()
+
+
+def test_an_answer_that_is_cut_short(service: RedfishDouble) -> None:
+    found = meter(service)
+    found.open()
+    service.claimed = 5000
+    error = fault(found)
+    assert error.code == "nonsense"
+    assert "IncompleteRead" in str(error) or "did not come" in str(error)
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "denied"), (403, "denied"), (404, "gone"), (503, "silent"), (500, "nonsense")],
+)
+def test_what_the_service_refuses(service: RedfishDouble, status: int, code: str) -> None:
+    found = meter(service)
+    found.open()
+    service.status = (status, {})
+    error = fault(found)
+    assert (error.code, str(status) in str(error)) == (code, True)
+    service.status = None
+    assert found.read() == {"wall": 374.0}
+    found.close()
+
+
+def test_a_redirect_is_not_followed(service: RedfishDouble) -> None:
+    with serving() as elsewhere:
+        service.status = (302, {"Location": f"{elsewhere.url}{ROOT}/"})
+        error = refused(meter(service))
+        assert elsewhere.asked == []
+    assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+    assert "not followed" in error.message
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["http://elsewhere/redfish/v1/Chassis", "//elsewhere/x", "/etc", f"{ROOT}/../x", f"{ROOT}/a b"],
+)
+def test_a_link_that_leads_away(service: RedfishDouble, path: str) -> None:
+    service.resources[f"{ROOT}/"]["Chassis"] = linked(path)
+    assert refused(meter(service)).kind is errors.ENERGY_METER_BAD_ANSWER
+    assert service.asked == [f"GET {ROOT}/"]
+
+
+def test_a_session_is_opened_once_and_closed(password: Path, tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    with serving(file) as double:
+        found = meter(double, username=USER, password_file=password, ca_file=file)
+        (channel,) = found.open()
+        assert found.read() == {"wall": 374.0}
+        assert found.read() == {"wall": 374.0}
+        assert len(double.tokens) == 1
+        assert PASSWORD not in f"{channel!r} {found.options!r} {found.options.model_dump_json()}"
+        found.close()
+        found.close()
+        assert double.tokens == set()
+        assert [each for each in double.asked if "Sessions" in each] == [
+            f"POST {SESSIONS}",
+            f"DELETE {SESSIONS}/2",
+        ]
+        assert double.connections == 1
+
+
+def test_a_session_that_expired_is_said_and_renewed(password: Path, tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    with serving(file) as double:
+        found = meter(double, username=USER, password_file=password, ca_file=file)
+        found.open()
+        double.tokens.clear()
+        assert fault(found).code == "denied"
+        assert found.read() == {"wall": 374.0}
+        found.close()
+
+
+@pytest.mark.parametrize("location", ["https://elsewhere.example/redfish/v1/S/", "/etc/", ""])
+def test_a_session_elsewhere_is_not_closed(
+    service: RedfishDouble, password: Path, location: str
+) -> None:
+    service.location = location
+    found = meter(service, username=USER, password_file=password, insecure=True)
+    found.open()
+    found.close()
+    assert not [each for each in service.asked if each.startswith("DELETE")]
+
+
+def test_the_password_each_time(service: RedfishDouble, password: Path) -> None:
+    service.locked = True
+    found = meter(service, username=USER, password_file=password, auth="basic", insecure=True)
+    (channel,) = found.open()
+    assert "INSECURE" in channel.source
+    assert found.read() == {"wall": 374.0}
+    found.close()
+    assert not [each for each in service.asked if "Sessions" in each]
+
+
+@pytest.mark.parametrize("auth", ["session", "basic"])
+def test_a_wrong_password(service: RedfishDouble, tmp_path: Path, auth: str) -> None:
+    service.locked = True
+    wrong = tmp_path / "wrong"
+    wrong.write_text("battery staple\n")
+    options: dict[str, Any] = {"username": USER, "auth": auth, "insecure": True}
+    error = refused(meter(service, password_file=wrong, **options))
+    assert error.kind is errors.ENERGY_METER_DENIED
+    assert "401" in error.message
+    assert "staple" not in error.message
+    error = refused(meter(service, password_file=tmp_path / "none", **options))
+    assert error.kind is errors.ENERGY_METER_DENIED
+    assert refused(meter(service)).kind is errors.ENERGY_METER_DENIED, "no user at all"
+
+
+def test_a_certificate_must_be_trusted(password: Path, tmp_path: Path) -> None:
+    file = certificate(tmp_path)
+    other = certificate(tmp_path, "127.0.0.9")
+    with serving(file) as double:
+        user: dict[str, Any] = {"username": USER, "password_file": password}
+        for trusted in (None, other):
+            error = refused(meter(double, **user, ca_file=trusted))
+            assert error.kind is errors.ENERGY_METER_DENIED
+            assert "certificate is not trusted" in error.message
+            assert "ca_file:" in error.hint
+        assert double.asked == []
+        error = refused(meter(double, **user, ca_file=tmp_path / "none"))
+        assert error.kind is errors.ENERGY_METER_DENIED
+        found = meter(double, **user, insecure=True)
+        assert "INSECURE" in found.open()[0].source
+        found.close()
+    with serving(other) as double:
+        error = refused(meter(double, **user, ca_file=other))
+        assert error.kind is errors.ENERGY_METER_DENIED
+        assert "127.0.0.1" in error.message
+
+
+def test_the_service_hangs_up_between_two_readings(service: RedfishDouble) -> None:
+    found = meter(service)
+    found.open()
+    assert found._service is not None
+    connection = found._service._connection
+    assert connection is not None
+    assert connection.sock is not None
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    assert found.read() == {"wall": 374.0}
+    found.close()
+    assert service.connections == 2
+
+
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_service_that_hangs(
+    service: RedfishDouble, monkeypatch: pytest.MonkeyPatch, drips: bool
+) -> None:
+    found = meter(service)
+    found.open()
+    monkeypatch.setattr(redfish_service, "READ_DEADLINE_S", 0.3)
+    service.drips = drips
+    if not drips:
+        service.hangs.set()
+    assert fault(found).code == "silent"
+    service.drips = False
+    service.hangs.clear()
+    monkeypatch.undo()
+    assert found.read() == {"wall": 374.0}
+    found.close()
+
+
+def test_the_service_goes_and_comes_back(service: RedfishDouble) -> None:
+    with serving() as double:
+        double.locked = False
+        found = meter(double)
+        found.open()
+        port = double.url.rpartition(":")[2]
+    found.close()
+    assert fault(found).code == "gone"
+    error = refused(meter(double))
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert port in error.message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"url": "bmc.example"},
+        {"url": "ftp://bmc.example"},
+        {"url": "file:///etc/passwd"},
+        {"url": "https://"},
+        {"url": "https://me:secret@bmc.example"},
+        {"url": "https://bmc.example/redfish/v1"},
+        {"url": "https://bmc.example?x=1"},
+        {"url": "https://bmc .example"},
+        {"url": "https://bmc.example:0"},
+        {"url": "https://bmc.example:x"},
+        {"url": "https://bmc.example", "username": "u"},
+        {"url": "https://bmc.example", "password_file": "f"},
+        {"url": "https://bmc.example", "username": "u:v", "password_file": "f"},
+        {"url": "http://bmc.example", "username": "u", "password_file": "f"},
+        {"url": "https://bmc.example", "chassis": "../x"},
+        {"url": "https://bmc.example", "auth": "none"},
+        {"url": "https://bmc.example", "password": "secret"},
+    ],
+)
+def test_options_that_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        RedfishOptions.model_validate(options)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[RedfishDouble]:
+    with serving() as double:
+        double.locked = False
+        yield double
+
+
+@given(power=_JSON, metrics=_JSON)
+def test_any_json_is_a_figure_or_a_fault(
+    kept: RedfishDouble, power: object, metrics: object
+) -> None:
+    path = f"{CHASSIS}/EnvironmentMetrics"
+    before = kept.resources[path]
+    found = meter(kept)
+    found.open()
+    for odd in ({"PowerWatts": {"Reading": power}}, {"PowerWatts": metrics}, metrics):
+        kept.resources[path] = odd
+        try:
+            (value,) = found.read().values()
+        except FaultError as error:
+            assert error.code in {"nonsense", "silent"}
+        else:
+            assert 0 < value <= 1e6
+            assert value == power
+    kept.resources[path] = before
+    found.close()

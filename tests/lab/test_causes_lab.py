@@ -1,0 +1,89 @@
+"""Causes of a real guest's overhead: its own counters, QEMU's threads, the CPUs' samples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage.analysis import overhead
+from ullage.folder import RunFolder
+from ullage.meters.symbols import FILE
+from ullage.report import page
+from ullage.runs import Symbols, Trial
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PLAN = """\
+name: causes
+baseline: native
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  native: {provider: native}
+  container: {provider: oci}
+  vm: {provider: qemu, accel: tcg}
+workloads: [{name: sysbench-cpu, time_s: 2}]
+blocks: {min: 8, max: 8}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    root = tmp_path_factory.mktemp("causes")
+    (root / "plan.yaml").write_text(PLAN)
+    argv = [sys.executable, "-m", "ullage.cli", "run", str(root / "plan.yaml"), "--json"]
+    done = subprocess.run(
+        [*argv, "--runs", str(root / "runs")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not left_by(root / "runs")
+    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+
+
+def table(folder: RunFolder, trial: Trial) -> Symbols:
+    return Symbols.model_validate_json(folder.raw(f"trials/{trial.trial}/{FILE}").read_bytes())
+
+
+def test_every_trial_has_its_samples(folder: RunFolder) -> None:
+    """At its own start and end; the vCPU's CPU time is what the threads' account says too."""
+    assert not [w for w in folder.warnings if w.code.startswith("perf-")]
+    for trial in folder.trials:
+        found = table(folder, trial)
+        assert (found.start_ns, found.end_ns) == (trial.start_ns, trial.end_ns)
+    for environment, group in (("vm", "vcpu"), ("native", "programs"), ("container", "programs")):
+        trials = [trial for trial in folder.trials if trial.environment == environment]
+        sampled = accounted = 0.0
+        for trial in trials:
+            found = table(folder, trial)
+            sampled += sum(row.samples for row in found.rows if row.group == group) / found.hz
+            threads = trial.meters["threads"]
+            accounted += threads[group] * threads["window"]
+        assert sampled == pytest.approx(accounted, rel=0.3), environment
+
+
+def test_a_guest_and_nobody_else_has_a_kernel_of_its_own(folder: RunFolder) -> None:
+    for trial in folder.trials:
+        assert ("guest" in trial.meters) == (trial.environment == "vm")
+    for trial in folder.trials:
+        if trial.environment == "vm":
+            guest = trial.meters["guest"]
+            assert guest["refused"] == 0
+            assert guest["interrupts"] > 0
+            # One CPU, which sysbench keeps busy as far as the host lets it.
+            assert 0.1 < guest["cpu_user"] + guest["cpu_kernel"] < 1.1
+            assert guest["window"] >= (trial.end_ns - trial.start_ns) / 1e9
+
+
+def test_the_worse_comes_with_its_cause(folder: RunFolder) -> None:
+    """All instructions are emulated: the time is in QEMU's own code."""
+    analysis = overhead.analyse(folder)
+    (vm,) = (c for c in analysis.primary() if c.environment == "vm")
+    assert vm.verdict == "worse"
+    assert vm.causes is not None
+    found = [cause.counter for cause in vm.causes.found]
+    assert any(name.startswith("symbols.vcpu/qemu-system-x86_64") for name in found), found
+    assert "vCPUs in qemu-system-x86_64" in page.render(folder, analysis)

@@ -1,0 +1,258 @@
+"""Meter `guest`: what a guest's kernel counted, through a real agent; and guests that lie."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import errors
+from ullage.agent import AgentClient, Command
+from ullage.agentchannel import AgentError
+from ullage.errors import UllageError
+from ullage.meters import guest as guest_module
+from ullage.meters.base import Fetch
+from ullage.meters.guest import Guest
+
+STAT = """\
+cpu  {user} 0 {system} 400 0 {irq} 0 {steal} 0 0
+intr {intr} 0 0
+ctxt {ctxt}
+processes 50
+softirq 1000 1 200 3 400 50 0 7 8 9 10
+"""
+QUIET: Mapping[str, int] = {"user": 0, "system": 0, "irq": 0, "steal": 0, "intr": 9, "ctxt": 9}
+DISK = "254 0 vda {0} 0 80 10 20 0 160 10 0 30 100 0 0 0 0 2 4\n254 1 vda1 9 9 9 9 9 9 9 9 9 9 9\n"
+SECOND_NS = 10**9
+DECLARED = {quantity.name for quantity in Guest.quantities}
+
+
+class Inside:
+    """A guest whose files can be set."""
+
+    def __init__(self, **counts: int) -> None:
+        self.files: dict[str, str] = {}
+        self.set(**counts)
+
+    def set(self, **counts: int) -> None:
+        """Its counters."""
+        told = {**QUIET, **counts}
+        self.files["/proc/stat"] = STAT.format(**told)
+        self.files["/proc/diskstats"] = DISK.format(told.get("reads", 0))
+
+    async def get(self, path: str, limit: int) -> bytes:
+        """As an agent answers."""
+        if path not in self.files:
+            raise AgentError("vm-0", "get", "io", f"{path}: no such file")
+        text = self.files[path].encode("utf-8", "surrogatepass")
+        if len(text) > limit:
+            raise AgentError("vm-0", "get", "too-long", f"{path} is longer than {limit} bytes")
+        return text
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """The clock stands still, but for what it is told."""
+    now = [SECOND_NS]
+    monkeypatch.setattr("ullage.meters.guest.clock.ordered_ns", lambda: now[0])
+
+    def go_on(seconds: float) -> None:
+        now[0] += round(seconds * SECOND_NS)
+
+    return go_on
+
+
+def watched(guests: list[Inside], meanwhile: Callable[[], None]) -> dict[str, float]:
+    """What the meter sees of them, when so much happens between."""
+    fetches: list[Fetch] = [guest.get for guest in guests]
+
+    async def scenario() -> dict[str, float]:
+        meter = Guest()
+        await meter.ask(fetches)
+        meter.begin()
+        meanwhile()
+        await meter.ask(fetches)
+        return meter.end()
+
+    return asyncio.run(scenario())
+
+
+def test_what_it_counted(ticking: Callable[[float], None]) -> None:
+    inside = Inside()
+
+    def work() -> None:
+        ticking(2)
+        inside.set(user=150, system=30, irq=6, steal=14, intr=1009, ctxt=409, reads=20)
+
+    seen = watched([inside], work)
+    assert seen["window"] == 2
+    assert seen["guests"] == 1
+    assert seen["refused"] == 0
+    assert seen["cpu_user"] == 0.75  # of one CPU: 150 ticks of 10 ms in 2 s
+    assert seen["cpu_kernel"] == 0.15
+    assert seen["cpu_interrupts"] == 0.03
+    assert seen["steal"] == 0.07
+    assert seen["interrupts"] == 500
+    assert seen["context_switches"] == 200
+    assert seen["disk_reads"] == 10
+    assert "page_faults" not in seen  # this guest has no vmstat
+    assert set(seen) <= DECLARED
+
+
+def test_several_are_added_up(ticking: Callable[[float], None]) -> None:
+    one, other = Inside(), Inside()
+
+    def work() -> None:
+        ticking(1)
+        for guest, stalled in ((one, 100_000), (other, 300_000)):
+            guest.set(user=50, intr=109)
+            guest.files["/proc/pressure/io"] = f"full avg10=0 total={stalled}\n"
+
+    for guest in (one, other):
+        guest.files["/proc/pressure/io"] = "full avg10=0 total=0\n"
+    seen = watched([one, other], work)
+    assert seen["guests"] == 2
+    assert seen["cpu_user"] == 1.0
+    assert seen["interrupts"] == 200
+    assert seen["psi_io_full"] == 0.3
+    assert seen["window"] == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    ["cpu  " + "9" * 5000, "intr ٣٣", "ctxt 99999999999999999999", "\udc80 \x00", "cpu  -1 " * 9],
+    ids=["endless", "digits of another script", "over 64 bits", "no text", "negative"],
+)
+def test_a_file_that_no_kernel_writes_is_left_out_and_said(
+    ticking: Callable[[float], None], nonsense: str
+) -> None:
+    inside = Inside()
+
+    def work() -> None:
+        ticking(1)
+        inside.set(intr=1009, reads=5)
+        inside.files["/proc/stat"] = nonsense + "\n"
+
+    seen = watched([inside], work)
+    assert "interrupts" not in seen
+    assert "cpu_user" not in seen
+    assert seen["disk_reads"] == 5
+    assert seen["refused"] == ("-1" not in nonsense)  # that is a line like many: of no numbers
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ({"intr": 900}, {"intr": 9}, "interrupts"),
+        ({}, {"intr": 10**18}, "interrupts"),
+        ({"user": 10**9}, {"user": 0}, "cpu_user"),
+        ({}, {"steal": 10**15}, "steal"),
+        ({"reads": 7}, {"reads": 3}, "disk_reads"),
+    ],
+)
+def test_counters_that_cannot_be_are_left_out(
+    ticking: Callable[[float], None], before: dict[str, int], after: dict[str, int], lost: str
+) -> None:
+    inside = Inside(**before)
+
+    def work() -> None:
+        ticking(1)
+        inside.set(**{"ctxt": 59, **after})
+
+    seen = watched([inside], work)
+    assert lost not in seen
+    assert seen["context_switches"] == 50
+
+
+@given(st.dictionaries(st.sampled_from(guest_module._FILES), st.text(max_size=300), max_size=7))
+def test_no_text_at_all_breaks_it(files: dict[str, str]) -> None:
+    """Whatever a guest says: what is given is declared, and a number of sensible size."""
+    inside = Inside()
+
+    def work() -> None:
+        inside.files |= {f"/proc/{name}": text for name, text in files.items()}
+
+    seen = watched([inside], work)
+    assert set(seen) <= DECLARED
+    assert all(math.isfinite(value) and value >= 0 for value in seen.values())
+
+
+def test_a_guest_that_is_gone_leaves_out_all_of_the_trial(ticking: Callable[[float], None]) -> None:
+    inside, other = Inside(), Inside()
+
+    async def gone(path: str, limit: int) -> bytes:
+        raise UllageError(errors.AGENT_LOST, agent="vm-0", reason="it closed its channel")
+
+    def work() -> None:
+        ticking(1)
+        inside.get = gone  # type: ignore[method-assign]
+
+    async def scenario() -> dict[str, float]:
+        meter = Guest()
+        await meter.ask([inside.get, other.get])
+        meter.begin()
+        work()
+        await meter.ask([inside.get, other.get])
+        return meter.end()
+
+    assert asyncio.run(scenario()) == {}
+
+
+def test_a_guest_that_does_not_answer_is_waited_for_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guest_module, "_PATIENCE_S", 0.01)
+
+    async def silent(path: str, limit: int) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def scenario() -> dict[str, float]:
+        meter = Guest()
+        await meter.ask([silent])
+        meter.begin()
+        await meter.ask([silent])
+        return meter.end()
+
+    assert asyncio.run(scenario()) == {}
+
+
+def test_asked_once_is_no_figure() -> None:
+    async def scenario() -> dict[str, float]:
+        meter = Guest()
+        await meter.ask([Inside().get])
+        meter.begin()
+        return meter.end()
+
+    assert asyncio.run(scenario()) == {}
+
+
+def test_known_work_shows_through_a_real_agent(agent_binary: Path) -> None:
+    """997 processes, in whatever kernel the agent is on."""
+
+    async def scenario() -> dict[str, float]:
+        client = await AgentClient.launch([str(agent_binary), "serve"], deadline_s=60)
+        try:
+            meter = Guest()
+            await meter.ask([client.get])
+            meter.begin()
+            script = "i=0; while [ $i -lt 997 ]; do (:); i=$((i+1)); done"
+            done, _, _ = await client.run(Command(argv=("sh", "-c", script)))
+            assert done.status == 0
+            await meter.ask([client.get])
+            return meter.end()
+        finally:
+            await client.bye()
+
+    seen = asyncio.run(scenario())
+    assert seen["forks"] * seen["window"] >= 997
+    assert seen["context_switches"] > 0
+    assert seen["cpu_kernel"] > 0
+    assert seen["refused"] == 0
+    assert seen["asked"] > 0
+    assert set(seen) <= DECLARED

@@ -1,0 +1,162 @@
+"""What `perf script` prints: folded by group, and survived whatever is in it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.meters.crowd import Group
+from ullage.meters.perfscript import MOST_ROWS, Folder, Window
+
+OURS = 4000
+KERNEL = "ffffffff811bb98c"
+
+
+def forked(child: int, parent: int) -> str:
+    return (
+        f"  sh {parent}/{parent} 0.000000000: PERF_RECORD_FORK({child}:{child}):({parent}:{parent})"
+    )
+
+
+def sample(
+    comm: str, pid: int, at_s: float, place: str = f"{KERNEL} do_idle ([kernel.kallsyms])"
+) -> str:
+    return f"{comm:>16} {pid:>5}/{pid:<5} {at_s:12.9f}:  {place}"
+
+
+def folded(
+    *lines: str, roots: dict[int, Group] | None = None, window: tuple[int, int] = (0, 100)
+) -> tuple[Folder, Window]:
+    """The lines in one window, in seconds."""
+    one = Window(window[0] * 10**9, window[1] * 10**9, roots or {})
+    folder = Folder([one], OURS)
+    for line in lines:
+        folder.take(line + "\n")
+    return folder, one
+
+
+def rows(window: Window) -> list[tuple[str, str, str, str, int]]:
+    return [(r.group, r.program, r.object, r.symbol, r.samples) for r in window.rows()[0]]
+
+
+def test_who_it_is_by_descent() -> None:
+    """What an agent started is a program, however deep; a hypervisor's threads have names."""
+    _, window = folded(
+        forked(20, 4000),
+        forked(21, 20),
+        forked(22, 21),
+        forked(31, 2),
+        sample("CPU 0/KVM", 10, 1),
+        sample("CPU 11/KVM", 10, 2),
+        sample("vhost-10", 10, 3),
+        sample("qemu-system-x86", 10, 4, "5643d1 qht_lookup (/usr/bin/qemu-system-x86_64)"),
+        sample("nginx: CPU 0/KVM", 22, 5, "7f01 [unknown] (/usr/lib/x/libc.so.6)"),
+        sample("ullage-agent", 20, 6),
+        sample("kworker/0:1-ev", 31, 7),
+        sample("ullage", 4000, 8, "7f01 PyEval (/usr/lib/libpython3.11.so.1.0)"),
+        sample("stranger", 99, 9, "7f01 secret (/home/someone/stranger)"),
+        roots={10: "hypervisor", 20: "agent"},
+    )
+    assert sorted(rows(window)) == sorted(
+        [
+            ("vcpu", "CPU N/KVM", "kernel", "do_idle", 2),
+            ("vhost", "vhost-N", "kernel", "do_idle", 1),
+            ("hypervisor", "qemu-system-xN", "qemu-system-x86_64", "qht_lookup", 1),
+            ("programs", "nginx: CPU N/KVM", "libc.so.6", "", 1),
+            ("agent", "ullage-agent", "kernel", "do_idle", 1),
+            ("kworker", "kworker", "kernel", "do_idle", 1),
+            ("controller", "ullage", "libpython3.11.so.1.0", "PyEval", 1),
+            ("others", "stranger", "", "", 1),
+        ]
+    )
+
+
+def test_objects() -> None:
+    """Modules of the kernel, code made at run time, copies that a compiler made of functions."""
+    places = {
+        f"{KERNEL} vmx_vcpu_run.constprop.0 ([kvm_intel])": ("kernel (kvm_intel)", "vmx_vcpu_run"),
+        f"{KERNEL} __schedule.isra.3.cold ([kernel.kallsyms])": ("kernel", "__schedule"),
+        f"{KERNEL} [unknown] ([unknown])": ("kernel", ""),
+        "7f12 [unknown] (/tmp/perf-123.map)": ("generated code", ""),
+        "7f12 [unknown] (/memfd:jit (deleted))": ("generated code", ""),
+        "7f12 [unknown] ([vdso])": ("[vdso]", ""),
+        "7f12 [unknown] ([unknown])": ("unknown", ""),
+        "7f12 [unknown] (anon_inode:x)": ("generated code", ""),
+        "7f12 operator (int) (/opt/a (b)/tool (deleted))": ("tool", "operator (int)"),
+    }
+    for place, (file, symbol) in places.items():
+        _, window = folded(sample("x", 10, 1, place), roots={10: "programs"})
+        assert rows(window) == [("programs", "x", file, symbol, 1)]
+
+
+def test_a_window_is_cut_exactly() -> None:
+    """The first instant counts, the last does not; each window takes its own."""
+    one, other = Window(10**9, 2 * 10**9, {}), Window(2 * 10**9, 3 * 10**9, {})
+    folder = Folder([one, other], OURS)
+    for at in ("0.999999999", "1.000000000", "1.999999999", "2.000000000", "3.000000000"):
+        folder.take(f"x 7/7 {at}: {KERNEL} f ([kernel.kallsyms])")
+    assert (one.count.total(), other.count.total()) == (2, 1)
+
+
+def test_idle_is_nobody_and_what_was_lost_is_said() -> None:
+    folder, window = folded(
+        sample("swapper", 0, 1),
+        "  x 7/7 1.000000000: PERF_RECORD_LOST lost 17",
+        "  x 7/7 1.000000000: PERF_RECORD_COMM exec: y:7/7",
+        "garbage",
+        "",
+        "  x 7/7 1.000000000: garbage",
+    )
+    assert rows(window) == []
+    assert folder.lost == 17
+    assert folder.unread == 2
+
+
+def test_a_family_without_an_end_is_given_up() -> None:
+    _, window = folded(forked(7, 8), forked(8, 7), sample("x", 7, 1))
+    assert rows(window) == [("others", "x", "kernel", "", 1)]
+
+
+def test_names_are_made_harmless_and_short() -> None:
+    _, window = folded(
+        sample("\x1b[2J" + "é" * 90, 10, 1, "7f12 \u202e" + "s" * 999 + " (/a/" + "o" * 999 + ")"),
+        roots={10: "programs"},
+    )
+    ((_, program, file, symbol, _),) = rows(window)
+    assert "\x1b" not in program
+    assert "\u202e" not in symbol
+    assert max(map(len, (program, file, symbol))) < 130
+
+
+def test_ever_new_names_are_no_more_than_a_table_holds() -> None:
+    lines = [sample("x", 10, 1, f"7f12 f{'ab'[n % 2]}{n} (/lib/x)") for n in range(6000)]
+    _, window = folded(*lines, roots={10: "programs"})
+    found, rest = window.rows()
+    assert len(found) <= MOST_ROWS
+    assert len(window.count) <= 5001
+    assert rest + sum(row.samples for row in found) == 6000
+
+
+LINES = st.lists(
+    st.one_of(
+        st.text(max_size=60),
+        st.builds(
+            lambda comm, pid, at, rest: f"{comm} {pid}/{pid} {at}.000000000: {rest}",
+            st.text(max_size=16),
+            st.integers(-9, 10**12),
+            st.integers(0, 10**12),
+            st.one_of(st.text(max_size=40), st.just(f"{KERNEL} f ([kernel.kallsyms])")),
+        ),
+    ),
+    max_size=20,
+)
+
+
+@given(LINES)
+def test_no_line_breaks_it(lines: list[str]) -> None:
+    folder, window = folded(*lines, roots={7: "hypervisor"})
+    found, rest = window.rows()
+    assert rest == 0
+    assert window.count.total() <= len(lines)
+    assert sum(row.samples for row in found) == window.count.total()
+    assert folder.lost >= 0

@@ -1,0 +1,213 @@
+"""The sampler, on the real `perf`; and programs of that name that fail it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ullage import clock, errors, places
+from ullage.cgroups import Group, Limits
+from ullage.errors import UllageError
+from ullage.meters import Scene, symbols
+from ullage.meters.symbols import Look, Sampler
+from ullage.runs import Symbols
+
+BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="perf looks at a host for root alone")
+
+
+@pytest.fixture
+def boxed() -> Iterator[tuple[Scene, Callable[[float], list[str]]]]:
+    """A group of ours, and the command that burns so many seconds of CPU time in it."""
+    tag = places.new_tag()
+    group = Group.create(tag, "box-0", Limits())
+    script = "import os, sys\nfor d in sys.argv[2:]: open(d + '/cgroup.procs', 'w').write('0')\n"
+
+    def command(seconds: float) -> list[str]:
+        source = f"{script}exec(sys.argv[1])"
+        directories = [str(directory) for directory in group.directories]
+        return [sys.executable, "-I", "-S", "-c", source, BURN.format(seconds), *directories]
+
+    yield Scene(tag, ("box-0",)), command
+    asyncio.run(group.kill_all())
+    asyncio.run(group.remove())
+
+
+def used_s(pid: int) -> float:
+    """CPU seconds of a process that lives."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def watched(
+    sampler: Sampler, scene: Scene, command: list[str], folder: Path, used: float
+) -> tuple[int, int]:
+    """A trial that ends when its process, which would go on, has used so many CPU seconds."""
+    folder.mkdir()
+    busy = await asyncio.create_subprocess_exec(*command)
+    try:
+        async with asyncio.timeout(120):
+            while not (watch := sampler.watch(scene)).roots:
+                await asyncio.sleep(0.01)
+            start_ns = clock.ordered_ns()
+            until = used_s(busy.pid) + used
+            while used_s(busy.pid) < until:
+                await asyncio.sleep(0.01)
+        end_ns = clock.ordered_ns()
+        sampler.note(watch, folder, start_ns, end_ns)
+        return start_ns, end_ns
+    finally:
+        busy.kill()
+        await busy.wait()
+
+
+def table(folder: Path) -> Symbols:
+    return Symbols.model_validate_json((folder / symbols.FILE).read_bytes())
+
+
+def of_programs(found: Symbols) -> int:
+    return sum(row.samples for row in found.rows if row.group == "programs")
+
+
+def test_two_trials_each_with_its_own_samples(
+    tmp_path: Path,
+    boxed: tuple[Scene, Callable[[float], list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of them twice as long; the file is changed between the two."""
+    monkeypatch.setattr(symbols, "EVERY_S", 0.0)
+    scene, command = boxed
+    said: list[str] = []
+    directory = tmp_path / "perf"
+
+    async def scenario() -> tuple[tuple[int, int], tuple[int, int]]:
+        sampler = await Sampler.start(directory, lambda code, _: said.append(code))
+        try:
+            first = await watched(sampler, scene, command(300), tmp_path / "one", 0.6)
+            await sampler.settle()
+            assert (tmp_path / "one" / symbols.FILE).is_file()
+            second = await watched(sampler, scene, command(300), tmp_path / "two", 1.2)
+        finally:
+            await sampler.stop()
+        assert sampler.process.returncode is not None
+        return first, second
+
+    spans = asyncio.run(scenario())
+    assert said == []
+    assert not directory.exists()
+    for name, used, (start_ns, end_ns) in zip(("one", "two"), (0.6, 1.2), spans, strict=True):
+        found = table(tmp_path / name)
+        assert (found.start_ns, found.end_ns) == (start_ns, end_ns)
+        assert found.bound_ns < 1e6  # a fifth of a microsecond, where nobody else is about
+        # A sample for each part of its CPU time; a virtual machine that was away has fewer.
+        assert used * found.hz / 3 < of_programs(found) < used * found.hz * 1.5
+    assert all(row.program != "swapper" for row in table(tmp_path / "one").rows)
+
+
+def test_the_two_clocks_are_brought_together() -> None:
+    look = Look.now()
+    again = Look.now()
+    drift = (again.raw_ns - look.raw_ns) - (again.ordered_ns - look.ordered_ns)
+    assert 0 <= look.half_ns < 1e6
+    assert abs(drift) <= 1e6
+    assert look.raw_ns <= time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def fake(directory: Path, text: str) -> None:
+    """A `perf` before all others."""
+    directory.mkdir(exist_ok=True)
+    program = directory / "perf"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+
+
+REFUSES = "echo 'Access is limited: perf_event_paranoid setting is 4' >&2; exit 255"
+BREAKS = "echo 'perf: cannot load libtraceevent' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        (None, errors.PERF_MISSING, "perf is not here"),
+        (REFUSES, errors.PERF_DENIED, "kernel.perf_event_paranoid is"),
+        (BREAKS, errors.PERF_BROKEN, "cannot load libtraceevent"),
+        ("exit 0", errors.PERF_BROKEN, "it ended at once"),
+    ],
+)
+def test_a_perf_that_is_not_there_is_said_and_the_run_goes_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str | None,
+    kind: errors.ErrorKind,
+    says: str,
+) -> None:
+    setpriv = Path(shutil.which("setpriv") or "")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/setpriv").symlink_to(setpriv)
+    if text is not None:
+        fake(tmp_path / "bin", text)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Sampler.start(tmp_path / "perf", lambda *_: None))
+    assert caught.value.kind is kind
+    assert says in caught.value.message
+    said: list[tuple[str, str]] = []
+    told = asyncio.run(symbols.started(tmp_path / "perf", lambda *each: said.append(each)))
+    assert told is None
+    ((code, message),) = said
+    assert code == kind.code
+    assert caught.value.hint in message
+    assert not (tmp_path / "perf").exists()
+
+
+def test_a_perf_that_dies_in_between_is_said_once(
+    tmp_path: Path, boxed: tuple[Scene, Callable[[float], list[str]]]
+) -> None:
+    """The trials before and after have no symbols, and nothing else is lost."""
+    said: list[str] = []
+    scene, command = boxed
+
+    async def scenario() -> None:
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code))
+        sampler.process.kill()
+        await sampler.process.wait()
+        await watched(sampler, scene, command(300), tmp_path / "one", 0.1)
+        await sampler.stop()
+
+    asyncio.run(scenario())
+    assert said == [errors.PERF_BROKEN.code]
+    assert not (tmp_path / "one" / symbols.FILE).exists()
+    assert not (tmp_path / "perf").exists()
+
+
+def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
+    source = (
+        "import asyncio, os, sys\nfrom pathlib import Path\nfrom ullage.meters.symbols import *\n"
+        "async def main():\n"
+        "    one = await Sampler.start(Path(sys.argv[1]), print)\n"
+        "    print(one.process.pid, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+
+    async def scenario() -> int:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", source, str(tmp_path / "perf")),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return int(out)
+
+    pid = asyncio.run(scenario())
+    deadline = time.monotonic() + 60
+    while places.process_start_time(pid) is not None:
+        assert time.monotonic() < deadline, "perf outlives us"
+        time.sleep(0.05)

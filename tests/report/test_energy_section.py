@@ -1,0 +1,63 @@
+"""The report's section on energy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.energykit import CPU, analysed, metered, run
+from tests.report.made import HOSTILE
+from ullage.analysis.model import EnergyNote
+from ullage.report import energy, page
+
+SECTION = '<h2 id="energy">Energy</h2>'
+
+
+def test_a_run_without_meters_has_none(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", blocks=6)
+    analysis = analysed(folder)
+    assert energy.section(analysis) is None
+    assert SECTION not in page.render(folder, analysis)
+
+
+def test_every_row_says_how_and_where_it_was_measured(tmp_path: Path) -> None:
+    folder = metered(run(tmp_path / "run", blocks=6), lambda _: 100.0, accuracy=0.02)
+    analysis = analysed(folder)
+    found = energy.section(analysis)
+    assert found is not None
+    assert found.table is not None
+    assert len(found.table.rows) == len(analysis.energy) == 4
+    for row in found.table.rows:
+        assert len(row) == len(found.table.heads)
+        assert any("(measured at the wall)" in cell.text for cell in row)
+    text = page.render(folder, analysis)
+    assert SECTION in text
+    assert text.count("(measured at the wall)") == 4
+
+
+def test_what_is_missing_is_said_where_no_trial_has_an_energy(tmp_path: Path) -> None:
+    folder = metered(run(tmp_path / "run", blocks=6, design="duet"), lambda _: 100.0)
+    analysis = analysed(folder)
+    found = energy.section(analysis)
+    assert found is not None
+    assert found.table is None
+    assert [note.code for note in found.notes] == ["energy-shared"]
+    assert "energy-shared" in page.render(folder, analysis)
+
+
+@pytest.mark.parametrize("field", ["message", "advice", "label"])
+def test_untrusted_text_is_only_text(tmp_path: Path, field: str) -> None:
+    title = CPU.model_copy(update={"title": HOSTILE})
+    folder = metered(run(tmp_path / "run", blocks=6, workloads=(title,)), lambda _: 100.0)
+    analysis = analysed(folder)
+    texts = {"message": "m", "advice": "a", "label": "l", field: HOSTILE}
+    note = EnergyNote(code="meter-jump", **texts)
+    hostile = analysis.model_copy(update={"energy_notes": (note,)})
+    found = energy.section(hostile)
+    assert found is not None
+    assert found.table is not None
+    shown = [cell.text for row in found.table.rows for cell in row]
+    shown += [text for each in found.notes for text in (*each.texts, each.advice)]
+    assert not any("\x1b" in text or "\u202e" in text or "\x00" in text for text in shown)
+    assert "<script>alert(1)" not in page.render(folder, hostile)

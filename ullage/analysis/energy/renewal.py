@@ -1,0 +1,42 @@
+"""Meters that are read more often than they look: a UPS that is polled, a controller that averages.
+
+Their value stands for several readings, so those between say nothing, and the one at which it
+changed is late by up to the time since the reading before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ullage.analysis.energy.lies import Floats
+
+_CHANGES: Final = 6
+"""So many whole stretches of equal readings tell how long a value stands."""
+
+Instants = NDArray[np.int64]
+
+
+def stands(raw: Floats) -> int:
+    """Readings for which a value stands at least; 1: it may be new at each, or nobody can tell."""
+    changed = np.flatnonzero(np.diff(raw) != 0) + 1
+    lengths = np.diff(changed)
+    return int(lengths.min()) if lengths.size >= _CHANGES else 1
+
+
+def renewed(raw: Floats, each: int) -> NDArray[np.int64]:
+    """The readings that count of values that stand for `each`: where they are new, and the last."""
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(raw) != 0) + 1))
+    ends = np.append(starts[1:], raw.size)
+    kept = [np.arange(a, b, each) for a, b in zip(starts, ends, strict=True)]
+    return np.unique(np.append(np.concatenate(kept), raw.size - 1))
+
+
+def moved(
+    at_ns: Instants, within_ns: Instants, kept: NDArray[np.int64]
+) -> tuple[Instants, Instants]:
+    """Instants of the kept readings and how sure they are: half-way to the reading before each."""
+    since = np.diff(at_ns, prepend=at_ns[:1])[kept]
+    return at_ns[kept] - since // 2, within_ns[kept] + (since + 1) // 2

@@ -1,0 +1,274 @@
+"""What did the work take, against the baseline? The energies of a run, compared as its figures are.
+
+They are secondary: their verdicts are a family of their own, and an estimate has none at all.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ullage.analysis import compare, doubts
+from ullage.analysis.compare import Draft, Source
+from ullage.analysis.energy import figures, notes
+from ullage.analysis.energy.figures import Quantity, Typical
+from ullage.analysis.energy.trials import Metered, TrialEnergy, metered
+from ullage.analysis.floors import floor_of
+from ullage.analysis.model import Budget, Energy, EnergyFigure, EnergyNote
+from ullage.analysis.money import work
+from ullage.analysis.systematic import expanded
+from ullage.analysis.words import name
+from ullage.folder import RunFolder
+from ullage.pairs import Cells
+from ullage.runs import EnvironmentRecord, Metric, Resolved, Trial, WorkloadRecord
+from ullage.stats.budget import combine
+from ullage.stats.floor import APART, SHARED
+from ullage.stats.verdict import Case, Judgement, judge
+
+_K = 2.0
+"""Coverage factor of an absolute figure's interval, about 95 %."""
+
+
+@dataclass(frozen=True)
+class Energies:
+    """All that a run says of energy."""
+
+    found: tuple[Energy, ...]
+    notes: tuple[EnergyNote, ...]
+
+
+def of(folder: RunFolder, source: Source) -> Energies:
+    """The energies of a run and what is to be known of them; nothing without meters."""
+    sources = metered(folder)
+    found = [energy for each in sources for energy in _Compared(folder, source, each).energies()]
+    return Energies(tuple(found), notes.of(folder, sources))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One environment and workload."""
+
+    environment: EnvironmentRecord
+    workload: WorkloadRecord
+    trials: Sequence[Trial]
+    having: Sequence[TrialEnergy]
+
+
+class _Compared:
+    """The comparisons by one source."""
+
+    def __init__(self, folder: RunFolder, source: Source, of_meter: Metered) -> None:
+        self._resolved: Resolved = folder.resolved
+        self._metered = of_meter
+        ok = [trial for trial in folder.trials if trial.status == "ok"]
+        known = {
+            trial.trial: trial
+            for trial in figures.with_energies(ok, self._resolved.workloads, of_meter)
+        }
+        trials = [known.get(trial.trial, trial) for trial in folder.trials]
+        self._ok: dict[tuple[str, str], list[Trial]] = {}
+        for trial in known.values():
+            self._ok.setdefault((trial.environment, trial.workload), []).append(trial)
+        self._source = replace(source, cells=Cells(trials))
+        self._environments = {e.key: e for e in self._resolved.environments}
+
+    def energies(self) -> list[Energy]:
+        """By workload, the baseline first; a cell without a single energy is left out."""
+        drafts: list[tuple[int, Draft]] = []
+        found: list[Energy] = []
+        for workload in self._resolved.workloads:
+            for cell in self._cells(workload):
+                metrics: list[Metric | None] = [*figures.works(workload)]
+                for metric in metrics or [None]:
+                    made, draft = self._energy(cell, metric)
+                    if draft is not None:
+                        drafts.append((len(found), draft))
+                    found.append(made)
+        for (place, _), judgement in zip(drafts, self._judged(drafts), strict=True):
+            found[place] = _with_verdict(found[place], judgement)
+        return found
+
+    def _cells(self, workload: WorkloadRecord) -> Iterator[_Cell]:
+        keys = [e.key for e in self._resolved.environments if e.again_of is None]
+        baseline = self._resolved.baseline
+        for key in sorted(keys, key=lambda key: key != baseline):
+            trials = self._ok.get((key, workload.key), [])
+            having = self._having(trials)
+            if having:
+                yield _Cell(self._environments[key], workload, trials, having)
+
+    def _having(self, trials: Sequence[Trial]) -> list[TrialEnergy]:
+        found = (self._metered.trials.get(trial.trial) for trial in trials)
+        return [each for each in found if isinstance(each, TrialEnergy)]
+
+    def _energy(self, cell: _Cell, metric: Metric | None) -> tuple[Energy, Draft | None]:
+        made, draft = self._figures(cell, metric)
+        typical, meter, environment = (
+            Typical.of(cell.having),
+            self._metered.source,
+            cell.environment,
+        )
+        base = self._resolved.baseline
+        unequal = [
+            row.nuisance
+            for row in self._source.parity
+            if row.values.get(environment.key) != row.values.get(base)
+        ]
+        energy = Energy(
+            environment=environment.key,
+            environment_label=name(
+                environment.label, emulated=environment.emulated, unequal=unequal
+            ),
+            workload=cell.workload.key,
+            workload_title=cell.workload.title,
+            label=meter.label,
+            meter=meter.meter,
+            method=meter.method,
+            scope=meter.scope,
+            trials=len(cell.trials),
+            having=len(cell.having),
+            metric=metric.name if metric else None,
+            work=work(metric.unit, metric.better) if metric else None,
+            u_sampling=typical.sampling,
+            u_resolution=typical.resolution,
+            u_accuracy=typical.accuracy,
+            **made,
+        )
+        return energy, draft if meter.method != "estimated" else None
+
+    def _figures(
+        self, cell: _Cell, metric: Metric | None
+    ) -> tuple[dict[str, EnergyFigure | None], Draft | None]:
+        """By field of `Energy`; and the comparison that is judged, of the energy per unit."""
+        quantities: dict[str, Quantity | None] = {
+            "energy": figures.ENERGY,
+            "mean_power": figures.MEAN_POWER,
+            "above_idle": figures.ABOVE_IDLE,
+            "per_unit": figures.per_unit(metric) if metric else None,
+            "energy_delay": figures.energy_delay(metric) if metric else None,
+        }
+        found: dict[str, EnergyFigure | None] = {}
+        judged = None
+        for field, quantity in quantities.items():
+            draft = self._draft(cell, quantity) if quantity else None
+            found[field] = self._figure(cell, quantity, draft) if quantity else None
+            judged = draft if field == "per_unit" and found[field] else judged
+        return found, judged
+
+    def _draft(self, cell: _Cell, quantity: Quantity) -> Draft | None:
+        """None: the cell is the baseline's."""
+        baseline = self._environments[self._resolved.baseline]
+        if cell.environment is baseline:
+            return None
+        return compare.draft(
+            self._source, cell.environment, baseline, cell.workload, quantity.as_metric()
+        )
+
+    def _figure(self, cell: _Cell, quantity: Quantity, draft: Draft | None) -> EnergyFigure | None:
+        """None: no trial of the cell has it."""
+        confidence = self._source.settings.confidence
+        series = self._source.cells.series(cell.environment.key, cell.workload.key)
+        values = compare.absolute(series, quantity.as_metric(), confidence)
+        if values is None:
+            return None
+        systematic = _K * Typical.of(cell.having).relative(quantity) * abs(values.median)
+        bounds = [
+            None
+            if bound is None
+            else values.median + sign * math.hypot(bound - values.median, systematic)
+            for bound, sign in ((values.median_low, -1), (values.median_high, 1))
+        ]
+        figure = EnergyFigure(unit=quantity.unit, values=values, low=bounds[0], high=bounds[1])
+        if draft is None:
+            return figure
+        floor = floor_of(draft, self._again(draft), self._correlation)[0]
+        return figure.model_copy(
+            update={
+                "ratio": compare.t_interval(draft),
+                "budget": self._budget(draft, quantity),
+                "floor": floor.ratio if floor and math.isfinite(floor.ratio) else None,
+            }
+        )
+
+    @property
+    def _correlation(self) -> float:
+        return APART if self._resolved.design == "duet" else SHARED
+
+    def _again(self, draft: Draft) -> list[Draft]:
+        """The A/A comparisons of the same figure."""
+        return [
+            compare.draft(
+                self._source,
+                environment,
+                self._environments[environment.again_of],
+                draft.workload,
+                draft.metric,
+            )
+            for environment in self._resolved.environments
+            if environment.again_of is not None
+        ]
+
+    def _components(self, draft: Draft, quantity: Quantity) -> figures.Components:
+        pairs = draft.paired.pairs
+        mine = self._having([pair.environment for pair in pairs])
+        theirs = self._having([pair.baseline for pair in pairs])
+        if not (mine and theirs):
+            return ()
+        return figures.components(quantity, Typical.of(mine), Typical.of(theirs))
+
+    def _budget(self, draft: Draft, quantity: Quantity) -> Budget | None:
+        """Type A from the repetitions, Type B from the meter; None as `systematic.budget`."""
+        m = draft.moments
+        if m is None:
+            return None
+        parts = self._components(draft, quantity)
+        together = combine(
+            m.error, m.df, [part.standard for part in parts], m.mean, draft.settings.confidence
+        )
+        if not (together.low >= sys.float_info.min and math.isfinite(together.high)):
+            return None
+        return Budget(
+            type_a=together.type_a,
+            type_b=together.type_b,
+            components=parts,
+            expanded=together.expanded,
+            low=together.low,
+            high=together.high,
+            precision=draft.precision,
+        )
+
+    def _judged(self, drafts: Sequence[tuple[int, Draft]]) -> list[Judgement | None]:
+        """One family, by the run's margin, confidence and correction."""
+        settings = self._source.settings
+        cases = []
+        for _, draft in drafts:
+            floor, moments = floor_of(draft, self._again(draft), self._correlation)
+            lacking = doubts.no_verdict(draft) is not None
+            parts = self._components(draft, figures.ENERGY)
+            cases.append(
+                Case(None, None, floor, moments)
+                if lacking
+                else Case(
+                    draft.moments,
+                    draft.p_values,
+                    floor,
+                    moments,
+                    pairs=len(draft.units),
+                    systematic=expanded(parts),
+                    correlation=self._correlation,
+                )
+            )
+        judged = judge(cases, settings.margin, settings.confidence, self._resolved.correction)
+        return [
+            None if doubts.no_verdict(draft) else judgement
+            for (_, draft), judgement in zip(drafts, judged, strict=True)
+        ]
+
+
+def _with_verdict(energy: Energy, judgement: Judgement | None) -> Energy:
+    if judgement is None or energy.per_unit is None:
+        return energy
+    figure = energy.per_unit.model_copy(update={"verdict": judgement.verdict})
+    return energy.model_copy(update={"per_unit": figure})

@@ -1,0 +1,208 @@
+"""What a meter's file holds, as series: one channel, one session, in order, counters unwrapped.
+
+What cannot be is cut out here, so that nobody integrates over it: `Series.cuts`. What may be is
+kept, and told: `Series.doubts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from ullage.analysis.energy import lies, renewal
+from ullage.errors import ENERGY_READINGS_BAD, UllageError
+from ullage.readings import Channel, Closed, Fault, Line, Opened, Reading
+from ullage.runs import LATEST_NS
+
+Floats = NDArray[np.float64]
+Instants = NDArray[np.int64]
+FOLDER: Final = "meters"
+"""Where in a run folder the files of the meters lie, `LABEL.jsonl` each."""
+MOST_INTERVALS: Final = 4.0
+"""A longer time between two readings, in nominal intervals, is a gap."""
+_Said = Reading | Fault | Closed
+_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a meter said from one `Opened` to the next: one session of the recorder."""
+
+    opened: Opened
+    readings: tuple[Reading, ...]
+    faults: tuple[Fault, ...]
+    closed: Closed | None
+    """None: the recorder was killed."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Between these two instants nothing is known, and why."""
+
+    start_ns: int
+    end_ns: int
+    code: str
+    """A `lies.Lie`, `gap`, or the code of a fault: `gone`, `silent`, `denied` …"""
+    message: str
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Something that makes a series less to be trusted, and cannot be proved."""
+
+    code: Literal["meter-stuck", "meter-jump", "meter-slow"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One channel of one stretch."""
+
+    opened: Opened
+    channel: Channel
+    at_ns: Instants
+    """Strictly increasing."""
+    within_ns: Instants
+    values: Floats
+    """W; or J since the first reading, not wrapping any more."""
+    cuts: tuple[Cut, ...]
+    """In the order of their starts."""
+    doubts: tuple[Suspicion, ...]
+
+
+def read(file: Path) -> tuple[Stretch, ...]:
+    """The stretches in a meter's file, in order; none of a file that is not there.
+
+    A last line without its newline is left out; so is one that a killed recorder cut and the next
+    session ended. Anything else that is malformed is ENERGY_READINGS_BAD.
+    """
+    try:
+        *lines, _torn = file.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise _bad(file, 0, str(error.strerror)) from error
+    return tuple(_stretches(file, _parse(file, lines)))
+
+
+def _parse(file: Path, lines: Sequence[bytes]) -> Iterator[tuple[int, Line]]:
+    cut: tuple[int, ValidationError] | None = None
+    for number, text in enumerate(lines, start=1):
+        try:
+            line = _LINE.validate_json(text)
+        except ValidationError as error:
+            if cut is not None:
+                raise _malformed(file, *cut) from error
+            cut = number, error
+            continue
+        if cut is not None and line.event != "opened":
+            raise _malformed(file, *cut)
+        cut = None
+        yield number, line
+    if cut is not None:
+        raise _malformed(file, *cut)
+
+
+def _stretches(file: Path, lines: Iterable[tuple[int, Line]]) -> Iterator[Stretch]:
+    opened: Opened | None = None
+    said: list[_Said] = []
+    for number, line in lines:
+        if line.event == "opened":
+            if opened is not None:
+                yield _stretch(opened, said)
+            opened, said = line, []
+        elif opened is None:
+            raise _bad(file, number, "it comes before the meter was opened")
+        elif said and not _follows(line, said[-1]):
+            raise _bad(file, number, "it is not later than the line before it")
+        else:
+            said.append(line)
+    if opened is not None:
+        yield _stretch(opened, said)
+
+
+def _follows(line: _Said, last: _Said) -> bool:
+    """Two readings are at different instants."""
+    if isinstance(line, Reading) and isinstance(last, Reading):
+        return line.at_ns > last.at_ns
+    return line.at_ns >= last.at_ns
+
+
+def _stretch(opened: Opened, said: Sequence[_Said]) -> Stretch:
+    closed = [line for line in said if isinstance(line, Closed)]
+    return Stretch(
+        opened=opened,
+        readings=tuple(line for line in said if isinstance(line, Reading)),
+        faults=tuple(line for line in said if isinstance(line, Fault)),
+        closed=closed[-1] if closed else None,
+    )
+
+
+def series(stretch: Stretch, name: str) -> Series:
+    """The channel `name` of a stretch; KeyError when the stretch has none of that name."""
+    channel = {channel.name: channel for channel in stretch.opened.channels}[name]
+    having = [reading for reading in stretch.readings if name in reading.values]
+    at_ns = np.array([reading.at_ns for reading in having], dtype=np.int64)
+    raw = np.array([reading.values[name] for reading in having], dtype=np.float64)
+    told = lies.look(channel, (at_ns - at_ns[:1]) / 1e9, raw)
+    last = at_ns.size - 1
+    cuts = [
+        Cut(int(at_ns[max(0, lie.first)]), int(at_ns[min(lie.last, last)]), lie.code, lie.message)
+        for lie in told.lies
+    ]
+    cuts += _faults(at_ns, stretch.faults)
+    cuts += _gaps(at_ns, stretch.opened.every_s)
+    within_ns = np.array([reading.within_ns for reading in having], dtype=np.int64)
+    doubts = [Suspicion(code, message) for code, message in told.doubts]
+    values = told.values
+    if channel.kind == "power" and (each := renewal.stands(raw)) > 1:
+        kept = renewal.renewed(raw, each)
+        message = f"{name} is new at each {each}th reading at most"
+        doubts.append(Suspicion("meter-slow", message))
+        values = values[kept]
+        at_ns, within_ns = renewal.moved(at_ns, within_ns, kept)
+    return Series(
+        opened=stretch.opened,
+        channel=channel,
+        at_ns=at_ns,
+        within_ns=within_ns,
+        values=values,
+        cuts=tuple(sorted(cuts, key=lambda cut: cut.start_ns)),
+        doubts=tuple(doubts),
+    )
+
+
+def _faults(at_ns: Instants, faults: Sequence[Fault]) -> list[Cut]:
+    """A cut from the reading before each fault to the one after it, once for several in a row."""
+    found: dict[int, Cut] = {}
+    for fault in faults:
+        after = int(np.searchsorted(at_ns, fault.at_ns, side="right"))
+        start = int(at_ns[after - 1]) if after else 0
+        end = int(at_ns[after]) if after < at_ns.size else LATEST_NS
+        found.setdefault(start, Cut(start, end, fault.code, fault.message))
+    return list(found.values())
+
+
+def _gaps(at_ns: Instants, every_s: float) -> list[Cut]:
+    seconds = np.diff(at_ns) / 1e9
+    return [
+        Cut(int(at_ns[i]), int(at_ns[i + 1]), "gap", f"no reading for {seconds[i]:.3g} s")
+        for i in np.flatnonzero(seconds > MOST_INTERVALS * every_s)
+    ]
+
+
+def _malformed(file: Path, number: int, error: ValidationError) -> UllageError:
+    """With the first complaint, without the input."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
+    return _bad(file, number, f"{where}: {fault['msg']}" if where else fault["msg"])
+
+
+def _bad(file: Path, number: int, reason: str) -> UllageError:
+    return UllageError(ENERGY_READINGS_BAD, path=file, line=number, reason=reason)

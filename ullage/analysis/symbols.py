@@ -1,0 +1,146 @@
+"""Where the host's CPUs were seen in the trials of a comparison, as counters: a place each.
+
+Only places that both sides could have are compared. Where one side has a kernel of its own, its
+programs' own code runs inside of vCPUs, and what its kernel does for them too: there a place of
+the host is news only if there is more of it, and code of programs and guests is the work itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ullage.analysis.counters import OF_A_CPU, Both, Counter, has_guest
+from ullage.errors import RUN_BAD_FORMAT, UllageError
+from ullage.folder import RunFolder
+from ullage.pairs import Pair
+from ullage.printable import clean
+from ullage.runs import FORMAT, SymbolRow, Symbols, Trial
+
+FILE: Final = "symbols.json"
+MOST: Final = 12
+"""Places that are looked at: those that were seen most, on both sides together. Each widens the
+intervals of all others."""
+FLOOR: Final = 0.02
+"""Of a CPU: two samples in a second's trial."""
+_MOST_BYTES: Final = 1 << 20
+_WHO: Final[Mapping[str, str]] = {
+    "vcpu": "vCPUs",
+    "hypervisor": "QEMU beside its vCPUs",
+    "vhost": "vhost",
+    "programs": "the programs",
+    "ksoftirqd": "the host's threads for soft interrupts",
+    "kworker": "the host kernel's workers",
+    "kernel_threads": "threads of the host's kernel",
+}
+"""Groups that may be a cause: not ullage itself, nor what else runs on the host."""
+_SHARED: Final = frozenset({"ksoftirqd", "kworker", "kernel_threads"})
+"""Of these, those that work for both halves of a duet."""
+
+Place = tuple[str, str, str]
+"""Group, object and function; the names of threads are too many to compare."""
+
+
+@dataclass
+class Tables:
+    """The tables of a run's trials, each read once."""
+
+    folder: RunFolder
+    _read: dict[str, dict[Place, float] | None] = field(default_factory=dict)
+
+    def of(self, trial: Trial) -> dict[Place, float] | None:
+        """Place → share of a CPU; None: there is no table. RUN_BAD_FORMAT for one that is none."""
+        if trial.trial not in self._read:
+            self._read[trial.trial] = self._places(trial)
+        return self._read[trial.trial]
+
+    def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
+        """The places that were seen most in pairs of trials, both sides counted together."""
+        seen: dict[Place, float] = defaultdict(float)
+        for pair in pairs:
+            mine, theirs = self.of(pair.environment), self.of(pair.baseline)
+            if mine is None or theirs is None:
+                continue
+            for place, share in (*mine.items(), *theirs.items()):
+                if _is_news(place, pair):
+                    seen[place] += share
+        most = sorted(seen, key=lambda place: (-seen[place], place))[:MOST]
+        return [
+            Seen(_name(place), _words(place), OF_A_CPU, FLOOR, "time", self, place)
+            for place in most
+        ]
+
+    def _places(self, trial: Trial) -> dict[Place, float] | None:
+        name = f"trials/{trial.trial}/{FILE}"
+        file = self.folder.raw(name)
+        if not file.is_file():
+            return None
+        found = _parsed(self.folder.path, name, file)
+        seconds = (found.end_ns - found.start_ns) / 1e9
+        if seconds <= 0:
+            return None
+        places: dict[Place, float] = {}
+        for row in found.rows:
+            place = _place(row)
+            places[place] = places.get(place, 0.0) + row.samples / found.hz / seconds
+        return places
+
+
+@dataclass(frozen=True)
+class Seen(Counter):
+    """CPU time seen at one place."""
+
+    tables: Tables
+    place: Place
+
+    def both(self, environment: Trial, baseline: Trial) -> Both | None:
+        """None without both tables; a place that is not in a table was not seen."""
+        mine, theirs = self.tables.of(environment), self.tables.of(baseline)
+        if mine is None or theirs is None:
+            return None
+        return mine.get(self.place, 0.0), theirs.get(self.place, 0.0)
+
+    def only_more(self, environment: Trial, baseline: Trial) -> bool:
+        """Where one of the two does its work inside of vCPUs."""
+        return has_guest(environment) != has_guest(baseline)
+
+
+def _is_news(place: Place, pair: Pair) -> bool:
+    """Could it be a cause, and be seen on both sides?"""
+    group, file, _ = place
+    if group not in _WHO or (pair.environment.partner is not None and group in _SHARED):
+        return False
+    guests = has_guest(pair.environment), has_guest(pair.baseline)
+    if group == "vcpu":
+        return file.startswith(("kernel", "qemu-"))
+    return group != "programs" or file.startswith("kernel") or not any(guests)
+
+
+def _parsed(folder: Path, name: str, file: Path) -> Symbols:
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    try:
+        if len(data) > _MOST_BYTES:
+            raise ValueError("too long")
+        return Symbols.model_validate_json(data)
+    except ValueError as error:  # Pydantic's own is one
+        reason = f"{name} is no table of symbols"
+        raise UllageError(RUN_BAD_FORMAT, path=folder, format=FORMAT, reason=reason) from error
+
+
+def _place(row: SymbolRow) -> Place:
+    return row.group, row.object, row.symbol
+
+
+def _name(place: Place) -> str:
+    return clean(f"symbols.{'/'.join(filter(None, place))}", 200)
+
+
+def _words(place: Place) -> str:
+    """`the hypervisor in the host's kernel, do_sys_poll`."""
+    group, file, symbol = place
+    where = clean(file.replace("kernel", "the host's kernel", 1), 80)
+    return f"{_WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"

@@ -1,0 +1,133 @@
+"""Meter `model`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from ullage.energy.base import EnergyMeter, FaultError, MeterOptions
+from ullage.energy.coefficients import Coefficients
+from ullage.energy.refusal import refusal
+from ullage.errors import ENERGY_METER_ABSENT, ENERGY_METER_BAD_ANSWER, UllageError
+from ullage.meters import sysfiles
+from ullage.readings import Channel
+
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_FIX: Final = "write `idle_watts` and `core_watts`, or make the file with `ullage meter fit`"
+_WATTS: Final = 100_000
+
+
+class ModelOptions(MeterOptions):
+    """What a plan may say of `model`: the coefficients, or a file with them."""
+
+    idle_watts: float | None = Field(
+        None, ge=0, le=_WATTS, description="power of the machine that does nothing"
+    )
+    core_watts: float | None = Field(
+        None, ge=0, le=_WATTS, description="power that a busy CPU adds, as Linux counts CPUs"
+    )
+    fit: str | None = Field(
+        None, min_length=1, description="file with the coefficients, of `ullage meter fit`"
+    )
+    scope: Literal["wall", "package"] | None = Field(
+        None, description="of what the stated watts are: `wall` unless said; a file knows"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        stated = (self.idle_watts is not None, self.core_watts is not None)
+        if self.fit is None and not all(stated):
+            raise ValueError("needs `idle_watts` and `core_watts`, or `fit`")
+        if self.fit is not None and (any(stated) or self.scope is not None):
+            raise ValueError("`fit` stands without `idle_watts`, `core_watts` and `scope`")
+        return self
+
+
+class Model(EnergyMeter):
+    """An estimate from how busy the CPUs are: idle power, and so much for each busy CPU.
+
+    E = idle_watts · time + core_watts · CPU seconds that were not idle, from the counters of all
+    CPUs in `/proc/stat`, which also tell what went on between two readings. One channel,
+    `estimate`, always marked as estimated, and never put together with a figure of an instrument.
+    The coefficients are yours, or come from readings of a meter by `ullage meter fit`. It knows
+    nothing of frequency, of which instructions run, of memory, disks and cards: with stated
+    coefficients its error is not known, with fitted ones `accuracy` says how far 95 % of the
+    readings were from the line, on that machine and for that load. In a guest it counts what the
+    guest runs; time that the hypervisor took away counts as idle.
+    """
+
+    name = "model"
+    Options = ModelOptions
+    STAT = Path("/proc/stat")
+
+    def __init__(self, options: ModelOptions) -> None:
+        super().__init__(options)
+        self._idle_w = self._core_w = 0.0
+        self._began = (0.0, 0.0)
+        self._busy_s = 0.0
+
+    def open(self) -> tuple[Channel, ...]:
+        """Read the coefficients and the counters."""
+        accuracy, scope = None, self.options.scope or "wall"
+        if self.options.fit is None:
+            self._idle_w, self._core_w = self.options.idle_watts, self.options.core_watts
+        else:
+            fitted = self._fitted(Path(self.options.fit))
+            self._idle_w, self._core_w = fitted.idle_watts, fitted.core_watts
+            accuracy, scope = fitted.accuracy, fitted.scope
+        try:
+            self._busy_s = self._busy()
+        except FaultError as fault:
+            raise refusal(self.name, str(self.STAT), fault, "mount /proc") from fault
+        self._began = (time.monotonic(), self._busy_s)
+        channel = Channel(
+            name="estimate",
+            kind="energy",
+            method="estimated",
+            scope=scope,
+            observer="host",
+            resolution=self._core_w * _TICK_S,
+            accuracy=accuracy,
+            source=f"{self._idle_w:g} W + {self._core_w:g} W for each busy CPU ({self.STAT})",
+        )
+        return (channel,)
+
+    def read(self) -> Mapping[str, float]:
+        """Since it was opened."""
+        busy_s, now_s = self._busy(), time.monotonic()
+        if busy_s < self._busy_s:
+            fell = f"CPU time fell from {self._busy_s:g} to {busy_s:g} s"
+            raise FaultError("nonsense", fell)
+        self._busy_s = busy_s
+        seconds, cpu_seconds = now_s - self._began[0], busy_s - self._began[1]
+        return {"estimate": self._idle_w * seconds + self._core_w * cpu_seconds}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _busy(self) -> float:
+        """CPU seconds since boot in which a CPU did something, of programs, kernel or guests."""
+        words = (sysfiles.read(self.STAT) or "").partition("\n")[0].split()
+        if len(words) < 8 or words[0] != "cpu" or not all(word.isdecimal() for word in words[1:8]):
+            raise FaultError("nonsense", f"{self.STAT} does not begin with the time of all CPUs")
+        user, nice, system, _idle, _iowait, irq, softirq = map(int, words[1:8])
+        return (user + nice + system + irq + softirq) * _TICK_S
+
+    def _fitted(self, file: Path) -> Coefficients:
+        where = str(file)
+        try:
+            return Coefficients.model_validate_json(file.read_bytes())
+        except OSError as error:
+            raise UllageError(
+                ENERGY_METER_ABSENT, meter=self.name, where=where, reason=error.strerror, fix=_FIX
+            ) from error
+        except ValidationError as error:
+            reason = f"it holds no coefficients ({error.error_count()} faults)"
+            raise UllageError(
+                ENERGY_METER_BAD_ANSWER, meter=self.name, where=where, reason=reason, fix=_FIX
+            ) from error

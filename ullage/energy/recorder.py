@@ -1,0 +1,225 @@
+"""Reads one meter over and over and writes down what it said, in threads beside the run."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ullage import clock
+from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, FaultError
+from ullage.energy.caller import Call, Caller
+from ullage.energy.linefile import LineFile
+from ullage.energy.plan import PlannedMeter
+from ullage.energy.refusal import refusal
+from ullage.errors import ENERGY_METER_ABSENT, ENERGY_METER_DENIED, UllageError
+from ullage.journal import now_ns
+from ullage.printable import clean
+from ullage.readings import Channel, Closed, Fault, Opened, Reading
+
+OPEN_DEADLINE_S: Final = 4 * READ_DEADLINE_S
+"""A meter that takes longer to be found is absent."""
+REOPEN_INTERVALS: Final = 5
+"""After a fault the meter is opened anew, at most once in so many readings."""
+
+_CODES: Final = {ENERGY_METER_ABSENT: "gone", ENERGY_METER_DENIED: "denied"}
+_LONGEST_MESSAGE: Final = 500
+_AS_BEFORE: Final = "on-battery"
+"""The fault of a meter that is there and answers: to open it anew mends nothing."""
+
+
+class Recorder:
+    """One meter, read at the instants `every_s` apart from the start on; its file only grows.
+
+    Nothing is smoothed or made up: an instant at which there was no answer to be trusted has a
+    `Fault`, one that passed while another reading took too long has nothing.
+    """
+
+    def __init__(
+        self,
+        meter: EnergyMeter,
+        label: str,
+        session: str,
+        file: Path,
+        every_s: float,
+        *,
+        tell: Callable[[Fault], None] = lambda fault: None,
+        new: bool = False,
+        read_deadline_s: float = READ_DEADLINE_S,
+    ) -> None:
+        """tell: called from the recorder's thread, once for each code of a fault.
+
+        new: the file must not be there yet.
+        """
+        self.meter, self.label, self.file, self.every_s = meter, label, file, every_s
+        self.channels: tuple[Channel, ...] = ()
+        self.readings = 0
+        self.faults: Counter[str] = Counter()
+        self.failed: OSError | None = None
+        """Why nothing is written any more: the file could not be."""
+        self._session, self._tell, self._new = session, tell, new
+        self._deadline_s = read_deadline_s
+        self._caller = Caller(label)
+        self._ending = threading.Event()
+        self._lines: LineFile
+        self._thread: threading.Thread | None = None
+        self._since_opened = 0
+        self._faulty = False
+        self._opening: Call[tuple[Channel, ...]] | None = None
+
+    def open(self) -> tuple[Channel, ...]:
+        """Find the meter; UllageError when it is not there. Nothing is written yet."""
+        try:
+            self.channels = self._caller.call(self.meter.open, OPEN_DEADLINE_S)
+        except FaultError as fault:
+            fix = "see that it is connected and answers; `ullage meter list` tries all of them"
+            raise refusal(self.meter.name, self.label, fault, fix) from fault
+        except OSError as error:
+            raise UllageError(
+                ENERGY_METER_ABSENT,
+                meter=self.meter.name,
+                where=error.filename or self.label,
+                reason=error.strerror or error,
+                fix="see that it is connected; `ullage meter list` says what each meter needs",
+            ) from error
+        return self.channels
+
+    def start(self) -> None:
+        """Begin to write; opens the meter when that has not been done. UllageError, OSError."""
+        if not self.channels:
+            self.open()
+        self._lines = LineFile(self.file, new=self._new)
+        self._write_opened()
+        self._thread = threading.Thread(target=self._run, name=f"recorder {self.label}")
+        self._thread.daemon = True
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask for the end: one more reading, then no more. Does not wait; see `stop`."""
+        self._ending.set()
+
+    def stop(self) -> None:
+        """End it and wait; a meter that hangs is not waited for longer than its deadline."""
+        self.end()
+        if self._thread is not None:
+            self._thread.join(4 * self._deadline_s)
+            self._thread = None
+        with suppress(Exception):  # it is let go of; what it says to that helps nobody
+            self._caller.end(self.meter.close, self._deadline_s)
+
+    @property
+    def ended(self) -> bool:
+        """True once it writes no more, by `end` or because it failed."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        first = time.monotonic()
+        try:
+            with self._lines:
+                due = first
+                while not self._ending.wait(max(0.0, due - time.monotonic())):
+                    self._once()
+                    due = next_due(first, time.monotonic(), self.every_s)
+                self._once(reopen=False)
+                self._lines.append(Closed(at_ns=clock.ordered_ns()))
+        except OSError as error:
+            self.failed = error
+
+    def _once(self, *, reopen: bool = True) -> None:
+        """A reading or a fault."""
+        self._since_opened += 1
+        try:
+            if reopen:
+                self._reopen_if_faulty()
+            before, values, after = self._caller.call(self._timed, self._deadline_s)
+            self._check(values)
+        except FaultError as fault:
+            self._fault(fault.code, str(fault))
+        except UllageError as error:
+            self._fault(_CODES.get(error.kind, "nonsense"), error.message)
+        except Exception as error:  # a mistake in a meter loses a reading, and not the run
+            self._fault("nonsense", f"{type(error).__name__}: {error}")
+        else:
+            self._faulty = False
+            self.readings += 1
+            half = (after - before + 1) // 2
+            self._lines.append(Reading(at_ns=before + half, within_ns=half, values=dict(values)))
+
+    def _timed(self) -> tuple[int, Mapping[str, float], int]:
+        before = clock.ordered_ns()
+        return before, self.meter.read(), clock.ordered_ns()
+
+    def _check(self, values: Mapping[str, float]) -> None:
+        """Refuse what no channel of the meter can say."""
+        known = {channel.name: channel for channel in self.channels}
+        if not values:
+            raise FaultError("nonsense", "it gave no value")
+        for name, value in values.items():
+            if name not in known:
+                raise FaultError("nonsense", f"it gave a value for {name!r}, which it has not")
+            if not math.isfinite(value) or value < 0:
+                raise FaultError("nonsense", f"{name} is {value:g}")
+
+    def _reopen_if_faulty(self) -> None:
+        """Open it anew after a fault, now and then; what came of that may show in a later reading.
+
+        What it has may be another thing now, and a counter begins where it likes: a new stretch.
+        """
+        if self._opening is None:
+            if not self._faulty or self._since_opened <= REOPEN_INTERVALS:
+                return
+            self._opening = self._caller.begin(self._open_anew)
+            self._since_opened = 0
+        try:
+            channels = self._opening.result(self._deadline_s)
+        finally:
+            if self._opening.over:
+                self._opening = None
+        if channels != self.channels or any(channel.kind == "energy" for channel in channels):
+            self.channels = channels
+            self._write_opened()
+
+    def _open_anew(self) -> tuple[Channel, ...]:
+        self.meter.close()
+        return self.meter.open()
+
+    def _fault(self, code: str, message: str) -> None:
+        self._faulty = code != _AS_BEFORE
+        fault = Fault(at_ns=clock.ordered_ns(), code=code, message=clean(message, _LONGEST_MESSAGE))
+        self._lines.append(fault)
+        self.faults[code] += 1
+        if self.faults[code] == 1:
+            self._tell(fault)
+
+    def _write_opened(self) -> None:
+        self._lines.append(
+            Opened(
+                session=self._session,
+                label=self.label,
+                meter=self.meter.name,
+                options=self.meter.options.model_dump(mode="json", exclude={"every"}),
+                every_s=self.every_s,
+                channels=self.channels,
+                epoch_ns=now_ns(),
+                at_ns=clock.ordered_ns(),
+            )
+        )
+
+
+def trial_open(planned: PlannedMeter) -> tuple[Channel, ...]:
+    """What the meter has, without reading it; UllageError when it is not there."""
+    recorder = Recorder(planned.make(), planned.label, "", Path(), planned.options.every)
+    try:
+        return recorder.open()
+    finally:
+        recorder.stop()
+
+
+def next_due(first_s: float, now_s: float, every_s: float) -> float:
+    """The next instant of the schedule, which does not drift; those that passed are left out."""
+    return first_s + (math.floor((now_s - first_s) / every_s) + 1) * every_s

@@ -1,0 +1,150 @@
+"""What `perf script` prints, folded: samples by group, program, object and function, in windows.
+
+Names of threads and files are what the programs gave themselves, so nothing here trusts them: a
+line that is not exactly as expected is no sample, and what is kept is short and printable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ullage.meters import crowd
+from ullage.meters.crowd import Group
+from ullage.printable import clean
+from ullage.runs import SymbolRow
+
+FIELDS: Final = "comm,pid,tid,time,ip,sym,dso"
+"""What `perf script -F` is to print, with `--ns`, task events and lost events."""
+MOST_ROWS: Final = 100
+_MOST_KEYS: Final = 5_000
+"""Different rows that a window can have: a program that gives its threads ever new names has no
+more."""
+
+_SAMPLE: Final = re.compile(
+    r"(?P<comm>.*?)\s+(?P<pid>-?\d{1,10})/-?\d{1,10}\s+(?P<s>\d{1,10})\.(?P<ns>\d{9}):\s+(?P<what>.*)"
+)
+_PLACE: Final = re.compile(r"(?P<ip>[0-9a-f]{1,16}) (?P<symbol>.*?) \((?P<object>[/\[].*|[^()]+)\)")
+_FORK: Final = re.compile(r"PERF_RECORD_FORK\((\d{1,10}):\d{1,10}\):\((\d{1,10}):\d{1,10}\)")
+_LOST: Final = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\D*(?:lost )?(\d{1,18})")
+_NUMBER: Final = re.compile(r"\d+")
+_CLONED: Final = re.compile(r"\.(isra|constprop|part|cold|llvm)(\.\d+)*")
+"""What compilers append to the names of copies of a function."""
+_WIDE: Final = 16
+"""Digits of an address in the kernel's half."""
+_MADE: Final = re.compile(r"/tmp/perf-\d+\.map|//anon|/memfd:.*|anon_inode:.*|/dev/zero.*")  # noqa: S108
+_UNKNOWN: Final = "[unknown]"
+_DEEP: Final = 64
+
+Key = tuple[Group, str, str, str]
+
+
+@dataclass
+class Window:
+    """A trial, on the clock of the samples."""
+
+    start_ns: int
+    end_ns: int
+    roots: Mapping[int, Group]
+    """The processes of its instances when it began."""
+    count: Counter[Key] = field(default_factory=Counter)
+
+    def rows(self) -> tuple[tuple[SymbolRow, ...], int]:
+        """The largest rows, and how many samples are in no row."""
+        most = sorted(self.count.items(), key=lambda each: (-each[1], each[0]))[:MOST_ROWS]
+        rows = tuple(
+            SymbolRow(group=group, program=program, object=file, symbol=symbol, samples=samples)
+            for (group, program, file, symbol), samples in most
+        )
+        return rows, self.count.total() - sum(row.samples for row in rows)
+
+
+@dataclass
+class Folder:
+    """Takes the lines one by one, in the order of their time, and fills the windows."""
+
+    windows: Sequence[Window]
+    controller: int
+    """Our own process."""
+    lost: int = 0
+    unread: int = 0
+    """Lines that could not be understood."""
+    _parents: dict[int, int] = field(default_factory=dict)
+
+    def take(self, line: str) -> None:
+        """One line of output."""
+        found = _SAMPLE.match(line.strip())
+        if found is None:
+            self.unread += bool(line.strip())
+            return
+        what = found["what"]
+        if (place := _PLACE.fullmatch(what)) is not None:
+            at_ns = int(found["s"]) * 10**9 + int(found["ns"])
+            for window in self.windows:
+                if window.start_ns <= at_ns < window.end_ns:
+                    self._count(window, int(found["pid"]), found["comm"], place)
+        elif (fork := _FORK.fullmatch(what)) is not None:
+            child, parent = int(fork[1]), int(fork[2])
+            if child != parent:  # else it is a thread
+                self._parents[child] = parent
+        elif (lost := _LOST.match(what)) is not None:
+            self.lost += int(lost[1])
+        elif not what.startswith("PERF_RECORD_"):
+            self.unread += 1
+
+    def _count(self, window: Window, pid: int, comm: str, place: re.Match[str]) -> None:
+        if pid == 0:
+            return  # an idle CPU
+        group = self._group(window, pid, comm)
+        symbol = "" if place["symbol"] == _UNKNOWN else _function(place["symbol"])
+        in_kernel = len(place["ip"]) == _WIDE and place["ip"].startswith("ffff")
+        key: Key = (group, _program(comm, group), _object(place["object"], in_kernel), symbol)
+        if group == "others":  # whoever else works on the host is no concern of the run
+            key = (group, key[1], "kernel" if in_kernel else "", "")
+        if key in window.count or len(window.count) < _MOST_KEYS:
+            window.count[key] += 1
+        else:
+            window.count[group, "others", "", ""] += 1
+
+    def _group(self, window: Window, pid: int, comm: str) -> Group:
+        """By the nearest process above it that is known; what an agent started is a program."""
+        above = pid
+        for _ in range(_DEEP):
+            if (root := window.roots.get(above)) is not None:
+                own = above == pid
+                return crowd.of_thread(root, comm) if own or root == "hypervisor" else "programs"
+            if above == crowd.KTHREADD:
+                return crowd.of_kernel(comm)
+            if above not in self._parents:
+                break
+            above = self._parents[above]
+        return "controller" if pid == self.controller else "others"
+
+
+def _program(comm: str, group: Group) -> str:
+    if group in ("kworker", "ksoftirqd"):
+        return group
+    return clean(_NUMBER.sub("N", comm), 40)
+
+
+def _object(file: str, in_kernel: bool) -> str:
+    """The kernel, a module of it, or a file by its name."""
+    if in_kernel:
+        module = file.strip("[]")
+        return (
+            "kernel"
+            if module in ("kernel.kallsyms", "unknown")
+            else clean(f"kernel ({module})", 60)
+        )
+    if file == _UNKNOWN:
+        return "unknown"
+    if _MADE.fullmatch(file):
+        return "generated code"
+    return clean(file.removesuffix(" (deleted)").rpartition("/")[2], 60)
+
+
+def _function(symbol: str) -> str:
+    return clean(_CLONED.sub("", symbol), 80)

@@ -1,0 +1,250 @@
+"""Meter `threads`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ullage import clock
+from ullage.meters import crowd, sysfiles
+from ullage.meters.base import Meter, Scene
+from ullage.meters.crowd import Group
+from ullage.runs import Quantity
+
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_PROC: Final = Path("/proc")
+_INSTANCES: Final[tuple[Group, ...]] = ("vcpu", "hypervisor", "vhost", "programs", "agent")
+_KERNEL: Final[tuple[Group, ...]] = ("ksoftirqd", "kworker", "kernel_threads")
+_WAITING: Final[tuple[Group, ...]] = ("vcpu", "hypervisor")
+_MOST: Final = 20_000
+"""Threads: more are not looked at, and their time stays with `others`."""
+_names: dict[int, str] = {}
+"""Threads of the kernel → their names, of those that were there at the last reading."""
+
+
+class Task(NamedTuple):
+    """A thread, at one reading."""
+
+    group: Group
+    ran_ns: int
+    waited_ns: int
+    """It could have run, and had no CPU."""
+
+
+class Process(NamedTuple):
+    """A process of an instance, at one reading: what of it outlives its threads."""
+
+    group: Group
+    ran_s: float
+    """Of all its threads, also of those that have ended."""
+    children_s: float
+    """Of its children that have ended, with theirs."""
+
+
+@dataclass(frozen=True)
+class ThreadsReading:
+    """CPU time since each thread began, at one instant of the run's clock."""
+
+    instant_ns: int
+    busy_s: float
+    """Of the host: programs, and the kernel for them."""
+    controller_s: float
+    tasks: Mapping[tuple[int, int], Task]
+    """By process and thread."""
+    processes: Mapping[int, Process]
+
+    @classmethod
+    def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
+        """Read what there is; what ends meanwhile is as if it had ended before."""
+        known = crowd.members(scene, proc)
+        tasks: dict[tuple[int, int], Task] = {}
+        for key, task in (*_of_instances(known, proc), *_of_kernel(known, proc)):
+            if len(tasks) < _MOST:
+                tasks[key] = task
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        return cls(
+            instant_ns=clock.ordered_ns(),
+            busy_s=_busy_s(sysfiles.read(f"{proc}/stat") or ""),
+            controller_s=own.ru_utime + own.ru_stime,
+            tasks=tasks,
+            processes={
+                pid: found
+                for pid, group in known.items()
+                if (found := _process(group, f"{proc}/{pid}/stat")) is not None
+            },
+        )
+
+    def until(self, later: ThreadsReading) -> dict[str, float]:
+        """CPUs that each group kept busy between two readings; empty when no time went by."""
+        seconds = (later.instant_ns - self.instant_ns) / 1e9
+        if seconds <= 0:
+            return {}
+        ran, waited = self._threads(later)
+        for group, more_s in self._ended(later):
+            ran[group] += more_s
+        ran["controller"] = max(0.0, later.controller_s - self.controller_s)
+        busy_s = max(0.0, later.busy_s - self.busy_s)
+        ran["others"] = max(0.0, busy_s - sum(ran.values()))
+        gone = self.tasks.keys() - later.tasks.keys()
+        found: dict[str, float] = {"lost": float(sum(pid not in self.processes for pid, _ in gone))}
+        found |= {name: ran[name] / seconds for name in _told(self, later)}
+        if "vcpu" in found:
+            found |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
+        return {"window": seconds, **found}
+
+    def _threads(self, later: ThreadsReading) -> tuple[dict[Group, float], dict[Group, float]]:
+        """Seconds that the threads ran, and waited, which are there at the end."""
+        ran: dict[Group, float] = defaultdict(float)
+        waited: dict[Group, float] = defaultdict(float)
+        for key, now in later.tasks.items():
+            then = self.tasks.get(key)
+            if then is None or then.ran_ns > now.ran_ns:  # a new one, or one with an old number
+                then = Task(now.group, 0, 0)
+            ran[now.group] += (now.ran_ns - then.ran_ns) / 1e9
+            waited[now.group] += max(0, now.waited_ns - then.waited_ns) / 1e9
+        return ran, waited
+
+    def _ended(self, later: ThreadsReading) -> Iterator[tuple[Group, float]]:
+        """Seconds of threads that have ended, from their processes; of those, from their parents.
+
+        A process is told to its parent when that waits for it, with all that it ever ran: what it
+        had run before the first reading is taken off again.
+        """
+        living: dict[int, float] = defaultdict(float)
+        for (pid, tid), now in later.tasks.items():
+            then = self.tasks.get((pid, tid))
+            living[pid] += (now.ran_ns - (then.ran_ns if then else 0)) / 1e9
+        ended = {pid for pid, tid in self.tasks.keys() - later.tasks.keys()}
+        waited_for = 0.0
+        for pid, process in later.processes.items():
+            first = self.processes.get(pid, Process(process.group, 0.0, 0.0))
+            waited_for += max(0.0, process.children_s - first.children_s)
+            if pid in ended or pid not in self.processes:
+                yield process.group, max(0.0, process.ran_s - first.ran_s - living[pid])
+        before = sum(
+            process.ran_s + process.children_s
+            for pid, process in self.processes.items()
+            if pid not in later.processes
+        )
+        yield "programs", max(0.0, waited_for - before)
+
+
+def _share(name: str, description: str) -> Quantity:
+    return Quantity(name=name, unit="1", description=description)
+
+
+class Threads(Meter):
+    """Who used the host's CPUs: the trial's vCPUs, hypervisor and programs, the kernel, others.
+
+    Each figure is CPU time over the time of the run's clock between two readings: CPUs that were
+    kept busy, 0.12 for 12 % of one. Read from `/proc/PID/task/*/schedstat` before and after the
+    programs of the trial, for the processes in the control groups of its instances and for the
+    threads of the kernel; who is who is told by QEMU's names of its threads. The programs of a
+    guest run in `vcpu`. Threads that ended in between are counted with their process, and processes
+    with the parent that waited for them, by the clock tick (10 ms); a thread of the kernel that
+    ended is in `lost`, and what it ran is left with `others`. Without root there are no control
+    groups, and nothing is told of the instances, nor of `others`. `collection` says what the two
+    readings cost; with 2 CPUs about 2 ms of CPU time; it grows with the kernel's threads.
+    """
+
+    name = "threads"
+    quantities = (
+        Quantity(name="window", unit="s", description="Between the two readings."),
+        Quantity(name="collection", unit="s", description="CPU time of the two readings."),
+        _share("vcpu", "Threads of QEMU that are a guest's CPUs."),
+        _share("hypervisor", "All other threads of QEMU: its main loop, disks, displays."),
+        _share("vhost", "Threads of the kernel that move a guest's packets (vhost)."),
+        _share("programs", "Programs in the instances, but for QEMU and the agent."),
+        _share("agent", "ullage's agent in the instances."),
+        _share("controller", "ullage itself."),
+        _share("ksoftirqd", "The kernel's threads for soft interrupts, such as packets."),
+        _share("kworker", "The kernel's workers, such as for writing to disks."),
+        _share("kernel_threads", "All other threads of the kernel."),
+        _share("others", "Everything else that ran, by the clock tick."),
+        _share("vcpu_waited", "Threads in `vcpu` that could have run, and had no CPU."),
+        _share("hypervisor_waited", "The same of those in `hypervisor`."),
+        Quantity(
+            name="lost", unit="1", description="Threads that ended with nobody to tell their time."
+        ),
+    )
+
+    _scene = Scene()
+
+    def watch(self, scene: Scene) -> None:
+        """The instances whose threads count."""
+        self._scene = scene
+
+    def begin(self) -> None:
+        """Read the threads."""
+        began_s = time.thread_time()
+        self._before = ThreadsReading.now(self._scene)
+        self._cost_s = time.thread_time() - began_s
+
+    def end(self) -> dict[str, float]:
+        """Read them again; what they ran between."""
+        began_s = time.thread_time()
+        found = self._before.until(ThreadsReading.now(self._scene))
+        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+
+
+def _told(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
+    """Groups of which this host tells anything: what cannot be seen is no zero."""
+    found: list[Group] = ["controller"]
+    if before.processes and later.processes:
+        found += [*_INSTANCES, "others"]
+    if any(pid == tid and pid not in before.processes for pid, tid in before.tasks):
+        found += _KERNEL
+    return found
+
+
+def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
+    for pid, group in known.items():
+        try:
+            threads = [task.name for task in Path(f"{proc}/{pid}/task").iterdir()]
+        except OSError:
+            continue
+        for thread in threads:
+            path = f"{proc}/{pid}/task/{thread}"
+            name = crowd.comm(path) if group == "hypervisor" else ""
+            if (task := _task(crowd.of_thread(group, name), path)) is not None:
+                yield (pid, int(thread)), task
+
+
+def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
+    """Those that are in no instance's group; none where the kernel does not list them."""
+    pids = sysfiles.whole(f"{proc}/{crowd.KTHREADD}/task/{crowd.KTHREADD}/children").split()
+    now = set(map(int, pids))
+    for gone in _names.keys() - now:
+        del _names[gone]
+    for pid in now - known.keys():
+        if pid not in _names:
+            _names[pid] = crowd.comm(f"{proc}/{pid}")
+        if (task := _task(crowd.of_kernel(_names[pid]), f"{proc}/{pid}")) is not None:
+            yield (pid, pid), task
+
+
+def _task(group: Group, path: str) -> Task | None:
+    told = (sysfiles.read(f"{path}/schedstat") or "").split()
+    if len(told) < 2 or not (told[0].isdecimal() and told[1].isdecimal()):
+        return None
+    return Task(group, int(told[0]), int(told[1]))
+
+
+def _process(group: Group, path: str) -> Process | None:
+    """From the fields after the name, which may itself hold blanks and parentheses."""
+    fields = (sysfiles.read(path) or "").rpartition(")")[2].split()
+    if len(fields) < 15:
+        return None
+    user, system, children_user, children_system = (int(field) * _TICK_S for field in fields[11:15])
+    return Process(group, user + system, children_user + children_system)
+
+
+def _busy_s(stat: str) -> float:
+    ticks = [int(word) for word in stat.partition("\n")[0].split()[1:4] if word.isdecimal()]
+    return sum(ticks) * _TICK_S
