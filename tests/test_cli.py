@@ -191,6 +191,7 @@ def test_a_hang_up_tears_down(tmp_path: Path, agent_binary: Path, how: str) -> N
         os.close(ours)
 
 
+@pytest.mark.lab
 def test_views_of_a_run_from_elsewhere(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs" / "copied")
     csv = ullage("export", str(run), cwd=tmp_path)
@@ -261,6 +262,7 @@ def test_bad_sql_is_the_users(tmp_path: Path) -> None:
     assert errors.QUERY_FAILED.code in done.stderr
 
 
+@pytest.mark.lab
 def test_doctor_tells_machines_too(tmp_path: Path) -> None:
     done = ullage("doctor", "--json", cwd=tmp_path)
     told = json.loads(done.stdout)

@@ -456,7 +456,10 @@ def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) 
         cpu.append(Reading(at_ns=n * S, within_ns=1, values={"wall": total}))
         total += b
     made(tmp_path / "wall.jsonl", opened(), *watts)
-    made(tmp_path / "load.jsonl", opened(power=False), *cpu)
+    load = opened(power=False).model_copy(
+        update={"meter": "model", "options": {"idle_watts": 0.0, "core_watts": 1.0}}
+    )
+    made(tmp_path / "load.jsonl", load, *cpu)
     said = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
     assert said.code == 0, said.err
     assert said.json["idle_watts"] == pytest.approx(40, abs=1.5)

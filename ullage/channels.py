@@ -5,6 +5,7 @@ So a figure at the wall is never taken for one of a package, nor an estimate for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,3 +41,14 @@ class Channel(BaseModel):
     """J at which a counter starts at 0 again; None: it does not."""
     source: str = ""
     """What exactly is read, for a reader who checks: `/sys/class/powercap/intel-rapl:0`."""
+
+
+def addable(channels: Iterable[Channel], scope: Scope, method: Method) -> tuple[Channel, ...]:
+    """The channels of a scope and method that add up.
+
+    A power and a counter of the same thing are never added: where a meter has both, it is the
+    power's, as the counters of boards that have both are coarse.
+    """
+    found = [each for each in channels if (each.scope, each.method) == (scope, method)]
+    powers = [each for each in found if each.kind == "power"]
+    return tuple(powers or found)

@@ -24,7 +24,6 @@ from ullage import (
 )
 from ullage.agent import binary
 from ullage.energy import metering
-from ullage.energy.metering import Metering
 from ullage.energy.plan import idle_s
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
@@ -77,7 +76,7 @@ class Engine:
         self.journal: Journal
         self.fleet: Fleet | None = None
         self.shared = False
-        self.metering = Metering(matrix.meters, self.tag, folder, self._warn)
+        self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
     async def run(self) -> Outcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""

@@ -191,7 +191,14 @@ def _some(file: Path) -> tuple[Stretch, ...]:
     stretches = meterfile.read(file)
     if not stretches:
         raise _unknown(f"{file} holds no readings" if file.exists() else f"there is no {file}")
-    return stretches
+    kept = meterfile.of_last_boot(stretches)
+    if len(kept) < len(stretches):
+        left = len(stretches) - len(kept)
+        stderr.print(
+            f"[cyan]note:[/] {left} of {len(stretches)} sessions are of another boot, or of before "
+            "the clock was set; told is what came afterwards"
+        )
+    return kept
 
 
 def _window(

@@ -24,6 +24,9 @@ from ullage.quantities import Delay
 CHANGED_S: Final = 1.0
 """The wall clock was set when it is so far from where it should be."""
 
+SET_S: Final = 60.0
+"""Two sessions of one boot differ by no more in how far the two clocks are apart."""
+
 _DELAY: TypeAdapter[float] = TypeAdapter(Delay)
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
@@ -112,6 +115,26 @@ def clock_set_by(stretches: Sequence[Stretch]) -> float:
 def read(file: Path) -> tuple[Stretch, ...]:
     """The stretches of a file. ENERGY_READINGS_BAD."""
     return series.read(file)
+
+
+def of_last_boot(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
+    """Those whose instants are of one clock: it begins anew when the machine does.
+
+    It did when it stood lower than before, or when it and the wall clock are no longer as far apart
+    as they were: somebody may also have set the wall clock, and then what came before is left out
+    though it need not be.
+    """
+    if not stretches:
+        return ()
+    last = stretches[-1].opened
+    kept: list[Stretch] = []
+    for stretch in reversed(stretches):
+        opened = stretch.opened
+        apart = (last.epoch_ns - last.at_ns) - (opened.epoch_ns - opened.at_ns)
+        if abs(apart) > SET_S * 1e9 or (kept and opened.at_ns > kept[-1].opened.at_ns):
+            break
+        kept.append(stretch)
+    return tuple(reversed(kept))
 
 
 def _over(stretches: Sequence[Stretch], name: str, window: Window) -> Integral | Missing:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from ullage import meterfile
 from ullage.analysis.energy.integrate import Integral
 from ullage.analysis.energy.series import Stretch
+from ullage.channels import addable
 from ullage.energy.coefficients import Coefficients
 from ullage.energy.fitting import fit as line
 from ullage.errors import ENERGY_BAD_INSTANT, ENERGY_FIT_POOR, UllageError
@@ -29,7 +30,13 @@ def fit(power: Path, load: Path, window: str) -> Coefficients:
     except ValidationError as error:
         reason = "a duration such as 5s"
         raise UllageError(ENERGY_BAD_INSTANT, found=repr(window), reason=reason) from error
-    files = [meterfile.read(file) for file in (power, load)]
+    files = [meterfile.of_last_boot(meterfile.read(file)) for file in (power, load)]
+    for stretch in files[1]:
+        if not _is_load(stretch):
+            reason = f"{load} is no load: record one with `ullage meter start model --option "
+            raise UllageError(
+                ENERGY_FIT_POOR, reason=f"{reason}idle_watts=0 --option core_watts=1`"
+            )
     spans = [meterfile.covered(stretches) for stretches in files]
     pairs: list[tuple[float, float]] = []
     scopes = {c.scope for stretch in files[0] for c in stretch.opened.channels}
@@ -49,6 +56,13 @@ def fit(power: Path, load: Path, window: str) -> Coefficients:
     return line(watts, cpus, "wall" if scope == "wall" else "package", source)
 
 
+def _is_load(stretch: Stretch) -> bool:
+    """A watt of it is a busy CPU."""
+    opened, stated = stretch.opened, stretch.opened.options
+    watts = (stated.get("idle_watts"), stated.get("core_watts"))
+    return opened.meter == "model" and watts == (0, 1)
+
+
 def _windows(one: Window, other: Window, seconds: float) -> Iterator[Window]:
     """The time that both have, cut into windows."""
     step = round(seconds * 1e9)
@@ -59,6 +73,8 @@ def _windows(one: Window, other: Window, seconds: float) -> Iterator[Window]:
 
 def _mean_w(stretches: tuple[Stretch, ...], window: Window) -> float | None:
     """Of all channels together; None where one of them is not known."""
-    found = [each.energy for each in meterfile.measured(stretches, window)]
+    first = stretches[0].opened.channels[0]
+    adding = addable(stretches[-1].opened.channels, first.scope, first.method)
+    found = [e.energy for e in meterfile.measured(stretches, window) if e.channel in adding]
     known = [each for each in found if isinstance(each, Integral)]
     return sum(each.mean_w for each in known) if len(known) == len(found) else None

@@ -65,6 +65,9 @@ class Metric(Record):
     primary: bool = False
     coordinate: Coordinate | None = None
     """None: one number a trial; else a curve of (coordinate, value) points."""
+    part: bool = False
+    """A time of a part of the work, such as of one answer among many, or a CPU's: no cost and no
+    energy of the work follows from it."""
 
 
 class Quantity(Record):

@@ -247,6 +247,47 @@ def test_where_nothing_changed_few_comparisons_name_a_place(tmp_path: Path) -> N
     assert sum(causes.differing > 0 for causes in found) / len(found) <= 0.05
 
 
+def test_a_place_that_may_be_among_the_small_rows_is_unknown(tmp_path: Path) -> None:
+    """Not nothing: of a table with more rows than it keeps, what is absent was not looked at."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        share = {("hypervisor", "kernel", "do_sys_poll"): noisy(rng, 0.3)} if vm else {}
+        return {}, share or {("programs", "kernel", "f"): noisy(rng, 0.3)}
+
+    folder = made(tmp_path / "run", seen)
+    name = "symbols.hypervisor/kernel/do_sys_poll"
+    assert name in names(causes_of(overhead.analyse(folder)))
+    for trial in folder.trials:
+        file = folder.path / "trials" / trial.trial / FILE
+        if trial.environment != "vm" and file.exists():
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"rest": 1}))
+    assert name not in names(causes_of(overhead.analyse(RunFolder.open(folder.path))))
+
+
+def test_programs_with_kernel_in_their_names_are_none(tmp_path: Path) -> None:
+    """Beside a guest, their code is the work."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        places = {
+            ("programs", file, "f"): noisy(rng, 0.5 if vm else 0.1)
+            for file in ("kernelbench", "kernel.so", "kernel", "kernel (ext4)")
+        }
+        return {"guest": {"interrupts": 5.0}} if vm else {}, places
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    assert set(names(causes)) == {
+        "symbols.programs/kernel/f",
+        "symbols.programs/kernel (ext4)/f",
+    }
+    assert {cause.words for cause in causes.found} == {
+        "the programs in the host's kernel, f",
+        "the programs in the host's kernel (ext4), f",
+    }
+    assert symbols._words(("programs", "libkernel.so", "")) == "the programs in libkernel.so"
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{}", '{"format": 9}', "x" * (symbols._MOST_BYTES + 1), "\udc80"],

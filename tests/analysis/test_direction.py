@@ -19,6 +19,8 @@ READERS = {
     "ullage.nearest",
     "ullage.pairs",
     "ullage.printable",
+    "ullage.channels",
+    "ullage.readings",
     "ullage.runs",
     "ullage.schedule",
     "ullage.stats",

@@ -160,6 +160,16 @@ def test_a_gap_is_more_than_a_few_intervals() -> None:
     assert _code(integrate(found, S, 9 * S)) == "gap"
 
 
+def test_a_gap_in_which_a_counter_may_have_wrapped_past_itself_is_shorter() -> None:
+    raw = {0.0: 10.0, 1.0: 60.0, 2.4: 130.0, 4.0: 210.0, 5.0: 260.0}
+    readings = tuple(reading(at, package_0=value) for at, value in raw.items())
+    for wraps_at, gaps in ((300.0, [(2_400_000_000, 4 * S)]), (None, [])):
+        found = series(Stretch(opened(counter(wraps_at=wraps_at)), readings, (), None), "package-0")
+        assert [(cut.start_ns, cut.end_ns) for cut in found.cuts if cut.code == "gap"] == gaps
+        assert _code(integrate(found, 3 * S, 5 * S)) == ("gap" if gaps else "an energy")
+        assert isinstance(integrate(found, 0, 2 * S), Integral)
+
+
 def test_a_power_that_never_changes_is_doubted() -> None:
     stuck = [285.0] * 70
     assert [each.code for each in one(channel(resolution=0.1), stuck).doubts] == ["meter-stuck"]

@@ -105,7 +105,10 @@ class ApcupsdDouble:
         """apcupsd, until it tells the load."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(APCUPSD), "-b", "-f", str(self._folder / "apcupsd.conf")],
+                [
+                    *(str(APCUPSD), "-b", "-f", str(self._folder / "apcupsd.conf")),
+                    *("-P", str(self._folder / "pid")),  # and not /run/apcupsd.pid
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -18,7 +18,7 @@ from tests.energy.apcupsd_double import (
     status,
 )
 from tests.energy.tcp_double import answering
-from tests.energy.waiting import until_fault, until_value
+from tests.energy.waiting import until, until_fault, until_value
 from ullage import errors
 from ullage.energy import outside
 from ullage.energy.apcupsd import Apcupsd, ApcupsdOptions
@@ -59,6 +59,11 @@ def test_the_load_times_the_rating(apcupsd: ApcupsdDouble) -> None:
     assert found.read()["wall"] == pytest.approx(0.33 * 865)
     apcupsd.ups.load = "014.3"
     until_value(found, 0.143 * 865)
+
+
+@needs_apcupsd
+def test_the_daemon_writes_only_in_its_folder(apcupsd: ApcupsdDouble, tmp_path: Path) -> None:
+    until((tmp_path / "pid").exists, "apcupsd writes its number")
 
 
 @needs_apcupsd

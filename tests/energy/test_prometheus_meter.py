@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
 
@@ -21,10 +22,13 @@ from tests.energy.exporterkit import (
     node_exporter,
 )
 from tests.energy.powercapkit import server
+from tests.energy.scripted import eventually
 from ullage import errors
 from ullage.energy.base import FaultError
+from ullage.energy.caller import Caller
 from ullage.energy.exposition import samples
 from ullage.energy.prometheus import Prometheus, PrometheusOptions
+from ullage.energy.scraping import Scrape
 from ullage.errors import UllageError
 from ullage.readings import Channel
 
@@ -297,6 +301,26 @@ def test_a_server_that_never_answers_is_left_at_the_deadline(
         error = refused(f"http://127.0.0.1:{listening.getsockname()[1]}/metrics")
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert "no answer within 0.3 s" in error.message
+
+
+def test_a_connection_that_is_made_after_the_deadline_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ullage.energy.scraping.READ_DEADLINE_S", 0.3)
+    with exporter("plug_watts 100\n") as served:
+        served.drip_s, served.declared = 0.02, 0
+        scrape = Scrape(served.url)
+        connect = HTTPConnection.connect
+
+        def late(connection: HTTPConnection) -> None:
+            eventually(lambda: scrape._late)
+            connect(connection)
+
+        monkeypatch.setattr(HTTPConnection, "connect", late)
+        caller = Caller("plug")
+        with pytest.raises(FaultError, match=r"no answer within 0.3 s"):
+            caller.call(scrape.text, 60)
+        caller.end(lambda: None, 60)
 
 
 def test_a_server_of_another_kind() -> None:

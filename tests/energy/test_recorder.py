@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import os
 import signal
@@ -155,9 +156,13 @@ def test_a_meter_that_hangs_is_silent_and_does_not_hold_up_the_end(tmp_path: Pat
         return 9.0
 
     kind = scripted(1.0, hang)
-    one = Recorded(kind, tmp_path / "wall.jsonl", read_deadline_s=0.05)
+    file = tmp_path / "wall.jsonl"
+    one = Recorded(kind, file, read_deadline_s=0.5)
     try:
-        found = one.until(faults=4)
+        eventually(lambda: len(of(lines(file), Fault)) >= 4)
+        one.recorder.end()
+        eventually(lambda: one.recorder.ended)
+        found = one.stop()
         assert {f.code for f in of(found, Fault)} == {"silent"}
         assert of(found, Closed)
         assert kind.number == 2  # nobody asked again while it hung
@@ -165,7 +170,7 @@ def test_a_meter_that_hangs_is_silent_and_does_not_hold_up_the_end(tmp_path: Pat
     finally:
         release.set()
     eventually(lambda: kind.closes == 1)
-    assert lines(tmp_path / "wall.jsonl") == found  # nothing comes after the end
+    assert lines(file) == found  # nothing comes after the end
 
 
 def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_path: Path) -> None:
@@ -176,8 +181,8 @@ def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_pa
         return 666.0
 
     file = tmp_path / "wall.jsonl"
-    one = Recorded(scripted(1.0, hang, 2.0), file, read_deadline_s=0.02)
-    eventually(lambda: len(of(lines(file), Fault)) >= 2)
+    one = Recorded(scripted(1.0, hang, 2.0), file, read_deadline_s=2)
+    eventually(lambda: Counter(line.event for line in lines(file)) >= Counter(reading=1, fault=2))
     release.set()
     found = one.until(readings=3)
     assert {r.values["wall"] for r in of(found, Reading)} == {1.0, 2.0}
@@ -271,6 +276,30 @@ def test_a_full_disk_ends_it_with_whole_lines(
     found = one.stop()
     assert file.read_bytes().endswith(b"}\n")
     assert not of(found, Closed)
+
+
+def test_a_full_disk_at_a_new_stretch_is_no_fault_of_the_meter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, openings = os.write, itertools.count()
+
+    def full(fd: int, data: bytes) -> int:
+        if b'"opened"' in data and next(openings):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data)
+
+    counter = channel("wall", "energy")
+    kind = scripted(5.0, *[GONE] * REOPEN_INTERVALS, 1.0, channels=[(counter,)])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        one = Recorded(kind, tmp_path / "wall.jsonl")
+        recorder = one.recorder
+        eventually(lambda: recorder.ended or recorder.faults["nonsense"] > 0)
+        found = one.stop()
+    assert recorder.failed is not None
+    assert recorder.failed.errno == errno.ENOSPC
+    assert {fault.code for fault in of(found, Fault)} == {"gone"}
+    assert [line.values["wall"] for line in of(found, Reading)] == [5.0]
 
 
 @given(st.binary(max_size=200).filter(lambda tail: b"\n" not in tail), st.integers(0, 3))

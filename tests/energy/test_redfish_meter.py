@@ -351,6 +351,34 @@ def test_a_service_that_hangs(
     found.close()
 
 
+def test_a_session_is_closed_after_a_reading_that_was_cut_off(
+    password: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = certificate(tmp_path)
+    with serving(file) as double:
+        found = meter(double, username=USER, password_file=password, ca_file=file)
+        found.open()
+        with monkeypatch.context() as patched:
+            patched.setattr(redfish_service, "READ_DEADLINE_S", 0.3)
+            double.drips = True  # bodies; the answer to DELETE has none
+            assert fault(found).code == "silent"
+        assert [each for each in double.asked if each.startswith("DELETE")] == [
+            f"DELETE {SESSIONS}/2"
+        ]
+        assert double.tokens == set()
+        double.drips = False
+        assert found.read() == {"wall": 374.0}
+        assert len(double.tokens) == 1
+        double.hangs.set()
+        with monkeypatch.context() as patched:
+            patched.setattr(redfish_service, "READ_DEADLINE_S", 0.3)
+            patched.setattr(redfish_service, "_LEAVES_S", 0.3)
+            assert fault(found).code == "silent", "nor is the farewell waited for"
+        double.hangs.clear()
+        assert found.read() == {"wall": 374.0}
+        found.close()
+
+
 def test_the_service_goes_and_comes_back(service: RedfishDouble) -> None:
     with serving() as double:
         double.locked = False

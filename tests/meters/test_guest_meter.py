@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ullage import errors
@@ -18,6 +18,7 @@ from ullage.errors import UllageError
 from ullage.meters import guest as guest_module
 from ullage.meters.base import Fetch
 from ullage.meters.guest import Guest
+from ullage.meters.kernel import KernelReading
 
 STAT = """\
 cpu  {user} 0 {system} 400 0 {irq} 0 {steal} 0 0
@@ -180,6 +181,64 @@ def test_no_text_at_all_breaks_it(files: dict[str, str]) -> None:
     seen = watched([inside], work)
     assert set(seen) <= DECLARED
     assert all(math.isfinite(value) and value >= 0 for value in seen.values())
+
+
+WORDS = st.lists(st.sampled_from(["0", "7", "9" * 19, "x", "-1", "٣"]), min_size=8, max_size=22)
+ROWS = st.fixed_dictionaries(
+    {
+        "stat": WORDS.map(lambda words: f"cpu  {' '.join(words)}\nsoftirq {' '.join(words)}\n"),
+        "diskstats": WORDS.map(lambda words: f" 8 0 vda {' '.join(words)}\n"),
+        "net/dev": WORDS.map(lambda words: f"a\nb\neth0: {' '.join(words)}\n"),
+    }
+)
+
+
+@given(ROWS, ROWS)
+@example(*2 * ({"diskstats": " 8 0 vda 1 2 3 4 5 6 7 8 9 10 x\n"},))
+def test_no_row_at_all_breaks_it(before: dict[str, str], after: dict[str, str]) -> None:
+    """Nor do rows that are almost those of a kernel."""
+    inside = Inside()
+
+    def say(files: dict[str, str]) -> None:
+        inside.files |= {f"/proc/{name}": text for name, text in files.items()}
+
+    say(before)
+    seen = watched([inside], lambda: say(after))
+    assert seen["guests"] == 1  # it can be reckoned with, not only survived
+    assert set(seen) <= DECLARED
+    assert all(math.isfinite(value) and value >= 0 for value in seen.values())
+
+
+@pytest.mark.parametrize("where", ["of", "until"])
+def test_what_cannot_be_reckoned_with_is_no_figure(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Whatever we may have forgotten of what a guest can say: the run goes on."""
+
+    def stumble(*_: object) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(KernelReading, where, stumble)
+    assert watched([Inside()], lambda: None) == {}
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_of_two_guests_one_died_in_the_work(ticking: Callable[[float], None], left: int) -> None:
+    """The sum would be of one: there is none. Nor is one taken for the other."""
+    guests = [Inside(), Inside()]
+
+    async def scenario(before: list[Fetch], after: list[Fetch]) -> dict[str, float]:
+        meter = Guest()
+        await meter.ask(before)
+        meter.begin()
+        ticking(1)
+        await meter.ask(after)
+        return meter.end()
+
+    both: list[Fetch] = [guest.get for guest in guests]
+    assert asyncio.run(scenario(both, [guests[left].get])) == {}
+    assert asyncio.run(scenario([guests[left].get], [guests[1 - left].get])) == {}
+    assert asyncio.run(scenario(both, [guest.get for guest in guests[::-1]]))["guests"] == 2
 
 
 def test_a_guest_that_is_gone_leaves_out_all_of_the_trial(ticking: Callable[[float], None]) -> None:

@@ -91,6 +91,22 @@ def test_a_disk_whose_milliseconds_wrapped(machine: Machine) -> None:
     assert seen["disk_queue"] == 1
 
 
+@pytest.mark.parametrize("counts", ["1 2 3 4 5 6 7 8 9 10 x", "1 x 3 4 5 6 7 8 9 10 11 12"])
+def test_a_disk_of_fewer_numbers_than_words_is_left_out(counts: str) -> None:
+    """Nor does what stands behind a word move into the column before."""
+    texts = {"diskstats": f" 8 0 vda {counts}\n"}
+    reading = KernelReading.of(lambda name: texts.get(name, ""), {"vda"})
+    assert reading.disks == {}
+    later = replace(reading, instant_ns=reading.instant_ns + 10**9)
+    assert "disk_queue" not in reading.until(later)
+
+
+@pytest.mark.parametrize("word", ["x", "-4"])
+def test_nor_does_a_word_move_the_columns_of_a_network_device(word: str) -> None:
+    texts = {"net/dev": f"a\nb\n  eth0: 1 2 {word} {'7 ' * 14}\n"}
+    assert KernelReading.of(lambda name: texts.get(name, ""), ()).links == {}
+
+
 def test_loopback_is_no_network(machine: Machine) -> None:
     seen = machine.at(0).until(machine.at(2, bytes=3000, lo=10**9))
     assert seen["net_received"] == 1000

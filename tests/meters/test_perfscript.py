@@ -112,6 +112,17 @@ def test_idle_is_nobody_and_what_was_lost_is_said() -> None:
     assert folder.unread == 2
 
 
+def test_the_last_record_is_remembered() -> None:
+    """In a window or not; what is none does not count."""
+    folder, _ = folded(
+        sample("x", 7, 150),
+        "  x 7/7 160.000000001: PERF_RECORD_EXIT(7:7):(1:1)",
+        "  x 7/7 170.000000000: garbage",
+        sample("swapper", 0, 140),
+    )
+    assert folder.latest_ns == 160 * 10**9 + 1
+
+
 def test_a_family_without_an_end_is_given_up() -> None:
     _, window = folded(forked(7, 8), forked(8, 7), sample("x", 7, 1))
     assert rows(window) == [("others", "x", "kernel", "", 1)]

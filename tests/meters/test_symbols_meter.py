@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -186,6 +187,33 @@ def test_a_perf_that_dies_in_between_is_said_once(
     assert said == [errors.PERF_BROKEN.code]
     assert not (tmp_path / "one" / symbols.FILE).exists()
     assert not (tmp_path / "perf").exists()
+
+
+def test_trials_after_the_end_of_perf_have_no_table(
+    tmp_path: Path, boxed: tuple[Scene, Callable[[float], list[str]]]
+) -> None:
+    """It ends in good order when its file is too large; SIGINT has the same come of it."""
+    said: list[str] = []
+    scene, command = boxed
+
+    async def scenario() -> None:
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code))
+        await watched(sampler, scene, command(300), tmp_path / "whole", 0.3)
+        await watched(sampler, scene, command(300), tmp_path / "behind", 0.1)  # so perf sees more
+        now_ns = clock.ordered_ns()
+        (tmp_path / "cut").mkdir()
+        sampler.note(sampler.watch(scene), tmp_path / "cut", now_ns, now_ns + 3600 * 10**9)
+        sampler.process.send_signal(signal.SIGINT)
+        await sampler.process.wait()
+        for name in ("after", "later"):
+            await watched(sampler, scene, command(300), tmp_path / name, 0.1)
+        await sampler.stop()
+
+    asyncio.run(scenario())
+    assert of_programs(table(tmp_path / "whole")) > 0
+    assert said == [errors.PERF_BROKEN.code]
+    for name in ("cut", "after", "later"):
+        assert not (tmp_path / name / symbols.FILE).exists()
 
 
 def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:

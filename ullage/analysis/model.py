@@ -223,6 +223,8 @@ class Comparison(Record):
     unit: str
     better: Better
     primary: bool
+    part: bool = False
+    """As of `runs.Metric`."""
     again: bool
     """An A/A comparison: two equal environments. It has no verdict; it makes the noise floor."""
     emulated: bool

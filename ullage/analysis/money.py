@@ -130,7 +130,11 @@ def amount(cost: float, unit: str) -> tuple[float, str]:
 def _cost(
     c: Comparison, side: _Side, prices: dict[str, Price], paid: Counter[tuple[str, str]]
 ) -> Cost | None:
-    price, values, unit = prices.get(side.environment), side.values, work(c.unit, c.better)
+    price, values, unit = (
+        prices.get(side.environment),
+        side.values,
+        work(c.unit, c.better, part=c.part),
+    )
     if price is None or values is None or unit is None or not values.least > 0:
         return None
     instances = paid[side.environment, c.workload] or 1
@@ -156,8 +160,10 @@ def _cost(
     )
 
 
-def work(unit: str, better: Better) -> str | None:
-    """The unit of work of a metric; None: it is neither a time nor a rate of work."""
+def work(unit: str, better: Better, *, part: bool) -> str | None:
+    """The unit of work of a metric; None: it is neither a time nor a rate of the whole work."""
+    if part:
+        return None
     if unit == "s" and better == "lower":
         return RUN
     if unit.endswith("/s") and better == "higher":

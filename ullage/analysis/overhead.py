@@ -207,6 +207,7 @@ def _comparison(
         description=draft.metric.description,
         unit=draft.metric.unit,
         better=draft.metric.better,
+        part=draft.metric.part,
         primary=draft.metric.primary,
         again=draft.environment.again_of is not None,
         emulated=draft.environment.emulated,

@@ -44,27 +44,41 @@ Place = tuple[str, str, str]
 """Group, object and function; the names of threads are too many to compare."""
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A trial's."""
+
+    places: Mapping[Place, float]
+    """Shares of a CPU."""
+    whole: bool
+    """There were no rows too small to keep."""
+
+
 @dataclass
 class Tables:
     """The tables of a run's trials, each read once."""
 
     folder: RunFolder
-    _read: dict[str, dict[Place, float] | None] = field(default_factory=dict)
+    _read: dict[str, _Table | None] = field(default_factory=dict)
 
-    def of(self, trial: Trial) -> dict[Place, float] | None:
-        """Place → share of a CPU; None: there is no table. RUN_BAD_FORMAT for one that is none."""
-        if trial.trial not in self._read:
-            self._read[trial.trial] = self._places(trial)
-        return self._read[trial.trial]
+    def share(self, trial: Trial, place: Place) -> float | None:
+        """Of a CPU. RUN_BAD_FORMAT for a table that is none.
+
+        None: there is no table, or the place may be among the rows that were too small to keep.
+        """
+        table = self._of(trial)
+        if table is None:
+            return None
+        return table.places.get(place, 0.0 if table.whole else None)
 
     def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
         """The places that were seen most in pairs of trials, both sides counted together."""
         seen: dict[Place, float] = defaultdict(float)
         for pair in pairs:
-            mine, theirs = self.of(pair.environment), self.of(pair.baseline)
+            mine, theirs = self._of(pair.environment), self._of(pair.baseline)
             if mine is None or theirs is None:
                 continue
-            for place, share in (*mine.items(), *theirs.items()):
+            for place, share in (*mine.places.items(), *theirs.places.items()):
                 if _is_news(place, pair):
                     seen[place] += share
         most = sorted(seen, key=lambda place: (-seen[place], place))[:MOST]
@@ -73,7 +87,12 @@ class Tables:
             for place in most
         ]
 
-    def _places(self, trial: Trial) -> dict[Place, float] | None:
+    def _of(self, trial: Trial) -> _Table | None:
+        if trial.trial not in self._read:
+            self._read[trial.trial] = self._table(trial)
+        return self._read[trial.trial]
+
+    def _table(self, trial: Trial) -> _Table | None:
         name = f"trials/{trial.trial}/{FILE}"
         file = self.folder.raw(name)
         if not file.is_file():
@@ -86,7 +105,7 @@ class Tables:
         for row in found.rows:
             place = _place(row)
             places[place] = places.get(place, 0.0) + row.samples / found.hz / seconds
-        return places
+        return _Table(places, whole=found.rest == 0)
 
 
 @dataclass(frozen=True)
@@ -97,11 +116,10 @@ class Seen(Counter):
     place: Place
 
     def both(self, environment: Trial, baseline: Trial) -> Both | None:
-        """None without both tables; a place that is not in a table was not seen."""
-        mine, theirs = self.tables.of(environment), self.tables.of(baseline)
-        if mine is None or theirs is None:
-            return None
-        return mine.get(self.place, 0.0), theirs.get(self.place, 0.0)
+        """None without both tables; a place that is not in a table with all rows was not seen."""
+        mine = self.tables.share(environment, self.place)
+        theirs = self.tables.share(baseline, self.place)
+        return None if mine is None or theirs is None else (mine, theirs)
 
     def only_more(self, environment: Trial, baseline: Trial) -> bool:
         """Where one of the two does its work inside of vCPUs."""
@@ -115,8 +133,13 @@ def _is_news(place: Place, pair: Pair) -> bool:
         return False
     guests = has_guest(pair.environment), has_guest(pair.baseline)
     if group == "vcpu":
-        return file.startswith(("kernel", "qemu-"))
-    return group != "programs" or file.startswith("kernel") or not any(guests)
+        return _of_kernel(file) or file.startswith("qemu-")
+    return group != "programs" or _of_kernel(file) or not any(guests)
+
+
+def _of_kernel(file: str) -> bool:
+    """The host's kernel, or a module of it: `kernel (kvm)`."""
+    return file == "kernel" or file.startswith("kernel (")
 
 
 def _parsed(folder: Path, name: str, file: Path) -> Symbols:
@@ -142,5 +165,5 @@ def _name(place: Place) -> str:
 def _words(place: Place) -> str:
     """`the hypervisor in the host's kernel, do_sys_poll`."""
     group, file, symbol = place
-    where = clean(file.replace("kernel", "the host's kernel", 1), 80)
+    where = clean(f"the host's {file}" if _of_kernel(file) else file, 80)
     return f"{_WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"

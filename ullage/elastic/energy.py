@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
+from ullage.channels import addable
 from ullage.elastic.folder import Event, Outcome, RepetitionDone, Resolved
 from ullage.runs import EnergyMeterRecord, Started
 
@@ -54,8 +55,7 @@ def joules(said: Iterable[Stretch], session: str, outcome: Outcome) -> float | N
         first = stretch.opened.channels[0]
         parts: list[Integral | Missing] = [
             integrate(series(stretch, each.name), outcome.start_ns, outcome.end_ns)
-            for each in stretch.opened.channels
-            if (each.scope, each.method) == (first.scope, first.method)
+            for each in addable(stretch.opened.channels, first.scope, first.method)
         ]
         known = [part.joules for part in parts if isinstance(part, Integral)]
         if len(known) == len(parts):

@@ -41,7 +41,8 @@ class RaplOptions(MeterOptions):
     every: Seconds = Field(
         Seconds(1.0),
         le=60,
-        description="between two readings, `1s`; at most a minute, so that no counter wraps twice",
+        description="between two readings, `1s`; at most a minute, so that no counter wraps past"
+        " itself",
     )
     powercap: str = Field("/sys/class/powercap", description="where the kernel has its zones")
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ullage import clock
 from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, FaultError
@@ -21,6 +21,8 @@ from ullage.errors import ENERGY_METER_ABSENT, ENERGY_METER_DENIED, UllageError
 from ullage.journal import now_ns
 from ullage.printable import clean
 from ullage.readings import Channel, Closed, Fault, Opened, Reading
+
+T = TypeVar("T")
 
 OPEN_DEADLINE_S: Final = 4 * READ_DEADLINE_S
 """A meter that takes longer to be found is absent."""
@@ -133,22 +135,40 @@ class Recorder:
     def _once(self, *, reopen: bool = True) -> None:
         """A reading or a fault."""
         self._since_opened += 1
+        if reopen:
+            anew = self._asked(self._reopened_if_faulty)
+            if anew is None:
+                return
+            if anew:
+                self._write_opened()
+        told = self._asked(self._checked)
+        if told is None:
+            return
+        before, values, after = told
+        self._faulty = False
+        self.readings += 1
+        half = (after - before + 1) // 2
+        self._lines.append(Reading(at_ns=before + half, within_ns=half, values=dict(values)))
+
+    def _asked(self, ask: Callable[[], T]) -> T | None:
+        """What the meter gives; None when that is a fault, which is then written.
+
+        Nothing else is written in `ask`: an OSError of the file is no fault of the meter.
+        """
         try:
-            if reopen:
-                self._reopen_if_faulty()
-            before, values, after = self._caller.call(self._timed, self._deadline_s)
-            self._check(values)
+            return ask()
         except FaultError as fault:
             self._fault(fault.code, str(fault))
         except UllageError as error:
             self._fault(_CODES.get(error.kind, "nonsense"), error.message)
         except Exception as error:  # a mistake in a meter loses a reading, and not the run
             self._fault("nonsense", f"{type(error).__name__}: {error}")
-        else:
-            self._faulty = False
-            self.readings += 1
-            half = (after - before + 1) // 2
-            self._lines.append(Reading(at_ns=before + half, within_ns=half, values=dict(values)))
+        return None
+
+    def _checked(self) -> tuple[int, Mapping[str, float], int]:
+        told = self._caller.call(self._timed, self._deadline_s)
+        self._check(told[1])
+        return told
 
     def _timed(self) -> tuple[int, Mapping[str, float], int]:
         before = clock.ordered_ns()
@@ -165,14 +185,15 @@ class Recorder:
             if not math.isfinite(value) or value < 0:
                 raise FaultError("nonsense", f"{name} is {value:g}")
 
-    def _reopen_if_faulty(self) -> None:
+    def _reopened_if_faulty(self) -> bool:
         """Open it anew after a fault, now and then; what came of that may show in a later reading.
 
-        What it has may be another thing now, and a counter begins where it likes: a new stretch.
+        What it has may be another thing now, and a counter begins where it likes: True for that,
+        which is a new stretch.
         """
         if self._opening is None:
             if not self._faulty or self._since_opened <= REOPEN_INTERVALS:
-                return
+                return False
             self._opening = self._caller.begin(self._open_anew)
             self._since_opened = 0
         try:
@@ -180,9 +201,9 @@ class Recorder:
         finally:
             if self._opening.over:
                 self._opening = None
-        if channels != self.channels or any(channel.kind == "energy" for channel in channels):
-            self.channels = channels
-            self._write_opened()
+        anew = channels != self.channels or any(each.kind == "energy" for each in channels)
+        self.channels = channels
+        return anew
 
     def _open_anew(self) -> tuple[Channel, ...]:
         self.meter.close()

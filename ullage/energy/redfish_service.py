@@ -70,37 +70,37 @@ class Service:
         self._used = False
         self._whole = True
         self._late = False
+        self._limit_s = READ_DEADLINE_S
 
     def get(self, path: str) -> dict[str, Any]:
         """A resource; numbers with a point are `Decimal`. FaultError."""
-        with self._in_time():
+        with self._in_time(READ_DEADLINE_S):
             if self._access is not None and not self._headers:
                 self._log_in(self._access)
             with self._ask("GET", path) as response:
                 return _object(response)
 
     def close(self) -> None:
-        """Log out, as far as the service still answers."""
-        if self._session and self._whole and self._connection is not None:
-            self._connection.timeout = _LEAVES_S
-            if isinstance(self._connection.sock, socket.socket):
-                self._connection.sock.settimeout(_LEAVES_S)
-            with suppress(FaultError):
+        """Log out, as far as the service still answers; BMCs have few sessions to give."""
+        if not self._whole:
+            self._hang_up()  # an answer is still due on that connection: ask on a new one
+        if self._session:
+            with suppress(FaultError), self._in_time(_LEAVES_S):
                 _read(self._ask("DELETE", self._session))
         self._hang_up()
         self._headers, self._session = {}, ""
 
     @contextmanager
-    def _in_time(self) -> Iterator[None]:
+    def _in_time(self, limit_s: float) -> Iterator[None]:
         """A wait that ends with each byte is no limit for who sends one now and then."""
-        self._late = False
-        timer = Timer(READ_DEADLINE_S, self._cut)
+        self._late, self._limit_s = False, limit_s
+        timer = Timer(limit_s, self._cut)
         timer.start()
         try:
             yield
         except FaultError as fault:
             if self._late:
-                raise FaultError("silent", f"no answer within {READ_DEADLINE_S:g} s") from fault
+                raise FaultError("silent", f"no answer within {limit_s:g} s") from fault
             raise
         finally:
             timer.cancel()
@@ -164,6 +164,11 @@ class Service:
     def _exchange(self, method: str, path: str, body: str | None) -> HTTPResponse:
         if self._connection is None:
             self._connection = self._connect()
+        if self._connection.sock is None:
+            self._connection.timeout = self._limit_s
+            self._connection.connect()
+            if self._late:  # the timer found nothing to cut
+                raise TimeoutError
         headers = {"Accept": "application/json", "OData-Version": "4.0", "User-Agent": "ullage"}
         headers |= {"Content-Type": "application/json"} if body is not None else {}
         self._connection.request(method, path, body, headers | self._headers)
@@ -173,8 +178,8 @@ class Service:
 
     def _connect(self) -> HTTPConnection:
         if self._trust is None:
-            return HTTPConnection(self._host, self._port, timeout=READ_DEADLINE_S)
-        return HTTPSConnection(self._host, self._port, timeout=READ_DEADLINE_S, context=self._trust)
+            return HTTPConnection(self._host, self._port)
+        return HTTPSConnection(self._host, self._port, context=self._trust)
 
     def _hang_up(self) -> None:
         if self._connection is not None:

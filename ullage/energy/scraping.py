@@ -60,8 +60,10 @@ class Scrape:
         connection = made(self._parts.hostname or "", self._parts.port, timeout=READ_DEADLINE_S)
         try:
             connection.connect()
-            connection.sock.settimeout(None)  # the timer ends it
+            connection.sock.settimeout(2 * READ_DEADLINE_S)  # the timer ends it before that
             self._socket = connection.sock
+            if self._late:  # the timer found nothing to hang up
+                raise TimeoutError
             target = self._parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
             connection.request("GET", target, headers=_HEADERS)
             with connection.getresponse() as response:

@@ -52,7 +52,7 @@ class State:
     """Trials of the current block that have ended."""
     of_block: int
     left_s: float | None
-    """At most, from what a block took so far; None: not known yet."""
+    """If all blocks are run, and take what they took so far; None: not known yet."""
     half_width: float | None
     """Widest primary interval, relative; None: not known yet."""
     failed: int

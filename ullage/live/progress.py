@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis import overhead
-from ullage.errors import UllageError
 from ullage.folder import RunFolder
 from ullage.live import page
 from ullage.live.feed import Feed
@@ -49,7 +48,8 @@ class LiveProgress:
         """A trial ended."""
         self.inner.trial(done, number, of_block)
         if self.first_block is None:
-            self.first_block, self.before = time.monotonic(), self.state.blocks
+            took = (done.end_ns - done.start_ns) / 1e9
+            self.first_block, self.before = time.monotonic() - took, self.state.blocks
         self.trials = (*self.trials, done)[-page.LOG :]
         self.feed.put({"log": page.log(self.trials)})
         failed = self.state.failed + (done.status != "ok")
@@ -91,12 +91,13 @@ class LiveProgress:
         return time.monotonic() - self.looked >= self.look_cost / SHARE
 
     def _look(self) -> None:
+        """A page that fails must not end what is measured."""
         began = time.monotonic()
         try:
-            analysis = overhead.analyse(RunFolder.open(self.folder))
-        except UllageError as error:
-            self.warning(f"the live page has no figures: {error.message}")
+            answer = page.answer(overhead.analyse(RunFolder.open(self.folder)))
+        except Exception as error:
+            self.warning(f"the live page has no figures: {error}")
             return
-        self.feed.put({"answer": page.answer(analysis)})
+        self.feed.put({"answer": answer})
         self.looked = time.monotonic()
         self.look_cost = self.looked - began

@@ -2,8 +2,8 @@
 
 Only the loopback device is listened on, the path holds a secret, and a `Host` that is not
 ours is refused, so that no page from elsewhere reads it by a name of its own (DNS rebinding).
-A reader sleeps until a trial has ended: nothing here works while one is measured, save for a page
-that is opened then.
+A reader sleeps until a trial has ended: while one is measured, only the listener wakes every few
+seconds, and a page that is opened then is sent.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ KEEPALIVE_S: Final = 20.0
 """So often a silent reader is tried, to learn of one that has gone."""
 LAST_S: Final = 2.0
 """Readers have so long to hear the end of the run."""
+POLL_S: Final = 3.0
+"""So often the listener looks whether it is to end."""
 MOST_READERS: Final = 16
 
 
@@ -46,7 +48,9 @@ class LiveServer:
             reason = getattr(error, "strerror", None) or error
             raise UllageError(LIVE_NO_PORT, host=HOST, port=port, reason=reason) from error
         self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, name="live", daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(POLL_S,), name="live", daemon=True
+        )
 
     @property
     def address(self) -> str:

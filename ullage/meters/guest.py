@@ -37,6 +37,10 @@ _LARGEST: Final = _SHARES | {"window"}
 """Of several guests the largest; all else is their sum."""
 
 
+_NONSENSE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What reckoning with a stranger's words may come to: then the trial has no figures of guests."""
+
+
 class _WholeDisks:
     """By their names: what else there is of a guest is its own word too."""
 
@@ -106,30 +110,40 @@ class Guest(Inside):
 
     def __init__(self) -> None:
         self._asked_s = 0.0
-        self._said: list[_Said] | None = None
-        self._before: list[_Said] | None = None
+        self._said: dict[Fetch, _Said] = {}
+        self._before: dict[Fetch, _Said] = {}
 
     async def ask(self, instances: Sequence[Fetch]) -> None:
-        """Read all guests at once; one that does not tell leaves out all figures of the trial."""
+        """Read all guests at once; one that does not tell leaves out all figures of the trial.
+
+        A guest is known again by how it is read: its agent's own `get`, before and after.
+        """
         began = clock.ordered_ns()
-        self._said = None
+        self._said = {}
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                self._said = list(await asyncio.gather(*(_ask(each) for each in instances)))
-        except (TimeoutError, UllageError):
+                said = await asyncio.gather(*(_ask(each) for each in instances))
+            self._said = dict(zip(instances, said, strict=True))
+        except (TimeoutError, UllageError, *_NONSENSE):
             pass
         self._asked_s += (clock.ordered_ns() - began) / 1e9
 
     def begin(self) -> None:
         """What was asked is the first reading."""
-        self._before, self._said = self._said, None
+        self._before, self._said = self._said, {}
 
     def end(self) -> dict[str, float]:
-        """What was asked since is the second; what went by between."""
-        if not self._before or not self._said:
+        """What was asked since is the second; what went by between.
+
+        Nothing unless the same guests told both times: a sum would be of fewer.
+        """
+        if not self._before or self._before.keys() != self._said.keys():
             return {}
-        both = list(zip(self._before, self._said, strict=True))
-        of_each = [_between(then.reading, now.reading) for then, now in both]
+        both = [(then, self._said[who]) for who, then in self._before.items()]
+        try:
+            of_each = [_between(then.reading, now.reading) for then, now in both]
+        except _NONSENSE:
+            return {}
         return {
             "asked": self._asked_s,
             "guests": float(len(both)),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ from ullage.runs import Quantity
 Row = tuple[int, ...]
 
 _SECTOR: Final = 512
+_OF_A_DISK: Final = 11
+"""Counters that every kernel gives of a disk."""
 _WRAP: Final = 1 << 32
 """The kernel keeps the milliseconds of a disk in 32 bits."""
 _KINDS: Final = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
@@ -177,7 +180,8 @@ def _lines(text: str) -> Iterator[tuple[str, Row]]:
 
 
 def _numbers(words: Iterable[str]) -> Row:
-    return tuple(int(word) for word in words if word.isdecimal())
+    """Up to the first that is none: what stands behind it is in nobody's column."""
+    return tuple(map(int, takewhile(str.isdecimal, words)))
 
 
 def _kinds_of_softirqs(told: Mapping[str, int]) -> dict[str, int]:
@@ -223,8 +227,9 @@ def _whole_disks(block: Path) -> frozenset[str]:
 
 def _disks(text: str, known: Container[str]) -> dict[str, Row]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
-    rows = (line.split() for line in text.splitlines())
-    return {row[2]: _numbers(row[3:]) for row in rows if len(row) >= 14 and row[2] in known}
+    lines = (line.split() for line in text.splitlines())
+    rows = {words[2]: _numbers(words[3:]) for words in lines if len(words) > 2}
+    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in known}
 
 
 def _of_disks(

@@ -1,7 +1,11 @@
 """What `perf script` prints, folded: samples by group, program, object and function, in windows.
 
-Names of threads and files are what the programs gave themselves, so nothing here trusts them: a
-line that is not exactly as expected is no sample, and what is kept is short and printable.
+Names of threads and files are what the programs gave themselves: a line that is not exactly as
+expected is no sample, and what is kept is short and printable. A thread's name is too short to look
+like a line. A file's is not, and perf prints it as it is: a program of such a name, with line ends
+in it, can have us count samples, forks and losses that never were, and nothing in the text tells
+them apart. So a table is no proof against a program that wants to deceive; whatever it says, it is
+one table's numbers and harmless words, and no figure of the run rests on it.
 """
 
 from __future__ import annotations
@@ -72,6 +76,8 @@ class Folder:
     lost: int = 0
     unread: int = 0
     """Lines that could not be understood."""
+    latest_ns: int = 0
+    """Of the last record, on the clock of the samples."""
     _parents: dict[int, int] = field(default_factory=dict)
 
     def take(self, line: str) -> None:
@@ -81,8 +87,8 @@ class Folder:
             self.unread += bool(line.strip())
             return
         what = found["what"]
+        at_ns = int(found["s"]) * 10**9 + int(found["ns"])
         if (place := _PLACE.fullmatch(what)) is not None:
-            at_ns = int(found["s"]) * 10**9 + int(found["ns"])
             for window in self.windows:
                 if window.start_ns <= at_ns < window.end_ns:
                     self._count(window, int(found["pid"]), found["comm"], place)
@@ -94,6 +100,8 @@ class Folder:
             self.lost += int(lost[1])
         elif not what.startswith("PERF_RECORD_"):
             self.unread += 1
+            return
+        self.latest_ns = max(self.latest_ns, at_ns)
 
     def _count(self, window: Window, pid: int, comm: str, place: re.Match[str]) -> None:
         if pid == 0:

@@ -50,6 +50,7 @@ _POLL_S: Final = 0.005
 _LINE: Final = 1 << 16
 _CHUNK: Final = 1 << 18
 _LATEST: Final = (1 << 31) - 1
+_OVER: Final = "it ended while the run went on"
 
 _RECORD: Final = (
     *("record", "--quiet", "--all-cpus", "--event", "cpu-clock:I"),  # I: not where it is idle
@@ -137,6 +138,7 @@ class Sampler:
     warn: Callable[[str, str], None]
     _read_s: float = field(default_factory=time.monotonic)
     _noted: list[_Noted] = field(default_factory=list)
+    _said: set[str] = field(default_factory=set)
 
     @classmethod
     async def start(cls, directory: Path, warn: Callable[[str, str], None]) -> Sampler:
@@ -164,7 +166,10 @@ class Sampler:
         return Watch(Look.now(), crowd.members(scene))
 
     def note(self, watch: Watch, folder: Path, start_ns: int, end_ns: int) -> None:
-        """It is over; its instants are of the run's clock."""
+        """It is over; its instants are of the run's clock. Nothing if perf has ended meanwhile."""
+        if self._over():
+            self._say(_broken(_OVER))
+            return
         after = Look.now()
         offsets = [look.raw_ns - look.ordered_ns for look in (watch.before, after)]
         shift = sum(offsets) // 2
@@ -186,26 +191,37 @@ class Sampler:
 
     async def _told(self, finish: Callable[[], Awaitable[None]]) -> None:
         """Read the files once `finish` has closed them; what goes wrong is said, and no more."""
+        over = self._over()  # by itself, before we have it end
         try:
             await finish()
-            await self._read()
+            await self._read(cut=over)
         except UllageError as error:
             if error.kind is not PERF_BROKEN:
                 raise
             self._noted.clear()
-            self.warn(error.code, error.message)
+            self._say(error)
         self._read_s = time.monotonic()
+
+    def _over(self) -> bool:
+        """Has perf ended? It does so without an error when its file is as large as it may be."""
+        return self.process.returncode is not None
+
+    def _say(self, error: UllageError) -> None:
+        """Once."""
+        if error.message not in self._said:
+            self._said.add(error.message)
+            self.warn(error.code, error.message)
 
     async def _switch(self) -> None:
         """Have the samples so far in a file of their own."""
-        if self.process.returncode is not None:
+        if self._over():
             return
         before = len(self._files())
         self.process.send_signal(signal.SIGUSR2)
         await _until(lambda: len(self._files()) > before, "it does not close its file", _END_S)
 
     async def _end(self) -> None:
-        if self.process.returncode is None:
+        if not self._over():
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGINT)
             try:
@@ -219,7 +235,8 @@ class Sampler:
         """Those that are complete."""
         return sorted(self.directory.glob("now.*"))
 
-    async def _read(self) -> None:
+    async def _read(self, *, cut: bool) -> None:
+        """cut: perf ended by itself, so trials may go on after its last record."""
         if not self._noted:
             return
         folder = Folder([each.window for each in self._noted], os.getpid())
@@ -231,7 +248,10 @@ class Sampler:
             file.unlink()
         noted, self._noted = self._noted, []
         for each in noted:
-            self._write(each, folder.lost)
+            if cut and each.window.end_ns > folder.latest_ns:
+                self._say(_broken(_OVER))  # nobody looked at all of it
+            else:
+                self._write(each, folder.lost)
 
     async def _fold(self, file: Path, folder: Folder) -> None:
         """Have perf print one file, and take its lines as they come."""

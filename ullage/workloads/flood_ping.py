@@ -69,6 +69,7 @@ class FloodPing(Workload[FloodPingParameters]):
             better="lower",
             primary=True,
             description="Half of the round trips took no longer.",
+            part=True,
         ),
         Metric(
             name="rtt",

@@ -120,6 +120,7 @@ class WebLatency(Web[WebLatencyParameters]):
             primary=True,
             description="Half of the requests had their whole answer within this time from when "
             "they were due.",
+            part=True,
         ),
         Metric(
             name="latency_p99",

@@ -55,6 +55,7 @@ SERVER_CPU = Metric(
     description="CPU time of the server's processes, theirs and the kernel's for them, from when "
     "it first answered until it was told to end, over the replies. As the instance's kernel counts "
     "it: not that of a hypervisor or of interrupts.",
+    part=True,
 )
 
 PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}

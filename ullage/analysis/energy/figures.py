@@ -59,7 +59,7 @@ def works(workload: WorkloadRecord) -> list[Metric]:
         for metric in workload.metrics
         if metric.primary
         and metric.coordinate is None
-        and money.work(metric.unit, metric.better) is not None
+        and money.work(metric.unit, metric.better, part=metric.part) is not None
     ]
 
 
@@ -89,7 +89,8 @@ def _figures(
         value = trial.metrics.get(metric.name)
         if value is None or isinstance(value, list) or not value > 0:
             continue
-        seconds = value if money.work(metric.unit, metric.better) == money.RUN else 1 / value
+        of = money.work(metric.unit, metric.better, part=metric.part)
+        seconds = value if of == money.RUN else 1 / value
         # Teams of instances side by side each do work of their own; the figure is their mean.
         joules = energy.mean_w * seconds / max(1, len(trial.instances))
         yield per_unit(metric).name, joules

@@ -16,14 +16,28 @@ from ullage.analysis.energy.lies import Floats
 _CHANGES: Final = 6
 """So many whole stretches of equal readings tell how long a value stands."""
 
+_LONGEST_S: Final = 15.0
+"""No meter that we know looks less often than that, while a load may well be steady for longer."""
+_REGULAR: Final = 0.9
+
 Instants = NDArray[np.int64]
 
 
-def stands(raw: Floats) -> int:
-    """Readings for which a value stands at least; 1: it may be new at each, or nobody can tell."""
+def stands(raw: Floats, every_s: float) -> int:
+    """Readings for which a value stands; 1: it may be new at each, or nobody can tell.
+
+    A meter that looks every so often lets a value stand for that time or a multiple of it, give or
+    take a reading. A steady load on a coarse meter stands for any time: its plateaus are not to be
+    taken for looks.
+    """
     changed = np.flatnonzero(np.diff(raw) != 0) + 1
     lengths = np.diff(changed)
-    return int(lengths.min()) if lengths.size >= _CHANGES else 1
+    if lengths.size < _CHANGES:
+        return 1
+    each = int(lengths.min())
+    over = lengths % each
+    regular = np.mean((over <= 1) | (over == each - 1))
+    return each if each * every_s <= _LONGEST_S and regular >= _REGULAR else 1
 
 
 def renewed(raw: Floats, each: int) -> NDArray[np.int64]:

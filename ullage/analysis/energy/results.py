@@ -130,7 +130,7 @@ class _Compared:
             trials=len(cell.trials),
             having=len(cell.having),
             metric=metric.name if metric else None,
-            work=work(metric.unit, metric.better) if metric else None,
+            work=work(metric.unit, metric.better, part=metric.part) if metric else None,
             u_sampling=typical.sampling,
             u_resolution=typical.resolution,
             u_accuracy=typical.accuracy,

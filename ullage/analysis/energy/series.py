@@ -26,6 +26,10 @@ FOLDER: Final = "meters"
 """Where in a run folder the files of the meters lie, `LABEL.jsonl` each."""
 MOST_INTERVALS: Final = 4.0
 """A longer time between two readings, in nominal intervals, is a gap."""
+LAP_W: Final = 1000.0
+"""No counter that wraps is of more power than that, so no lap of it is shorter."""
+_LATE: Final = 1.5
+"""Of the nominal interval: what is not longer is no gap, however soon the counter may wrap."""
 _Said = Reading | Fault | Closed
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
@@ -157,11 +161,11 @@ def series(stretch: Stretch, name: str) -> Series:
         for lie in told.lies
     ]
     cuts += _faults(at_ns, stretch.faults)
-    cuts += _gaps(at_ns, stretch.opened.every_s)
+    cuts += _gaps(at_ns, stretch.opened.every_s, channel)
     within_ns = np.array([reading.within_ns for reading in having], dtype=np.int64)
     doubts = [Suspicion(code, message) for code, message in told.doubts]
     values = told.values
-    if channel.kind == "power" and (each := renewal.stands(raw)) > 1:
+    if channel.kind == "power" and (each := renewal.stands(raw, stretch.opened.every_s)) > 1:
         kept = renewal.renewed(raw, each)
         message = f"{name} is new at each {each}th reading at most"
         doubts.append(Suspicion("meter-slow", message))
@@ -189,11 +193,15 @@ def _faults(at_ns: Instants, faults: Sequence[Fault]) -> list[Cut]:
     return list(found.values())
 
 
-def _gaps(at_ns: Instants, every_s: float) -> list[Cut]:
+def _gaps(at_ns: Instants, every_s: float, channel: Channel) -> list[Cut]:
+    """Times in which nobody looked; of a counter that wraps also those that could hide a lap."""
+    most = MOST_INTERVALS * every_s
+    if channel.wraps_at is not None:
+        most = max(_LATE * every_s, min(most, channel.wraps_at / LAP_W))
     seconds = np.diff(at_ns) / 1e9
     return [
         Cut(int(at_ns[i]), int(at_ns[i + 1]), "gap", f"no reading for {seconds[i]:.3g} s")
-        for i in np.flatnonzero(seconds > MOST_INTERVALS * every_s)
+        for i in np.flatnonzero(seconds > most)
     ]
 
 

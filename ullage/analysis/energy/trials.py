@@ -11,7 +11,7 @@ import numpy as np
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Series, Stretch, read, series
-from ullage.channels import Method, Scope
+from ullage.channels import Method, Scope, addable
 from ullage.folder import RunFolder
 from ullage.runs import Idle, Started, Trial
 
@@ -132,8 +132,7 @@ class _Stretches:
         for number, stretch in enumerate(self.all):
             names = [
                 channel.name
-                for channel in stretch.opened.channels
-                if (channel.scope, channel.method) == (source.scope, source.method)
+                for channel in addable(stretch.opened.channels, source.scope, source.method)
             ]
             same = (stretch.opened.label, stretch.opened.meter) == (source.label, source.meter)
             if names and same and session in (None, stretch.opened.session):

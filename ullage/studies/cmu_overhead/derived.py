@@ -172,7 +172,7 @@ def _disk(found: Published, baseline: str) -> Table:
 _DISK_NOTES: Final = {
     LOCAL: "Up to 22 times as fast as the disk itself: 100 requests went into the guests' page "
     "caches, no disk was measured.",
-    SMB: "The same guests against the other baseline: Debian turns from as fast or "
+    SMB: "The same guests against the other baseline: Debian turns from mostly "
     "faster to up to 4 times worse. With two baselines the answer is whichever one likes.",
 }
 
