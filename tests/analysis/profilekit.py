@@ -53,12 +53,18 @@ def survey(**more: object) -> Survey:
 
 
 def made_profile(
-    shares: Mapping[str, float], *, sd: float = 0.02, blocks: int = 6, **more: object
+    shares: Mapping[str, float],
+    *,
+    sd: float | Sequence[float] = 0.02,
+    blocks: int = 6,
+    **more: object,
 ) -> Profile:
-    """shares: `cpu+memory` → share."""
+    """shares: `cpu+memory` → share. sd: of all, or of each."""
     weights = []
-    for name, value in shares.items():
-        span = Span(estimate=value, low=max(0.0, value - 3 * sd), high=min(1.0, value + 3 * sd))
+    sds = np.broadcast_to(sd, len(shares))
+    for (name, value), error in zip(shares.items(), sds, strict=True):
+        half = 3 * float(error)
+        span = Span(estimate=value, low=max(0.0, value - half), high=min(1.0, value + half))
         weights.append(
             Weight.model_validate({"resources": name.split("+"), "share": span, "unclipped": span})
         )
@@ -75,7 +81,7 @@ def made_profile(
             "rest": Span(estimate=rest, low=rest, high=rest),
             "total": Span(estimate=total, low=total, high=total),
             "normalised": False,
-            "covariance": (sd**2 * np.eye(len(shares))).tolist(),
+            "covariance": np.diag(sds**2).tolist(),
             **more,
         }
     )

@@ -11,6 +11,7 @@ from ullage.analysis import money
 from ullage.analysis.energy import renewal, trials
 from ullage.analysis.energy.series import Stretch
 from ullage.channels import addable
+from ullage.readings import Line
 from ullage.workloads import WORKLOADS
 
 
@@ -19,7 +20,7 @@ def test_a_power_and_a_counter_of_the_same_are_not_added(tmp_path: Path) -> None
     begin, end = span(folder)
     both = (channel("wall"), channel("wall-energy", kind="energy"))
     at = [begin + 0.05 * n for n in range(round((end - begin) / 0.05))]
-    lines = [
+    lines: list[Line] = [
         opened(*both, every_s=0.05),
         *(reading(t, wall=100.0, wall_energy=100.0 * (t - begin)) for t in at),
     ]

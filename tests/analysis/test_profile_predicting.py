@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.analysis.profilekit import made_profile
 from tests.synthetic import TRUTH, make_run
 from ullage import errors
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis
+from ullage.analysis.model import Analysis, ResourceSummary
+from ullage.analysis.profiles.model import Prediction
 from ullage.analysis.profiles.predicting import predict
 from ullage.errors import UllageError
 from ullage.folder import RunFolder
+from ullage.stats.interval import Interval
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +33,96 @@ def ratio(analysis: Analysis, key: str, resource: str) -> float:
     found = next(s for s in analysis.resources if (s.environment, s.resource) == (key, resource))
     assert found.ratio is not None
     return found.ratio
+
+
+def certain(analysis: Analysis, ratios: Mapping[str, float], *, n: int = 6) -> Analysis:
+    """One environment, with these ratios and no doubt of them; no other resource."""
+    pattern = next(s for s in analysis.resources if s.environment == "vm")
+
+    def summary(resource: str, value: float) -> ResourceSummary:
+        span = Interval(value, value, value, 0.95, n, "t")
+        known = {"resource": resource, "ratio": value, "interval": span}
+        return pattern.model_copy(update=known)
+
+    return analysis.model_copy(
+        update={
+            "resources": tuple(summary(*each) for each in ratios.items()),
+            "comparisons": tuple(c for c in analysis.comparisons if c.environment == "vm"),
+        }
+    )
+
+
+def only(found: tuple[Prediction, ...]) -> Prediction:
+    (one,) = found
+    return one
+
+
+ONES = {"cpu": 1.0, "memory": 1.0, "disk": 1.0}
+
+
+@given(
+    parts=st.tuples(*[st.floats(0, 1)] * 3).map(lambda p: np.array(p) / max(1.0, sum(p))),
+    sd=st.tuples(*[st.floats(0, 0.3)] * 3),
+)
+def test_where_everything_lasts_as_long_the_overhead_is_one_and_sure(
+    analysis: Analysis, parts: np.ndarray[tuple[int], np.dtype[np.float64]], sd: tuple[float, ...]
+) -> None:
+    shares = dict(zip(ONES, map(float, parts), strict=True))
+    found = predict(made_profile(shares, sd=sd), certain(analysis, ONES))
+    span = only(found.predictions).overhead
+    assert (span.estimate, span.low, span.high) == (1.0, 1.0, 1.0)
+
+
+def test_a_weight_of_nothing_that_is_not_sure_counts_with_its_own_ratio(
+    analysis: Analysis,
+) -> None:
+    shares = {"cpu": 0.5, "memory": 0.0, "disk": 0.0}
+    made = made_profile(shares, sd=(0.0, 0.0, 0.08))
+    slow = only(predict(made, certain(analysis, ONES | {"disk": 3.0})).predictions).overhead
+    assert (slow.estimate, slow.low) == (1.0, 1.0)
+    # Student's 97.5 % point with 5 degrees of freedom.
+    assert slow.high == pytest.approx(1 + 2 * 2.571 * 0.08, rel=0.05)
+
+
+def test_a_weight_of_nothing_without_a_ratio_stays_in_the_rest(analysis: Analysis) -> None:
+    shares = {"cpu": 0.5, "memory": 0.0, "disk": 0.0}
+    run = certain(analysis, {"cpu": 1.0})
+    found = only(predict(made_profile(shares, sd=(0.0, 0.08, 0.08)), run).predictions)
+    assert (found.overhead.low, found.overhead.high, found.rest) == (1.0, 1.0, 0.5)
+
+
+def test_bursts_may_be_the_cpus_or_not(analysis: Analysis) -> None:
+    run = certain(analysis, {"cpu": 3.0})
+    made = made_profile({"cpu": 0.6}, sd=0.0, bursts=0.4)
+    span = only(predict(made, run).predictions).overhead
+    assert span.estimate == pytest.approx(1 + 0.6 * 2)
+    # The share is anything between 0.2 and 0.6; 95 % of that are drawn.
+    assert span.low == pytest.approx(1 + 0.21 * 2, abs=0.01)
+    assert span.high == span.estimate
+    sure = only(predict(made_profile({"cpu": 0.6}, sd=0.0), run).predictions).overhead
+    assert sure.low == pytest.approx(sure.high)
+
+
+def test_two_weights_of_inseparable_resources_are_tried_in_every_combination(
+    analysis: Analysis,
+) -> None:
+    ratios = {"cpu": 3.0, "memory": 1.0, "disk": 1.0, "network": 5.0}
+    made = made_profile({"cpu+memory": 0.5, "disk+network": 0.5}, sd=0.0)
+    span = only(predict(made, certain(analysis, ratios)).predictions).overhead
+    each = [0.5 * one + 0.5 * other for one, other in product((3.0, 1.0), (1.0, 5.0))]
+    assert (span.low, span.high) == pytest.approx((min(each), max(each)))
+
+
+def test_two_blocks_of_a_run_give_a_wide_interval_that_is_a_number(analysis: Analysis) -> None:
+    run = certain(analysis, ONES, n=2)
+    wide = tuple(
+        s.model_copy(update={"interval": Interval(1.0, 0.02, 50.0, 0.95, 2, "t")})
+        for s in run.resources
+    )
+    made = made_profile({"cpu": 0.5, "memory": 0.0, "disk": 0.0}, sd=(0.0, 0.08, 0.0))
+    span = only(predict(made, run.model_copy(update={"resources": wide})).predictions).overhead
+    assert span.low < 0.6
+    assert 10 < span.high < 1000
 
 
 def test_the_prediction_is_the_weighted_sum_and_the_rest_is_as_it_was(analysis: Analysis) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.analysis.profilekit import CROSS, THREE, survey
+from tests.analysis.profilekit import CROSS, THREE, made_profile, survey
 from ullage import errors
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED, Profile, load
@@ -247,3 +248,43 @@ def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     assert caught.value.kind is errors.PROFILE_BAD_FILE
     with pytest.raises(UllageError):
         load(tmp_path / "missing.json")
+
+
+HALF = {"estimate": 0.5, "low": 0.4, "high": 0.6}
+CPU = {"resources": ["cpu"], "share": HALF, "unclipped": HALF}
+DISK = CPU | {"resources": ["disk"]}
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "said"),
+    [
+        ({"covariance": [[1e-4, 0.0]]}, "the covariance has not 2 rows and columns"),
+        ({"covariance": [[1e-4], [1e-4]]}, "the covariance has not 2 rows and columns"),
+        ({"covariance": [[1e-4]]}, "the covariance has not 2 rows and columns"),
+        ({"covariance": [[float("nan"), 0.0], [0.0, 1e-4]]}, "the covariance is not finite"),
+        ({"covariance": [[-1e-4, 0.0], [0.0, 1e-4]]}, "the covariance is that of no weights"),
+        ({"covariance": [[1e-4, 5e-5], [0.0, 1e-4]]}, "the covariance is that of no weights"),
+        ({"blocks": 1}, "blocks: Input should be greater than or equal to 2"),
+        ({"confidence": 1.0}, "confidence: Input should be less than 1"),
+        ({"weights": [], "covariance": []}, "weights: Tuple should have at least 1 item"),
+        ({"weights": [CPU, DISK | {"share": HALF | {"estimate": 1.2}}]}, "the share of disk is"),
+        ({"weights": [CPU, DISK | {"share": HALF | {"low": -0.2}}]}, "the share of disk is not"),
+        ({"weights": [CPU, DISK | {"share": HALF | {"estimate": float("nan")}}]}, "finite number"),
+        ({"weights": [CPU, DISK | {"share": HALF | {"estimate": 0.6}}]}, "are more than 1"),
+        ({"weights": [CPU, CPU]}, "a resource has two weights"),
+        ({"bursts": 0.6}, "the bursts are no part of the CPU's share"),
+    ],
+)
+def test_a_profile_that_nothing_can_be_drawn_from_is_refused(
+    tmp_path: Path, spoilt: dict[str, object], said: str
+) -> None:
+    file = tmp_path / "p.json"
+    made = json.loads(made_profile({"cpu": 0.5, "disk": 0.5}).model_dump_json())
+    file.write_text(json.dumps(made))
+    assert load(file).blocks == 6
+    file.write_text(json.dumps(made | spoilt))
+    with pytest.raises(UllageError) as caught:
+        load(file)
+    assert caught.value.kind is errors.PROFILE_BAD_FILE
+    assert said in caught.value.message
+    assert "Value error" not in caught.value.message

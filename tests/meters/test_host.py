@@ -116,6 +116,6 @@ def test_a_busy_loop_shows_on_the_real_host() -> None:
     assert seen["busy"] > 0.1 / cpus
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert seen["controller"] * seen["cpu_time"] == pytest.approx(used, rel=0.05)
-    assert seen["programs"] <= seen["busy"]
+    assert seen["programs"] <= seen["busy"] + 1e-9  # rounded apart
     assert all(0 <= value <= 1 for name, value in seen.items() if name != "cpu_time")
     assert set(seen) <= {quantity.name for quantity in host.Host.quantities}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field, ValidationError
+import numpy as np
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ullage.errors import PROFILE_BAD_FILE, UllageError
 from ullage.runs import Record, Resource
@@ -18,6 +19,8 @@ PROBE = "probe-"
 """Before the name of a resource: the key of its probe."""
 LARGEST_FILE = 4 << 20
 """Bytes of a profile that are read."""
+SLACK: Final = 1e-9
+"""By which rounding may put a share beyond 0 or 1, or a variance below 0."""
 
 
 class Survey(Record):
@@ -47,6 +50,8 @@ class Survey(Record):
 class Span(Record):
     """An estimate with its interval, on a linear scale."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     estimate: float
     low: float
     high: float
@@ -58,6 +63,7 @@ class Weight(Record):
     resources: tuple[Resource, ...] = Field(min_length=1)
     """Several: they could not be told apart."""
     share: Span
+    """Within 0 and 1."""
     unclipped: Span
     """As the equations give it: below 0 or above 1 by noise, or where the model is wrong."""
 
@@ -82,11 +88,11 @@ class Profile(Record):
     format: Literal[1] = 1
     survey: Survey
     folder: str
-    confidence: float
-    blocks: int
+    confidence: float = Field(gt=0, lt=1)
+    blocks: int = Field(ge=2)
     dropped: int
     """Blocks with a failed trial."""
-    weights: tuple[Weight, ...]
+    weights: tuple[Weight, ...] = Field(min_length=1)
     rest: Span
     """The part that no resource explains, such as sleeping."""
     total: Span
@@ -100,10 +106,43 @@ class Profile(Record):
     """Why resources were merged, in words."""
     slowdowns: tuple[Slowdown, ...] = ()
 
+    @model_validator(mode="after")
+    def _predicts(self) -> Self:
+        """It may come from a file, and a prediction draws from all of this."""
+        of = [each for weight in self.weights for each in weight.resources]
+        if len(set(of)) < len(of):
+            raise ValueError("a resource has two weights")
+        for weight in self.weights:
+            share = weight.share
+            if not all(_is_share(each) for each in (share.estimate, share.low, share.high)):
+                raise ValueError(f"the share of {weight.name} is not within 0 and 1")
+        if not _is_share(sum(weight.share.estimate for weight in self.weights)):
+            raise ValueError("the shares are more than 1 together")
+        cpu = sum(w.share.estimate for w in self.weights if "cpu" in w.resources)
+        if not -SLACK <= self.bursts <= cpu + SLACK:
+            raise ValueError("the bursts are no part of the CPU's share")
+        self._check_covariance()
+        return self
+
+    def _check_covariance(self) -> None:
+        size = len(self.weights)
+        if any(len(row) != size for row in (self.covariance, *self.covariance)):
+            raise ValueError(f"the covariance has not {size} rows and columns, one for each weight")
+        matrix = np.array(self.covariance)
+        if not np.isfinite(matrix).all():
+            raise ValueError("the covariance is not finite")
+        least = SLACK * float(np.abs(matrix).max())
+        if np.abs(matrix - matrix.T).max() > least or np.linalg.eigvalsh(matrix)[0] < -least:
+            raise ValueError("the covariance is that of no weights")
+
     @property
     def degrees(self) -> int:
         """Degrees of freedom of the covariance."""
         return self.blocks - 1
+
+
+def _is_share(value: float) -> bool:
+    return -SLACK <= value <= 1 + SLACK
 
 
 class Part(Record):
@@ -150,5 +189,6 @@ def load(path: Path) -> Profile:
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=error.strerror or error) from error
     except ValidationError as error:
         first = error.errors()[0]
-        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        said = first["msg"].removeprefix("Value error, ")
+        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), said)))
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=reason) from None

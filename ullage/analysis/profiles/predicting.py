@@ -8,6 +8,7 @@ Carlo, each from the Student distribution that its measurement gives (JCGM 101:2
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -22,13 +23,16 @@ from ullage.stats.interval import t_quantile
 DRAWS: Final = 20_000
 SEED: Final = 20_080_101
 """The same answer each time."""
+LARGEST_LOG: Final = 100.0
+"""Of a drawn ratio: with two blocks Student's tails reach numbers that no float holds."""
 
 
 def predict(profile: Profile, analysis: Analysis) -> Predicted:
     """The overhead in each environment. PROFILE_NO_RATIO where one has no sound ratio.
 
-    A weight of 0 needs no ratio. For resources that could not be told apart, the ratio is the mean
-    of theirs, and the interval holds those with the weight on either of them alone.
+    A weight of 0 needs no ratio: without one, what it may yet be lasts as long there as anywhere.
+    For resources that could not be told apart, the ratio is the mean of theirs, and the interval
+    holds those with each weight on any one of its resources alone.
     """
     keys = list(dict.fromkeys(c.environment for c in analysis.comparisons))
     return Predicted(
@@ -42,41 +46,48 @@ def predict(profile: Profile, analysis: Analysis) -> Predicted:
 def _prediction(profile: Profile, analysis: Analysis, key: str) -> Prediction:
     summaries = {s.resource: s for s in analysis.resources if s.environment == key}
     used = [w for w in profile.weights if w.share.estimate > 0]
-    for weight in used:
-        for resource in weight.resources:
-            _check(analysis, key, resource, summaries)
+    lacking = {
+        resource: reason
+        for weight in profile.weights
+        for resource in weight.resources
+        if (reason := _lacks(analysis, key, resource, summaries)) is not None
+    }
+    for resource in (each for weight in used for each in weight.resources):
+        if resource in lacking:
+            reason = lacking[resource]
+            raise UllageError(PROFILE_NO_RATIO, environment=key, resource=resource, reason=reason)
     parts = [_part(weight, summaries) for weight in used]
     rest = max(0.0, 1 - sum(part.share for part in parts))
     first = next(c for c in analysis.comparisons if c.environment == key)
+    sound = {each: found for each, found in summaries.items() if each not in lacking}
     return Prediction(
         environment=key,
         label=first.environment_label,
         emulated=first.emulated,
         unequal=first.unequal,
-        overhead=_overhead(profile, used, parts, rest, summaries),
+        overhead=_overhead(profile, parts, sound),
         parts=tuple(parts),
         rest=rest,
     )
 
 
-def _check(
+def _lacks(
     analysis: Analysis,
     key: str,
     resource: Resource,
     summaries: Mapping[Resource, ResourceSummary],
-) -> None:
+) -> str | None:
+    """Why there is no ratio to predict with; None: there is one."""
     of = [c for c in analysis.primary() if c.environment == key and c.resource == resource]
     unsound = next((c for c in of if c.no_verdict), None)
     found = summaries.get(resource)
     if unsound is not None:
-        reason = f"{unsound.workload}: {unsound.no_verdict}"
-    elif found is None:
-        reason = f"{analysis.run} has no {resource} workload, and the command waits for it"
-    elif found.ratio is None or found.interval is None:
-        reason = f"{resource} has no ratio with an interval in {analysis.run}"
-    else:
-        return
-    raise UllageError(PROFILE_NO_RATIO, environment=key, resource=resource, reason=reason)
+        return f"{unsound.workload}: {unsound.no_verdict}"
+    if found is None:
+        return f"{analysis.run} has no {resource} workload, and the command waits for it"
+    if found.ratio is None or found.interval is None:
+        return f"{resource} has no ratio with an interval in {analysis.run}"
+    return None
 
 
 def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> Part:
@@ -86,33 +97,39 @@ def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> Part
 
 
 def _overhead(
-    profile: Profile,
-    used: Sequence[Weight],
-    parts: Sequence[Part],
-    rest: float,
-    summaries: Mapping[Resource, ResourceSummary],
+    profile: Profile, parts: Sequence[Part], sound: Mapping[Resource, ResourceSummary]
 ) -> Span:
+    """sound: the ratios to draw. What has none lasts as long as anywhere: only a weight of 0 may.
+
+    As 1 + Σ weight · (ratio − 1), so that no share is taken off the rest and not counted elsewhere.
+    """
     rng = np.random.default_rng(SEED)
     shares = _draw_shares(profile, rng)
+    ratios = [
+        [_draw(sound[each], rng) if each in sound else np.ones(DRAWS) for each in weight.resources]
+        for weight in profile.weights
+    ]
     tail = (1 - profile.confidence) / 2
-    bounds = []
-    # With the weight of inseparable resources on one of them alone: all firsts, all seconds …
-    for turn in range(max((len(weight.resources) for weight in used), default=1)):
-        drawn = 1 - shares.sum(axis=1)
-        drawn = np.maximum(drawn, 0.0)
-        for weight in used:
-            of = weight.resources[turn % len(weight.resources)]
-            drawn = drawn + shares[:, profile.weights.index(weight)] * _draw(summaries[of], rng)
+    bounds: list[float] = []
+    # Each weight of inseparable resources on one of them alone, in every combination. No resource
+    # is in two weights, so these are few.
+    for chosen in product(*ratios):
+        drawn = 1 + sum(shares[:, i] * (ratio - 1) for i, ratio in enumerate(chosen))
         bounds += [float(v) for v in np.quantile(drawn, (tail, 1 - tail))]
-    estimate = rest + sum(part.contribution for part in parts)
+    estimate = 1 + sum(part.share * (part.ratio - 1) for part in parts)
     return Span(estimate=estimate, low=min(estimate, *bounds), high=max(estimate, *bounds))
 
 
 def _draw_shares(profile: Profile, rng: np.random.Generator) -> Floats:
-    """(draws, weights): no share is negative, and together they are at most 1."""
-    middle = np.array([weight.share.estimate for weight in profile.weights])
+    """(draws, weights): no share is negative, and together they are at most 1.
+
+    How much of the bursts is the CPU's is not known, only that it is between none and all.
+    """
+    cpu = np.array(["cpu" in weight.resources for weight in profile.weights], dtype=np.float64)
+    middle = np.array([weight.share.estimate for weight in profile.weights]) - profile.bursts * cpu
     spread = _student(profile.covariance, profile.degrees, rng)
-    drawn = np.maximum(0.0, middle + spread)
+    bursts = rng.uniform(0, profile.bursts, (DRAWS, 1)) * cpu
+    drawn = np.maximum(0.0, middle + spread) + bursts
     total = drawn.sum(axis=1, keepdims=True)
     return np.asarray(drawn / np.maximum(1.0, total))
 
@@ -133,4 +150,5 @@ def _draw(summary: ResourceSummary, rng: np.random.Generator) -> Floats:
     degrees = max(1, found.n - 1)
     half = (np.log(found.high) - np.log(found.low)) / 2
     error = half / t_quantile(0.5 + found.confidence / 2, degrees)
-    return np.asarray(summary.ratio * np.exp(error * rng.standard_t(degrees, DRAWS)))
+    logs = np.clip(error * rng.standard_t(degrees, DRAWS), -LARGEST_LOG, LARGEST_LOG)
+    return np.asarray(summary.ratio * np.exp(logs))
