@@ -48,9 +48,9 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 # These use a CPU each and measure nothing: they run side by side, while the Rust tests are compiled.
 CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_cli.py test_cli_files.py \
   test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_export.py test_pilot.py)
-# These look at clocks, fronts and viewers, and make no instances: they run beside those that do. (tests/mpi must not: UCX,
+# These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do. (tests/mpi must not: UCX,
 # in MPICH, takes every network device that it sees.)
-CLOCKS := tests/clock tests/elastic tests/energy
+CLOCKS := tests/clock tests/elastic tests/energy tests/test_metercli.py
 
 .PHONY: test
 test: test-packages ## All tests but the lab (under 15 minutes)

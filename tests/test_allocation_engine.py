@@ -54,7 +54,7 @@ def test_iterations_of_allocations(tmp_path: Path) -> None:
         assert done.status == "ok", done.reason
         assert len(done.iterations) == 2
         raw = folder.path / "trials" / done.trial
-        assert sorted(file.name for file in raw.iterdir()) == [
+        assert sorted(file.name for file in raw.glob("*.stdout")) == [
             "main-i00.stdout",
             "main-i01.stdout",
         ]
