@@ -20,7 +20,7 @@ from ullage.studies import STUDIES, Study, base, clockrun, get, showing
 from ullage.studies.base import Column, Figure, Row, StudyPlan, Table
 from ullage.studies.registry import REGISTRY
 
-SHARED = Path("/work/shared/published")
+SHARED = Path(__file__).parents[3] / "shared" / "published"
 """Where the figures were transcribed to; a copy of the tree stands without it."""
 CHECKOUT = Path(__file__).parents[2]
 ALL = pytest.mark.parametrize("study", [each() for each in STUDIES], ids=lambda study: study.name)
