@@ -34,6 +34,18 @@ def test_a_sound_run_has_no_doubts(tmp_path: Path) -> None:
     assert told(tmp_path, plan()) == {}
 
 
+def test_energies_that_no_instrument_saw_are_called_so(tmp_path: Path) -> None:
+    assert told(tmp_path / "measured", plan(watts=50.0)) == {}
+    path = make(tmp_path / "estimated", plan(watts=50.0))
+    for file in (path / folder.RESOLVED, path / "meters" / "wall.jsonl"):
+        file.write_text(file.read_text().replace('"measured"', '"estimated"'))
+    assert "are estimated, by the meter wall (nut)" in of(path)["energy-not-measured"].message
+    (path / "meters" / "wall.jsonl").unlink()
+    found = of(path)
+    assert "6 of 6 repetitions have no energy" in found["energy-missing"].message
+    assert "energy-not-measured" not in found
+
+
 def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None:
     found = told(tmp_path, plan(Made(fails=frozenset({1, 4})), why="the host went away"))
     message = found["repetition-failed"].message

@@ -7,6 +7,7 @@ from typing import Final
 
 from ullage.analysis.rounding import quantity, share
 from ullage.analysis.words import listed
+from ullage.elastic import energy
 from ullage.elastic.answer import counted, figure
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
 from ullage.elastic.folder import FrontEnded, Lost, NotReady, Release, Retried
@@ -45,6 +46,7 @@ def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Dou
         *_clocks(summary),
         *_course(run),
         *_capped(run, summary),
+        *_energies(run),
         *_injected(run),
         *_scaled(run),
         *(Doubt(code=clean(w.code, 60), message=clean(w.message, 600)) for w in run.warnings),
@@ -103,6 +105,29 @@ def _lost(run: ElasticRun) -> Iterator[Doubt]:
 def _named(run: ElasticRun, r: Repetition) -> str:
     why = f" ({clean(r.reason.message, 300)})" if r.reason else ""
     return f"{clean(run.label(r.environment), 60)} no. {r.number + 1}{why}"
+
+
+def _energies(run: ElasticRun) -> Iterator[Doubt]:
+    """Whether they were measured at all, and in all repetitions."""
+    meter = energy.meter(run.resolved)
+    if meter is None:
+        return
+    counting = [r for r in run.repetitions if r.counts]
+    having = [r for r in counting if r.energy_j is not None]
+    if having and meter.channels[0].method != "measured":
+        yield Doubt(
+            code="energy-not-measured",
+            message=f"The energies are {meter.channels[0].method}, by the meter "
+            f"{clean(meter.label, 60)} ({clean(meter.meter, 60)}): no instrument saw them.",
+            advice="docs/energy-meters.md has the meters that measure.",
+        )
+    if len(having) < len(counting):
+        yield Doubt(
+            code="energy-missing",
+            message=f"{len(counting) - len(having)} of {len(counting)} repetitions have no energy: "
+            "the meter was not read, or failed, in some of their time.",
+            advice="Its file in `meters/` says when and why.",
+        )
 
 
 def _few(run: ElasticRun, found: Sequence[Side]) -> Iterator[Doubt]:
