@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commandkit import ullage
 from tests.synthetic import make_run
 from ullage import errors, leftovers
 
@@ -39,17 +40,6 @@ def places_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
-def ullage(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ullage.cli", *argv],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
 def write_plan(folder: Path, text: str = PLAN) -> Path:
     file = folder / "plan.yaml"
     file.write_text(text)
@@ -57,14 +47,14 @@ def write_plan(folder: Path, text: str = PLAN) -> Path:
 
 
 def test_init_writes_a_plan_once_that_dry_runs(tmp_path: Path) -> None:
-    assert ullage("init", cwd=tmp_path).returncode == 0
+    assert ullage("init", cwd=tmp_path).code == 0
     again = ullage("init", cwd=tmp_path)
-    assert again.returncode == 2
+    assert again.code == 2
     assert errors.PLAN_EXISTS.code in again.stderr
     assert "hint:" in again.stderr
-    assert ullage("init", "--force", cwd=tmp_path).returncode == 0
+    assert ullage("init", "--force", cwd=tmp_path).code == 0
     dry = ullage("run", "plan.yaml", "--dry-run", cwd=tmp_path)
-    assert dry.returncode == 0, dry.stderr
+    assert dry.code == 0, dry.stderr
     assert "5 environments × 4 workloads" in dry.stdout
     assert "native~again" in dry.stdout
     assert not (tmp_path / "runs").exists()
@@ -83,10 +73,10 @@ workloads: [{name: command, argv: ["true"]}]
 def test_a_plan_for_a_larger_host_is_looked_at_and_not_begun(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(TOO_LARGE)
     dry = ullage("run", "plan.yaml", "--dry-run", cwd=tmp_path)
-    assert dry.returncode == 0
+    assert dry.code == 0
     assert "not on this host: the plan asks for 2000 CPUs" in dry.stderr
     done = ullage("run", "plan.yaml", cwd=tmp_path)
-    assert done.returncode == errors.HOST_TOO_SMALL.exit_code
+    assert done.code == errors.HOST_TOO_SMALL.exit_code
     assert "error[host-too-small]" in done.stderr
     assert not (tmp_path / "runs").exists()
 
@@ -108,14 +98,14 @@ def test_the_schema_describes_plans(tmp_path: Path) -> None:
 @pytest.mark.parametrize("argv", [["run"], ["run", "plan.yaml", "--resume", "x"]])
 def test_run_wants_one_of_two(tmp_path: Path, argv: list[str]) -> None:
     done = ullage(*argv, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.code == 2
     assert "--resume" in done.stderr
 
 
 def test_a_bad_plan_costs_nothing(tmp_path: Path) -> None:
     write_plan(tmp_path, PLAN.replace("argv", "arg"))
     done = ullage("run", "plan.yaml", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.code == 2
     assert errors.PLAN_UNKNOWN_FIELD.code in done.stderr
     assert "plan.yaml:9" in done.stderr
     assert "did you mean argv?" in done.stderr
@@ -139,7 +129,7 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     assert f"ullage run --resume runs/{run.name}" in said
 
     done = ullage("run", "--resume", f"runs/{run.name}", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     answer = json.loads(done.stdout)
     assert Path(tmp_path, answer["report"]).is_file()
     assert sum('"event":"trial"' in line for line in (run / "journal.jsonl").open()) == 54
@@ -195,19 +185,18 @@ def test_a_hang_up_tears_down(tmp_path: Path, agent_binary: Path, how: str) -> N
 def test_views_of_a_run_from_elsewhere(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs" / "copied")
     csv = ullage("export", str(run), cwd=tmp_path)
-    assert csv.returncode == 0, csv.stderr
+    assert csv.code == 0, csv.stderr
     assert csv.stdout.splitlines()[0].startswith("run,environment")
     for form in ("json", "latex", "parquet"):
         out = tmp_path / f"table.{form}"
         assert (
-            ullage("export", str(run), "--format", form, "--out", str(out), cwd=tmp_path).returncode
-            == 0
+            ullage("export", str(run), "--format", form, "--out", str(out), cwd=tmp_path).code == 0
         )
         assert out.stat().st_size > 500
     wrong = ullage("export", str(run), "--format", "xls", cwd=tmp_path)
     assert errors.EXPORT_UNKNOWN_FORMAT.code in wrong.stderr
     report = ullage("report", str(run), "--out", str(tmp_path / "page.html"), cwd=tmp_path)
-    assert report.returncode == 0, report.stderr
+    assert report.code == 0, report.stderr
     assert "<html" in (tmp_path / "page.html").read_text()
     assert json.loads(ullage("show", str(run), "--json", cwd=tmp_path).stdout)["comparisons"]
 
@@ -251,14 +240,14 @@ def test_a_hostile_run_does_not_steer_the_terminal(tmp_path: Path, argv: list[st
 def test_no_such_run(tmp_path: Path) -> None:
     for command in ("show", "report", "export"):
         done = ullage(command, "runs/absent", cwd=tmp_path)
-        assert done.returncode == 2
+        assert done.code == 2
         assert errors.RUN_NOT_FOUND.code in done.stderr
 
 
 def test_bad_sql_is_the_users(tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "one")
     done = ullage("query", "selec 1", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.code == 2
     assert errors.QUERY_FAILED.code in done.stderr
 
 
@@ -269,5 +258,5 @@ def test_doctor_tells_machines_too(tmp_path: Path) -> None:
     states = {finding["what"]: finding["state"] for finding in told["findings"]}
     assert states["CPUs"] in ("ok", "limited")
     assert all(f["hint"] for f in told["findings"] if f["state"] != "ok")
-    assert done.returncode == int("missing" in states.values())
+    assert done.code == int("missing" in states.values())
     assert told["host"]["cpus"] == sorted(os.sched_getaffinity(0))

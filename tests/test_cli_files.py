@@ -9,20 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.commandkit import ullage
 from tests.synthetic import make_run
 from ullage import errors
-
-
-def ullage(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ullage.cli", *argv]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_places_that_cannot_be_written(argv: tuple[str, ...], run: Path) -> None:
     done = ullage(*(str(run) if word == "RUN" else word for word in argv))
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stderr.startswith(f"error[{errors.FILE_FAILED.code}]")
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
@@ -68,7 +57,14 @@ LOCALES = [
 
 @pytest.mark.parametrize("locale", LOCALES)
 def test_a_terminal_without_our_signs(locale: dict[str, str], run: Path) -> None:
-    done = ullage("show", str(run), **locale)
+    done = subprocess.run(
+        [sys.executable, "-m", "ullage.cli", "show", str(run)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=os.environ | locale,
+    )
     assert done.returncode == 0, done.stderr
     assert "emulated" in done.stdout
 
@@ -86,5 +82,5 @@ def test_a_pipe_gets_every_column_whole(run: Path) -> None:
 
 def test_no_folder_to_resume(tmp_path: Path) -> None:
     done = ullage("run", "--resume", str(tmp_path))
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stderr.startswith(f"error[{errors.RUN_NOT_FOUND.code}]")

@@ -5,46 +5,19 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import commandkit
+from tests.commandkit import Ullage
 from tests.synthetic import make_run
-from ullage import cli, tables
+from ullage import tables
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Ullage = Callable[..., Done]
-
-
-@pytest.fixture
-def ullage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Ullage:
-    """The command in this process: to start one for each test would cost a second."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-
-    def run(*argv: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ullage", "compare", *argv])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
-
-    return run
+ullage = commandkit.in_this_process("compare")
 
 
 def table(
@@ -69,7 +42,7 @@ def test_the_answer_is_on_standard_output_and_what_to_know_beside_it_on_the_othe
     tmp_path: Path,
 ) -> None:
     done = ullage(str(table(tmp_path)), "--baseline", "native", "--better", "lower")
-    assert done.returncode == 0
+    assert done.code == 0
     first, *rows = done.stdout.splitlines()
     assert first.startswith("vm is 1.2")
     assert "× worse than native in work-0 (95 % interval 1.2" in first
@@ -142,7 +115,7 @@ def test_columns_are_mapped_and_a_second_copy_named(ullage: Ullage, tmp_path: Pa
         "--better=lower",
         "--again=other=native",
     )
-    assert done.returncode == 0
+    assert done.code == 0
     assert "A/A" in done.stdout
     left = "Nothing is left to compare with native but its own copy other."
     assert done.stdout.startswith(left)
@@ -152,7 +125,7 @@ def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> Non
     folder = make_run(tmp_path, blocks=8)
     tables.write(RunFolder.open(folder))
     done = ullage(str(folder / "samples.parquet"), "--baseline", "native")
-    assert done.returncode == 0
+    assert done.code == 0
     assert "qemu-tcg (emulated)" in done.stdout
     assert "may differ by" in done.stdout
 
@@ -184,7 +157,7 @@ def test_bad_input_ends_with_2_and_says_what_to_do(
     ullage: Ullage, tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
     done = ullage(str(table(tmp_path)), *options)
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stdout == ""
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -195,13 +168,13 @@ def test_names_do_not_steer_the_terminal(ullage: Ullage, tmp_path: Path, name: s
     file = str(table(tmp_path, names=("native", name)))
     for options in ((), ("--json",), ("--details",)):
         done = ullage(file, "--baseline=native", "--better=lower", *options)
-        assert done.returncode == 0
+        assert done.code == 0
         for hidden in ("\x1b", "\u202e"):
             assert hidden not in done.stdout + done.stderr
     if name.isascii() and name.isprintable():
         assert f"{name} is 1.2" in ullage(file, "--baseline=native", "--better=lower").stdout
     done = ullage(file, f"--baseline={name}x", "--better=lower")
-    assert done.returncode == 2
+    assert done.code == 2
     assert "\x1b" not in done.stderr
 
 

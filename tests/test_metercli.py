@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 import signal
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import commandkit
+from tests.commandkit import Done
 from tests.energy.scripted import channel, eventually, lines
 from ullage import clock, errors, meterfile
 from ullage.analysis.energy.integrate import Integral, Missing
@@ -38,35 +38,14 @@ MODEL = (*QUICK[:-1], "1s")
 """On a busy machine too, a reading comes within four of these: there is no gap."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command said, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 class Shell:
     """Runs `ullage meter` as a script does."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __call__(self, *words: str) -> Said:
-        done = subprocess.run(
-            [sys.executable, "-m", "ullage", "meter", *words],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+    def __call__(self, *words: str) -> Done:
+        return commandkit.ullage("meter", *words, cwd=self.folder, timeout_s=300)
 
 
 @pytest.fixture
@@ -87,9 +66,9 @@ def enough(file: Path, readings: int = 3) -> None:
 def test_a_script_starts_looks_and_stops(meter: Shell, tmp_path: Path) -> None:
     file = tmp_path / "wall.jsonl"
     began = meter("start", *MODEL, "--to", "wall.jsonl")
-    assert began.code == 0, began.err
-    assert began.out == ""
-    assert "`ullage meter stop model` ends it" in began.err
+    assert began.code == 0, began.stderr
+    assert began.stdout == ""
+    assert "`ullage meter stop model` ends it" in began.stderr
     enough(file)
     (logger,) = background.loggers()
     assert logger.alive
@@ -105,19 +84,19 @@ def test_a_script_starts_looks_and_stops(meter: Shell, tmp_path: Path) -> None:
     assert meter("time", "--json").json["seconds"] >= so_far["seconds"]
 
     ended = meter("stop")
-    assert ended.code == 0, ended.err
+    assert ended.code == 0, ended.stderr
     told = re.fullmatch(
         r"estimate: ([\d.]+) J ± [\d.]+ J \(estimated\), [\d.]+ W over ([\d.]+) s; .*"
         r"accuracy is not known\ntime: ([\d.]+) s\n",
-        ended.out,
+        ended.stdout,
     )
-    assert told is not None, ended.out
+    assert told is not None, ended.stdout
     assert float(told[1]) >= so_far["joules"]
     assert told[2] == told[3]
     assert not logger.alive
     assert background.loggers() == []
     assert isinstance(lines(file)[-1], Closed)
-    assert meter("energy", "wall.jsonl").out == ended.out.splitlines(keepends=True)[0]
+    assert meter("energy", "wall.jsonl").stdout == ended.stdout.splitlines(keepends=True)[0]
     assert meter("stop").code == 2
 
 
@@ -130,21 +109,21 @@ def test_the_log_is_text_csv_or_json_and_can_be_followed(meter: Shell, tmp_path:
     )
     try:
         enough(tmp_path / "wall.jsonl")
-        assert "had died" not in meter("stop", "wall").err
+        assert "had died" not in meter("stop", "wall").stderr
         followed, _ = follower.communicate(timeout=120)
     finally:
         follower.kill()
     assert followed == (tmp_path / "wall.jsonl").read_text()
     found = lines(tmp_path / "wall.jsonl")
-    assert meter("log", "wall.jsonl", "--json").out == followed
+    assert meter("log", "wall.jsonl", "--json").stdout == followed
 
-    text = meter("log", "wall.jsonl").out.splitlines()
+    text = meter("log", "wall.jsonl").stdout.splitlines()
     assert len(text) == len(found)
     assert "model opened: estimate" in text[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z  estimate [\d.e-]+ J", text[1])
     assert text[-1].endswith("  closed")
 
-    rows = list(csv.DictReader(io.StringIO(meter("log", "wall.jsonl", "--csv").out)))
+    rows = list(csv.DictReader(io.StringIO(meter("log", "wall.jsonl", "--csv").stdout)))
     readings = [line for line in found if isinstance(line, Reading)]
     assert [float(row["value"]) for row in rows] == [r.values["estimate"] for r in readings]
     assert {(row["channel"], row["unit"]) for row in rows} == {("estimate", "J")}
@@ -156,14 +135,14 @@ def test_a_second_of_its_name_is_refused_and_the_first_goes_on(
     assert meter("start", *MODEL, "--to", "one.jsonl").code == 0
     second = meter("start", *MODEL, "--to", "two.jsonl")
     assert second.code == errors.ENERGY_LOGGER_RUNS.exit_code == 2
-    assert "error[energy-logger-runs]: a logger named model runs already" in second.err
-    assert str(tmp_path / "one.jsonl") in second.err
+    assert "error[energy-logger-runs]: a logger named model runs already" in second.stderr
+    assert str(tmp_path / "one.jsonl") in second.stderr
     assert not (tmp_path / "two.jsonl").exists()
     beside = meter("start", *MODEL, "--to", "two.jsonl", "--name", "two")
     assert beside.code == 0
     several = meter("stop")
     assert several.code == 2
-    assert "there are several loggers; loggers: model, two" in several.err
+    assert "there are several loggers; loggers: model, two" in several.stderr
     enough(tmp_path / "one.jsonl")
     assert meter("stop", "model").code == 0
 
@@ -172,7 +151,7 @@ def test_readings_are_never_written_over(meter: Shell, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("precious")
     said = meter("start", *MODEL, "--to", "old.jsonl")
     assert said.code == errors.ENERGY_FILE_EXISTS.exit_code == 2
-    assert "error[energy-file-exists]" in said.err
+    assert "error[energy-file-exists]" in said.stderr
     assert (tmp_path / "old.jsonl").read_text() == "precious"
     assert meter("start", *MODEL, "--to", "nowhere/at/all.jsonl").code == 2
     assert background.loggers() == []
@@ -185,12 +164,12 @@ def test_a_killed_logger_is_told_and_its_readings_stay(meter: Shell, tmp_path: P
     (logger,) = background.loggers()
     os.kill(logger.pid, signal.SIGKILL)
     eventually(lambda: not logger.alive)
-    assert "died: it was killed" in meter("list").out
+    assert "died: it was killed" in meter("list").stdout
     assert meter("energy").code == 0
     ended = meter("stop")
     assert ended.code == 1
-    assert "model had died before: it was killed" in ended.err
-    assert ended.out.startswith("estimate: ")
+    assert "model had died before: it was killed" in ended.stderr
+    assert ended.stdout.startswith("estimate: ")
     assert background.loggers() == []
     assert len(lines(file)) >= 4
 
@@ -198,8 +177,8 @@ def test_a_killed_logger_is_told_and_its_readings_stay(meter: Shell, tmp_path: P
     os.kill(background.loggers()[0].pid, signal.SIGKILL)
     again = meter("start", *MODEL, "--to", "newer.jsonl")
     assert again.code == 0
-    assert "the logger model of before died" in again.err
-    assert str(tmp_path / "new.jsonl") in again.err
+    assert "the logger model of before died" in again.stderr
+    assert str(tmp_path / "new.jsonl") in again.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -223,7 +202,7 @@ def test_a_full_disk_is_told_when_it_is_stopped(meter: Shell, tmp_path: Path) ->
         eventually(lambda: not logger.alive)
         ended = meter("stop")
         assert ended.code == 1
-        assert "No space left on device" in ended.err
+        assert "No space left on device" in ended.stderr
         assert (small / "wall.jsonl").read_bytes().endswith(b"}\n")
     finally:
         subprocess.run(["umount", str(small)], check=True)
@@ -232,8 +211,8 @@ def test_a_full_disk_is_told_when_it_is_stopped(meter: Shell, tmp_path: Path) ->
 def test_one_that_is_not_there_is_said_and_nothing_is_left(meter: Shell, tmp_path: Path) -> None:
     said = meter("start", "rapl", "-o", "powercap=/nowhere", "--to", "wall.jsonl")
     assert said.code == 2
-    assert "error[energy-meter-absent]: rapl: nothing at /nowhere" in said.err
-    assert "hint: " in said.err
+    assert "error[energy-meter-absent]: rapl: nothing at /nowhere" in said.stderr
+    assert "hint: " in said.stderr
     assert not (tmp_path / "wall.jsonl").exists()
     assert background.loggers() == []
 
@@ -279,7 +258,7 @@ def test_what_stands_behind_an_option_is_read_as_in_a_plan() -> None:
 def test_names_are_plain(meter: Shell) -> None:
     for name in ("../x", "Wall", ""):
         said = meter("start", *MODEL, "--to", "x.jsonl", "--name", name)
-        assert "error[energy-logger-bad-name]" in said.err
+        assert "error[energy-logger-bad-name]" in said.stderr
     assert errors.ENERGY_LOGGER_BAD_NAME.exit_code == 2
 
 
@@ -287,11 +266,11 @@ def test_an_unknown_logger_or_file_is_told(meter: Shell, tmp_path: Path) -> None
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "bad.jsonl").write_text("nonsense\nmore\n")
     code = errors.ENERGY_LOGGER_UNKNOWN.code
-    assert f"error[{code}]: there is no logger; loggers: none" in meter("energy").err
-    assert f"error[{code}]: no logger and no file is named x" in meter("log", "x").err
-    assert f"error[{code}]: there is no y.jsonl" in meter("time", "./y.jsonl").err
-    assert f"error[{code}]: empty.jsonl holds no readings" in meter("energy", "empty.jsonl").err
-    assert "error[energy-readings-bad]" in meter("energy", "bad.jsonl").err
+    assert f"error[{code}]: there is no logger; loggers: none" in meter("energy").stderr
+    assert f"error[{code}]: no logger and no file is named x" in meter("log", "x").stderr
+    assert f"error[{code}]: there is no y.jsonl" in meter("time", "./y.jsonl").stderr
+    assert f"error[{code}]: empty.jsonl holds no readings" in meter("energy", "empty.jsonl").stderr
+    assert "error[energy-readings-bad]" in meter("energy", "bad.jsonl").stderr
 
 
 def test_the_list_has_every_meter_and_what_it_needs(meter: Shell) -> None:
@@ -302,7 +281,7 @@ def test_the_list_has_every_meter_and_what_it_needs(meter: Shell) -> None:
     for each in found.values():
         assert each["summary"]
         assert (each["state"] in ("absent", "denied")) == bool(each["hint"])
-    text = meter("list").out
+    text = meter("list").stdout
     assert all(name in text for name in found)
 
 
@@ -350,8 +329,8 @@ def hiccup(tmp_path: Path) -> Path:
 def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccup: Path) -> None:
     said = meter("energy", str(hiccup))
     assert said.code == errors.ENERGY_NOT_KNOWN.exit_code == 1
-    assert said.out == ""
-    assert "error[energy-not-known]: wall: no energy of this time: gone: unplugged" in said.err
+    assert said.stdout == ""
+    assert "error[energy-not-known]: wall: no energy of this time: gone: unplugged" in said.stderr
     (told,) = meter("energy", str(hiccup), "--json").json
     assert told["joules"] is None
     assert told["reason"]["code"] == "gone"
@@ -362,7 +341,7 @@ def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccu
     assert early["joules"] == pytest.approx(5.5 * 50, rel=0.01)
     assert meter("energy", str(hiccup), "--from", "+5s", "--to", "+5s").code == 1
     assert meter("energy", str(hiccup), "--to", "+500s").code == 1
-    assert meter("time", str(hiccup)).out == "20.000 s\n"
+    assert meter("time", str(hiccup)).stdout == "20.000 s\n"
 
 
 def stretches(file: Path) -> tuple[Stretch, ...]:
@@ -461,11 +440,11 @@ def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) 
     )
     made(tmp_path / "load.jsonl", load, *cpu)
     said = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
-    assert said.code == 0, said.err
+    assert said.code == 0, said.stderr
     assert said.json["idle_watts"] == pytest.approx(40, abs=1.5)
     assert said.json["core_watts"] == pytest.approx(12, abs=1.5)
-    (tmp_path / "fit.json").write_text(said.out)
+    (tmp_path / "fit.json").write_text(said.stdout)
     assert meter("start", "model", "-o", "fit=fit.json", "--to", "m.jsonl").code == 0
     twice = meter("fit", "load.jsonl", "wall.jsonl", "--window", "never")
     assert twice.code == 2
-    assert "error[energy-bad-instant]" in twice.err
+    assert "error[energy-bad-instant]" in twice.stderr

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import commandkit
 from tests.analysis.profilekit import made_profile, survey
+from tests.commandkit import Ullage
 from tests.synthetic import make_run
-from ullage import cgroups, cli, errors, leftovers, places
+from ullage import cgroups, errors, leftovers, places
 from ullage.analysis.profiles.model import Profile
 from ullage.errors import UllageError
 from ullage.folder import sessions
@@ -21,37 +20,15 @@ from ullage.profiling import asked as asking
 from ullage.profiling import disk, running
 from ullage.profiling.asked import Asked
 
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Ullage = Callable[..., Done]
+in_its_directory = commandkit.in_this_process("profile")
 
 
 @pytest.fixture
-def ullage(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Ullage:
-    """The command in this process, in a directory and places of the test's own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+def ullage(in_its_directory: Ullage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ullage:
+    """The command with places of the test's own."""
     for name in ("STATE", "DATA", "CACHE"):
         monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
-
-    def run(*argv: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ullage", "profile", *argv])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
-
-    return run
+    return in_its_directory
 
 
 @pytest.fixture

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import commandkit
+from tests.commandkit import Ullage
 from tests.synthetic import WORKLOADS, make_run
-from ullage import cli
 from ullage.analysis.weighing import Weighing
 
 S2 = "cpu=0.1,memory=0.2,disk=0.6,network=0.1"
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Ullage = Callable[..., Done]
-
-
-@pytest.fixture
-def ullage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Ullage:
-    """The command in this process: to start one for each test would cost a second."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*argv: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ullage", "weigh", *argv])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
-
-    return run
+ullage = commandkit.in_this_process("weigh")
 
 
 @pytest.fixture(scope="module")

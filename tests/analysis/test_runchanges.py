@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests import commandkit
+from tests.commandkit import Done
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage import errors, runsshow
 from ullage.analysis.runchanges import CURVE, Changes, Run, compare
@@ -172,21 +172,15 @@ def test_what_else_differs_is_told(tmp_path: Path, first: Run) -> None:
     assert any("native itself in CPU" in text for text in found.baselines)
 
 
-def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "compare", *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def ullage(*argv: str) -> Done:
+    return commandkit.ullage("compare", *argv)
 
 
 def test_the_command(tmp_path: Path, first: Run) -> None:
     later = run(tmp_path / "later", seed=2, blocks=30, noise_sd=0.05)
     runs = (str(first.folder.path), str(later.folder.path))
     done = ullage(*runs, "--json", "--out", str(tmp_path / "changes.csv"))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     known = json.loads(done.stdout)
     rows = (tmp_path / "changes.csv").read_text().splitlines()
     assert len(rows) == 1 + len(known["changes"])
@@ -195,7 +189,7 @@ def test_the_command(tmp_path: Path, first: Run) -> None:
     assert "overhead of" in shown.stdout
     assert "native itself" in shown.stderr
     refused = ullage(*runs, "--margin", "3%")
-    assert refused.returncode == 2
+    assert refused.code == 2
     assert "--margin is for a table" in refused.stderr
     assert "at least two run folders" in ullage(runs[0]).stderr
     assert "needs --baseline" in ullage(str(tmp_path / "changes.csv")).stderr

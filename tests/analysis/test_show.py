@@ -1,13 +1,11 @@
 """What `ullage show` prints is the answer: the sentences, before any table."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from tests import commandkit
 from tests.synthetic import make_run
 from ullage.analysis import overhead, sentences
 from ullage.analysis.model import DoubtCode
@@ -19,9 +17,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("details", [False, True])
 def test_show_prints_the_sentences(tmp_path: Path, details: bool) -> None:
     path = make_run(tmp_path / "run", raw=False, noise_sd=0.01)
-    argv = [sys.executable, "-m", "ullage.cli", "show", str(path), *["--details"] * details]
-    narrow = {**os.environ, "COLUMNS": "60", "NO_COLOR": "1"}
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=narrow)
+    narrow = {"COLUMNS": "60", "NO_COLOR": "1"}
+    done = commandkit.ullage("show", str(path), *["--details"] * details, environment=narrow)
     answer = sentences.answer(overhead.analyse(RunFolder.open(path)))
     assert done.stdout.splitlines()[: len(answer)] == answer
     assert "× worse than native in" in answer[0]

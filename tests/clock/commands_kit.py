@@ -10,21 +10,16 @@ from contextlib import contextmanager
 
 import jsonschema
 
+from tests import commandkit
+from tests.commandkit import Done
 from ullage import errors
 from ullage.clock.model import Model
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
-def ullage(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "clock", *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=os.environ | environment,
-    )
+def ullage(*argv: str, **environment: str) -> Done:
+    return commandkit.ullage("clock", *argv, environment=environment)
 
 
 @contextmanager
@@ -59,8 +54,8 @@ def valid(model: type[Model], text: str) -> None:
     jsonschema.validate(json.loads(text), model.model_json_schema(mode="serialization"))
 
 
-def assert_failed(done: subprocess.CompletedProcess[str], kind: errors.ErrorKind) -> None:
-    assert done.returncode == kind.exit_code, done.stderr
+def assert_failed(done: Done, kind: errors.ErrorKind) -> None:
+    assert done.code == kind.exit_code, done.stderr
     assert f"error[{kind.code}]" in done.stderr
     assert "hint:" in done.stderr
     assert done.stdout == ""

@@ -1,15 +1,15 @@
 """`ullage clock …` as a user meets it: real processes, real networks, and what goes wrong."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from tests import commandkit
 from tests.clock.commands_kit import assert_failed, ullage, valid
+from tests.commandkit import Done
 from tests.synthetic import make_run
 from ullage import errors
 from ullage.cli import app
@@ -27,7 +27,7 @@ from ullage.errors import UllageError
 def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
     page = tmp_path / "check.html"
     done = ullage("check", "--quick", "--json", "--html", str(page))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     valid(CheckReport, done.stdout)
     report = CheckReport.model_validate_json(done.stdout)
     assert set(report.promise.reasons) <= set(report.advice)
@@ -64,7 +64,7 @@ def test_cost_stands_beside_what_was_published() -> None:
 
 def test_scaling_beside_real_processes() -> None:
     done = ullage("scaling", "--quick", "--processes", "3", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     valid(ScalingReport, done.stdout)
     report = ScalingReport.model_validate_json(done.stdout)
     assert len(report.stages) + len(report.absent) == 2
@@ -92,17 +92,8 @@ def test_what_the_measurement_refuses() -> None:
     assert "runs must be 1" in refused.value.message
 
 
-def without_the_module(*argv: str) -> subprocess.CompletedProcess[str]:
-    code = (
-        "import sys; sys.modules['ullage._clock'] = None; from ullage.__main__ import main; main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, *argv],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+def without_the_module(*argv: str) -> Done:
+    return commandkit.ullage(*argv, module="tests.clock.without_clock")
 
 
 @pytest.mark.parametrize("command", ["check", "cost", "sync localhost", "serve", "scaling", "ntp"])
@@ -123,7 +114,7 @@ def test_what_needs_no_clock_works_without_the_extension_module(tmp_path: Path) 
         ["report", str(run)],
     ):
         done = without_the_module(*argv)
-        assert done.returncode == 0, (argv, done.stderr)
+        assert done.code == 0, (argv, done.stderr)
         assert done.stdout
     found = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
     (clocks,) = (each for each in found if each["what"] == "clock")

@@ -29,7 +29,7 @@ def test_the_offset_of_another_process_is_inside_its_bounds(protocol: tuple[str,
     with served(*protocol, "--json", ULLAGE_CLOCK_DISTORT="11250,5000000") as (address, process):
         done = ullage("sync", address, *protocol, "--seconds", "2", "--json")
         seen = end(process)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     valid(SyncReport, done.stdout)
     report = SyncReport.model_validate_json(done.stdout)
     assert len(report.synchronisations) >= 3
@@ -50,7 +50,7 @@ def test_a_server_that_follows_hands_the_roots_time_on() -> None:
         with served("--follow", root, "--json") as (address, process):
             done = ullage("sync", address, "--seconds", "0", "--json")
             report = ServeReport.model_validate_json(end(process))
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.stderr
     one = SyncReport.model_validate_json(done.stdout).synchronisations[0]
     assert one.stratum == 1
     assert abs(one.offset_ns - 5_000_000) < one.hard_ns + 400_000
@@ -63,7 +63,7 @@ def test_a_page_and_words(tmp_path: Path) -> None:
     with served() as (address, process):
         done = ullage("sync", address, "--quick", "--html", str(page))
         assert "requests answered" in end(process)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert f"The clock at {address} is" in done.stdout
     assert "foretold" in done.stdout
     text = page.read_text()

@@ -10,49 +10,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import commandkit
+from tests.commandkit import CHECKOUT, Done, Ullage
 from tests.elastic.elastic_made import MadePlan, make
 from tests.studies import toystudy
 from tests.synthetic import make_run
-from ullage import cli, errors
+from ullage import errors
 from ullage.folder import RunFolder
 from ullage.studies import STUDIES
 
-CHECKOUT = Path(__file__).parents[2]
 DEADLINE_S = 120
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Ullage = Callable[..., Done]
-
-
-@pytest.fixture
-def ullage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Ullage:
-    """The command in this process: to start one for each test would cost a second."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*argv: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ullage", "study", *argv])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
-
-    return run
+ullage = commandkit.in_this_process("study")
 
 
 @pytest.fixture
@@ -227,16 +201,16 @@ def test_what_a_run_calls_itself_is_text_in_the_page(toy: Ullage, tmp_path: Path
 # What follows runs real plans, on native instances of this host.
 
 
+def places_of(cwd: Path, toy: Path) -> dict[str, str]:
+    own = {f"ULLAGE_{name}_DIR": str(cwd / name.lower()) for name in ("STATE", "DATA", "CACHE")}
+    return {toystudy.PLACE: str(toy), **own}
+
+
 def started(*argv: str, cwd: Path, toy: Path) -> subprocess.Popen[str]:
-    env = os.environ | {
-        toystudy.PLACE: str(toy),
-        "PYTHONPATH": str(CHECKOUT),
-        **{f"ULLAGE_{name}_DIR": str(cwd / name.lower()) for name in ("STATE", "DATA", "CACHE")},
-    }
     return subprocess.Popen(
         [sys.executable, "-m", "tests.studies.toystudy", "study", *argv],
         cwd=cwd,
-        env=env,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), **places_of(cwd, toy)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -244,9 +218,14 @@ def started(*argv: str, cwd: Path, toy: Path) -> subprocess.Popen[str]:
 
 
 def finished(*argv: str, cwd: Path, toy: Path) -> Done:
-    process = started(*argv, cwd=cwd, toy=toy)
-    out, err = process.communicate(timeout=DEADLINE_S)
-    return Done(process.returncode, out, err)
+    return commandkit.ullage(
+        "study",
+        *argv,
+        cwd=cwd,
+        module=toystudy.__name__,
+        timeout_s=DEADLINE_S,
+        environment=places_of(cwd, toy),
+    )
 
 
 def test_a_study_runs_all_its_plans(tmp_path: Path, agent_binary: Path) -> None:
@@ -284,7 +263,7 @@ def test_no_plan_starts_when_one_of_them_cannot_run_here(tmp_path: Path) -> None
 
 
 def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:
-    toy = toystudy.write(tmp_path / "toy", second="sleep, '3'")
+    toy = toystudy.write(tmp_path / "toy", second="sleep, '1'")
     process = started("run", "toy", "--quick", cwd=tmp_path, toy=toy)
     deadline = time.monotonic() + DEADLINE_S
     while not list((tmp_path / "runs").glob("*-toy-b-quick/resolved.json")):
