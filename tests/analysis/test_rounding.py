@@ -23,6 +23,12 @@ def _interval(estimate: float, low: float, high: float) -> Interval:
         ((1.5, 1.5, 1.5), ("1.50", "1.50", "1.50")),
         ((1.024, 1.0004, 1.048), ("1.0240", "1.0004", "1.0480")),
         ((0.9, 0.8, 0.998), ("0.900", "0.800", "0.998")),
+        # Two blocks that disagree: orders of magnitude, and no more digits than that.
+        ((1.2345, 0.00123456, 1234.567), ("1.2", "0.0012", "1,300")),
+        ((1.0, 3.21e-9, 3.11e8), ("1.0", "3.2e-09", "3.2e+08")),
+        ((14.2, 1.2, 170.1), ("14", "1.2", "180")),
+        ((11.0, 1.0004, 131.0), ("11", "1.0004", "140")),
+        ((0.11, 0.0023, 0.998), ("0.11", "0.0023", "0.998")),
     ],
 )
 def test_as_many_digits_as_the_interval_bears(
@@ -58,6 +64,16 @@ def test_an_interval_that_excludes_one_reads_so(low: float, width: float) -> Non
     below = rounding.inverse(above)
     assert _number(rounding.ratio(above)[1]) > 1
     assert _number(rounding.ratio(below)[2]) < 1
+
+
+@given(st.floats(1e-9, 1e9), st.floats(10.1, 1e9), st.floats(10.1, 1e9))
+def test_so_does_one_of_orders_of_magnitude(estimate: float, down: float, up: float) -> None:
+    interval = _interval(estimate, estimate / down, estimate * up)
+    middle, low, high = (float(part.replace(",", "")) for part in rounding.ratio(interval))
+    assert interval.low / 1.1 <= low <= interval.low * (1 + 1e-5)
+    assert interval.high * (1 - 1e-5) <= high <= interval.high * 1.1
+    assert low < middle < high
+    assert middle == pytest.approx(estimate, rel=0.06)
 
 
 def test_better_is_said_from_the_other_side() -> None:

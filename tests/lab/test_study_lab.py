@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.traces import left_with
+from ullage.journal import JOURNAL
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+# Of an idle machine's minutes, with room for a busy one's.
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(3600)]
 
 
 def quick(name: str, runs: Path) -> dict[str, Any]:
@@ -26,10 +29,18 @@ def quick(name: str, runs: Path) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
-    page = (Path(told["runs"][f"{name}-quick"]) / "study.html").read_text(encoding="utf-8")
+    first, *_ = told["runs"].values()
+    page = (Path(first) / "study.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
-    assert not left_by(runs)
+    assert not left_with(set(tags(runs)))
     return told
+
+
+def tags(runs: Path) -> Iterator[str]:
+    """Of all sessions, of runs of either kind."""
+    for file in runs.glob(f"*/{JOURNAL}"):
+        events = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        yield from (event["tag"] for event in events if event["event"] == "started")
 
 
 def table(told: dict[str, Any], key: str) -> list[dict[str, Any]]:
@@ -60,3 +71,37 @@ def test_what_the_disk_under_a_vm_costs(tmp_path: Path) -> None:
     energies = table(told, "energy-fresh")
     assert {row["cells"][0] for row in energies} == {"estimated at the wall"}
     assert all(row["cells"][2]["value"] > 0 for row in energies), "W"
+
+
+def test_what_messages_cost_and_what_programs_feel_of_it(tmp_path: Path) -> None:
+    told = quick("mpi-degradation", tmp_path)
+    labels = {row["label"] for row in table(told, "communication-fresh")}
+    assert any("queens" in label for label in labels)
+    assert any("kernels" in label for label in labels)
+    for key in ("messages-fresh", "round-trips-fresh"):
+        assert all(row["cells"][0]["value"] > 0 for row in table(told, key)), key
+    assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in compared(told))
+
+
+def test_how_fast_the_host_grows_and_what_its_clocks_do(tmp_path: Path) -> None:
+    told = quick("elastic-clock", tmp_path)
+    assert list(told["runs"]) == [
+        "elastic-clock-time-quick",
+        "elastic-clock-host-quick",
+        "elastic-clock-quick",
+    ]
+    for key in ("clock-cost-fresh", "clock-ecp-fresh", "allocation-fresh", "movie-fresh"):
+        assert table(told, key), key
+    assert all(row["cells"][3]["value"] > 0 for row in table(told, "movie-fresh")), "TaR"
+
+
+def test_networks_pipelines_and_making_instances(tmp_path: Path) -> None:
+    told = quick("network-pipeline", tmp_path)
+    assert len(told["runs"]) == 3
+    for key in ("throughput-fresh", "latency-fresh", "connections-fresh", "speedups-fresh"):
+        assert table(told, key), key
+    assert all(row["cells"][0]["value"] > 0 for row in table(told, "speedups-fresh"))
+
+
+def compared(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in table(told, "verdicts-fresh") if row["cells"][1] != "no verdict"]

@@ -6,11 +6,15 @@ Bounds are rounded outwards, so a printed interval holds the computed one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ullage.analysis.model import Interval
 
 MINUS = "−"
 MOST_DIGITS = 6
+WIDE = 100
+"""Bounds that are so many times apart tell orders of magnitude."""
+SCIENTIFIC = (1e-4, 1e6)
 _PREFIXED = frozenset(
     f"{unit}{per}"
     for unit in ("s", "B", "bit", "J", "W", "Hz", "m", "g", "V", "A", "op", "flop")
@@ -52,8 +56,15 @@ def ratio(interval: Interval) -> tuple[str, str, str]:
     """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`.
 
     Low never reads as 0, and a bound never reads as 1 that excludes it: a sentence that says
-    "worse" shows an interval that says so too.
+    "worse" shows an interval that says so too. One that spans two orders of magnitude has two
+    digits everywhere, whatever their place.
     """
+    if 0 < WIDE * interval.low < interval.high < math.inf:
+        return (
+            _significant(interval.estimate, round),
+            _significant(interval.low, math.floor),
+            _significant(interval.high, math.ceil),
+        )
     digits = decimals(interval.low, interval.high)
     if interval.low > 0:
         digits = max(digits, math.ceil(-math.log10(interval.low)))
@@ -65,6 +76,19 @@ def ratio(interval: Interval) -> tuple[str, str, str]:
         _fixed(interval.estimate, digits),
         *_outwards(interval.low, interval.high, digits),
     )
+
+
+def _significant(value: float, towards: Callable[[float], int]) -> str:
+    """`0.0013`, `14,000`, `3.2e-07`: two digits, and more where those would read as 1."""
+    rounded = step = value
+    for digits in range(2, MOST_DIGITS + 1):
+        step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+        rounded = towards(round(value / step, 6)) * step
+        if (rounded == 1) == (value == 1) or towards is round:
+            break
+    if not SCIENTIFIC[0] <= rounded < SCIENTIFIC[1]:
+        return f"{rounded:.{digits - 1}e}"
+    return f"{rounded:,.{max(0, -math.floor(math.log10(step)))}f}"
 
 
 def inverse(interval: Interval) -> Interval:
