@@ -16,7 +16,7 @@ from benchmarks import (
     pipelines,
     prediction,
 )
-from benchmarks.elastic import allocation, decisions, front, published, simulator, viewers
+from benchmarks.elastic import allocation, decisions, front, published, simulator, twin, viewers
 from benchmarks.figures import main
 from benchmarks.injection import command as injection
 from benchmarks.trust import aims as trust
@@ -40,6 +40,7 @@ BENCHMARKS = (
     pipelines,
     prediction,
     allocation,
+    twin,
     front,
     viewers,
     decisions,

@@ -128,7 +128,9 @@ def export_command(
     ] = "csv",
     picture: Annotated[
         str,
-        typer.Option("--picture", help="Which one: ratios, barrels, timeline, or of a workload."),
+        typer.Option(
+            "--picture", help="Which one: ratios, barrels, energy, timeline, or of a workload."
+        ),
     ] = "ratios",
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
     energy: Annotated[

@@ -9,8 +9,9 @@ import pytest
 from tests.analysis.energykit import CPU, analysed, metered, run
 from tests.report.made import HOSTILE
 from ullage.analysis.model import EnergyNote
-from ullage.report import energy, page
+from ullage.report import charts, energy, page
 
+NARROW = "\u00a0"
 SECTION = '<h2 id="energy">Energy</h2>'
 
 
@@ -34,6 +35,22 @@ def test_every_row_says_how_and_where_it_was_measured(tmp_path: Path) -> None:
     text = page.render(folder, analysis)
     assert SECTION in text
     assert text.count("(measured at the wall)") == 4
+
+
+def test_the_plot_has_the_ratios_and_verdicts_of_the_table(tmp_path: Path) -> None:
+    folder = metered(run(tmp_path / "run", blocks=6), lambda _: 100.0, accuracy=0.02)
+    analysis = analysed(folder)
+    compared = [each for each in analysis.energy if each.environment != "native"]
+    rows = [row for group in energy.groups(analysis) for row in group.rows]
+    assert len(rows) == len(compared) > 0
+    for row, each in zip(rows, compared, strict=True):
+        main = each.per_unit or each.energy
+        assert main.budget is not None
+        assert (row.low, row.high) == (main.budget.low, main.budget.high)
+        assert row.verdict == (main.verdict or "none")
+    text = page.render(folder, analysis)
+    assert text.count(f"Times the energy of native, with 95{NARROW}% intervals") >= 2
+    assert dict(charts.pictures(folder, analysis))["energy"].startswith("<svg")
 
 
 def test_what_is_missing_is_said_where_no_trial_has_an_energy(tmp_path: Path) -> None:

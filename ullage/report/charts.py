@@ -17,7 +17,7 @@ from ullage.errors import EXPORT_UNKNOWN_PICTURE, UllageError
 from ullage.folder import RunFolder
 from ullage.nearest import nearest
 from ullage.printable import clean
-from ullage.report import across, barrel, first, forest, theme, timeline, workloads
+from ullage.report import across, barrel, energy, first, forest, theme, timeline, workloads
 from ullage.report.lanes import Drawing
 from ullage.runs import Trial
 
@@ -74,6 +74,9 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
     if groups:
         style = theme.resolve(_TEXT + forest.CSS)
         yield "ratios", forest.draw(groups, style)
+    joules = energy.groups(analysis)
+    if joules:
+        yield "energy", forest.draw(joules, theme.resolve(_TEXT + forest.CSS))
     trials: dict[str, list[Trial]] = {}
     for trial in folder.trials:
         trials.setdefault(trial.workload, []).append(trial)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ullage.analysis import rounding
 from ullage.analysis.energy import words
-from ullage.analysis.model import Analysis
+from ullage.analysis.model import Analysis, Energy, EnergyFigure
 from ullage.printable import clean
-from ullage.report import sides
+from ullage.report import first, forest, sides
 from ullage.report.text import unbroken
-from ullage.report.views import DoubtView, Table, TableCell, heads
+from ullage.report.views import DoubtView, ForestPanel, Table, TableCell, heads, mark
 
 _KINDS = ("", "", "n", "n", "n", "", "s", "n", "s", "")
 
 
 @dataclass(frozen=True)
 class Section:
-    """The table, and what to know of it."""
+    """The plot, the table, and what to know of them."""
 
+    title: str
+    forest: tuple[ForestPanel, ...]
     table: Table | None
     notes: tuple[DoubtView, ...]
 
@@ -29,8 +32,50 @@ def section(analysis: Analysis) -> Section | None:
         for note in analysis.energy_notes
     )
     if not analysis.energy:
-        return Section(None, notes) if notes else None
-    return Section(_table(analysis), notes)
+        return Section("", (), None, notes) if notes else None
+    panels = tuple(first.forest_panels(groups(analysis)))
+    return Section(title(analysis), panels, _table(analysis), notes)
+
+
+def title(analysis: Analysis) -> str:
+    """The plot's heading."""
+    baseline = clean(analysis.baseline_label, 60)
+    confidence = unbroken(rounding.share(analysis.confidence))
+    return f"Times the energy of {baseline}, with {confidence} intervals{sides.suffix(analysis)}"
+
+
+def groups(analysis: Analysis) -> list[forest.Group]:
+    """Each environment's energies over the baseline's: for the work, else of a trial."""
+    found: dict[str, list[Energy]] = {}
+    for energy in analysis.energy:
+        if words.ratio(_main(energy)) is not None:
+            found.setdefault(energy.environment, []).append(energy)
+    return [
+        forest.Group(clean(mine[0].environment_label, 60), tuple(_row(each) for each in mine))
+        for mine in found.values()
+    ]
+
+
+def _main(energy: Energy) -> EnergyFigure:
+    return energy.per_unit or energy.energy
+
+
+def _row(energy: Energy) -> forest.Row:
+    main = _main(energy)
+    interval = words.ratio(main)
+    assert interval is not None, "only rows that have one"
+    middle, low, high = rounding.ratio(interval)
+    return forest.Row(
+        label=clean(energy.workload_title, 60),
+        detail=clean(f"{energy.label}, {words.source(energy.method, energy.scope)}", 80),
+        verdict=mark(main.verdict).kind,
+        ratio=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        value=f"{middle}×",
+        interval=f"{low} to {high}",
+        floor=main.floor,
+    )
 
 
 def _table(analysis: Analysis) -> Table:

@@ -1,0 +1,93 @@
+"""How far is the simulator from real nodes? PcBl of repetitions on LXC, and of their twins.
+
+`docs/plans/elastic-twin.yaml` is run, or with `--quick` two repetitions of it: nodes that are held
+back by 10, 40 and 100 s of the users' time. Of each repetition a twin is simulated, with its
+arrivals and the latencies that its nodes had. The difference of the two, in percentage points, is
+paired; its interval is t over the repetitions.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.figures import Figure, main
+from ullage.elastic.reading import ElasticRun
+from ullage.elastic.twin import Simulated, difference, twins
+from ullage.errors import ExitCode
+
+CONFIDENCE: Final = 0.95
+POINTS: Final = 0.5
+"""Aim: the whole interval of the difference lies within so many percentage points of 0."""
+LEAST: Final = 20
+"""Of so many repetitions."""
+PLAN: Final = Path(__file__).resolve().parents[2] / "docs/plans/elastic-twin.yaml"
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Run the plan, simulate the twins."""
+    with TemporaryDirectory(prefix="ullage-twin-") as name:
+        plan = Path(name) / "plan.yaml"
+        text = PLAN.read_text(encoding="utf-8")
+        if quick:
+            text = re.sub(r"(?m)^repetitions: \d+$", "repetitions: 2", text)
+        plan.write_text(text, encoding="utf-8")
+        runs = Path(name) / "runs"
+        argv = [sys.executable, "-m", "ullage.cli", "elastic", "run", str(plan)]
+        # Repetitions without figures are counted below.
+        done = subprocess.run([*argv, "--runs", str(runs)], check=False, stdout=subprocess.DEVNULL)
+        if done.returncode not in (ExitCode.DONE, ExitCode.SOME_CELLS_FAILED):
+            raise RuntimeError(f"the run ended with {done.returncode}")
+        (folder,) = runs.iterdir()
+        return rows(ElasticRun.open(folder))
+
+
+def rows(run: ElasticRun) -> list[Figure]:
+    """A row for each environment, and one of all repetitions together."""
+    found = twins(run)
+    figures = []
+    for environment in run.resolved.environments:
+        mine = [one for (key, _), one in found.items() if key == environment.key]
+        without = len(run.of(environment.key)) - len(mine)
+        if mine:
+            figures += [_row(run.label(environment.key), mine, without)]
+    everything = list(found.values())
+    if everything:
+        figures.append(_row("all", everything, len(run.repetitions) - len(everything), aim=True))
+    return figures
+
+
+def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = False) -> Figure:
+    real, simulated = (100 * fmean(getattr(one, of) for one in found) for of in ("real", "blocked"))
+    span = difference(found, CONFIDENCE)
+    low, high = (100 * span.low, 100 * span.high) if span else (None, None)
+    note = f"PcBl {real:.2f} % really, {simulated:.2f} % simulated; {len(found)} repetitions"
+    if without:
+        note += f", {without} without figures"
+    return Figure(
+        f"simulated less real PcBl, {label}",
+        simulated - real,
+        "points",
+        low,
+        high,
+        reach=f"within ±{POINTS:g}" if aim else "",
+        holds=_holds(low, high, len(found)) if aim else None,
+        note=note,
+    )
+
+
+def _holds(low: float | None, high: float | None, repetitions: int) -> bool | None:
+    """None where there are too few repetitions to say."""
+    if low is None or high is None or repetitions < LEAST:
+        return None
+    return low >= -POINTS and high <= POINTS
+
+
+if __name__ == "__main__":
+    main(measure, __doc__ or "")
