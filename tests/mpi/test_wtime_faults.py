@@ -218,7 +218,9 @@ def test_a_distortion_that_is_one_is_taken(programs: Path, tmp_path: Path, value
     path = tmp_path / "record.json"
     settings = {"ULLAGE_CLOCK_DISTORT": value, "ULLAGE_CLOCK_RECORD": str(path)}
     done = job("mpich", 2, **settings).run(programs / "mpich" / "work")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    # So fast a clock may be called a lie, where a rank waited for a core between two looks.
+    assert "ULLAGE_CLOCK_DISTORT" not in done.stderr
     for record in records(path):
         assert record.start is not None
         assert ("distorted" in record.start.reasons) == (value not in ("", "0"))
