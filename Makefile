@@ -16,9 +16,9 @@ NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rus
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
-  golang-github-containers-common linux-perf
+  golang-github-containers-common linux-perf stress-ng
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
-TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap stress-ng busybox-static \
+TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
