@@ -282,10 +282,16 @@ def test_a_long_series_stays_short() -> None:
     assert len(made._fixes) <= Series.MOST
 
 
-def test_looks_that_no_clock_could_have() -> None:
-    """Each agrees with the first, but not with the chord."""
-    with pytest.raises(clock.ContradictionError):
-        series([0, 45_000, -90_000]).residual_ns()
+def test_a_halt_that_the_first_look_would_take_for_drift_begins_a_series() -> None:
+    """A guest was halted for 4 ms, 25 ms after a look; its first look was 9 s before."""
+    made = Series()
+    for at_ms, offset in ((0, 0), (8_580, 38_000), (8_605, -4_200_000), (14_968, -4_160_000)):
+        made.add(look(10**12 + at_ms * 10**6, offset))
+    assert made.residual_ns() is None
+    made.add(look(10**12 + 15_000 * 10**6, -4_160_000))
+    assert made.residual_ns() is not None
+    # Each agrees with the first, but not with one another.
+    assert series([0, 45_000, -90_000]).residual_ns() is None
 
 
 def test_a_dead_channel_ends_a_synchronisation() -> None:

@@ -173,7 +173,7 @@ class AgentClient:
     def residual_ns(self) -> int | None:
         """How far looks at its clock are off a straight line since it last stood still.
 
-        None when there are fewer than three. ContradictionError when no clock could do that.
+        None when there are fewer than three.
         """
         return self._series.residual_ns()
 

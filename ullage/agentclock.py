@@ -226,19 +226,19 @@ class Series:
         self._fixes: list[clock.Fix] = []
 
     def add(self, look: Look) -> None:
-        """Go on with it, or begin anew where it cannot belong to what came before."""
+        """Go on with it, or begin anew where it cannot belong to all that came before.
+
+        To all: beside a first look of long ago, a halt of milliseconds would pass for drift.
+        """
         fix = look.mirrored()
-        if self._fixes and not agree(self._fixes[0], fix):
+        if not all(agree(before, fix) for before in self._fixes):
             self._fixes.clear()
         self._fixes.append(fix)
         if len(self._fixes) > self.MOST:
             self._fixes = [self._fixes[0], *self._fixes[2:-1:2], fix]
 
     def residual_ns(self) -> int | None:
-        """How far the looks in between are off the chord; None when there are none.
-
-        ContradictionError when the rate did not keep within its bound.
-        """
+        """How far the looks in between are off the chord; None when there are none."""
         if len(self._fixes) < 3:
             return None
         chord = clock.Correction(self._fixes[0], self._fixes[-1], _drift())

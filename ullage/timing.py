@@ -133,18 +133,9 @@ def _record(instance: Instance, maps: Sequence[ClockMap], parts: Sequence[Part])
         drifted_ns=last.offset_ns - first.offset_ns if ours.last else None,
         drift_unsure_ns=last.half_ns + first.half_ns if ours.last else None,
         between_ns=last.local_ns - first.local_ns if ours.last else None,
-        residual_ns=None if ours.shared else _residual_ns(instance),
+        residual_ns=None if ours.shared else instance.agent.residual_ns(),
         reasons=tuple(name for name in clock.REASONS if name in said),
     )
-
-
-def _residual_ns(instance: Instance) -> int | None:
-    try:
-        return instance.agent.residual_ns()
-    except clock.ContradictionError:
-        raise TrialFailedError(
-            "clock-broken", f"looks at the clock of {instance.name} contradict each other"
-        ) from None
 
 
 def _in_words(names: frozenset[str]) -> str:

@@ -41,7 +41,7 @@ def test_an_unmodified_program_gets_global_time(
     path = tmp_path / "record.json"
     # Else half a round trip is the limit, and a rank that waited for a core is rightly beyond it.
     settings = {"ULLAGE_CLOCK_RECORD": str(path), "ULLAGE_CLOCK_GLOBAL_NS": "1000000000"}
-    rows = stamps_of(job(mpi, **settings).run(programs / mpi / program))
+    rows = stamps_of(job(mpi, 2, **settings).run(programs / mpi / program))
     found = records(path)
     assert [record.rank for record in found] == [row[0] for row in rows] == [0, 1]
     for record, (_, first, second, tick, is_global) in zip(found, rows, strict=True):
