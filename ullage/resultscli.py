@@ -64,10 +64,10 @@ def show_command(
 ) -> None:
     """Print the answer of a run, and its table."""
     from ullage import energytable, export
-    from ullage.analysis import money, sentences
+    from ullage.analysis import hotspots, money, sentences
     from ullage.analysis.energy import words
 
-    _, analysis = _analysed(run)
+    folder, analysis = _analysed(run)
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
@@ -83,7 +83,7 @@ def show_command(
     for line in words.told(analysis):
         stdout.print(escape(line), soft_wrap=True)
     if details:
-        for line in export.lines(analysis):
+        for line in (*export.lines(analysis), *hotspots.lines(folder)):
             stdout.print(escape(line), soft_wrap=True)
 
 

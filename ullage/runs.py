@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ullage.channels import Channel
 
@@ -19,6 +19,11 @@ HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
+
+MOST_BINS = 60
+"""Equal parts of a trial in which its samples are counted, at most."""
+LEAST_BIN_NS = 500_000_000
+"""Such a part is no shorter, unless the trial is."""
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
 Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
@@ -333,6 +338,13 @@ class SymbolRow(Record):
     samples: Place
 
 
+class GroupOverTime(Record):
+    """How often a group was seen in each part of a trial."""
+
+    group: str
+    samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_BINS)
+
+
 class Symbols(Record):
     """`trials/…/symbols.json`: what the host's CPUs were seen at, within the trial exactly."""
 
@@ -350,6 +362,19 @@ class Symbols(Record):
     rows: tuple[SymbolRow, ...]
     rest: Place
     """Samples in rows that were too small to keep."""
+    bin_ns: Nanoseconds = 0
+    """The trial in equal parts of so long, the last one shorter by nanoseconds; 0: not counted."""
+    over_time: tuple[GroupOverTime, ...] = Field(default=(), max_length=32)
+    """The same samples by these parts, of each group that was seen."""
+
+    @model_validator(mode="after")
+    def _parts_are_those_of_the_trial(self) -> Symbols:
+        parts = -(-(self.end_ns - self.start_ns) // self.bin_ns) if self.bin_ns else 0
+        if any(len(each.samples) != parts for each in self.over_time):
+            raise ValueError(f"over_time: the trial has {parts} parts")
+        if len({each.group for each in self.over_time}) != len(self.over_time):
+            raise ValueError("over_time: a group stands twice")
+        return self
 
 
 class Started(Record):

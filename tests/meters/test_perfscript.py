@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.crowd import Group
 from ullage.meters.perfscript import MOST_ROWS, Folder, Window
+from ullage.runs import LEAST_BIN_NS, MOST_BINS, GroupOverTime, SymbolRow, Symbols
 
 OURS = 4000
 KERNEL = "ffffffff811bb98c"
@@ -98,6 +100,87 @@ def test_a_window_is_cut_exactly() -> None:
     assert (one.count.total(), other.count.total()) == (2, 1)
 
 
+def test_the_same_samples_over_time() -> None:
+    """By group, in parts of half a second; the last instant of a part is its own."""
+    window = Window(10**9, 2 * 10**9, {10: "hypervisor"})
+    folder = Folder([window], OURS)
+    for comm, pid, at in [
+        ("CPU 0/KVM", 10, 1.0),
+        ("CPU 1/KVM", 10, 1.499999999),
+        ("CPU 0/KVM", 10, 1.5),
+        ("stranger", 99, 1.999999999),
+        ("stranger", 99, 2.0),
+    ]:
+        folder.take(sample(comm, pid, at))
+    assert window.bin_ns == 500_000_000
+    assert [(each.group, each.samples) for each in window.over_time()] == [
+        ("others", (0, 1)),
+        ("vcpu", (2, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("length_ns", "parts"),
+    [(1, 1), (999_999_999, 1), (10**9, 2), (1_700_000_001, 3), (30 * 10**9, 60), (10**12, 60)],
+)
+def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
+    """As many as are half a second long, 60 at most; the last instant is in the last of them."""
+    window = Window(7, 7 + length_ns, {})
+    folder = Folder([window], OURS)
+    last = 7 + length_ns - 1
+    folder.take(f"x 7/7 {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
+    ((_, samples),) = [(each.group, each.samples) for each in window.over_time()]
+    assert samples == (0,) * (parts - 1) + (1,)
+
+
+def told(
+    window: Window, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
+) -> Symbols:
+    return Symbols(
+        hz=49,
+        cpus=2,
+        start_ns=window.start_ns,
+        end_ns=window.end_ns,
+        bound_ns=0,
+        lost=0,
+        rows=rows,
+        rest=0,
+        bin_ns=window.bin_ns,
+        over_time=over,
+    )
+
+
+@given(
+    st.integers(0, 10**12),
+    st.integers(1, 10**14),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(["x", "kworker/0"]))),
+)
+def test_a_table_takes_what_a_window_counted(
+    start: int, length: int, samples: list[tuple[float, str]]
+) -> None:
+    """Parts are equal, none too short, and have the very samples of the rows."""
+    window = Window(start, start + length, {})
+    folder = Folder([window], OURS)
+    folder.take(forked(31, 2))
+    for share, comm in samples:
+        at = start + min(int(share * length), length - 1)
+        pid = 31 if comm != "x" else 7
+        folder.take(f"{comm} {pid}/{pid} {at // 10**9}.{at % 10**9:09}: {KERNEL} f ([x])")
+    found, rest = window.rows()
+    table = told(window, rows=found, over=window.over_time())
+    assert Symbols.model_validate_json(table.model_dump_json()) == table
+    assert rest == 0
+    for each in table.over_time:
+        mine = sum(row.samples for row in table.rows if row.group == each.group)
+        assert sum(each.samples) == mine
+        assert len(each.samples) <= MOST_BINS
+    missing = (
+        window.bin_ns * max(len(e.samples) for e in table.over_time) - length if samples else 0
+    )
+    assert 0 <= missing < MOST_BINS
+    assert window.bin_ns >= min(length, LEAST_BIN_NS)
+
+
 def test_idle_is_nobody_and_what_was_lost_is_said() -> None:
     folder, window = folded(
         sample("swapper", 0, 1),
@@ -146,6 +229,7 @@ def test_ever_new_names_are_no_more_than_a_table_holds() -> None:
     assert len(found) <= MOST_ROWS
     assert len(window.count) <= 5001
     assert rest + sum(row.samples for row in found) == 6000
+    assert [sum(each.samples) for each in window.over_time()] == [6000]
 
 
 LINES = st.lists(

@@ -18,7 +18,7 @@ from ullage.cgroups import Group, Limits
 from ullage.errors import UllageError
 from ullage.meters import Scene, symbols
 from ullage.meters.symbols import Look, Sampler
-from ullage.runs import Symbols
+from ullage.runs import LEAST_BIN_NS, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
 
@@ -110,6 +110,9 @@ def test_two_trials_each_with_its_own_samples(
         assert found.bound_ns < 1e6  # a fifth of a microsecond, where nobody else is about
         # A sample for each part of its CPU time; a virtual machine that was away has fewer.
         assert used * found.hz / 3 < of_programs(found) < used * found.hz * 1.5
+        assert found.bin_ns >= min(LEAST_BIN_NS, end_ns - start_ns)
+        (parts,) = (each.samples for each in found.over_time if each.group == "programs")
+        assert 0 <= sum(parts) - of_programs(found) <= found.rest
     assert all(row.program != "swapper" for row in table(tmp_path / "one").rows)
 
 

@@ -27,7 +27,7 @@ intervals of all others."""
 FLOOR: Final = 0.02
 """Of a CPU: two samples in a second's trial."""
 _MOST_BYTES: Final = 1 << 20
-_WHO: Final[Mapping[str, str]] = {
+WHO: Final[Mapping[str, str]] = {
     "vcpu": "vCPUs",
     "hypervisor": "QEMU beside its vCPUs",
     "vhost": "vhost",
@@ -93,14 +93,10 @@ class Tables:
         return self._read[trial.trial]
 
     def _table(self, trial: Trial) -> _Table | None:
-        name = f"trials/{trial.trial}/{FILE}"
-        file = self.folder.raw(name)
-        if not file.is_file():
+        found = read(self.folder, trial)
+        if found is None:
             return None
-        found = _parsed(self.folder.path, name, file)
         seconds = (found.end_ns - found.start_ns) / 1e9
-        if seconds <= 0:
-            return None
         places: dict[Place, float] = {}
         for row in found.rows:
             place = _place(row)
@@ -129,7 +125,7 @@ class Seen(Counter):
 def _is_news(place: Place, pair: Pair) -> bool:
     """Could it be a cause, and be seen on both sides?"""
     group, file, _ = place
-    if group not in _WHO or (pair.environment.partner is not None and group in _SHARED):
+    if group not in WHO or (pair.environment.partner is not None and group in _SHARED):
         return False
     guests = has_guest(pair.environment), has_guest(pair.baseline)
     if group == "vcpu":
@@ -140,6 +136,24 @@ def _is_news(place: Place, pair: Pair) -> bool:
 def _of_kernel(file: str) -> bool:
     """The host's kernel, or a module of it: `kernel (kvm)`."""
     return file == "kernel" or file.startswith("kernel (")
+
+
+def has_table(folder: RunFolder, trial: Trial) -> bool:
+    """Is there one? It is not read."""
+    return folder.raw(_file_of(trial)).is_file()
+
+
+def read(folder: RunFolder, trial: Trial) -> Symbols | None:
+    """A trial's table; RUN_BAD_FORMAT for one that is none. None: it has none, or no length."""
+    if not has_table(folder, trial):
+        return None
+    name = _file_of(trial)
+    found = _parsed(folder.path, name, folder.raw(name))
+    return found if found.end_ns > found.start_ns else None
+
+
+def _file_of(trial: Trial) -> str:
+    return f"trials/{trial.trial}/{FILE}"
 
 
 def _parsed(folder: Path, name: str, file: Path) -> Symbols:
@@ -166,4 +180,4 @@ def _words(place: Place) -> str:
     """`the hypervisor in the host's kernel, do_sys_poll`."""
     group, file, symbol = place
     where = clean(f"the host's {file}" if _of_kernel(file) else file, 80)
-    return f"{_WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"
+    return f"{WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"

@@ -19,7 +19,7 @@ from typing import Final
 from ullage.meters import crowd
 from ullage.meters.crowd import Group
 from ullage.printable import clean
-from ullage.runs import SymbolRow
+from ullage.runs import LEAST_BIN_NS, MOST_BINS, GroupOverTime, SymbolRow
 
 FIELDS: Final = "comm,pid,tid,time,ip,sym,dso"
 """What `perf script -F` is to print, with `--ns`, task events and lost events."""
@@ -55,6 +55,33 @@ class Window:
     roots: Mapping[int, Group]
     """The processes of its instances when it began."""
     count: Counter[Key] = field(default_factory=Counter)
+    bin_ns: int = field(init=False)
+    """It is counted in equal parts of so long as well; the last one lacks some nanoseconds."""
+    _bins: dict[Group, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        length = max(self.end_ns - self.start_ns, 1)
+        self.bin_ns = -(-length // self._parts())
+
+    def _parts(self) -> int:
+        return min(max((self.end_ns - self.start_ns) // LEAST_BIN_NS, 1), MOST_BINS)
+
+    def take(self, key: Key, at_ns: int) -> None:
+        """A sample, which is within the window."""
+        if key not in self.count and len(self.count) >= _MOST_KEYS:
+            key = (key[0], "others", "", "")
+        self.count[key] += 1
+        bins = self._bins.get(key[0])
+        if bins is None:
+            bins = self._bins[key[0]] = [0] * self._parts()
+        bins[(at_ns - self.start_ns) // self.bin_ns] += 1
+
+    def over_time(self) -> tuple[GroupOverTime, ...]:
+        """The samples of each group that was seen, part by part."""
+        return tuple(
+            GroupOverTime(group=group, samples=tuple(bins))
+            for group, bins in sorted(self._bins.items())
+        )
 
     def rows(self) -> tuple[tuple[SymbolRow, ...], int]:
         """The largest rows, and how many samples are in no row."""
@@ -91,7 +118,7 @@ class Folder:
         if (place := _PLACE.fullmatch(what)) is not None:
             for window in self.windows:
                 if window.start_ns <= at_ns < window.end_ns:
-                    self._count(window, int(found["pid"]), found["comm"], place)
+                    self._count(window, int(found["pid"]), found["comm"], place, at_ns)
         elif (fork := _FORK.fullmatch(what)) is not None:
             child, parent = int(fork[1]), int(fork[2])
             if child != parent:  # else it is a thread
@@ -103,7 +130,7 @@ class Folder:
             return
         self.latest_ns = max(self.latest_ns, at_ns)
 
-    def _count(self, window: Window, pid: int, comm: str, place: re.Match[str]) -> None:
+    def _count(self, window: Window, pid: int, comm: str, place: re.Match[str], at_ns: int) -> None:
         if pid == 0:
             return  # an idle CPU
         group = self._group(window, pid, comm)
@@ -112,10 +139,7 @@ class Folder:
         key: Key = (group, _program(comm, group), _object(place["object"], in_kernel), symbol)
         if group == "others":  # whoever else works on the host is no concern of the run
             key = (group, key[1], "kernel" if in_kernel else "", "")
-        if key in window.count or len(window.count) < _MOST_KEYS:
-            window.count[key] += 1
-        else:
-            window.count[group, "others", "", ""] += 1
+        window.take(key, at_ns)
 
     def _group(self, window: Window, pid: int, comm: str) -> Group:
         """By the nearest process above it that is known; what an agent started is a program."""

@@ -297,6 +297,8 @@ class Sampler:
             lost=min(lost, _LATEST),
             rows=rows,
             rest=rest,
+            bin_ns=each.window.bin_ns,
+            over_time=each.window.over_time(),
         )
         with disk_full_as_error(each.folder):
             put(each.folder / FILE, found.model_dump_json().encode())

@@ -17,7 +17,17 @@ from ullage.errors import EXPORT_UNKNOWN_PICTURE, UllageError
 from ullage.folder import RunFolder
 from ullage.nearest import nearest
 from ullage.printable import clean
-from ullage.report import across, barrel, energy, first, forest, theme, timeline, workloads
+from ullage.report import (
+    across,
+    barrel,
+    energy,
+    first,
+    forest,
+    hotspots,
+    theme,
+    timeline,
+    workloads,
+)
 from ullage.report.lanes import Drawing
 from ullage.runs import Trial
 
@@ -86,6 +96,8 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
             yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
     for scaling, chart in across.speed_ups(folder, analysis):
         yield f"{_slug(scaling.steps[0][1].key)}-by-{_slug(scaling.parameter)}", vega_svg(chart)
+    for key, chart in hotspots.drawn(folder):
+        yield f"{_slug(key)}-cpus", vega_svg(chart)
     resolved = folder.resolved
     chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
     yield "timeline", vega_svg(chart)

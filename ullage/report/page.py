@@ -27,6 +27,7 @@ from ullage.report import (
     energy,
     first,
     forest,
+    hotspots,
     provenance,
     sides,
     theme,
@@ -118,10 +119,13 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
     groups = first.groups(analysis)
     answer = first.answer(analysis)
     length = sum(len(part.text) for said in answer for part in said.parts)
+    cpus = hotspots.section(folder, analysis, specs)
+    absent = {*(() if groups else ("left", "ratios")), *(() if cpus else ("cpus",))}
     jumps = [
         ("left", "What is left"),
         ("ratios", "Ratios"),
         ("workloads", "Workloads"),
+        ("cpus", "CPUs"),
         ("time", "Timeline"),
         ("doubts", "Doubts"),
         ("provenance", "Provenance"),
@@ -139,7 +143,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "answer": answer,
         "long": length > LONG,
         "summary": first.summary(analysis) if length > TOO_LONG else "",
-        "jumps": jumps if groups else [j for j in jumps if j[0] not in ("left", "ratios")],
+        "jumps": [jump for jump in jumps if jump[0] not in absent],
         "cellar": first.cellar(analysis),
         "forest": first.forest_panels(groups) if groups else [],
         "forest_title": first.forest_title(analysis),
@@ -156,6 +160,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "energy": energy.section(analysis),
         "workloads": workloads.views(folder, analysis, specs),
         "across": across.views(folder, analysis, specs),
+        "cpus": cpus,
         "timeline": clockwork.view(folder, specs),
         "doubts": doubts.about_run(folder, analysis),
         "kinds": doubts.by_kind(analysis),

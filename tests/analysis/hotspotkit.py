@@ -1,0 +1,58 @@
+"""Tables of symbols for made-up runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ullage.folder import RunFolder
+from ullage.meters.symbols import FILE
+from ullage.runs import GroupOverTime, SymbolRow, Symbols, Trial
+
+HZ = 100
+Place = tuple[str, str, str, str]
+"""Group, program, object, function."""
+
+
+def table(
+    trial: Trial,
+    places: Mapping[Place, float],
+    over_time: Mapping[str, Sequence[int]] | None = None,
+    rest: int = 0,
+) -> Symbols:
+    """places: CPUs at each; over_time: samples of each group, in parts that make up the trial."""
+    over_time = over_time or {}
+    length = trial.end_ns - trial.start_ns
+    parts = max(map(len, over_time.values()), default=0)
+    return Symbols(
+        hz=HZ,
+        cpus=2,
+        start_ns=trial.start_ns,
+        end_ns=trial.end_ns,
+        bound_ns=200,
+        lost=0,
+        rows=tuple(
+            SymbolRow(
+                group=group,
+                program=program,
+                object=file,
+                symbol=symbol,
+                samples=round(cpus * HZ * length / 1e9),
+            )
+            for (group, program, file, symbol), cpus in places.items()
+        ),
+        rest=rest,
+        bin_ns=-(-length // parts) if parts else 0,
+        over_time=tuple(
+            GroupOverTime(group=group, samples=tuple(samples))
+            for group, samples in over_time.items()
+        ),
+    )
+
+
+def put(folder: RunFolder, trial: Trial, text: str) -> Path:
+    """The file of a trial's table."""
+    file = folder.path / "trials" / trial.trial / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file

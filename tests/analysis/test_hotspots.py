@@ -1,0 +1,218 @@
+"""Where the CPUs worked, of each cell: means, what is left out, and the trial that is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import commandkit
+from tests.analysis.hotspotkit import HZ, Place, put, table
+from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from ullage import errors
+from ullage.analysis import hotspots
+from ullage.errors import UllageError
+from ullage.folder import RunFolder
+from ullage.runs import Trial
+
+CPU = WORKLOADS[0]
+NATIVE = ENVIRONMENTS[0]
+WORK: Place = ("programs", "sysbench", "libm.so.6", "")
+CALL: Place = ("programs", "sysbench", "kernel", "do_syscall_64")
+SLEEP: Place = ("hypervisor", "qemu", "kernel", "do_sys_poll")
+
+
+def made(path: Path, **more: Any) -> RunFolder:
+    """A run without tables, whose trials are 10 s long and went well."""
+    options: dict[str, Any] = {"blocks": 4, "workloads": (CPU,), "failures": [], "raw": False}
+    options |= more
+    options["workloads"] = [
+        work.model_copy(update={"duration_s": 10.0}) for work in options["workloads"]
+    ]
+    return RunFolder.open(make_run(path, **options))
+
+
+def with_tables(
+    folder: RunFolder, places: Callable[[Trial], dict[Place, float]], **more: Any
+) -> RunFolder:
+    """The same with the same table for each trial but for its places."""
+    for trial in folder.trials:
+        if found := places(trial):
+            put(folder, trial, table(trial, found, **more).model_dump_json())
+    return folder
+
+
+def test_a_run_without_tables_has_no_cells(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    assert hotspots.cells(folder) == hotspots.Cells((), 0)
+    assert hotspots.lines(folder) == []
+
+
+def test_means_over_the_trials_that_went_well(tmp_path: Path) -> None:
+    """Each trial weighs the same; a place that one of them has not counts as none there."""
+    folder = made(tmp_path / "run", failures=[(0, "native", CPU.key)])
+
+    def places(trial: Trial) -> dict[Place, float]:
+        if trial.environment != "native":
+            return {}
+        return {
+            0: {WORK: 2.0},  # it failed
+            1: {WORK: 0.9, CALL: 0.3},
+            2: {WORK: 0.6},
+            3: {},
+        }[trial.block]
+
+    (cell,) = hotspots.cells(with_tables(folder, places)).found
+    assert (cell.environment, cell.workload, cell.label) == ("native", CPU.key, NATIVE.label)
+    assert (cell.trials, cell.cpus, cell.course) == (2, 2, None)
+    assert cell.busy == pytest.approx(0.9)
+    assert cell.groups == pytest.approx({"programs": 0.9})
+    assert [(each.object, each.symbol) for each in cell.hotspots] == [WORK[2:], CALL[2:]]
+    assert [each.cpus for each in cell.hotspots] == pytest.approx([0.75, 0.15])
+    assert cell.rest == pytest.approx(0)
+
+
+def test_what_is_in_no_row_is_told_as_a_share(tmp_path: Path) -> None:
+    """Of rows that the table did not keep, and of those that are not told."""
+    folder = made(tmp_path / "run", blocks=1)
+    many = {("programs", "p", "f", f"f{n:02}"): 0.02 * (n + 1) for n in range(20)}
+    with_tables(folder, lambda trial: many, rest=5 * HZ)
+    for cell in hotspots.cells(folder).found:
+        assert len(cell.hotspots) == hotspots.MOST_ROWS
+        assert cell.hotspots[0].symbol == "f19"
+        assert cell.busy == pytest.approx(sum(many.values()) + 0.5)
+        assert cell.rest == pytest.approx(sum(sorted(many.values())[:8]) + 0.5)
+        told = sum(each.cpus for each in cell.hotspots)
+        assert told + cell.rest == pytest.approx(cell.busy)
+
+
+def test_others_on_the_host_are_one_place(tmp_path: Path) -> None:
+    """However many they are, they hide nothing."""
+    folder = made(tmp_path / "run", blocks=1)
+    others: dict[Place, float] = {("others", f"p{n}", "", ""): 0.1 + n / 100 for n in range(20)}
+    others["others", "p0", "kernel", ""] = 1.0
+    with_tables(folder, lambda trial: others | {WORK: 0.5})
+    for cell in hotspots.cells(folder).found:
+        one, work = cell.hotspots
+        assert (one.group, one.program) == ("others", "p0, p19, p18, …")
+        assert one.cpus == pytest.approx(sum(others.values()))
+        assert work.object == WORK[2]
+        assert work.cpus == pytest.approx(0.5)
+
+
+def test_the_trial_that_is_shown_is_the_median_one(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=5)
+    with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 5 + [50] * 5})
+    metric = next(each.name for each in CPU.metrics if each.primary)
+    for cell in hotspots.cells(folder).found:
+        mine = [t for t in folder.trials if t.environment == cell.environment]
+        ordered = sorted(mine, key=lambda trial: float(str(trial.metrics[metric])))
+        assert cell.course is not None
+        assert (cell.course.trial, cell.course.median_of) == (ordered[2].trial, metric)
+        assert cell.course.bin_s == pytest.approx(1.0)
+        assert cell.course.groups["programs"] == pytest.approx([1.0] * 5 + [0.5] * 5)
+
+
+def test_of_a_curve_the_middle_one_in_time_is_shown(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", workloads=(CURVE_WORKLOAD,))
+    with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 10})
+    for cell in hotspots.cells(folder).found:
+        mine = [t.trial for t in folder.trials if t.environment == cell.environment]
+        assert cell.course is not None
+        assert (cell.course.trial, cell.course.median_of) == (mine[1], "")
+
+
+def test_a_duet_is_told_by_partner(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", design="duet")
+    found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).found
+    others = [environment for environment in ENVIRONMENTS if environment is not NATIVE]
+    labels = {cell.label for cell in found}
+    assert labels == {f"{NATIVE.label} beside {e.label}" for e in others} | {
+        f"{e.label} beside {NATIVE.label}" for e in others
+    }
+    assert all(cell.trials == 4 for cell in found)
+
+
+def test_a_large_run_is_cut_and_says_so(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=1, workloads=WORKLOADS)
+    with_tables(folder, lambda trial: {WORK: 1.0})
+    many = len(ENVIRONMENTS) * len(WORKLOADS)
+    run = hotspots.cells(folder, most=3)
+    assert (len(run.found), run.left_out) == (3, many - 3)
+    assert f"Of {many} cells the first 3 are told" in hotspots.left_out_words(run)
+    assert hotspots.cells(folder).left_out == 0
+
+
+def test_the_terminal_has_the_first_places(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run")
+    with_tables(folder, lambda trial: {WORK: 0.75, SLEEP: 0.1} if trial.environment == "vm" else {})
+    done = commandkit.ullage("show", str(folder.path), "--details", environment={"NO_COLOR": "1"})
+    vm = ENVIRONMENTS[-1].label
+    assert f"{CPU.title}, {vm}: 0.85 of 2 CPUs of the host busy, mean of 4 trials" in done.stdout
+    assert "  0.750 in the programs: sysbench in libm.so.6\n" in done.stdout
+    assert "  0.100 in QEMU beside its vCPUs: qemu in kernel, do_sys_poll\n" in done.stdout
+    brief = commandkit.ullage("show", str(folder.path), environment={"NO_COLOR": "1"})
+    assert "libm.so.6" not in brief.stdout
+
+
+def test_what_a_table_says_is_made_harmless(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=1)
+    nasty = "\x1b[2J\u202e" + "x" * 500
+    with_tables(folder, lambda trial: {(nasty, nasty, nasty, nasty): 1.0})
+    text = "\n".join(hotspots.lines(folder))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert max(map(len, text.splitlines())) < 500
+
+
+GOOD: dict[str, Any] = {"bin_ns": 10**9, "over_time": [{"group": "vcpu", "samples": [3] * 10}]}
+
+
+def parts(*samples: Any, group: str = "vcpu") -> dict[str, Any]:
+    return {"group": group, "samples": list(samples)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"over_time": [parts(-1, *[0] * 9)]},
+        {"over_time": [parts(1 << 31, *[0] * 9)]},
+        {"over_time": [parts(0.5, *[0] * 9)]},
+        {"over_time": [parts(*[3] * 9)]},
+        {"over_time": [parts(*[3] * 10), parts(*[3] * 11, group="others")]},
+        {"over_time": [parts(*[3] * 10), parts(*[3] * 10)]},
+        {"over_time": [parts()]},
+        {"over_time": [parts(*[3] * 61)], "bin_ns": 10**10 // 61 + 1},
+        {"over_time": [parts(*[3] * 10, group=f"g{n}") for n in range(33)]},
+        {"bin_ns": 0},
+        {"bin_ns": -(10**9)},
+        {"bin_ns": 1},
+        {"bin_ns": 1 << 62},
+        {"end_ns": 0},
+    ],
+    ids=[
+        *("negative", "too many samples", "half a sample", "too few parts", "two lengths"),
+        *("a group twice", "no parts", "too many parts", "too many groups", "parts of no length"),
+        *("parts of negative length", "parts too short", "parts too long", "it ends before"),
+    ],
+)
+def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
+    folder = made(tmp_path / "run", blocks=1)
+    trial = folder.trials[0]
+    good = json.loads(table(trial, {WORK: 1.0}).model_dump_json()) | GOOD
+    put(folder, trial, json.dumps(good))
+    (cell,) = hotspots.cells(folder).found
+    assert cell.course is not None
+    put(folder, trial, json.dumps(good | fields))
+    with pytest.raises(UllageError) as caught:
+        hotspots.cells(folder)
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert f"trials/{trial.trial}/symbols.json" in caught.value.message
+
+
+def test_the_page_on_causes_names_what_is_cut() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "causes.md"
+    assert f"The first {hotspots.MOST_CELLS} cells" in docs.read_text()

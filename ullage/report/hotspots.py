@@ -1,0 +1,285 @@
+"""Where the host's CPUs worked: the places of each cell, and one trial of it over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import altair as alt
+
+from ullage.analysis import hotspots
+from ullage.analysis.hotspots import WHO, Cell, Cells, Course
+from ullage.analysis.model import Analysis
+from ullage.folder import RunFolder
+from ullage.printable import clean
+from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.text import duration
+from ullage.report.views import Figure, Specs, Table, cells, heads
+from ullage.report.workloads import add
+
+LEAST_BINS: Final = 8
+"""A course of fewer parts is not drawn: there is nothing to see in it."""
+MOST_LINES: Final = 4
+"""Lines of whole CPUs in a lane."""
+LEAST_TOLD: Final = 0.005
+"""CPUs in the rows that the tables did not keep: less than that reads as nothing."""
+_AREA: Final = 0.68
+"""Of a lane's height, below its name."""
+_LANE: Final = 100
+
+_KINDS: Final = {
+    "programs": ("programs", "c2"),
+    "vcpu": ("vCPUs", "c1"),
+    "hypervisor": ("QEMU", "c5"),
+    "vhost": ("vhost", "c6"),
+    "ksoftirqd": ("kernel threads", "c4"),
+    "kworker": ("kernel threads", "c4"),
+    "kernel_threads": ("kernel threads", "c4"),
+    "agent": ("ullage", "c7"),
+    "controller": ("ullage", "c7"),
+    "others": ("others", "wood"),
+}
+"""Group → what a chart calls it, and its colour; in the order in which they are stacked."""
+_UNKNOWN: Final = ("not told whose", "c3")
+_ORDER: Final = dict.fromkeys([*_KINDS.values(), _UNKNOWN])
+
+_NOTE: Final = (
+    "Functions are named of the host's kernel and of its QEMU. Of all other programs it is the "
+    "file that was running: what a file in an instance calls its functions is anybody's word. "
+    "What a guest does inside of a vCPU is not seen from the host; who else works on the host is "
+    "told by the programs' names alone."
+)
+
+
+@dataclass(frozen=True)
+class WorkloadPlaces:
+    """One workload, in a fold."""
+
+    title: str
+    figure: Figure | None
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """All of it."""
+
+    lead: str
+    workloads: tuple[WorkloadPlaces, ...]
+    notes: tuple[str, ...]
+
+
+def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | None:
+    """None for a run without tables of symbols."""
+    run = hotspots.cells(folder)
+    if not run.found:
+        return None
+    both = (
+        " Of a duet both halves are in it, as they ran at the same time."
+        if analysis.design == "duet"
+        else ""
+    )
+    lead = (
+        "What the host's CPUs were seen at during the trials that went well, by perf. 1 is one "
+        f"CPU that was busy all the time; nothing is compared here.{both}"
+    )
+    views = tuple(_view(mine, specs) for mine in _by_workload(run))
+    left_out = (hotspots.left_out_words(run),) if run.left_out else ()
+    return Section(lead, views, (*left_out, _NOTE))
+
+
+def drawn(folder: RunFolder) -> Iterator[tuple[str, Drawing]]:
+    """Key of each workload that has a chart, and it."""
+    for mine in _by_workload(hotspots.cells(folder)):
+        if (chart := draw(mine)) is not None:
+            yield mine[0].workload, chart
+
+
+def _by_workload(run: Cells) -> list[list[Cell]]:
+    return [list(mine) for _, mine in groupby(run.found, key=lambda cell: cell.workload)]
+
+
+def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
+    chart = draw(mine)
+    figure = _figure(mine, chart, specs) if chart is not None else None
+    return WorkloadPlaces(mine[0].title, figure, (_groups(mine), *map(_places, mine)))
+
+
+def _figure(mine: Sequence[Cell], chart: Drawing, specs: Specs) -> Figure:
+    courses = [cell.course for cell in mine if cell.course is not None and _long(cell.course)]
+    metric = courses[0].median_of
+    which = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
+    parts = " to ".join(dict.fromkeys(duration(f(c.bin_s for c in courses)) for f in (min, max)))
+    caption = (
+        f"Busy CPUs over the time of one trial of each environment, {which}, in parts of {parts}. "
+        "A thin line is a whole CPU."
+    )
+    title = mine[0].title
+    return Figure(
+        id=add(specs, chart),
+        caption=caption,
+        label=f"Chart of {title}: {caption} The tables below have the means over all trials.",
+        height=chart.height,
+    )
+
+
+def _groups(mine: Sequence[Cell]) -> Table:
+    """Whose work it was, environment by environment."""
+    found = [each for each in _ORDER if any(each in map(_kind, cell.groups) for cell in mine)]
+    kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
+    rows = []
+    for cell in mine:
+        sums = [sum(v for g, v in cell.groups.items() if _kind(g) == each) for each in found]
+        small = [max(0.0, cell.busy - sum(sums))] if kept else []
+        texts = [f"{value:.2f}" for value in (*sums, *small, cell.busy)]
+        rows.append(cells(cell.label, *texts, numbers=tuple(range(1, len(texts) + 1))))
+    names = (
+        "environment",
+        *(name for name, _ in found),
+        *(["too small to keep"] if kept else []),
+        "together",
+    )
+    return Table(
+        caption=f"CPUs busy by whose work it was, {mine[0].title}",
+        heads=heads(*names, numbers=names[1:]),
+        rows=tuple(rows),
+    )
+
+
+def _places(cell: Cell) -> Table:
+    names = ("whose", "program", "kernel or file", "function", "CPUs")
+    rows = [
+        cells(
+            WHO.get(place.group, clean(place.group, 40)),
+            clean(place.program, 60),
+            clean(place.object, 80) or "–",
+            clean(place.symbol, 100) or "–",
+            f"{place.cpus:.3f}",
+            numbers=(4,),
+        )
+        for place in cell.hotspots
+    ]
+    rows.append(cells("all other places", "", "", "", f"{cell.rest:.3f}", numbers=(4,)))
+    return Table(
+        caption=f"{cell.label}: {hotspots.busy_words(cell)}",
+        heads=heads(*names, numbers=("CPUs",)),
+        rows=tuple(rows),
+    )
+
+
+def _kind(group: str) -> tuple[str, str]:
+    return _KINDS.get(group, _UNKNOWN)
+
+
+def _long(course: Course) -> bool:
+    return any(len(values) >= LEAST_BINS for values in course.groups.values())
+
+
+def draw(mine: Sequence[Cell]) -> Drawing | None:
+    """Stacked areas, a lane an environment, all on one scale; None: no trial is long enough."""
+    lanes = [(cell, cell.course) for cell in mine if cell.course and _long(cell.course)]
+    if not lanes:
+        return None
+    stacks = [_stack(course) for _, course in lanes]
+    top = max(1.0, *(high for stack in stacks for _, bounds in stack for _, high in bounds))
+    count = len(lanes)
+    areas: list[Row] = []
+    for lane, ((_, course), stack) in enumerate(zip(lanes, stacks, strict=True)):
+        for name, bounds in stack:
+            areas += _area(lane, name, bounds, course.bin_s, top)
+    data: dict[str, list[Row]] = {
+        "whole": _whole(count, top),
+        "areas": areas,
+        "names": [
+            {"y": lane + 0.15, "n": cell.label, "m": f"trial {clean(course.trial, 20)}"}
+            for lane, (cell, course) in enumerate(lanes)
+        ],
+    }
+    return finish(_layers(stacks, count, data), (_LANE * count) + 50, data)
+
+
+Stack = list[tuple[str, list[tuple[float, float]]]]
+"""What a chart calls the groups, each with its lower and upper bound in each part."""
+
+
+def _stack(course: Course) -> Stack:
+    """The groups on one another, those of one name as one."""
+    parts = max(map(len, course.groups.values()))
+    floor = [0.0] * parts
+    found: Stack = []
+    for kind in _ORDER:
+        groups = [values for group, values in course.groups.items() if _kind(group) == kind]
+        if groups:
+            ceiling = [low + sum(each) for low, *each in zip(floor, *groups, strict=True)]
+            found.append((kind[0], list(zip(floor, ceiling, strict=True))))
+            floor = ceiling
+    return found
+
+
+def _area(
+    lane: int, name: str, bounds: Sequence[tuple[float, float]], bin_s: float, top: float
+) -> list[Row]:
+    """Corners of one area; the last part is there twice, as it begins and as it ends."""
+    return [
+        {
+            "l": lane,
+            "g": name,
+            "x": float(f"{part * bin_s:.6g}"),
+            "y": round(_height(lane, low, top), 4),
+            "z": round(_height(lane, high, top), 4),
+        }
+        for part, (low, high) in enumerate([*bounds, bounds[-1]])
+    ]
+
+
+def _height(lane: int, value: float, top: float) -> float:
+    return lane + 1 - _AREA * value / top
+
+
+def _whole(count: int, top: float) -> list[Row]:
+    """Lines at whole CPUs, a few at most."""
+    step = math.ceil(top / MOST_LINES) if top >= MOST_LINES else 1
+    return [
+        {"y": round(_height(lane, at, top), 4), "t": f"{at:,} CPU{'s' if at > 1 else ''}"}
+        for lane in range(count)
+        for at in range(step, math.floor(top) + 1, step)
+    ]
+
+
+def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> list[Layer]:
+    used = {name for stack in stacks for name, _ in stack}
+    kinds = [kind for kind in _ORDER if kind[0] in used]
+    colours = alt.Scale(
+        domain=[name for name, _ in kinds], range=[f"var(--{colour})" for _, colour in kinds]
+    )
+    legend = alt.Legend(title=None, orient="top", columns=4, symbolType="square")
+    x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
+    areas = over("areas").mark_area(
+        interpolate="step-after", opacity=1, stroke="var(--bg)", strokeWidth=0.5
+    )
+    rule = over("whole").mark_rule(color="var(--ink)", opacity=0.35, strokeDash=[2, 3])
+    words = over("whole").encode(y=lane_axis(count), x=alt.value("width"), text="t:N")
+    rim: dict[str, Any] = {"stroke": "var(--bg)", "strokeWidth": 4, "strokeJoin": "round"}
+    small: dict[str, Any] = {
+        "align": "right",
+        "baseline": "middle",
+        "fontSize": 10.5,
+        "color": "var(--soft)",
+    }
+    y = lane_axis(count)
+    return [
+        areas.encode(
+            x=x,
+            y=y,
+            y2="z:Q",
+            color=alt.Color("g:N", scale=colours, legend=legend),
+            detail="l:N",
+            tooltip=[alt.Tooltip("g:N", title="whose")],
+        ),
+        rule.encode(y=y),
+        *(words.mark_text(**look) for look in (small | rim, small)),
+        *lane_names(data["names"], count),
+    ]
