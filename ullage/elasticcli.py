@@ -30,13 +30,18 @@ def run_command(
         Path | None,
         typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show environments, order, time and parity; run nothing."),
+    ] = False,
+    *,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Run a plan: viewers come, nodes are made and removed, repetition by repetition."""
     from ullage.elastic import run
 
-    run.command(file, resume=resume, runs=runs, as_json=as_json)
+    run.command(file, resume=resume, dry_run=dry_run, runs=runs, as_json=as_json)
 
 
 @elastic_app.command("show")

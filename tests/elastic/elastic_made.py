@@ -44,6 +44,7 @@ class Made:
     provider: str = "lxc"
     more: Callable[[int], Iterable[Act]] = field(default=lambda _: ())
     """Further acts of a repetition."""
+    again_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,9 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
             EnergyMeterRecord(label="wall", meter="nut", options={}, every_s=1.0, channels=(WALL,)),
         ),
         environments=tuple(
-            EnvironmentRecord(key=key, label=made.label or key, provider=made.provider)
+            EnvironmentRecord(
+                key=key, label=made.label or key, provider=made.provider, again_of=made.again_of
+            )
             for key, made in plan.environments.items()
         ),
     )
@@ -321,7 +324,12 @@ class _Model:
                 serving_ns=now,
                 at_ns=now,
                 injected_s=self.made.boot_delay_s,
-                stages={"TeF": 0.1 * taken, "TcI": 0.3 * taken, "TiI": 0.6 * taken},
+                stages={
+                    "TeF": 0.1 * taken,
+                    "TcI": 0.3 * taken,
+                    "TiI": 0.4 * taken,
+                    "application": 0.2 * taken,
+                },
             )
         )
         self.serve(now)

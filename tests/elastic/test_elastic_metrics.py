@@ -127,7 +127,7 @@ def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) 
     plan = MadePlan(environments={"lxc": Made(boot_delay_s=0.25)}, repetitions=1, viewers=20)
     found = ElasticRun.open(make(tmp_path, plan))
     stages = measured(found.repetitions[0], found.resolved).stages
-    assert list(stages) == ["TeF", "TcI", "TiI", INJECTED]
+    assert list(stages) == ["TeF", "TcI", "TiI", "application", INJECTED]
     assert set(stages[INJECTED]) == {0.25}
 
 

@@ -153,6 +153,25 @@ def test_a_phone_never_scrolls_sideways(browser: Browser, page_file: Path, width
         watched.page.close()
 
 
+def test_the_stages_fit_on_a_desk(browser: Browser, tmp_path: Path) -> None:
+    environments = {
+        "lxc": Made(label="lxc: container (lxc)", boot_delay_s=0.5),
+        "lxc-40": Made(label="lxc-40: container (lxc)", boot_delay_s=0.5),
+        "qemu": Made(label="qemu: qemu-tcg (emulated)", tar_s=2.0),
+    }
+    path = make(tmp_path, MadePlan(environments=environments, repetitions=6))
+    watched = watch(browser, write(find(path, tmp_path)), viewport={"width": 1200, "height": 900})
+    try:
+        grid = watched.page.locator(".scroll[aria-label=Stages]")
+        wide, room = grid.evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert wide <= room
+        assert grid.locator("tbody tr").all_inner_texts()[0].startswith("choosing a host (TeF)")
+        # TeF, TcI, TiI, the application and the delay that is injected; TaR and TlR.
+        assert grid.locator("tbody tr").count() == 7
+    finally:
+        watched.page.close()
+
+
 @pytest.mark.parametrize(("scheme", "colours"), [("light", theme.LIGHT), ("dark", theme.DARK)])
 def test_follows_the_colour_scheme(
     browser: Browser, page_file: Path, scheme: str, colours: dict[str, str]

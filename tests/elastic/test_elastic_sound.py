@@ -11,6 +11,8 @@ from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
 from ullage.elastic import folder
 from ullage.elastic.folder import FrontEnded, Lost, Retried
 from ullage.elastic.reading import ElasticRun
+from ullage.elastic.reporting import write
+from ullage.elastic.show import find
 from ullage.elastic.sound import Doubt, doubts
 from ullage.elastic.summary import sides, summarise
 
@@ -132,6 +134,28 @@ def test_warnings_and_notes_are_passed_on_and_cleaned(tmp_path: Path) -> None:
     found = of(path)
     assert found["host-shared"].message == "a␛[1m"
     assert found["note"].message == "the⟨U+202E⟩front"
+
+
+def test_what_each_session_of_a_run_says_stands_once(tmp_path: Path) -> None:
+    path = make(tmp_path, plan(repetitions=6))
+    said = [("time-scaled", "time runs ×60"), ("plan-doubtful", "a"), ("plan-doubtful", "b")]
+    session = [{"event": "warning", "epoch_ns": 1, "code": c, "message": m} for c, m in said]
+    with (path / folder.JOURNAL).open("a") as journal:
+        for warning in [*session, *session, {**session[1], "message": "c"}]:
+            journal.write(json.dumps(warning) + "\n")
+    for number in (0, 1):
+        file = folder.repetition_folder(path, "lxc", number) / folder.OUTCOME
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"notes": ["the same"]}))
+    run = ElasticRun.open(path)
+    found = sides(run)
+    told = doubts(run, summarise(run, found), found)
+    assert [(d.code, d.message) for d in told if d.code in ("note", *dict(said))] == [
+        ("note", "the same"),
+        *said,
+        ("plan-doubtful", "c"),
+    ]
+    page = write(find(path, tmp_path)).read_text(encoding="utf-8")
+    assert page.count("time runs ×60") == 1
 
 
 def test_what_was_left_of_a_node_is_said(tmp_path: Path) -> None:

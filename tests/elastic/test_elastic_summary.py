@@ -10,10 +10,19 @@ import pytest
 from scipy import stats
 
 from tests.elastic.elastic_made import Made, MadePlan, make
-from ullage.elastic import against, answer
+from ullage.elastic import against, answer, pagetables
 from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.reading import ElasticRun
-from ullage.elastic.summary import Contrast, Side, Summary, contrasts, sides, summarise
+from ullage.elastic.summary import (
+    Contrast,
+    EnvironmentSummary,
+    Estimate,
+    Side,
+    Summary,
+    contrasts,
+    sides,
+    summarise,
+)
 
 TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
 
@@ -265,3 +274,41 @@ def test_intervals_of_shares_cover_as_often_as_the_docs_say(
     half = stats.t.ppf(0.975, repetitions - 1) * error[error > 0]
     covered = np.abs(blocked.mean(axis=1)[error > 0] - share) <= half
     assert covered.mean() == pytest.approx(told, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("metric", "estimate", "low", "high", "told"),
+    [
+        ("deviation", 0.0454, 0.012, 0.34, "4.54 (1.2 to 34) %"),
+        ("tar", 0.6, 0.5, 0.7, "600 (500 to 700) ms"),
+        ("tar", 0.6, 0.0004, 0.7, "600 ms (400 µs to 700 ms)"),
+        ("tar", 0.6, 0.4, 1.2, "600 ms (400 ms to 1.2 s)"),
+        ("tar", 0.6, None, None, "600 ms (all 2 are equal)"),
+    ],
+)
+def test_a_unit_stands_once_in_a_cell_if_there_is_only_one(
+    metric: str, estimate: float, low: float | None, high: float | None, told: str
+) -> None:
+    found = Estimate(
+        metric=metric,
+        values=((0, estimate), (1, estimate)),
+        mean=estimate,
+        deviation=0.0,
+        least=estimate,
+        most=estimate,
+        estimate=estimate,
+        low=low,
+        high=high,
+        why="" if low is not None else "all 2 are equal",
+    )
+    side = EnvironmentSummary(
+        key="lxc",
+        label="lxc",
+        ended=2,
+        ok=2,
+        estimates=(found,),
+        stages={},
+        clock_share=0.0,
+        standing_nodes=(),
+    )
+    assert pagetables._cell(BY_NAME[metric], side) == told

@@ -172,6 +172,42 @@ def test_viewers_that_are_killed_or_told_nonsense_came_to_no_result(
     assert "colour" in caught.value.message
 
 
+def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
+    built: None, tmp_path: Path
+) -> None:
+    async def play() -> dict[str, Any]:
+        one = settings(tmp_path, config={"room": 1, "min_nodes": 1, "max_nodes": 1})
+        front = Front(one, tmp_path, places.new_tag(), restarts=0)
+        await front.start()
+        try:
+            messages = front.messages()
+            many = viewers(tmp_path, front=f"http://{front.address}", patience_s=LONG)
+            del many.settings["nodes"]
+            running = asyncio.create_task(many.run())
+            wanted = await anext(messages)
+            assert isinstance(wanted, Wanted)
+            outside = "192.0.2.1:80"  # RFC 5737: nobody's, and in no network that is allowed
+            front.tell(ready=wanted.node, address=outside, url=f"http://{outside}/film")
+            await running
+            state = await asyncio.to_thread(
+                urllib.request.urlopen, f"http://{front.address}/state", None, LONG
+            )
+            told: dict[str, Any] = json.load(state)
+            return told
+        finally:
+            await front.quit()
+
+    async def bounded() -> dict[str, Any]:
+        async with asyncio.timeout(4 * LONG):
+            return await play()
+
+    state = asyncio.run(bounded())
+    lines = (tmp_path / "sessions.jsonl").read_text(encoding="utf-8").splitlines()
+    # All three were given the only place, one after the other; else two would have been blocked.
+    assert [json.loads(line)["why"] for line in lines] == ["not-allowed"] * 3
+    assert state["view"]["served"] == 0, state
+
+
 @pytest.mark.parametrize(
     ("body", "length", "moving"),
     [

@@ -30,6 +30,7 @@ def compare(
 
 
 def _partners(mine: Sequence[Side], theirs: Sequence[Side]) -> Pairs:
+    mine, theirs = ([side for side in of if side.again_of is None] for of in (mine, theirs))
     if len(mine) == len(theirs) == 1:
         return [(mine[0], theirs[0])]
     named = {side.key: side for side in theirs}
@@ -55,8 +56,11 @@ def _notes(
     with_figures = [(a, b) for a, b in pairs if a.figures and b.figures]
     if not with_figures:
         yield "No environment has figures in both runs, so nothing is compared."
-    left = [s.label for s in mine if s.key not in {a.key for a, _ in pairs}]
-    left += [f"{s.label} (the other's)" for s in theirs if s.key not in {b.key for _, b in pairs}]
+    known = {side.key for pair in pairs for side in pair}
+    left = [s.label for s in mine if s.key not in known and s.again_of is None]
+    left += [
+        f"{s.label} (the other's)" for s in theirs if s.key not in known and s.again_of is None
+    ]
     if left:
         yield f"Without a partner: {clean(listed(left), 400)}."
     differ = list(_differences(run.resolved, other.resolved, pairs))

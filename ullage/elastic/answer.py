@@ -99,10 +99,24 @@ def _difference(c: Contrast, value: float) -> str:
 
 
 def answer(summary: Summary) -> list[str]:
-    """One sentence for each environment, then one for each that is compared."""
+    """One sentence for each environment, one for each that is compared, and the noise floor."""
     return [
         *(environment(summary, e) for e in summary.environments),
         *compared(summary.contrasts),
+        *floors(summary.contrasts),
+    ]
+
+
+def floors(contrasts: Sequence[Contrast]) -> list[str]:
+    """What the baseline's second copy says: how far apart the same is from itself."""
+    found = [c for c in contrasts if c.again and BY_NAME[c.metric].primary]
+    if not found:
+        return []
+    said = [f"{_undecided_name(c)}" for c in found]
+    most = max(found, key=lambda c: c.n)
+    return [
+        f"{found[0].baseline_label} against itself{_how(most)}: {listed(said)}. Chance alone makes "
+        "so much (the noise floor)."
     ]
 
 
@@ -117,7 +131,8 @@ def environment(summary: Summary, e: EnvironmentSummary) -> str:
     if e.ok == 0:
         what = f"none of its {e.ended} repetitions has figures" if e.ended else "it was never run"
         return f"{e.label}: {what}."
-    parts = [_said(d, e) for name in ANSWERED if (d := _told(e, name)) is not None]
+    waits = summary.patience_s > 0
+    parts = [_said(d, e, waits=waits) for name in ANSWERED if (d := _told(e, name)) is not None]
     repetitions = counted(e.ok)
     return (
         f"{e.label}, {repetitions}: {'; '.join(parts)} ({share(summary.confidence)} intervals)."
@@ -145,7 +160,11 @@ _NONE: Final = {
 """In place of 0 %."""
 
 
-def _said(d: Definition, e: EnvironmentSummary) -> str:
+_AT_ONCE: Final = "{} of the requests found no room and were blocked at once"
+"""In place of the phrase, where nobody had patience."""
+
+
+def _said(d: Definition, e: EnvironmentSummary, *, waits: bool) -> str:
     found = e.estimate(d.name)
     assert found is not None
     if found.most == 0 and d.name in _NONE:
@@ -153,12 +172,13 @@ def _said(d: Definition, e: EnvironmentSummary) -> str:
     words = figure(d, found.estimate)
     if found.low is not None:
         words += f" ({interval(d, found, e.ok)})"
-    return _PHRASES[d.name].format(words)
+    phrase = _PHRASES[d.name] if waits or d.name != "blocked" else _AT_ONCE
+    return phrase.format(words)
 
 
 def compared(contrasts: Sequence[Contrast], other: str = "") -> list[str]:
     """One sentence for each environment, about its primary metrics. other: the other run."""
-    pairs = dict.fromkeys((c.environment, c.baseline) for c in contrasts)
+    pairs = dict.fromkeys((c.environment, c.baseline) for c in contrasts if not c.again)
     return [
         _compared(
             [c for c in contrasts if (c.environment, c.baseline) == pair and c.primary], other

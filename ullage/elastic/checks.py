@@ -2,93 +2,143 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import tempfile
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
-from ullage import agent, image, ours, places
+from ullage import _elastic, agent, host, image, ours, placement
 from ullage.elastic import frontprocess, instances, units, viewersprocess
 from ullage.elastic.plan import ElasticPlan, Environment
-from ullage.elastic.repetition import front_settings
+from ullage.elastic.units import Scaled
 from ullage.errors import (
     ELASTIC_BAD_TRACE,
     ELASTIC_FRONT_NOT_STARTED,
     ELASTIC_NO_ADDRESS,
     HOST_NEEDS_ROOT,
+    HOST_TOO_SMALL,
     PLAN_BAD_FIELD,
     UllageError,
 )
+from ullage.quantities import format_bytes
 from ullage.yamlfile import FieldPath, YamlFile
 
+_SIMULATED: Final[dict[str, Any]] = {
+    "arrivals": {"kind": "poisson", "rate_hz": 1.0},
+    "sessions": 1,
+    "watch": {"kind": "fixed", "s": 1.0},
+    "allocation": {"rows": [{"stages": [{"name": "all", "time": {"kind": "fixed", "s": 1.0}}]}]},
+}
+"""The least that the simulator is told beside the decisions."""
 
-async def check(
-    plan: ElasticPlan, environments: tuple[Environment, ...], document: YamlFile
-) -> None:
+
+async def check(plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile) -> None:
     """Whatever can be found out before anything starts; nothing is left of it.
 
-    HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, ELASTIC_NO_ADDRESS,
-    PLAN_BAD_FIELD (a policy's fields), and what providers say of this host.
+    HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, HOST_TOO_SMALL,
+    ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD (a policy's fields), and what providers say of this host.
     """
+    for step in _steps(plan, environments, document):
+        await step()
+
+
+async def lacks(
+    plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile
+) -> list[UllageError]:
+    """All of that which is not so here."""
+    found = []
+    for step in _steps(plan, environments, document):
+        try:
+            await step()
+        except UllageError as error:
+            found.append(error)
+    return found
+
+
+def _steps(
+    plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile
+) -> Iterator[Callable[[], Awaitable[None]]]:
+    """Each finds one thing out."""
+    yield partial(_now, _as_root)
+    for program in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
+        yield partial(_now, partial(ours.program, program))
+    yield partial(_now, agent.binary)
+    yield partial(_now, partial(_readable, plan))
+    if plan.image == "host":
+        yield partial(_now, partial(image.require_on_host, instances.PROGRAMS))
+    for environment in environments:
+        yield partial(_now, partial(_fits, environment))
+        yield partial(_provider, environment)
+        yield partial(_now, partial(_policy, plan, document, environment))
+
+
+async def _now(step: Callable[[], object]) -> None:
+    step()
+
+
+def _as_root() -> None:
     if os.geteuid() != 0:
         raise UllageError(
             HOST_NEEDS_ROOT, what="an elastic run", otherwise="use `ullage elastic simulate`"
         )
-    for program in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
-        ours.program(program)
-    agent.binary()
+
+
+def _readable(plan: ElasticPlan) -> None:
     if plan.arrivals.kind == "trace":
         try:
             units.trace_times(plan.arrivals)
         except (OSError, ValueError) as error:
             raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=error) from error
-    if plan.image == "host":
-        image.require_on_host(instances.PROGRAMS)
-    for environment in environments:
-        if getattr(environment.provider.options, "network", None) == "user":
-            raise UllageError(ELASTIC_NO_ADDRESS, environment=environment.key)
-        await environment.provider.check()
-    await try_fronts(plan, environments, document)
 
 
-async def try_fronts(
-    plan: ElasticPlan, environments: tuple[Environment, ...], document: YamlFile
-) -> None:
-    """Has the front anything against the plan's policies? PLAN_BAD_FIELD, of their line.
+def _fits(environment: Environment) -> None:
+    """One node of it, at least."""
+    placement.cpus(environment.resources, 0)
+    asked, has = environment.resources.memory, host.memory_bytes()
+    if asked > has:
+        what = f"{format_bytes(asked)} of memory for a node of {environment.key}"
+        raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
 
-    The front alone knows the fields of a policy; ELASTIC_FRONT_NOT_STARTED when it is not that.
+
+async def _provider(environment: Environment) -> None:
+    if getattr(environment.provider.options, "network", None) == "user":
+        raise UllageError(ELASTIC_NO_ADDRESS, environment=environment.key)
+    await environment.provider.check()
+
+
+def _policy(plan: ElasticPlan, document: YamlFile, environment: Environment) -> None:
+    """Do the decisions know its policy, and the fields of it? PLAN_BAD_FIELD, of their line.
+
+    The simulator is asked, which has the front's own state machine: so nothing is started.
     """
-    with tempfile.TemporaryDirectory(prefix="ullage-") as name:
-        for number, environment in enumerate(environments):
-            folder = Path(name) / str(number)
-            folder.mkdir()
-            settings = front_settings(plan, environment, "127.0.0.1:0", folder / "log")
-            front = frontprocess.Front(settings, folder, places.new_tag(), restarts=0)
-            try:
-                await front.start()
-            except UllageError as error:
-                raise _of_policy(error, environment, document) or error from None
-            finally:
-                await front.quit()
+    decided = {
+        "application": Scaled(plan).machine(environment),
+        "policy": environment.policy.model_dump(mode="json"),
+    }
+    try:
+        _elastic.check(json.dumps(_SIMULATED | decided))
+    except _elastic.SpecError as error:
+        raise _bad_policy(error, environment, document) from None
 
 
-def _of_policy(
-    error: UllageError, environment: Environment, document: YamlFile
-) -> UllageError | None:
-    """The front's complaint about a field of the policy, as it stands in the plan."""
-    if error.kind is not ELASTIC_FRONT_NOT_STARTED:
-        return None
-    said = re.search(r"front\.json: (\w+) is (.+); allowed: ", str(error.facts["reason"]))
-    if said is None:
-        return None
-    own: FieldPath = ("environments", environment.key.partition("[")[0], "policy")
+def _bad_policy(
+    error: _elastic.SpecError, environment: Environment, document: YamlFile
+) -> UllageError:
+    """The complaint, as it stands in the plan."""
+    field, problem = error.args
+    said = re.fullmatch(r"(\w+) is (.+); (allowed: .+?)( at line \d+ column \d+)?", problem)
+    own: FieldPath = ("environments", environment.again_of or environment.key, "policy")
     path = own if own in document.lines else ("policy",)
+    if field != "policy" or said is None:  # the plan's own checks let nothing else through
+        return UllageError(ELASTIC_FRONT_NOT_STARTED, reason=f"{field}: {problem}")
     return UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
         line=document.line((*path, said[1])),
         field=".".join((*map(str, path), said[1])),
         found=said[2],
-        allowed="allowed: " + str(error.facts["reason"])[said.end() :].splitlines()[0],
+        allowed=said[3],
         suggestion="docs/elastic-policies.md describes every policy and its fields",
     )

@@ -77,7 +77,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
         scale="difference",
         group="users",
         description="Share of the requests that were not given a node within the viewer's "
-        "patience.",
+        "patience; without any, that found no room when they came.",
         source=S44,
         primary=True,
         percent=True,
@@ -131,7 +131,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
         scale="difference",
         group="users",
         description="Share of the requests whose answer took longer than a second of the users' "
-        "time, or never came.",
+        "time, or never came. Without patience nobody waits, and there is no such figure.",
         source=HERE,
         percent=True,
         bounded=True,

@@ -1,6 +1,7 @@
 """The folder of an elastic run: what lies where, and the records in it.
 
     RUN/plan.yaml                           as the user wrote it
+    RUN/trace.txt                           the instants of `arrivals: {kind: trace}`, as given
     RUN/resolved.json                       `Resolved`: the plan as it was understood
     RUN/journal.jsonl                       `Event`s, fsynced: starts, repetitions, warnings, end
     RUN/repetitions/ENVIRONMENT/NNN/        one repetition; ENVIRONMENT is `matrix.slug(key)`
@@ -45,6 +46,7 @@ T = TypeVar("T")
 FORMAT: Final = 1
 KIND: Final = "elastic"
 PLAN: Final = "plan.yaml"
+TRACE: Final = "trace.txt"
 RESOLVED: Final = "resolved.json"
 JOURNAL: Final = "journal.jsonl"
 REPETITIONS: Final = "repetitions"

@@ -72,8 +72,10 @@ def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -
     figures |= {
         "blocked": _part(sessions, [s for s in sessions if s.outcome == "blocked"]),
         "turned_away": _part(sessions, [s for s in sessions if s.outcome in ("refused", "failed")]),
-        "waited": _part(sessions, [s for s in sessions if _wait_s(s) is None or _long(s, brief)]),
     }
+    if resolved.patience_s > 0:
+        waited = [s for s in sessions if _wait_s(s) is None or _long(s, brief)]
+        figures["waited"] = _part(sessions, waited)
     if served:
         stalls = sum(v.length_ns for s in served for v in s.violations)
         figures["affected"] = _part(

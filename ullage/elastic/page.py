@@ -240,8 +240,14 @@ def _waits(made: Report, specs: Specs) -> Figure | None:
         caption="Share of the requests that had a node within so many seconds, of all repetitions.",
         label="Distribution of the waiting time, by environment",
         height=drawing.height,
-        note="Dashed: the patience. Who was never given a node is missing at the right end.",
+        note=f"{_dashed(made.summary)} Who was never given a node is missing at the right end.",
     )
+
+
+def _dashed(summary: Summary) -> str:
+    if summary.patience_s == 0:
+        return "Nobody had patience: who found no room was blocked at once."
+    return "Dashed: the patience."
 
 
 @dataclass(frozen=True)

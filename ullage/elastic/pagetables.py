@@ -41,7 +41,15 @@ STAGES: Final = {
 def metrics(summary: Summary) -> list[Table]:
     """A table for each group: a row a metric, a column an environment."""
     environments = summary.environments
-    labels = [f"{clean(e.label, 60)}, {counted(e.ok)}" for e in environments]
+    labels = [clean(e.label, 60) for e in environments]
+    alike = {e.ok for e in environments}
+    if len(alike) == 1:  # then once is enough: a table has little room
+        each = f" ({counted(environments[0].ok)}{' each' if len(environments) > 1 else ''})"
+    else:
+        labels = [
+            f"{label}, {counted(e.ok)}" for label, e in zip(labels, environments, strict=True)
+        ]
+        each = ""
     tables = []
     for group, caption in GROUPS.items():
         rows = tuple(
@@ -50,7 +58,9 @@ def metrics(summary: Summary) -> list[Table]:
             if d.group == group
         )
         if rows:
-            tables.append(Table(caption, heads("metric", *labels, numbers=tuple(labels)), rows))
+            tables.append(
+                Table(caption + each, heads("metric", *labels, numbers=tuple(labels)), rows)
+            )
     return tables
 
 
@@ -63,7 +73,14 @@ def _cell(d: Definition, e: EnvironmentSummary) -> str:
     if found is None:
         return "–"
     bounds = interval(d, found, e.ok)
-    return figure(d, found.estimate) + (f" ({bounds})" if bounds else "")
+    told = figure(d, found.estimate)
+    if not bounds:
+        return told
+    number, _, unit = told.partition(" ")
+    alike = bounds.endswith(f" {unit}") and " " not in bounds.partition(" to ")[0]
+    if unit and alike:  # once is enough here too
+        return f"{number} ({bounds.removesuffix(f' {unit}')}) {unit}"
+    return f"{told} ({bounds})"
 
 
 def contrasts(found: Sequence[Contrast], other: str = "") -> list[Table]:
@@ -79,6 +96,7 @@ def _contrast_table(found: Sequence[Contrast], other: str) -> Table:
     first = found[0]
     caption = f"{clean(first.environment_label, 60)} against {clean(first.baseline_label, 60)}"
     caption += f" in {clean(other, 120)}" if other else ""
+    caption += ": the noise floor, which chance alone makes" if first.again else ""
     rows = tuple(
         (
             TableCell(_named(BY_NAME[c.metric])),
@@ -88,7 +106,7 @@ def _contrast_table(found: Sequence[Contrast], other: str) -> Table:
             _verdict(c),
             TableCell(_remark(c)),
         )
-        for c in sorted(found, key=lambda c: not c.primary)
+        for c in sorted(found, key=lambda c: not BY_NAME[c.metric].primary)
     )
     head = ("metric", "effect", "interval", "pairs" if first.paired else "repetitions")
     names = heads(*head, "verdict", "remark", numbers=head[1:])
@@ -108,27 +126,35 @@ def _remark(c: Contrast) -> str:
 
 
 def stages(summary: Summary) -> Table | None:
-    """TaR and its stages, and TlR, as they were published: mean and deviation."""
-    names = list(dict.fromkeys(stage for e in summary.environments for stage in e.stages))
-    rows = []
-    for e in summary.environments:
-        row = [clean(e.label, 60)]
-        for stage in names:
-            mean, deviation, _ = e.stages.get(stage, (None, None, 0))
-            row.append(_plus_minus(mean, deviation))
-        for metric in ("tar", "tlr"):
-            found = e.estimate(metric)
-            row.append("–" if found is None else _plus_minus(found.mean, found.deviation))
-        rows.append(cells(*row, numbers=tuple(range(1, len(row)))))
-    if not any(e.estimate("tar") for e in summary.environments):
+    """TaR and its stages, and TlR, as they were published: mean and deviation.
+
+    A row a stage and a column an environment: there are more stages than a page has room for.
+    """
+    environments = summary.environments
+    if not any(e.estimate("tar") for e in environments):
         return None
-    columns = (*(clean(name, 60) for name in names), "TaR", "TlR")
-    meant = "; ".join(f"{name}: {STAGES[name]}" for name in names if name in STAGES)
+    names = dict.fromkeys(stage for e in environments for stage in e.stages)
+    told = [
+        (_stage(name), [e.stages.get(name, (None, None, 0))[:2] for e in environments])
+        for name in names
+    ]
+    for metric in ("tar", "tlr"):
+        found = [e.estimate(metric) for e in environments]
+        told.append(
+            (_named(BY_NAME[metric]), [(f.mean, f.deviation) if f else (None, None) for f in found])
+        )
+    numbers = tuple(range(1, len(environments) + 1))
+    rows = (cells(name, *(_plus_minus(*of) for of in each), numbers=numbers) for name, each in told)
+    labels = [clean(e.label, 60) for e in environments]
     note = (
-        f"Mean of the repetitions' means ± their standard deviation. {meant}. What lies between "
-        "the stages is in TaR alone."
+        "Mean of the repetitions' means ± their standard deviation. What lies between the stages "
+        "is in TaR alone."
     )
-    return Table("Stages", heads("environment", *columns, numbers=columns), tuple(rows), note)
+    return Table("Stages", heads("stage", *labels, numbers=tuple(labels)), tuple(rows), note)
+
+
+def _stage(name: str) -> str:
+    return f"{STAGES[name]} ({name})" if name in STAGES else clean(name, 60)
 
 
 def _plus_minus(mean: float | None, deviation: float | None) -> str:

@@ -7,7 +7,7 @@ own quantities (bitrate, buffer) are real. `ullage.elastic.units` does the divis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,6 +17,7 @@ from ullage import environments
 from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.errors import PLAN_BAD_FIELD, PLAN_BAD_NAME, PLAN_UNKNOWN_PROVIDER, UllageError
+from ullage.matrix import AGAIN
 from ullage.nearest import nearest
 from ullage.plan import (
     NAME,
@@ -87,7 +88,9 @@ class Arrivals(Fields):
         None, description="of a `flash-crowd`: in how long the rate falls back by e"
     )
     file: Path | None = Field(
-        None, description="of a `trace`: instants in seconds of the users' time, one a line"
+        None,
+        description="of a `trace`: instants in seconds of the users' time, one a line; a relative "
+        "path is one from where the command is started",
     )
 
     @model_validator(mode="after")
@@ -164,6 +167,11 @@ class ElasticPlan(Fields):
     baseline: str | None = Field(
         None, description="the environment that others are compared with; left out: none"
     )
+    again: bool = Field(
+        False,
+        description="the baseline runs twice in each repetition: their difference is what chance "
+        "makes, and is never judged",
+    )
     image: Literal["built", "host"] = Field(
         "built", description="`host`: the host's own NGINX, for `oci` with crun only"
     )
@@ -178,7 +186,11 @@ class ElasticPlan(Fields):
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")
-    patience: Delay = Field(60, description="users' time that a viewer waits for a node; or 0")
+    patience: Delay = Field(
+        60,
+        description="users' time that a viewer waits for a node; 0: who finds no room is blocked "
+        "at once",
+    )
     boot_delay: Delay = Field(
         0, description="users' time that every node is held back: injected, and labelled"
     )
@@ -207,6 +219,8 @@ class Environment:
     """In the users' time."""
     policy: Policy
     nodes: Nodes
+    again_of: str | None = None
+    """This is the baseline's second copy."""
 
 
 COMMON: Final = tuple(allowed_fields(ElasticEnvironment, ()))
@@ -246,12 +260,35 @@ def check(document: YamlFile) -> ElasticPlan:
             )
     if plan.baseline is not None and plan.baseline not in plan.environments:
         raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
+    if plan.again:
+        _check_again(plan, document)
     return plan
 
 
+def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
+    """A baseline is needed, and its copy's folder must not be another's."""
+    taken = f"{plan.baseline}-again"
+    if plan.baseline is not None and taken not in plan.environments:
+        return
+    raise UllageError(
+        PLAN_BAD_FIELD,
+        file=document.name,
+        line=document.line(("again",)),
+        field="again",
+        found="true, and no `baseline`" if plan.baseline is None else f"true, and {taken}",
+        allowed="`again: true` has the baseline run a second time, under its name with `-again`",
+        suggestion="name a `baseline`" if plan.baseline is None else f"call {taken} otherwise",
+    )
+
+
 def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
-    """The environments, with their providers; the first fault is raised."""
-    return tuple(_environment(plan, name, document) for name in plan.environments)
+    """The environments, with their providers, the baseline's copy last; the first fault is
+    raised."""
+    made = [_environment(plan, name, document) for name in plan.environments]
+    if plan.again and plan.baseline is not None:
+        copy = _environment(plan, plan.baseline, document)
+        made.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
+    return tuple(made)
 
 
 def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environment:

@@ -49,7 +49,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("seed", str(r.seed)),
         ("users' time", _plain(r.users_time)),
         ("arrivals", _plain(r.arrivals)),
-        ("patience", f"{duration(r.patience_s)} (real time)"),
+        ("patience", _patience(r)),
         ("video", _video(r)),
         ("room", f"{r.room} viewers to a node"),
         ("resources of a node", _plain(r.resources)),
@@ -72,6 +72,12 @@ def _ended(run: ElasticRun) -> str:
         "failed": "it failed",
     }
     return told[end.reason] + (f": {end.message}" if end.message else "")
+
+
+def _patience(r: folder.Resolved) -> str:
+    if r.patience_s == 0:
+        return "none: who finds no room is blocked at once"
+    return f"{duration(r.patience_s)} (real time)"
 
 
 def _video(r: folder.Resolved) -> str:

@@ -154,8 +154,12 @@ class ElasticRun:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """What the controller warned of."""
-        return tuple(e for e in self.events if isinstance(e, Warned))
+        """What the controller warned of: once, though each session of a run says it again."""
+        found: dict[tuple[str, str], Warned] = {}
+        for event in self.events:
+            if isinstance(event, Warned):
+                found.setdefault((event.code, event.message), event)
+        return tuple(found.values())
 
     @property
     def started_epoch_ns(self) -> int | None:
@@ -178,6 +182,8 @@ def _check_resolved(path: Path, r: Resolved) -> None:
         raise _bad(path, "its environments are none, or one stands twice")
     if r.baseline is not None and r.baseline not in keys:
         raise _bad(path, f"no environment {r.baseline!a}")
+    if any(e.again_of not in (None, r.baseline) for e in r.environments):
+        raise _bad(path, "an environment is the second copy of one that is not its baseline")
     if not (r.room >= 1 and 0 < r.confidence < 1 and 0 <= r.repetitions < 1_000_000):
         raise _bad(path, "room, confidence or repetitions are out of range")
     positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps)

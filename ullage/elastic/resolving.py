@@ -84,6 +84,7 @@ def _record(environment: Environment) -> EnvironmentRecord:
         label=f"{environment.key}: {provider.label()}",
         provider=provider.name,
         options=provider.options.model_dump(mode="json"),
+        again_of=environment.again_of,
         emulated=provider.emulated,
         treatments=provider.treatments(),
     )

@@ -25,7 +25,7 @@ from ullage.allocation_node import Node as Host
 from ullage.console import RunProgress, stderr
 from ullage.elastic import clip as clips
 from ullage.elastic import folder as folders
-from ullage.elastic import instances, units
+from ullage.elastic import instances, trace, units
 from ullage.elastic import plan as plans
 from ullage.elastic.checks import check
 from ullage.elastic.folder import (
@@ -58,7 +58,9 @@ DOUBTFUL = "plan-doubtful"
 """Code of a warning of what the plan asks for and no host, or not this one, can do well."""
 
 
-def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool) -> None:
+def command(
+    file: Path | None, *, resume: Path | None, dry_run: bool = False, runs: Path, as_json: bool
+) -> None:
     """The body of `ullage elastic run`."""
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
@@ -66,14 +68,22 @@ def command(file: Path | None, *, resume: Path | None, runs: Path, as_json: bool
     if resume is not None and not source.is_file():
         raise UllageError(RUN_NOT_FOUND, path=resume)
     plan, document = plans.load(source)
+    if resume is not None:
+        plan = trace.kept(plan, resume)
     environments = plans.resolve(plan, document)
     meters = named(plan.meters, document)
+    if dry_run:
+        from ullage.elastic import dryrun  # noqa: PLC0415 - a run does not need it
+
+        dryrun.show(plan, environments, document, meters, runs=runs, as_json=as_json)
+        return
     asyncio.run(check(plan, environments, document))
     if resume is not None:
         folder = resume
     else:
         folder = new_folder(runs, plan.name)
         put(folder / folders.PLAN, source.read_bytes())
+        plan = trace.keep(plan, folder)
     progress = ElasticProgress(plan.repetitions * len(environments))
     with progress:
         run = Run(plan, environments, folder, progress, meters=meters, resume=resume is not None)

@@ -115,13 +115,13 @@ def _contrasts(found: Sequence[Contrast]) -> Table:
     table.add_column("verdict")
     heading = ""
     for c in found:
-        if not c.primary:
+        if not BY_NAME[c.metric].primary:
             continue
         head = f"{c.environment_label} against {c.baseline_label}"
         if head != heading:
             heading = head
             table.add_row(f"[bold]{escape(head)}[/]")
-        verdict = str(c.verdict or "no verdict")
+        verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
         if verdict in ("inconclusive", "no verdict"):
             verdict = f"{verdict}: {answer.undecided(c)}"
         row = (

@@ -255,7 +255,9 @@ class Specification(Fields):
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")
     patience: Time | None = Field(
-        Time(value=60), description="`null`: they wait as long as it takes"
+        Time(value=60),
+        description="`null`: they wait as long as it takes; 0: who finds no room is blocked at "
+        "once",
     )
     reconnect: Time | None = Field(
         None, description="after how long one asks again whose node failed; left out: it does not"

@@ -8,7 +8,7 @@ from typing import Final
 from ullage.analysis.rounding import quantity, share
 from ullage.analysis.words import listed
 from ullage.elastic import energy
-from ullage.elastic.answer import counted, figure
+from ullage.elastic.answer import counted, effect, effect_interval, figure
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
 from ullage.elastic.folder import FrontEnded, Lost, NotReady, Release, Retried
 from ullage.elastic.reading import ElasticRun, Repetition
@@ -43,6 +43,7 @@ def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Dou
         *_lost(run),
         *_few(run, found),
         *_rare(summary),
+        *_floor(summary),
         *_clocks(summary),
         *_course(run),
         *_capped(run, summary),
@@ -164,6 +165,24 @@ def _rare(summary: Summary) -> Iterator[Doubt]:
             message=f"Under {share(RARE)}, where few viewers make the figure: {listed(found)}.",
             advice="An interval that says 95 % covers about 82 to 94 % there; more viewers in a "
             "repetition help more than more repetitions.",
+        )
+
+
+def _floor(summary: Summary) -> Iterator[Doubt]:
+    """The baseline's second copy, where it is further from the first than chance should make it."""
+    found = [
+        f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
+        for c in summary.contrasts
+        if c.again and BY_NAME[c.metric].primary and c.low is not None and c.high is not None
+        if not c.low <= (1.0 if c.kind == "ratio" else 0.0) <= c.high
+    ]
+    if found:
+        yield Doubt(
+            code="again-differs",
+            message=f"The baseline differs from its second copy, which is the same: "
+            f"{listed(found)}.",
+            advice=f"Chance does so in {share(1 - summary.confidence)} of the metrics; else what "
+            "differs by no more than this shows nothing.",
         )
 
 

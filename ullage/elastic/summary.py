@@ -67,12 +67,14 @@ class Contrast(Record):
     high: float | None
     primary: bool
     verdict: Verdict | None
-    """None: not a primary metric, or too many repetitions have no figures."""
+    """None: not a primary metric, too many repetitions have no figures, or `again`."""
     why: Why | None
     more: int | None
     """About so many more repetitions would settle it."""
     note: str = ""
     """Why there is no estimate, no interval or no verdict."""
+    again: bool = False
+    """The baseline's second copy against the baseline: the noise floor, never judged."""
 
 
 class EnvironmentSummary(Record):
@@ -108,6 +110,8 @@ class Summary(Record):
     repetitions: int
     """Asked for, in each environment."""
     time_scale: float
+    patience_s: float
+    """Real seconds that a viewer waits; 0: who finds no room is blocked at once."""
     environments: tuple[EnvironmentSummary, ...]
     contrasts: tuple[Contrast, ...]
 
@@ -136,6 +140,8 @@ class Side:
     """Repetitions that came to an end, with figures or without."""
     figures: Mapping[int, Measured]
     """Repetition → figures, of those that have any."""
+    again_of: str | None = None
+    """The baseline, of which this is the second copy."""
 
     def of(self, metric: str) -> dict[int, float]:
         """Repetition → figure of a metric."""
@@ -155,6 +161,7 @@ def sides(run: ElasticRun) -> tuple[Side, ...]:
             e.label,
             sum(r.status != "unfinished" for r in run.of(e.key)),
             {r.number: measured(r, run.resolved) for r in run.of(e.key) if r.counts},
+            e.again_of,
         )
         for e in run.resolved.environments
     )
@@ -170,18 +177,22 @@ def summarise(run: ElasticRun, found: Sequence[Side]) -> Summary:
         margin=MARGIN,
         repetitions=r.repetitions,
         time_scale=r.time_scale,
+        patience_s=r.patience_s,
         environments=tuple(_environment(side, r.confidence) for side in found),
         contrasts=_within(run, found),
     )
 
 
 def _within(run: ElasticRun, found: Sequence[Side]) -> tuple[Contrast, ...]:
-    """Each environment against the baseline of its own run."""
+    """Each environment against the baseline of its own run; then the baseline against itself."""
     baseline = next((s for s in found if s.key == run.resolved.baseline), None)
     if baseline is None:
         return ()
-    pairs = [(side, baseline) for side in found if side.key != baseline.key]
-    return contrasts(pairs, run.resolved.confidence)
+    confidence = run.resolved.confidence
+    others = [side for side in found if side.key != baseline.key]
+    judged = [(side, baseline) for side in others if side.again_of is None]
+    copies = [(side, baseline) for side in others if side.again_of is not None]
+    return (*contrasts(judged, confidence), *floor(copies, confidence))
 
 
 def _environment(side: Side, confidence: float) -> EnvironmentSummary:
@@ -248,16 +259,25 @@ def _moments(x: Sequence[float]) -> tuple[Moments | None, str]:
 
 def contrasts(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Contrast, ...]:
     """Every metric of each (environment, baseline), judged as one family."""
-    drafts = [
+    drafts = _drafts(pairs)
+    primary = [draft for draft in drafts if draft.definition.primary]
+    judged = judge([draft.case for draft in primary], MARGIN, confidence) if primary else []
+    verdicts = {id(draft): found for draft, found in zip(primary, judged, strict=True)}
+    return tuple(_contrast(draft, verdicts.get(id(draft)), confidence) for draft in drafts)
+
+
+def floor(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Contrast, ...]:
+    """Every metric of each (second copy, baseline), outside of any family: what chance makes."""
+    return tuple(_contrast(draft, None, confidence, again=True) for draft in _drafts(pairs))
+
+
+def _drafts(pairs: Sequence[tuple[Side, Side]]) -> list[_Draft]:
+    return [
         _draft(d, mine, theirs)
         for mine, theirs in pairs
         for d in DEFINITIONS
         if mine.of(d.name) or theirs.of(d.name)
     ]
-    primary = [draft for draft in drafts if draft.definition.primary]
-    judged = judge([draft.case for draft in primary], MARGIN, confidence) if primary else []
-    verdicts = {id(draft): found for draft, found in zip(primary, judged, strict=True)}
-    return tuple(_contrast(draft, verdicts.get(id(draft)), confidence) for draft in drafts)
 
 
 @dataclass(frozen=True)
@@ -355,13 +375,15 @@ def _unpaired(x: Sequence[float], y: Sequence[float]) -> Moments | None:
     return Moments(n, a.mean - b.mean, error, error * math.sqrt(n))
 
 
-def _contrast(draft: _Draft, judged: Judgement | None, confidence: float) -> Contrast:
+def _contrast(
+    draft: _Draft, judged: Judgement | None, confidence: float, *, again: bool = False
+) -> Contrast:
     d, m = draft.definition, draft.moments
     low = high = None
     if m is not None and m.deviation > 0:
         half = t_quantile(0.5 + confidence / 2, m.df) * m.error
         low, high = m.mean - half, m.mean + half
-    note = draft.note or _no_verdict(draft)
+    note = draft.note if again else draft.note or _no_verdict(draft)
     told = judged if not note else None
     logs = d.scale == "ratio"
     return Contrast(
@@ -377,11 +399,12 @@ def _contrast(draft: _Draft, judged: Judgement | None, confidence: float) -> Con
         estimate=_back(draft.centre, logs=logs),
         low=_back(low, logs=logs),
         high=_back(high, logs=logs),
-        primary=d.primary,
+        primary=d.primary and not again,
         verdict=told.verdict if told else None,
         why=told.why if told else None,
         more=told.blocks_to_settle if told else None,
         note=note,
+        again=again,
     )
 
 

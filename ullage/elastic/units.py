@@ -80,7 +80,8 @@ class Scaled:
             "length_s": plan.video.length,
             "patience_s": plan.patience,
             "boot_delay_s": {each.key: each.boot_delay for each in environments},
-            "arrivals": plan.arrivals.model_dump(mode="json", exclude_none=True),
+            # The file is the run's own copy: `Resolved.arrivals` says what stands in it.
+            "arrivals": plan.arrivals.model_dump(mode="json", exclude_none=True, exclude={"file"}),
         }
 
 

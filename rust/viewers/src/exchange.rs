@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::config::{Read, nanoseconds};
-use crate::http::{self, Head};
+use crate::http::{self, Head, Word};
 use crate::playback::Next;
 use crate::session::{Outcome, Why};
 use crate::shard::{Shard, now_ns};
@@ -109,6 +109,7 @@ impl Shard<'_> {
         let (text, client, limits) = (&mut self.request, viewer.client, &self.config.limits);
         let until = match (&self.config.front, viewer.phase) {
             (Some(front), Phase::Asking) => {
+                viewer.was_placed = std::mem::replace(&mut viewer.placed, true);
                 let patience_ns = nanoseconds(self.config.patience_s);
                 let left_ns = (viewer.question_ns + patience_ns).saturating_sub(now_ns());
                 http::ask(text, front, client, left_ns.div_ceil(1_000_000));
@@ -209,11 +210,13 @@ impl Shard<'_> {
             }
             return Ok(Heard::Moved);
         }
+        let undecided = head.as_ref().is_ok_and(|head| head.word == Word::Undecided);
         match head.map(viewer::answer) {
             Ok(Answer::Go(location)) => self.go(index, &location),
             Ok(Answer::Over(outcome, why)) => {
                 let now = now_ns();
                 let viewer = &mut self.viewers[index as usize];
+                viewer.placed = undecided && viewer.was_placed;
                 if let Some(trouble) = viewer.trouble {
                     // It had been served: its patience for a first node did not run out.
                     self.leave(index, Outcome::Failed, Some(trouble), now);
@@ -239,7 +242,6 @@ impl Shard<'_> {
             }
             Ok(node) => {
                 viewer.node = node;
-                viewer.placed = true;
                 if viewer.answered_ns == 0 {
                     viewer.answered_ns = now;
                 }

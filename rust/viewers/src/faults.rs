@@ -60,7 +60,6 @@ impl Shard<'_> {
             _ if fronted && why.passes() && viewer.asks < limits.asks => {
                 viewer.asks += 1;
                 viewer.trouble.get_or_insert(why);
-                viewer.placed = false;
                 // The front may not have heard yet, and would send it to the same node again.
                 viewer.question_ns = now + PAUSE_NS;
                 self.seen.asked_again += 1;

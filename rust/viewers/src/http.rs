@@ -23,8 +23,20 @@ pub struct Head {
     pub coded: bool,
     /// The connection is not kept.
     pub closes: bool,
-    /// `X-Ullage: blocked`.
-    pub blocked: bool,
+    /// `X-Ullage`.
+    pub word: Word,
+}
+
+/// Why a front has no node, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Word {
+    /// None, or another.
+    #[default]
+    Other,
+    /// `blocked`: patience is over.
+    Blocked,
+    /// `unlogged` or `crowded`: the front has not taken the question into account.
+    Undecided,
 }
 
 /// The head at the beginning of these bytes; none yet if it has not ended.
@@ -75,7 +87,11 @@ impl Head {
         } else if is("connection") {
             self.closes |= text()?.eq_ignore_ascii_case("close");
         } else if is("x-ullage") {
-            self.blocked = text()?.eq_ignore_ascii_case("blocked");
+            self.word = match text()?.to_ascii_lowercase().as_str() {
+                "blocked" => Word::Blocked,
+                "unlogged" | "crowded" => Word::Undecided,
+                _ => Word::Other,
+            };
         }
         Ok(())
     }
@@ -170,7 +186,7 @@ mod tests {
             (found.status, found.length, found.range),
             (206, Some(100), Some((0, 100)))
         );
-        assert!(!found.closes && !found.blocked);
+        assert!(!found.closes && found.word == Word::Other);
         assert_eq!(head(b"HTTP/1.1 206 Par"), Ok(None));
     }
 
@@ -181,7 +197,12 @@ mod tests {
         assert_eq!(found.location.as_deref(), Some("http://10.0.0.1:80/x"));
         let found = head(b"HTTP/1.1 503 Busy\r\nX-Ullage: blocked\r\nConnection: close\r\n\r\n");
         let found = found.expect("HTTP").expect("complete");
-        assert!(found.blocked && found.closes);
+        assert!(found.word == Word::Blocked && found.closes);
+        for word in ["unlogged", "crowded"] {
+            let found = head(format!("HTTP/1.1 503 X\r\nX-Ullage: {word}\r\n\r\n").as_bytes());
+            let found = found.expect("HTTP").expect("complete");
+            assert_eq!(found.word, Word::Undecided, "{word}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::http::Head;
+use crate::http::{Head, Word};
 use crate::playback::{Plan, Player, Violation};
 use crate::session::{Outcome, Why};
 
@@ -44,8 +44,10 @@ pub struct Viewer {
     pub answered_ns: u64,
     pub first_byte_ns: u64,
     pub node: u32,
-    /// The front has it in a room.
+    /// The front has it in a room, or may have: it was asked, and has not said otherwise.
     pub placed: bool,
+    /// The same before its last question.
+    pub was_placed: bool,
     /// When its last question began.
     pub question_ns: u64,
     /// Questions to the front, or tries to tell it, so far.
@@ -152,7 +154,7 @@ pub fn answer(head: Head) -> Answer {
             Some(location) => Answer::Go(location),
             None => Answer::Broken(Why::Location),
         },
-        503 if head.blocked => Answer::Over(Outcome::Blocked, Why::PatienceOver),
+        503 if head.word == Word::Blocked => Answer::Over(Outcome::Blocked, Why::PatienceOver),
         503 => Answer::Over(Outcome::Refused, Why::TurnedAway),
         500.. => Answer::Broken(Why::ServerError),
         _ => Answer::Broken(Why::Status),
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(answer(to), Answer::Go("x".into()));
         assert_eq!(answer(head(302)), Answer::Broken(Why::Location));
         let blocked = Head {
-            blocked: true,
+            word: Word::Blocked,
             ..head(503)
         };
         assert_eq!(

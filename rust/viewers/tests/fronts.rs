@@ -31,6 +31,15 @@ fn to(node: std::net::SocketAddr) -> String {
 
 const DONE: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
+/// A front that can always be told, and answers a question so.
+fn told_or(line: &str, answer: &str) -> String {
+    if line.starts_with("POST") {
+        DONE.into()
+    } else {
+        answer.into()
+    }
+}
+
 fn heard(heard: &Heard) -> Vec<String> {
     let lines = heard.lock().expect("not poisoned");
     lines
@@ -88,23 +97,90 @@ fn who_is_not_served_is_blocked_or_turned_away() {
 
 #[test]
 fn a_front_that_says_nothing_or_nonsense() {
-    let (url, _) = front(|_, _| "HTTP/1.1 3".into());
+    let (url, questions) = front(|_, line| told_or(line, "HTTP/1.1 3"));
     let ran = run(&json!({"front": url, "patience_s": 0.05, "limits": {"grace_s": 0.1}}));
     assert_eq!(ran.sessions[0]["why"], "front-silent");
+    // Whatever it was about to say, it may have given the viewer a place.
+    assert_eq!(heard(&questions), ["GET /watch/0", "POST /finished/0"]);
     for (answer, why) in [
         (
             "HTTP/1.1 302 X\r\nLocation: http://8.8.8.8/\r\n\r\n",
             "not-allowed",
         ),
         ("HTTP/1.1 302 X\r\nLocation: \r\n\r\n", "location"),
+        ("HTTP/1.1 302 X\r\n\r\n", "location"),
         ("HTTP/1.1 200 X\r\n\r\n", "status"),
+        ("HTTP/1.1 408 X\r\n\r\n", "status"),
         ("gibberish\r\n", "protocol"),
     ] {
-        let (url, _) = front(move |_, _| answer.into());
+        let (url, questions) = front(move |_, line| told_or(line, answer));
         let ran = run(&json!({"front": url}));
         assert_eq!(ran.sessions[0]["why"], why);
         assert_eq!(ran.sessions[0]["outcome"], "failed");
+        assert_eq!(
+            heard(&questions),
+            ["GET /watch/0", "POST /finished/0"],
+            "{answer}"
+        );
+        assert_eq!(ran.summary["untold"], 0);
     }
+}
+
+#[test]
+fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() {
+    let dead = node(|_| vec![]);
+    for (answer, told) in [
+        // The front is away, until patience ends; or has not taken it into account.
+        ("", true),
+        (
+            "HTTP/1.1 503 X\r\nX-Ullage: unlogged\r\nContent-Length: 0\r\n\r\n",
+            true,
+        ),
+        (
+            "HTTP/1.1 503 X\r\nX-Ullage: crowded\r\nContent-Length: 0\r\n\r\n",
+            true,
+        ),
+        // Asked anew and not placed, it has none.
+        (
+            "HTTP/1.1 503 X\r\nX-Ullage: blocked\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+    ] {
+        let (url, questions) = front(move |number, line| {
+            if number == 0 {
+                to(dead)
+            } else {
+                told_or(line, answer)
+            }
+        });
+        let ran = run(&json!({"front": url, "patience_s": 0.5}));
+        assert_eq!(ran.sessions[0]["outcome"], "failed");
+        assert_eq!(ran.sessions[0]["why"], "connection-lost");
+        let heard = heard(&questions);
+        assert!(
+            heard[..2].iter().all(|line| line == "GET /watch/0"),
+            "{heard:?}"
+        );
+        let end = heard.last().map(String::as_str);
+        assert_eq!(end == Some("POST /finished/0"), told, "{answer}: {heard:?}");
+        assert_eq!(ran.summary["untold"], 0);
+    }
+}
+
+#[test]
+fn a_front_that_never_heard_of_a_viewer_is_told_nothing() {
+    let crowded = "HTTP/1.1 503 X\r\nX-Ullage: crowded\r\nContent-Length: 0\r\n\r\n";
+    let (url, questions) = front(move |_, _| crowded.into());
+    let ran = run(&json!({"front": url}));
+    assert_eq!(ran.sessions[0]["why"], "turned-away");
+    assert_eq!(heard(&questions), ["GET /watch/0"]);
+    // Nobody listens there: the port was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", free.local_addr().expect("bound"));
+    drop(free);
+    let ran = run(&json!({"front": url, "patience_s": 0.1}));
+    assert_eq!(ran.sessions[0]["why"], "connection-refused");
+    assert_eq!(ran.summary["untold"], 0);
 }
 
 #[test]
