@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ullage.environments.native import Native, NativeOptions
+from ullage.errors import HOST_TOO_SMALL, UllageError
 from ullage.matrix import Environment, Load, Matrix
 from ullage.needs import HOST, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
 from ullage.plan import Neighbour, Resources
-from ullage.workloads.base import Role, Workload
+from ullage.workloads.base import Place, Role, Workload
 from ullage.workloads.command import Command, CommandParameters
 
 
@@ -80,6 +86,85 @@ def test_a_neighbour_stands_in_an_environment_of_its_own() -> None:
     assert (made.neighbour, made.instances) == (None, 2)
     assert made.provider is found.environment("a").provider
     assert [each.key for each, _ in found.counts()] == found.renewed
+
+
+OTHER = Neighbour(cpus="other")
+ROLES: dict[str, Sequence[Role]] = {
+    "alone": [Role("x")],
+    "second": [Role("x"), Role("y", "second")],
+    "away": [Role("x"), Role("y", "away")],
+    "host": [Role("x"), Role("y", "host")],
+    "partner": [Role("x"), Role("y", "partner")],
+    "each": [Role("x", "each"), Role("y", "host")],
+    "all": [Role("x"), Role("y", "second"), Role("z", "away"), Role("h", "host")],
+}
+
+
+def on(monkeypatch: pytest.MonkeyPatch, cpus: int) -> None:
+    """Be on a host that has so many."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+
+
+def members(found: Needs, key: str, instances: int) -> list[set[int]]:
+    """CPUs of whom a trial of `key` takes, apart from neighbours."""
+    mine = found.environment(key)
+    each = [
+        set(found.cpus(mine, i)[0])
+        for i in range(found.count(mine))
+        if found.kind(mine, i) != "spare"
+    ]
+    if HOST in found.all:
+        most = 1 if "each" in found.places else instances
+        each += [set(found.cpus(found.environment(HOST), i)[0]) for i in range(most)]
+    b = found.environment("b")
+    return each + [
+        set(found.cpus(b, i)[0]) for i in range(found.count(b)) if found.kind(b, i) == "spare"
+    ]
+
+
+@pytest.mark.parametrize("roles", list(ROLES.values()), ids=list(ROLES))
+@given(cpus=st.integers(1, 32), instances=st.integers(1, 4), whole=st.integers(1, 3))
+def test_other_cpus_are_those_that_nobody_of_the_trial_uses(
+    roles: Sequence[Role], cpus: int, instances: int, whole: int
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        on(monkeypatch, cpus)
+        resources = Resources(cpus=whole)
+        tested = replace(environment("a", instances, OTHER), resources=resources)
+        partner = "b" if Role("y", "partner") in roles else None
+        b = replace(environment("b"), resources=resources)
+        found = needs(tested, b, roles=roles, partner=partner)
+        beside = found.environment("a" + NEIGHBOUR)
+        if whole > cpus:
+            return
+        used = set[int]().union(*members(found, "a", instances))
+        try:
+            placed = [found.cpus(beside, i)[0] for i in range(instances)]
+        except UllageError as error:
+            assert error.kind is HOST_TOO_SMALL
+            assert whole * instances > cpus - len(used), "there was room"
+            return
+        flat = [cpu for each in placed for cpu in each]
+        assert len(flat) == len(set(flat)) == whole * instances, "neighbours share no CPU"
+        assert used.isdisjoint(flat)
+
+
+@pytest.mark.parametrize("place", ["second", "away", "host"])
+def test_a_host_without_other_cpus_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, 2)
+    needs(environment("a", 1, OTHER), roles=[Role("x")]).check()
+    found = needs(environment("a", 1, OTHER), roles=[Role("x"), Role("y", place)])
+    with pytest.raises(UllageError) as caught:
+        found.check()
+    assert caught.value.kind is HOST_TOO_SMALL
+    assert "asks for 3 CPUs, 1 of them for neighbours on `other` ones" in caught.value.message
+    on(monkeypatch, 3)
+    found.check()
+    assert found.cpus(found.environment("a" + NEIGHBOUR), 0)[0] not in (
+        found.cpus(found.environment("a"), i)[0] for i in range(found.count(found.environment("a")))
+    )
 
 
 def test_what_no_plan_names() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.commandkit import ullage
 from tests.enginekit import run
-from ullage import errors, matrix, neighbours, plan
+from ullage import errors, matrix, neighbours, plan, workloads
 from ullage.errors import UllageError
 from ullage.neighbours import PROGRAMS, in_words, task
 from ullage.plan import Neighbour
+from ullage.runs import Curve, Scalar
+from ullage.workloads.base import Context, Output, Role, Task
+from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.outputs import ended
 
 NO_HOG = {"other": ", neighbour: {busy: 50%}"}
 WAIT = 'name: command, argv: ["sleep", "0.3"]'
@@ -53,6 +59,7 @@ def test_in_words() -> None:
     assert in_words(Neighbour(busy=0.5)) == "stress-ng (cpu) at 50 % beside it, on the same CPUs"
     there = Neighbour(program="ffmpeg", environment="vm", cpus="other")
     assert in_words(there) == "ffmpeg beside it, on other CPUs, in vm"
+    assert in_words(there, 4) == "ffmpeg beside each of its 4 instances, on other CPUs, in vm"
 
 
 def test_it_may_be_a_factor() -> None:
@@ -110,6 +117,62 @@ def test_one_that_ends_by_itself_leaves_no_figures(
     assert [trial.status for trial in beside] == ["failed"]
     assert beside[0].reason is not None and beside[0].reason.code == "neighbour-ended"
     assert all(t.status == "ok" for t in folder.trials if t.environment != "other")
+
+
+class Everywhere(Command):
+    """In all instances at once."""
+
+    name = "everywhere"
+
+    def roles(self, parameters: CommandParameters) -> Sequence[Role]:
+        return (Role("main", "each"),)
+
+    def tasks(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:
+        return [
+            Task(role, tuple(parameters.argv), cwd=context.workspaces[role])
+            for role in context.members("main")
+        ]
+
+    def check(self, parameters: CommandParameters, outputs: Mapping[str, Output]) -> None:
+        for role in outputs:
+            ended(outputs, role)
+
+    def parse(
+        self, parameters: CommandParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | Curve]:
+        return {"seconds": max(output.seconds for output in outputs.values())}
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+@pytest.mark.parametrize("name", ["command", "everywhere"])
+def test_each_instance_has_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workloads, "WORKLOADS", (*workloads.WORKLOADS, Everywhere))
+    load = f'name: {name}, argv: ["sleep", "0.3"]'
+    other = ", instances: 3, neighbour: {busy: 10%}"
+    _, folder = run(tmp_path, [load], blocks=1, other=other, extra="allow: [instances]\n")
+    (trial,) = [trial for trial in folder.trials if trial.environment == "other"]
+    assert trial.status == "ok", trial.reason
+    cpus = {each.instance: each.facts["cpus_allowed"] for each in folder.provisioned}
+    beside = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
+    mains = [role for role in trial.roles if role.role.startswith("main")]
+    assert len({role.instance for role in beside}) == len({role.instance for role in mains}) == 3
+    assert [cpus[a.instance] for a in beside] == [cpus[b.instance] for b in mains], "on the same"
+    assert all(role.usage and role.usage.user_s > 0 for role in beside)
+    environment = next(e for e in folder.resolved.environments if e.key == "other")
+    assert "beside each of its 3 instances" in environment.treatments["neighbour"]
+
+
+def test_a_plan_for_more_cpus_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    text = PLAN.format(field="neighbour: {cpus: other}").replace("sysbench-cpu", "iperf3")
+    plan_file = tmp_path / "plan.yaml"
+    plan_file.write_text(f"{text}resources: {{cpus: {max(1, CORES // 2)}}}\n")
+    dry = ullage("run", "plan.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.code == 0 and "not on this host: the plan asks for" in dry.stderr
+    done = ullage("run", "plan.yaml", cwd=tmp_path)
+    assert done.code == errors.HOST_TOO_SMALL.exit_code
+    assert "for neighbours on `other` ones" in done.stderr
+    assert list(tmp_path.iterdir()) == [plan_file]
 
 
 @pytest.mark.root

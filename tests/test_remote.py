@@ -5,10 +5,11 @@ On real agents, in network namespaces.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from hypothesis import strategies as st
 
 from tests.enginekit import run
 from ullage import remote, workloads
+from ullage.fleet import Fleet
 from ullage.folder import RunFolder
 from ullage.part import TrialFailedError
 from ullage.remote import Requests
 from ullage.runs import Metric, Scalar, Trial
+from ullage.team import Team
 from ullage.workloads import mpi
 from ullage.workloads.base import Context, Output, Parameters, Role, Task, Workload
 
@@ -152,6 +155,8 @@ def by_load(folder: RunFolder) -> dict[str, list[Trial]]:
     return found
 
 
+AWAIT = "until test -e UP$PEER; do sleep 0.01; done"
+"""Until what was asked for runs: nothing is started for a program that has ended meanwhile."""
 CASES = {
     "stranger": ("./ask 10.99.99.99 sh", "bad-launch", "10.99.99.99 is no instance"),
     "nonsense": ("echo ullage-exec me >&2; sleep 60", "bad-launch", "not a request"),
@@ -167,7 +172,7 @@ CASES = {
     ),
     "shell": ("./ask $PEER 'rm -rf /'; sleep 60", "bad-launch", "is no daemon of an MPI"),
     "late": (
-        """./ask $PEER "sh -c 'sleep 0.2; exit 7'"; sleep 0.1; echo I gave up >&2""",
+        f"""./ask $PEER "sh -c 'touch UP$PEER; sleep 0.2; exit 7'"; {AWAIT}; echo I gave up >&2""",
         "launch-failed",
         "ended with status 7: nothing; main says: I gave up",
     ),
@@ -176,7 +181,11 @@ CASES = {
         "killed",
         "main was killed by signal 9",
     ),
-    "lingers": ("./ask $PEER 'sh -c \"sleep 60\"'; sleep 0.1", "launch-failed", "still runs"),
+    "lingers": (
+        f"""./ask $PEER "sh -c 'touch UP$PEER; sleep 60'"; {AWAIT}""",
+        "launch-failed",
+        "still runs",
+    ),
 }
 
 
@@ -184,10 +193,9 @@ CASES = {
 @pytest.mark.usefixtures("listed")
 def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(remote, "LINGER_S", 0.5)
-    loads = [
-        f"name: asking, as: {name}, script: {json.dumps(case[0])}" for name, case in CASES.items()
-    ]
+    monkeypatch.setattr(remote, "LINGER_S", 1.5)
+    scripts = {name: case[0].replace("UP", f"{tmp_path}/{name}-") for name, case in CASES.items()}
+    loads = [f"name: asking, as: {each}, script: {json.dumps(scripts[each])}" for each in CASES]
     _, folder = run(tmp_path, loads, blocks=1)
     for name, trials in by_load(folder).items():
         _, code, words = CASES[name]
@@ -198,8 +206,38 @@ def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.root
 @pytest.mark.usefixtures("listed")
+def test_one_that_fails_ends_the_others_and_what_they_had_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two mpiruns side by side: nothing of a trial that is over listens, waits or runs."""
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.1)
+    rest, left = Fleet.rest, list[str]()
+
+    async def then_look(self: Fleet, teams: Iterable[Team]) -> None:
+        todo = [str(task.get_coro()) for task in asyncio.all_tasks()]
+        left.extend(each for each in todo if re.search("Attempt|Launcher|Part|_watch", each))
+        await rest(self, teams)
+
+    monkeypatch.setattr(Fleet, "rest", then_look)
+    up = tmp_path / "up"
+    fails = f"""until test -e {up}; do sleep 0.01; done; ./ask $PEER "sh -c 'exit 7'" """
+    stays = f"""./ask $PEER "sh -c 'touch {up}; exec sleep 300'" """
+    script = f"case $PWD in *other-0*) {fails};; *other-1*) {stays};; *) exit;; esac; sleep 300"
+    load = f"name: asking, script: {json.dumps(script)}"
+    other = ", instances: 2"
+    _, folder = run(tmp_path, [load], blocks=1, other=other, extra="allow: [instances]\n")
+    (trial,) = [each for each in folder.trials if each.environment == "other"]
+    assert trial.reason is not None and trial.reason.code == "launch-failed", trial.reason
+    ends = {role.role: (role.status, role.signal) for role in trial.roles}
+    assert sorted(ends.values(), key=str) == [(7, None), *[(None, 9)] * 3], ends
+    assert left == []
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("listed")
 def test_what_is_asked_for_is_started_there(tmp_path: Path) -> None:
-    script = """./ask $PEER "sh -c 'cat /proc/net/fib_trie; sleep 0.2'"; echo mine: $PEER"""
+    asked = f"./ask $PEER \"sh -c 'cat /proc/net/fib_trie; touch UP$PEER'\"; {AWAIT}"
+    script = f"{asked}; echo mine: $PEER".replace("UP", f"{tmp_path}/")
     _, folder = run(tmp_path, [f"name: asking, script: {json.dumps(script)}"], blocks=1)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -136,11 +137,15 @@ class Process(Exchange):
         """False once it has ended, or nothing can be known of it any more."""
         return not self._finished.done()
 
-    def listen_stderr(self) -> asyncio.Queue[bytes]:
-        """Every piece of its standard error: what is kept so far, and what will come."""
-        listener = Listener()
-        self._outputs[Kind.STDERR].attend(listener)
-        return listener.pieces
+    @contextmanager
+    def listen_stderr(self) -> Iterator[asyncio.Queue[bytes]]:
+        """Every piece of its standard error: what is kept so far, and what comes meanwhile."""
+        listener, output = Listener(), self._outputs[Kind.STDERR]
+        output.attend(listener)
+        try:
+            yield listener.pieces
+        finally:
+            output.forget(listener)
 
     async def started(self) -> int:
         """The instant of the start, on the controller's clock. AgentError when it could not be."""
@@ -292,7 +297,7 @@ class Output:
         watcher.look(bytes(self.kept))
         self._watchers.append(watcher)
 
-    def forget(self, watcher: Watcher) -> None:
+    def forget(self, watcher: Watcher | Listener) -> None:
         """Stop looking."""
         self._watchers.remove(watcher)
 

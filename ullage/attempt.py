@@ -8,7 +8,7 @@ is good: `check` of the workload does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -71,14 +71,18 @@ class Attempt:
 
     async def wake(self) -> None:
         """Thaw its instances."""
-        if reason := self.fleet.broken(self.slot.environment, self.slot.workload):
-            raise TrialFailedError(reason.code, reason.message)
+        self._refuse_broken()
         self.teams = await self.fleet.teams(self.slot.environment, self.load, self.slot.side)
+        self._refuse_broken()  # what had died is made again, and prepared again
+
+    def _refuse_broken(self) -> None:
+        if reason := self.fleet.broken(self.slot.environment, self.load):
+            raise TrialFailedError(reason.code, reason.message)
 
     async def begin(self) -> None:
         """The services of an iteration come up."""
         self.rounds.append(self._parts(len(self.rounds)))
-        await asyncio.gather(*(self._start_service(part) for part in self._now(service=True)))
+        await _together(self._start_service(part) for part in self._now(service=True))
 
     async def work(self, instant_ns: int) -> None:
         """Start everybody else at the agreed instant, and wait for all."""
@@ -86,14 +90,14 @@ class Attempt:
             await self._conduct(self.load.workload)
             return
         workers = self._now(service=False)
-        await asyncio.gather(*(self._spawn(part, at_ns=instant_ns) for part in workers))
-        await asyncio.gather(*(self._finish(part) for part in workers))
+        await _together(self._spawn(part, at_ns=instant_ns) for part in workers)
+        await _together(self._finish(part) for part in workers)
 
     async def end(self, instant_ns: int) -> None:
         """Stop the services, look at the clocks, and parse what there is."""
         for part in self._now(service=True):
             _check_beside(part)
-        await asyncio.gather(*(_end_service(part) for part in self._now(service=True)))
+        await _together(_end_service(part) for part in self._now(service=True))
         self.closed.append(await timing.close(self.rounds[-1]))
         for part in self.rounds[-1]:
             if not part.task.service:
@@ -154,7 +158,7 @@ class Attempt:
 
     def workers(self) -> list[Instance]:
         """Whose programs take part in the work: neighbours do not."""
-        return [each for team in self.teams for each in team.members if each is not team.neighbour]
+        return [m for team in self.teams for m in team.members if m not in team.neighbours]
 
     def _worked(self) -> list[list[Finished]]:
         return [
@@ -187,7 +191,7 @@ class Attempt:
         found = self.fleet.matrix.environment(self.slot.environment).neighbour
         if found is None:
             return []
-        players = [team.neighbour for team in self.teams if team.neighbour is not None]
+        players = [each for team in self.teams for each in team.neighbours]
         tasks = [neighbours.task(found, len(player.spec.cpus)) for player in players]
         name = f"{neighbours.ROLE}-{iteration:02d}"
         return [
@@ -258,6 +262,19 @@ class Attempt:
         ]
 
 
+async def _together(todo: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Do all at once. The first that fails ends the others, and is raised when they have ended.
+
+    So none of them starts a program, or waits for one, when the trial is over already.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in todo:
+                group.create_task(each)
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from several
+
+
 def _check_beside(part: Part) -> None:
     """TrialFailedError unless the neighbour was there to the end."""
     if part.task.role == neighbours.ROLE and (part.process is None or not part.process.running):
@@ -270,7 +287,7 @@ async def _end_service(part: Part) -> None:
     task = part.task
     for wait_s, signal in ((0.3, task.stop_signal), (task.stop_s, 9)):
         try:
-            part.finished = await asyncio.wait_for(asyncio.shield(part.process.wait()), wait_s)
+            part.finished = await asyncio.wait_for(part.process.wait(), wait_s)
         except TimeoutError:
             await part.process.kill(signal)
         else:

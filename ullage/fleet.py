@@ -153,33 +153,32 @@ class Fleet:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
-    def broken(self, environment: str, load: str) -> Reason | None:
-        """Why the workload cannot run there: it could not be made anew, or prepared."""
-        return self._unmade.get(environment) or self._broken.get((environment, load))
+    def broken(self, environment: str, load: Load) -> Reason | None:
+        """Why it cannot run there: who it needs could not be made anew, or it not be prepared."""
+        unmade = (self._unmade.get(key) for key in self._keys_of(environment, load))
+        return next(filter(None, unmade), None) or self._broken.get((environment, load.key))
+
+    def _keys_of(self, environment: str, load: Load) -> list[str]:
+        """Of whom a trial needs instances: the environment itself first."""
+        keys, partner = [environment], load.workload.partner(load.parameters)
+        if self.needs.environment(environment).neighbour:
+            keys.append(environment + NEIGHBOUR)
+        if partner:
+            keys.append(partner)
+        if "host" in load.places:
+            keys.append(HOST)
+        return list(dict.fromkeys(keys))
 
     async def teams(self, environment: str, load: Load, side: Side | None = None) -> list[Team]:
         """The teams of one trial, thawed and with their clocks read anew.
 
         side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
-        places, partner = load.places, load.workload.partner(load.parameters)
-        beside = [environment + NEIGHBOUR] if self.needs.environment(environment).neighbour else []
-        keys = [environment, *([partner] if partner else ()), *beside]
-        keys += [HOST] if "host" in places else []
-        for key in dict.fromkeys(keys):
+        for key in self._keys_of(environment, load):
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
-        hosts = self._instances.get(HOST, [])
-        neighbours = [each for key in beside for each in self._instances[key]]
-        spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else []
-        teams = [
-            replace(team, host=host, partner=spare, neighbour=neighbour).only(places)
-            for team, host, spare, neighbour in itertools.zip_longest(
-                self._teams(self.needs.environment(environment), load), hosts, spares, neighbours
-            )
-            if team is not None
-        ]
+        teams = self._complete(environment, load)
         teams = teams if side is None else [teams[side]]
         try:
             await _each([m for team in teams for m in team.members], do=_wake)
@@ -209,6 +208,21 @@ class Fleet:
             )
         ]
         return teams[:1] if "each" in load.places else teams
+
+    def _complete(self, environment: str, load: Load) -> list[Team]:
+        """The environment's teams, with who else is there: each instance has its neighbour."""
+        teams = self._teams(self.needs.environment(environment), load)
+        partner = load.workload.partner(load.parameters)
+        none: list[None] = [None] * len(teams)
+        hosts = self._instances.get(HOST, none)
+        spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else none
+        neighbours = self._instances.get(environment + NEIGHBOUR, [])
+        return [
+            replace(team, host=host, partner=spare, neighbours=neighbours[i :: len(teams)]).only(
+                load.places
+            )
+            for i, (team, host, spare) in enumerate(zip(teams, hosts, spares, strict=False))
+        ]
 
     async def rest(self, teams: Iterable[Team]) -> None:
         """End what the trial left running, and freeze its members; the dead need neither.
@@ -251,9 +265,10 @@ class Fleet:
     async def cleanup(self) -> None:
         """Run every workload's cleanup tasks, where there is still somebody to run them."""
         for environment in self.matrix.environments:
-            if not all(instance.alive for instance in self._instances[environment.key]):
-                continue
             for load in self.matrix.loads:
+                keys = self._keys_of(environment.key, load)
+                if not all(each.alive for key in keys for each in self._instances[key]):
+                    continue
                 try:
                     for team in await self.teams(environment.key, load):
                         await self._tasks(team, load, load.workload.cleanup)

@@ -124,6 +124,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         _check_duet(plan, made, baseline, document)
         _check_endpoints(plan, loads, document)
     _check_partners(plan, loads, keys, document)
+    _check_each(plan, made, loads, document)
     meters = energyplan.resolve(plan, document)
     matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
     if matrix.cells > MAX_CELLS:
@@ -185,6 +186,25 @@ def _check_partners(
         partner = load.workload.partner(load.parameters)
         if partner is not None and partner not in keys:
             raise no_environment(document, _path(plan, load), partner, keys)
+
+
+def _check_each(
+    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+) -> None:
+    """Refuse a trial over all instances in which some of them would have nothing to do."""
+    for load in loads:
+        most = load.workload.most_instances(load.parameters)
+        if most is None or "each" not in load.places:
+            continue
+        for environment in made:
+            if environment.instances > most:
+                raise _impossible(
+                    document,
+                    _path(plan, load),
+                    f"{load.key} has work for {most} instances at most, and {environment.key} has "
+                    f"{environment.instances}: the others would stand idle",
+                    "give as many `ranks` as there are instances",
+                )
 
 
 def _path(plan: Plan, load: Load) -> FieldPath:

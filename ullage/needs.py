@@ -89,21 +89,25 @@ class Needs:
         for key in self.renewed:
             environment = self.environment(key)
             if self._beside(environment) == "other":
-                placement.apart(environment.resources, environment.instances)
+                self.cpus(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.counts()), self.matrix.design)
 
     def kind(self, environment: Environment, index: int) -> Kind:
         """What the instance with that number is for."""
-        kinds = [kind for kind, count in self.copies(environment).items() for _ in range(count)]
-        return kinds[index]
+        return self._kinds(environment)[index]
+
+    def _kinds(self, environment: Environment) -> list[Kind]:
+        """What each of its instances is for, in their order."""
+        return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
 
     def cpus(self, environment: Environment, index: int) -> Placed:
         """Where the instance with that number runs."""
         if self.duet:
             return placement.side(environment.resources, 1 if index else 0)
         if self._beside(environment) == "other":
-            index += environment.instances
-        elif of_plan(environment.key):
+            used = self._used(self.matrix.environment(environment.key.removesuffix(NEIGHBOUR)))
+            return placement.apart(environment.resources, environment.instances, used)[index]
+        if of_plan(environment.key):
             index = self._turn(environment, index)
         backwards = environment.key == HOST
         return placement.cpus(environment.resources, index, backwards=backwards)
@@ -120,6 +124,26 @@ class Needs:
                 return own if kind == "instance" else environment.instances + own
             first += count
         raise IndexError(index)
+
+    def _used(self, tested: Environment) -> set[int]:
+        """CPUs of everybody who plays a role in any trial of the environment."""
+        found = self._cpus_of(tested, "instance", tested.instances)
+        for load in self.matrix.loads:
+            teams = 1 if "each" in load.places else tested.instances
+            if "second" in load.places:
+                found |= self._cpus_of(tested, "second", teams)
+            if "away" in load.places:
+                found |= self._cpus_of(tested, "away", teams)
+            if "host" in load.places:
+                found |= self._cpus_of(self.environment(HOST), "instance", teams)
+            if partner := load.workload.partner(load.parameters):
+                found |= self._cpus_of(self.environment(partner), "spare", teams)
+        return found
+
+    def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
+        """Those of the first so many of its instances that are for that."""
+        each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
+        return {cpu for i in each[:count] for cpu in self.cpus(environment, i)[0]}
 
     def _beside(self, environment: Environment) -> str | None:
         """For what a neighbour stands in: on the `same` CPUs as the tested one, or on `other`."""

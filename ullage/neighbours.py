@@ -64,12 +64,16 @@ def task(neighbour: Neighbour, cpus: int) -> Task:
     )
 
 
-def in_words(neighbour: Neighbour) -> str:
-    """`stress-ng (cpu) at 50 % beside it, on the same CPUs, in vm`."""
+def in_words(neighbour: Neighbour, instances: int = 1) -> str:
+    """`stress-ng (cpu) at 50 % beside it, on the same CPUs, in vm`.
+
+    instances: of the environment under test; each has a neighbour.
+    """
     what: str = neighbour.program
     if neighbour.program == "stress-ng":
         what += f" ({neighbour.load})"
     share = f" at {100 * neighbour.busy:.0f} %" if neighbour.busy < 1 else ""
     place = "the same CPUs" if neighbour.cpus == "same" else "other CPUs"
     where = "" if neighbour.environment == "host" else f", in {neighbour.environment}"
-    return f"{what}{share} beside it, on {place}{where}"
+    whom = "it" if instances == 1 else f"each of its {instances} instances"
+    return f"{what}{share} beside {whom}, on {place}{where}"

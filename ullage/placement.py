@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,15 +89,22 @@ def side(resources: Resources, number: Side) -> Placed:
     return tuple(sorted(chosen)), _quota(resources)
 
 
-def apart(resources: Resources, instances: int) -> None:
-    """HOST_TOO_SMALL where so many instances and their neighbours would share a CPU."""
-    allowed, whole = len(os.sched_getaffinity(0)), math.ceil(resources.cpus)
-    if 2 * whole * instances > allowed:
+def apart(resources: Resources, neighbours: int, used: Set[int]) -> list[Placed]:
+    """Where neighbours on `other` CPUs run: each on its own, and none on one that is used.
+
+    used: by whoever plays a role in the trials. HOST_TOO_SMALL where there are too few beside.
+    """
+    allowed, whole = sorted(os.sched_getaffinity(0)), math.ceil(resources.cpus)
+    free = [cpu for cpu in allowed if cpu not in used]
+    if whole * neighbours > len(free):
         raise UllageError(
             HOST_TOO_SMALL,
-            asked=f"{2 * whole * instances} CPUs, half of them for neighbours on `other` ones",
-            has=f"{allowed} CPUs",
+            asked=f"{whole * neighbours + len(used)} CPUs, {whole * neighbours} of them for "
+            "neighbours on `other` ones than the instances of a trial use",
+            has=len(allowed),
         )
+    each = range(0, whole * neighbours, whole)
+    return [(tuple(free[first : first + whole]), _quota(resources)) for first in each]
 
 
 def shared_core(resources: Resources) -> str | None:

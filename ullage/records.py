@@ -62,7 +62,8 @@ def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> Envi
 
 
 def _beside(found: Environment) -> dict[str, str]:
-    return {"neighbour": neighbours.in_words(found.neighbour)} if found.neighbour else {}
+    beside, instances = found.neighbour, found.instances
+    return {"neighbour": neighbours.in_words(beside, instances)} if beside else {}
 
 
 def own_clock() -> ClockSaid:

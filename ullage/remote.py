@@ -107,24 +107,28 @@ class Launcher:
     async def _listen(self, start: Start, ended: asyncio.Task[None]) -> None:
         """Take requests and watch what was started, until the program has ended."""
         assert self.by.process is not None
-        pieces, requests = self.by.process.listen_stderr(), Requests()
-        while not (ended.done() and pieces.empty()):
-            heard = asyncio.create_task(pieces.get())
-            try:
-                await asyncio.wait({heard, ended, *self._watchers}, return_when=FIRST_COMPLETED)
-                for watcher in [each for each in self._watchers if each.done()]:
-                    watcher.result()
-                    self._watchers.remove(watcher)
-                data = heard.result() if heard.done() else b""
-            finally:
-                heard.cancel()
-            for address, argv in requests.take(data):
-                part = self._part(address, argv)
-                if ended.done():
-                    continue  # nobody is there any more to whom it could speak
-                self.parts.append(part)
-                await start(part)
-                self._watchers.append(asyncio.create_task(_watch(part)))
+        requests = Requests()
+        with self.by.process.listen_stderr() as pieces:
+            while not (ended.done() and pieces.empty()):
+                for address, argv in requests.take(await self._heard(pieces, ended)):
+                    part = self._part(address, argv)
+                    if ended.done():
+                        continue  # nobody is there any more to whom it could speak
+                    self.parts.append(part)
+                    await start(part)
+                    self._watchers.append(asyncio.create_task(_watch(part)))
+
+    async def _heard(self, pieces: asyncio.Queue[bytes], ended: asyncio.Task[None]) -> bytes:
+        """The next piece; empty where something has ended before it came."""
+        heard = asyncio.create_task(pieces.get())
+        try:
+            await asyncio.wait({heard, ended, *self._watchers}, return_when=FIRST_COMPLETED)
+            for watcher in [each for each in self._watchers if each.done()]:
+                watcher.result()
+                self._watchers.remove(watcher)
+            return heard.result() if heard.done() else b""
+        finally:
+            heard.cancel()
 
     async def _rest(self) -> None:
         """Until what was started has ended too."""

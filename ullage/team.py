@@ -20,8 +20,8 @@ class Team:
     host: Instance | None = None
     each: Sequence[Instance] = field(default_factory=tuple)
     """Every instance of the environment, `instance` the first of them."""
-    neighbour: Instance | None = None
-    """Plays no role of the workload: it loads the host."""
+    neighbours: Sequence[Instance] = field(default_factory=tuple)
+    """They play no role of the workload: they load the host."""
 
     def only(self, places: set[Place]) -> Team:
         """Without those whose place no role has; the instance under test is always there."""
@@ -47,6 +47,6 @@ class Team:
     @property
     def members(self) -> list[Instance]:
         """Everybody there is, once."""
-        others = (self.second, self.away, self.partner, self.host, self.neighbour)
+        others = (self.second, self.away, self.partner, self.host, *self.neighbours)
         found = [self.instance, *self.each, *(other for other in others if other is not None)]
         return list({each.name: each for each in found}.values())

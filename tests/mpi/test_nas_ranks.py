@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.naskit import NAS
-from ullage.workloads.nas import ITERATIONS, MOST_RANKS, Kernel, refusal
+from ullage.workloads.mpi import MOST_RANKS
+from ullage.workloads.nas import ITERATIONS, Kernel, refusal
 
 ASK = """
 #include <stdio.h>

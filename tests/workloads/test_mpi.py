@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import remote
+from ullage import errors, matrix, plan, remote
+from ullage.errors import UllageError
 from ullage.workloads import mpi
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.mpi_pingpong import MpiPingpong, MpiPingpongParameters
@@ -32,6 +33,39 @@ def argv(where: Context, ranks: int = 2, **fields: Any) -> tuple[str, ...]:
 
 def value(argv: tuple[str, ...], name: str) -> str:
     return argv[argv.index(name) + 1]
+
+
+PLAN = """\
+name: ranks
+baseline: native
+environments:
+  native: {{provider: native}}
+  four: {{provider: native, instances: 4}}
+workloads:
+  - {{name: sysbench-cpu}}
+  - {{{load}}}
+allow: [instances]
+"""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "name: n-queens, peer: each, ranks: 3",
+        "name: nas, parallel: mpi, peer: each, ranks: 3",
+        "name: b-eff-io, peer: each, file_system: nfs, ranks: 3",
+        "name: n-queens, as: most, peer: each, vary: {ranks: [4, 3]}",
+    ],
+)
+def test_an_instance_without_a_rank_is_refused_in_the_plan(load: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        matrix.resolve(*plan.loads(PLAN.format(load=load)))
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    assert "plan.yaml:8" in caught.value.message
+    assert "has work for 3 instances at most, and four has 4" in caught.value.message
+    enough = load.replace("4, 3", "4").replace("ranks: 3", "ranks: 4")
+    matrix.resolve(*plan.loads(PLAN.format(load=enough)))
+    matrix.resolve(*plan.loads(PLAN.format(load="name: n-queens, peer: second, ranks: 2")))
 
 
 def test_ranks_are_dealt_in_turn() -> None:

@@ -77,7 +77,7 @@ def test_every_line_is_needed(name: str) -> None:
         ("pieces 364", "pieces 365", "364 pieces"),
         ("pieces 182", "pieces 181", "364 pieces: it says 364, its ranks 363"),
         (r"seconds .*", "seconds 0.000000000", "0.0 s of"),
-        (r"seconds .*", "seconds 0.400000000", "0.4 s of"),
+        (r"seconds .*", "seconds 0.201000000", "0.201 s of"),
         ("queens 10", "queens 11", "line 1"),
         ("ranks 3", "ranks 4", "line 1"),
     ],
@@ -117,6 +117,7 @@ def test_a_bent_output_is_invalid_or_a_figure(name: str, data: st.DataObject) ->
         {"queens": 4, "depth": 4},
         {"depth": 0},
         {"ranks": 0},
+        {"ranks": 201},  # mpirun would run out of descriptors, and hang
         {"ranks": 1, "peer": "second"},
     ],
 )

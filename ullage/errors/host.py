@@ -13,7 +13,8 @@ HOST_NEEDS_ROOT: Final = ErrorKind(
 HOST_TOO_SMALL: Final = ErrorKind(
     "host-too-small",
     "the plan asks for {asked}, this host has {has}",
-    "lower `resources:`, use a larger host, or leave `design: duet` out",
+    "lower `resources:`, use a larger host, or leave out what needs CPUs of its own: "
+    "`design: duet`, a neighbour on `cpus: other`",
 )
 PARITY_UNEQUAL: Final = ErrorKind(
     "parity-unequal",

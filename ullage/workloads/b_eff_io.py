@@ -196,6 +196,10 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         roles = super().roles(parameters)
         return (*roles, Role("server")) if parameters.file_system == "nfs" else roles
 
+    def most_instances(self, parameters: BEffIoParameters) -> int:
+        """One for each rank."""
+        return parameters.ranks
+
     def files(self, parameters: BEffIoParameters) -> Mapping[str, Path]:
         """The program, and what shares the folder."""
         files = {**super().files(parameters), "beffio": ours.program("beffio", parameters.mpi)}

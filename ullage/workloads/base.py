@@ -134,6 +134,10 @@ class Workload(ABC, Generic[P]):
         """The key of the environment that `partner` roles stand in; None: there is no such role."""
         return None
 
+    def most_instances(self, parameters: P) -> int | None:
+        """How many instances have work where a role is played in `each`; None: all that are."""
+        return None
+
     def files(self, parameters: P) -> Mapping[str, Path]:
         """Programs and data of ours that it needs inside: name → file on this host.
 

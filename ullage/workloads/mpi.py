@@ -37,6 +37,10 @@ ENV: Final = {"HOME": "/tmp"}  # noqa: S108
 UCX: Final = {"UCX_TLS": "self,tcp", "UCX_NET_DEVICES": DEVICE}
 """For Debian's MPICH, whose device is `ch4:ucx`: it carries what goes from instance to instance;
 within one, `ch4` has shared memory of its own (https://openucx.readthedocs.io, FAQ: UCX_TLS)."""
+MOST_RANKS: Final = 200
+"""Open MPI's `mpirun` needs some twenty descriptors, and more than four for each rank in its
+instance (52 for 8 ranks, 152 for 32, counted in /proc). Where it runs out of them, of which most
+systems give a program 1,024, it does not end: so a plan that could need more is refused."""
 INSIDE: Final = {"openmpi": "shared memory (ob1, vader)", "mpich": "shared memory (ch4 posix)"}
 BETWEEN: Final = {
     "openmpi": f"TCP over {DEVICE} (ob1, btl tcp)",
