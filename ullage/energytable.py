@@ -27,9 +27,9 @@ _CELL: Final = (
     "having",
     "metric",
     "work",
-    "u_sampling",
-    "u_resolution",
-    "u_accuracy",
+    "relative_u_sampling",
+    "relative_u_resolution",
+    "relative_u_accuracy",
 )
 """Fields of `Energy` that stand as they are."""
 _FIGURES: Final = {
@@ -42,7 +42,7 @@ _FIGURES: Final = {
 """Fields of `Energy` that are figures → what their columns begin with."""
 _PARTS: Final = ("", "_low", "_high", "_ratio", "_ratio_low", "_ratio_high")
 _COUNTS: Final = frozenset({"trials", "having"})
-_NUMBERS: Final = frozenset({"u_sampling", "u_resolution", "u_accuracy"})
+_NUMBERS: Final = frozenset({"relative_u_sampling", "relative_u_resolution", "relative_u_accuracy"})
 
 
 def _type(column: str) -> Any:

@@ -447,3 +447,11 @@ def test_names_of_environments_say_emulation(analysis: Analysis) -> None:
         e.key for e in ENVIRONMENTS if e.again_of is None
     }
     assert "emulated" in _of(analysis, "vm").environment_label
+
+
+@pytest.mark.parametrize("accuracy", [None, 0.02])
+def test_an_accuracy_that_nobody_states_is_not_zero(tmp_path: Path, accuracy: float | None) -> None:
+    analysis = analysed(metered(run(tmp_path / "run"), lambda _: 100.0, accuracy=accuracy))
+    for energy in analysis.energy:
+        stated = energy.relative_u_accuracy
+        assert stated == (None if accuracy is None else pytest.approx(0.02 / 3**0.5, rel=0.01))

@@ -66,6 +66,15 @@ def test_more_parts_are_never_less(type_a: float, df: int, parts: list[float]) -
     assert found.standard == pytest.approx(math.hypot(found.type_a, found.type_b))
 
 
+@given(UNCERTAINTY, st.integers(1, 30), st.lists(UNCERTAINTY, max_size=5))
+def test_it_is_never_less_than_the_repetitions_alone(
+    type_a: float, df: int, parts: list[float]
+) -> None:
+    """With u_B = u_A / 2 and one degree of freedom Welch–Satterthwaite halves the interval."""
+    alone = combine(type_a, df, [], 0.0, 0.95)
+    assert combine(type_a, df, parts, 0.0, 0.95).expanded >= alone.expanded * (1 - 1e-12)
+
+
 def test_together_they_cover() -> None:
     """A true value of 0, a systematic error within ± 0.1, and six noisy repetitions."""
     rng, times = np.random.default_rng(2), 20_000

@@ -283,9 +283,9 @@ def energy(environment: str, ratio: float | None) -> Energy:
         work="1",
         per_unit=figure("J", 0.3),
         energy_delay=None,
-        u_sampling=0.0,
-        u_resolution=0.0,
-        u_accuracy=0.0,
+        relative_u_sampling=0.0,
+        relative_u_resolution=0.0,
+        relative_u_accuracy=None,
     )
 
 

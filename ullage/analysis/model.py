@@ -369,10 +369,11 @@ class Energy(Record):
     """J for one unit of work."""
     energy_delay: EnergyFigure | None
     """That, times the seconds that the unit takes."""
-    u_sampling: float
-    u_resolution: float
-    u_accuracy: float
-    """Of one trial: standard uncertainties in parts of its energy, the medians."""
+    relative_u_sampling: float
+    relative_u_resolution: float
+    relative_u_accuracy: float | None
+    """Of one trial: standard uncertainties in parts of its energy, the medians. None: the meter's
+    accuracy is not stated."""
 
 
 class EnergyNote(Record):

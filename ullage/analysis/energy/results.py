@@ -131,9 +131,9 @@ class _Compared:
             having=len(cell.having),
             metric=metric.name if metric else None,
             work=work(metric.unit, metric.better, part=metric.part) if metric else None,
-            u_sampling=typical.sampling,
-            u_resolution=typical.resolution,
-            u_accuracy=typical.accuracy,
+            relative_u_sampling=typical.sampling,
+            relative_u_resolution=typical.resolution,
+            relative_u_accuracy=typical.accuracy or None,
             **made,
         )
         return energy, draft if meter.method != "estimated" else None

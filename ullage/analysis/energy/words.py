@@ -50,7 +50,7 @@ def rows(analysis: Analysis) -> list[tuple[str, ...]]:
 def note(analysis: Analysis) -> str:
     """What the rows rest on."""
     level = rounding.share(analysis.confidence)
-    unstated = dict.fromkeys(e.label for e in analysis.energy if e.u_accuracy == 0)
+    unstated = dict.fromkeys(e.label for e in analysis.energy if e.relative_u_accuracy is None)
     lacking = f" No accuracy is stated for {', '.join(unstated)}: none is in." if unstated else ""
     return (
         "Over exactly the time of each trial; medians, with intervals of the trials' spread "
