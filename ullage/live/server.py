@@ -8,8 +8,10 @@ seconds, and a page that is opened then is sent.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import socket
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,8 +79,17 @@ class LiveServer:
         for _ in range(MOST_READERS):
             if not self.readers.acquire(timeout=LAST_S):
                 break
-        self._http.shutdown()
+        closing = threading.Thread(target=self._http.shutdown, name="live-end", daemon=True)
+        closing.start()
+        while closing.is_alive():
+            self._wake()
+            closing.join(0.05)
         self._http.server_close()
+
+    def _wake(self) -> None:
+        """Have the listener look now whether it is to end."""
+        with contextlib.suppress(OSError):
+            socket.create_connection(self._http.server_address[:2], timeout=1).close()
 
 
 class _Handler(BaseHTTPRequestHandler):
