@@ -37,6 +37,8 @@ pub struct Start {
 }
 
 pub fn command() -> Result<ExitCode, Failure> {
+    // Else it is called what it was started by: `exe`.
+    let _ = nix::sys::prctl::set_name(c"viewers");
     let ending = endings().map_err(|error| Failure::new("signals", error))?;
     let Some(order) = told::<Order>()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
