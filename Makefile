@@ -45,29 +45,35 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/ocean
 	$(MAKE) --quiet -C mpi/noise
 
-# These use a CPU each and measure nothing: they run side by side, while the Rust tests are compiled.
+# These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_cli.py test_cli_files.py \
   test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_export.py test_pilot.py)
-# These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do. (tests/mpi must not: UCX,
-# in MPICH, takes every network device that it sees.)
+# These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/clock tests/elastic tests/energy tests/test_metercli.py
+# Not beside instances: UCX, in MPICH, takes every network device that it sees.
+ALONE := tests/mpi
 
 .PHONY: test
 test: test-packages ## All tests but the lab (under 15 minutes)
 	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
-	$(MAKE) --quiet -j 2 test-compiled test-crowd
-	cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
-	$(MAKE) --quiet -j 2 test-clocks test-runs
+	$(MAKE) --quiet -j 2 test-crowd test-instances
+	$(MAKE) --quiet -j 2 test-mpi test-rust
 
-.PHONY: test-compiled test-crowd test-clocks test-runs
+.PHONY: test-compiled test-crowd test-instances test-clocks test-runs test-mpi test-rust
 test-compiled: programs
 	cargo test --locked --quiet --workspace --no-run
 test-crowd:
-	scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
+	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
+test-instances: test-compiled
+	$(MAKE) --quiet -j 2 test-clocks test-runs
 test-clocks:
 	scripts/run-tests clocks $(CLOCKS)
 test-runs:
-	scripts/run-tests runs $(addprefix --ignore=,$(CROWD) $(CLOCKS))
+	scripts/run-tests runs $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(ALONE))
+test-mpi:
+	scripts/run-tests mpi $(ALONE)
+test-rust:
+	cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
 
 # A file or folder; everything.
 LAB ?= tests

@@ -102,17 +102,21 @@ def test_a_script_starts_looks_and_stops(meter: Shell, tmp_path: Path) -> None:
 
 def test_the_log_is_text_csv_or_json_and_can_be_followed(meter: Shell, tmp_path: Path) -> None:
     assert meter("start", *QUICK, "--to", "wall.jsonl", "--name", "wall").code == 0
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "ullage", "meter", "log", "wall", "--follow", "--json"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    copy = tmp_path / "followed"
+    with copy.open("wb") as stream:
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "ullage", "meter", "log", "wall", "--follow", "--json"],
+            stdout=stream,
+        )
     try:
         enough(tmp_path / "wall.jsonl")
+        eventually(lambda: copy.stat().st_size > 0)  # it has found the logger, which runs
         assert "had died" not in meter("stop", "wall").stderr
-        followed, _ = follower.communicate(timeout=120)
+        follower.wait(120)
     finally:
         follower.kill()
+        follower.wait()
+    followed = copy.read_text()
     assert followed == (tmp_path / "wall.jsonl").read_text()
     found = lines(tmp_path / "wall.jsonl")
     assert meter("log", "wall.jsonl", "--json").stdout == followed
@@ -142,7 +146,9 @@ def test_a_second_of_its_name_is_refused_and_the_first_goes_on(
     assert beside.code == 0
     several = meter("stop")
     assert several.code == 2
-    assert "there are several loggers; loggers: model, two" in several.stderr
+    code = errors.ENERGY_LOGGER_SEVERAL.code
+    assert f"error[{code}]: there are several loggers: model, two" in several.stderr
+    assert "`ullage meter stop model`" in several.stderr
     enough(tmp_path / "one.jsonl")
     assert meter("stop", "model").code == 0
 
@@ -197,7 +203,7 @@ def test_a_full_disk_is_told_when_it_is_stopped(meter: Shell, tmp_path: Path) ->
     mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)]
     subprocess.run(mount, check=True)
     try:
-        assert meter("start", *QUICK[:-1], "0.002", "--to", "small/wall.jsonl").code == 0
+        assert meter("start", *QUICK[:-1], "0.01", "--to", "small/wall.jsonl").code == 0
         (logger,) = background.loggers()
         eventually(lambda: not logger.alive)
         ended = meter("stop")
@@ -206,6 +212,40 @@ def test_a_full_disk_is_told_when_it_is_stopped(meter: Shell, tmp_path: Path) ->
         assert (small / "wall.jsonl").read_bytes().endswith(b"}\n")
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_logger_whose_file_was_removed_is_told(meter: Shell, tmp_path: Path) -> None:
+    assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
+    assert meter("list", "--json").json["loggers"][0]["file_gone"] is False
+    (logger,) = background.loggers()
+    logger.file.unlink()
+    assert "wall.jsonl, but that file is gone: it was removed or moved" in meter("list").stdout
+    assert meter("list", "--json").json["loggers"][0]["file_gone"] is True
+    code = errors.ENERGY_FILE_GONE.code
+    for command in ("energy", "time", "log"):
+        said = meter(command)
+        assert said.code == 1
+        words = f"error[{code}]: the logger model still runs, and its file {logger.file} is gone"
+        assert words in said.stderr
+    ended = meter("stop")
+    assert ended.code == 1
+    assert f"error[{code}]: the logger model was stopped, and its file {logger.file}" in (
+        ended.stderr
+    )
+    assert not logger.alive
+    assert background.loggers() == []
+
+
+def test_a_dead_logger_whose_file_was_removed_is_told(meter: Shell) -> None:
+    assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
+    (logger,) = background.loggers()
+    os.kill(logger.pid, signal.SIGKILL)
+    eventually(lambda: not logger.alive)
+    logger.file.unlink()
+    ended = meter("stop")
+    assert ended.code == 1
+    assert "the logger model had died before: it was killed" in ended.stderr
+    assert "what it had written is in" not in ended.stderr
 
 
 def test_one_that_is_not_there_is_said_and_nothing_is_left(meter: Shell, tmp_path: Path) -> None:
@@ -239,6 +279,14 @@ def test_a_logger_that_cannot_begin_says_why(
         ("model", ["idle_watts"], errors.ENERGY_METER_BAD_OPTION, "-o key=value"),
         ("model", ["every=1s", "every=2s"], errors.ENERGY_METER_BAD_OPTION, "given once"),
         ("model", ["every=soon"], errors.ENERGY_METER_BAD_OPTION, "a duration such as"),
+        ("model", ["every=500ms"], errors.ENERGY_METER_BAD_OPTION, "`0.5s`"),
+        ("model", ["every=0.00001"], errors.ENERGY_METER_BAD_OPTION, "or equal to 0.01"),
+        ("rapl", ["every=0.009"], errors.ENERGY_METER_BAD_OPTION, "10 ms at least"),
+        ("perf", ["every=0.009"], errors.ENERGY_METER_BAD_OPTION, "10 ms at least"),
+        ("model", [], errors.ENERGY_METER_BAD_OPTION, "model: its options: found none; needs"),
+        ("model", ["idle_watts=1"], errors.ENERGY_METER_BAD_OPTION, "docs/energy-meters.md"),
+        ("model", ["idle_watts=nan", "core_watts=1"], errors.ENERGY_METER_BAD_OPTION, "a finite"),
+        ("model", ["idle_watts=1", "core_watts=inf"], errors.ENERGY_METER_BAD_OPTION, "a finite"),
     ],
 )
 def test_a_wrong_option_is_told(
@@ -268,8 +316,10 @@ def test_an_unknown_logger_or_file_is_told(meter: Shell, tmp_path: Path) -> None
     code = errors.ENERGY_LOGGER_UNKNOWN.code
     assert f"error[{code}]: there is no logger; loggers: none" in meter("energy").stderr
     assert f"error[{code}]: no logger and no file is named x" in meter("log", "x").stderr
-    assert f"error[{code}]: there is no y.jsonl" in meter("time", "./y.jsonl").stderr
-    assert f"error[{code}]: empty.jsonl holds no readings" in meter("energy", "empty.jsonl").stderr
+    code = errors.ENERGY_READINGS_NONE.code
+    assert f"error[{code}]: y.jsonl: there is no such file" in meter("time", "./y.jsonl").stderr
+    empty = meter("energy", "empty.jsonl")
+    assert f"error[{code}]: empty.jsonl: it holds no readings" in empty.stderr
     assert "error[energy-readings-bad]" in meter("energy", "bad.jsonl").stderr
 
 
@@ -342,6 +392,17 @@ def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccu
     assert meter("energy", str(hiccup), "--from", "+5s", "--to", "+5s").code == 1
     assert meter("energy", str(hiccup), "--to", "+500s").code == 1
     assert meter("time", str(hiccup)).stdout == "20.000 s\n"
+
+
+def test_parts_of_a_time_that_has_none_are_told_why(meter: Shell, tmp_path: Path) -> None:
+    gone = Fault(at_ns=101 * S, code="gone", message="unplugged")
+    first, _, last = steady(100, 102)
+    file = made(tmp_path / "wall.jsonl", opened(), first, gone, last)
+    whole, parts = meter("energy", str(file)), meter("energy", str(file), "--parts")
+    assert "wall: no energy of this time: gone: unplugged" in whole.stderr
+    assert (parts.code, parts.stdout, parts.stderr) == (1, "", whole.stderr)
+    as_json = meter("energy", str(file), "--parts", "--json")
+    assert (as_json.code, as_json.json, as_json.stderr) == (1, [], whole.stderr)
 
 
 def stretches(file: Path) -> tuple[Stretch, ...]:
@@ -448,3 +509,12 @@ def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) 
     twice = meter("fit", "load.jsonl", "wall.jsonl", "--window", "never")
     assert twice.code == 2
     assert "error[energy-bad-instant]" in twice.stderr
+    (tmp_path / "empty.jsonl").touch()
+    for power, other, words in (
+        ("no.jsonl", "load.jsonl", "no.jsonl: there is no such file"),
+        ("wall.jsonl", "no.jsonl", "no.jsonl: there is no such file"),
+        ("empty.jsonl", "load.jsonl", "empty.jsonl: it holds no readings"),
+    ):
+        none = meter("fit", power, other)
+        assert none.code == 2
+        assert f"error[energy-readings-none]: {words}" in none.stderr

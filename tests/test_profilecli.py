@@ -76,7 +76,10 @@ def test_it_is_saved_whole(ullage: Ullage, saved: str, tmp_path: Path) -> None:
     ("argv", "said"),
     [
         ((), "give a command after `--`, or a profile with --load"),
-        (("--load", "p.json", "--", "true"), "give a command after `--`, or a profile"),
+        (
+            ("--load", "p.json", "--", "true"),
+            "a command and --load are given, and only one of them may be",
+        ),
         (("--resources", "gpu", "--", "true"), "'gpu' is no resource"),
         (("--resources", "other", "--", "true"), "other cannot be slowed"),
         (("--resources", "cpu,cpu", "--", "true"), "cpu stands twice"),
@@ -213,6 +216,18 @@ def test_what_this_host_cannot_slow_is_told_with_the_reason(
         asking.check(asked(tmp_path))
     assert caught.value.kind is errors.PROFILE_NOTHING
     assert "no cgroup controller `cpu`" in caught.value.message
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("resources", ["cpu", "cpu,memory,disk,network"])
+def test_more_cpus_than_there_are(ullage: Ullage, tmp_path: Path, resources: str) -> None:
+    here = len(os.sched_getaffinity(0))
+    done = ullage("--cpus", str(here + 1), "--resources", resources, "--", "sleep", "1")
+    assert (done.code, done.stdout) == (2, "")
+    assert f"error[{errors.PROFILE_TOO_MANY_CPUS.code}]" in done.stderr
+    assert f"`--cpus {here}` or fewer" in done.stderr
+    assert "duet" not in done.stderr
+    assert not (tmp_path / "profiles").exists()
 
 
 def test_names_of_folders_are_plain(tmp_path: Path) -> None:

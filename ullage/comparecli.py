@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ullage.analysis.tableasked import Asked, Method, Wanted
 from ullage.nearest import nearest
 from ullage.quantities import Fraction
-from ullage.resultscli import print_json
+from ullage.resultscli import RUNS, RunsOption, print_json
 from ullage.runs import Better, Correction
 
 MIN_RUNS: Final = 2
@@ -30,7 +30,8 @@ def compare_command(
             metavar="TABLE | RUN RUN …",
             help="A CSV or Parquet file with a row for each measurement: `environment`, `value`,"
             " and where known `block`, `generation`, `workload`, `metric`, `unit`, `better`."
-            " Or run folders: the overheads of the others against those of the first.",
+            " Or run folders, or their names in --runs: the overheads of the others against those"
+            " of the first.",
         ),
     ],
     *,
@@ -96,11 +97,15 @@ def compare_command(
         Path | None,
         typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
     ] = None,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Judge figures that somebody else measured, as `show` does; or compare several runs."""
-    if tables[0].is_dir():
+    from ullage.folder import named  # noqa: PLC0415
+
+    paths = [named(path, runs) for path in tables]
+    if paths[0].is_dir():
         _refuse_options_of_tables(ctx)
-        _runs(tables, as_json=as_json, out=out)
+        _runs(paths, as_json=as_json, out=out)
         return
     if len(tables) > 1:
         raise typer.BadParameter("give one table, or several run folders")
@@ -145,7 +150,7 @@ def compare_command(
 
 def _refuse_options_of_tables(ctx: typer.Context) -> None:
     """Runs have all of this in their plans."""
-    for name in ctx.params.keys() - {"tables", "as_json", "out"}:
+    for name in ctx.params.keys() - {"tables", "as_json", "out", "runs"}:
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"--{name} is for a table: runs say it in their plans")
@@ -155,10 +160,11 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     """The overheads of several runs against those of the first."""
     from ullage import journal, runsshow  # noqa: PLC0415
     from ullage.analysis import runchanges  # noqa: PLC0415
-    from ullage.folder import RunFolder  # noqa: PLC0415
+    from ullage.folder import RunFolder, typed  # noqa: PLC0415
 
     if len(paths) < MIN_RUNS:
-        raise typer.BadParameter("name at least two run folders; `ullage show RUN` shows one")
+        shows = f"`ullage show {typed(paths[0])}` shows one"
+        raise typer.BadParameter(f"name at least two run folders; {shows}")
     first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
     found = runchanges.compare(first, later)
     if out is not None:

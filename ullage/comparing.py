@@ -30,6 +30,7 @@ from ullage.errors import (
     TABLE_TWO_DIRECTIONS,
     UllageError,
 )
+from ullage.folder import typed
 from ullage.nearest import nearest
 from ullage.printable import clean
 from ullage.runs import Better
@@ -203,7 +204,7 @@ def _scalars(file: Path, table: Columns, notes: list[str]) -> Columns:
             TABLE_NOT_READABLE,
             file=file,
             reason="it is of a duet, whose trials belong together in twos",
-            suggestion=f"`ullage show {file.parent}` compares them",
+            suggestion=f"`ullage show {typed(file.parent)}` compares them",
         )
     coordinate = table.pop("coordinate", None)
     if coordinate is None or coordinate.null_count == len(coordinate):
@@ -211,7 +212,7 @@ def _scalars(file: Path, table: Columns, notes: list[str]) -> Columns:
     kept = pa.table(table).filter(pc.is_null(coordinate))
     notes.append(
         f"{len(coordinate) - kept.num_rows:,} rows are points of curves and left out; "
-        f"`ullage show {clean(str(file.parent))}` compares them"
+        f"`ullage show {clean(typed(file.parent))}` compares them"
     )
     return dict(zip(kept.column_names, kept.columns, strict=True))
 

@@ -17,7 +17,7 @@ elastic_app = typer.Typer(
 ElasticRun = Annotated[
     Path | None,
     typer.Argument(
-        help=f"The folder of an elastic run; without one, the newest in {RUNS}/.",
+        help="The folder of an elastic run, or its name in --runs; without one, the newest there.",
         show_default=False,
     ),
 ]

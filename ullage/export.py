@@ -23,6 +23,8 @@ from ullage.nearest import nearest
 from ullage.printable import whole
 from ullage.runs import FORMAT
 
+TABLES: Final = ("csv", "json", "latex", "parquet")
+"""Formats that `export` makes."""
 PICTURES: Final = ("svg", "pdf", "png")
 """Formats of pictures, which `report.charts` makes."""
 COLUMNS: Final[dict[str, Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -300,6 +301,30 @@ def newest_run(root: Path) -> Path:
     if not found:
         raise UllageError(RUN_NOT_FOUND, path=root)
     return found[0]
+
+
+def named(run: Path, root: Path) -> Path:
+    """The folder that a user means by `run`: a path, or the bare name of a folder in `root`.
+
+    What exists as a path is that; nothing with a slash in it is looked for elsewhere.
+    """
+    bare = run.name == str(run)
+    return root / run if bare and not run.exists() and (root / run).is_dir() else run
+
+
+def chosen(run: Path | None, root: Path) -> Path:
+    """The folder that a user means (see `named`); None: the run in `root` that was started last.
+
+    RUN_NOT_FOUND when there is none.
+    """
+    return newest_run(root) if run is None else named(run, root)
+
+
+def typed(path: Path) -> str:
+    """A path as it is typed in a shell here: quoted, and relative where it lies below."""
+    here, whole = Path.cwd(), path.absolute()
+    text = str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def list_runs(root: Path) -> list[RunSummary]:

@@ -19,7 +19,9 @@ from ullage.energy.chosen import chosen
 from ullage.energy.finding import Found, look
 from ullage.energy.plan import LABEL
 from ullage.errors import (
+    ENERGY_FILE_GONE,
     ENERGY_LOGGER_BAD_NAME,
+    ENERGY_LOGGER_SEVERAL,
     ENERGY_LOGGER_UNKNOWN,
     ENERGY_NOT_KNOWN,
     ExitCode,
@@ -47,6 +49,8 @@ def list_all(*, as_json: bool) -> None:
         _show_meter(each)
     for logger in loggers:
         state = "" if logger.alive else f", died: {_death(logger)}"
+        if logger.file_gone:
+            state += ", but that file is gone: it was removed or moved"
         stdout.print(
             escape(
                 f"logger {logger.name}: {logger.meter} since {logger.since} into "
@@ -93,7 +97,7 @@ def start(meter: str, file: Path, options: list[str], *, name: str, as_json: boo
 def log(which: str | None, *, form: meterlog.Form, follow: bool) -> None:
     """The readings of a logger or a file."""
     file, logger = _file(which)
-    _some(file)
+    _some(file, logger)
     meterlog.show(file, form, logger if follow else None, follow=follow)
 
 
@@ -102,12 +106,15 @@ def energy(
 ) -> int:
     """The energy between two instants; the exit code."""
     file, logger = _file(which)
-    stretches = _some(file)
+    stretches = _some(file, logger)
     if any(text is not None and not text.startswith("+") for text in (start, end)):
         _say_if_clock_was_set(stretches, logger)
     window = _window(file, stretches, start, end)
     if parts:
-        return _show_parts(meterfile.parts(stretches, window), as_json=as_json)
+        _show(known := meterfile.parts(stretches, window), as_json=as_json)
+        if known:
+            return ExitCode.DONE
+        _refuse_unknown(meterfile.measured(stretches, window))
     found = meterfile.measured(stretches, window)
     _show(found, as_json=as_json)
     _refuse_unknown(found)
@@ -116,7 +123,7 @@ def energy(
 
 def elapsed(which: str | None, *, as_json: bool) -> None:
     """How long was measured."""
-    stretches = _some(_file(which)[0])
+    stretches = _some(*_file(which))
     seconds = meterfile.seconds(stretches)
     if as_json:
         readings = sum(len(each.readings) for each in stretches)
@@ -129,15 +136,16 @@ def elapsed(which: str | None, *, as_json: bool) -> None:
 def stop(which: str | None, *, as_json: bool) -> int:
     """End a logger, and say what it saw; the exit code."""
     logger = _named(which)
-    if not background.stop(logger):
+    alive = background.stop(logger)
+    if logger.file_gone:
+        what = "was stopped" if alive else f"had died before: {_death(logger)}"
+        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=logger.file)
+    if not alive:
         stderr.print(
             f"[yellow]warning:[/] {logger.name} had died before: "
             f"{escape(f'{_death(logger)}; what it had written is in {logger.file}')}",
             soft_wrap=True,
         )
-        died = ExitCode.GATE_FAILED
-    else:
-        died = ExitCode.DONE
     stretches = _some(logger.file)
     window = meterfile.covered(stretches)
     if window is None:
@@ -147,7 +155,7 @@ def stop(which: str | None, *, as_json: bool) -> int:
     if not as_json:
         stdout.print(f"time: {meterfile.seconds(stretches):.3f} s")
     _refuse_unknown(found)
-    return died
+    return ExitCode.DONE if alive else ExitCode.GATE_FAILED
 
 
 def fit(power: Path, load: Path, *, window: str) -> None:
@@ -159,19 +167,16 @@ def fit(power: Path, load: Path, *, window: str) -> None:
 
 # --- which ----------------------------------------------------------------------------------------
 def _named(name: str | None) -> Logger:
-    """The logger of that name, or the only one there is. ENERGY_LOGGER_UNKNOWN."""
+    """The logger of that name, or the only one. ENERGY_LOGGER_UNKNOWN, ENERGY_LOGGER_SEVERAL."""
     known = background.loggers()
     found = [each for each in known if name in (None, each.name)]
     if len(found) == 1:
         return found[0]
-    if name is not None:
-        raise _unknown(f"no logger and no file is named {name}")
-    raise _unknown("there are several loggers" if known else "there is no logger")
-
-
-def _unknown(what: str) -> UllageError:
-    known = ", ".join(each.name for each in background.loggers()) or "none"
-    return UllageError(ENERGY_LOGGER_UNKNOWN, what=what, known=known)
+    names = ", ".join(each.name for each in known)
+    if name is None and known:
+        raise UllageError(ENERGY_LOGGER_SEVERAL, known=names, first=known[0].name)
+    what = "there is no logger" if name is None else f"no logger and no file is named {name}"
+    raise UllageError(ENERGY_LOGGER_UNKNOWN, what=what, known=names or "none")
 
 
 def _file(which: str | None) -> tuple[Path, Logger | None]:
@@ -186,11 +191,15 @@ def _file(which: str | None) -> tuple[Path, Logger | None]:
     return logger.file, logger
 
 
-def _some(file: Path) -> tuple[Stretch, ...]:
-    """The stretches of a file that has some. ENERGY_LOGGER_UNKNOWN, ENERGY_READINGS_BAD."""
+def _some(file: Path, logger: Logger | None = None) -> tuple[Stretch, ...]:
+    """The stretches of a file that has some.
+
+    ENERGY_FILE_GONE where a logger writes it, ENERGY_READINGS_NONE, ENERGY_READINGS_BAD.
+    """
+    if logger is not None and logger.file_gone:
+        what = "still runs" if logger.alive else f"died: {_death(logger)}"
+        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=file)
     stretches = meterfile.read(file)
-    if not stretches:
-        raise _unknown(f"{file} holds no readings" if file.exists() else f"there is no {file}")
     kept = meterfile.of_last_boot(stretches)
     if len(kept) < len(stretches):
         left = len(stretches) - len(kept)
@@ -244,15 +253,6 @@ def _refuse_unknown(found: list[Measured]) -> None:
             raise UllageError(ENERGY_NOT_KNOWN, what=what, reason=reason)
 
 
-def _show_parts(found: list[Measured], *, as_json: bool) -> int:
-    if as_json:
-        print_json([_measured(each) for each in found])
-    else:
-        for each in found:
-            stdout.print(_line(each), soft_wrap=True)
-    return ExitCode.DONE if found else ExitCode.GATE_FAILED
-
-
 def _line(found: Measured) -> str:
     """`wall: 1234.5 J ± 1.2 J, 61.2 W over 20.163 s`."""
     energy = found.energy
@@ -293,7 +293,8 @@ def _measured(found: Measured) -> dict[str, Any]:
 
 
 def _logger(logger: Logger) -> dict[str, Any]:
-    return {**logger.model_dump(mode="json"), "alive": logger.alive}
+    state = {"alive": logger.alive, "file_gone": logger.file_gone}
+    return {**logger.model_dump(mode="json"), **state}
 
 
 def _death(logger: Logger) -> str:

@@ -17,7 +17,7 @@ from ullage.analysis.energy import series
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import Series, Stretch
 from ullage.channels import Channel
-from ullage.errors import ENERGY_BAD_INSTANT, UllageError
+from ullage.errors import ENERGY_BAD_INSTANT, ENERGY_READINGS_NONE, UllageError
 from ullage.journal import now_ns
 from ullage.quantities import Delay
 
@@ -113,8 +113,12 @@ def clock_set_by(stretches: Sequence[Stretch]) -> float:
 
 
 def read(file: Path) -> tuple[Stretch, ...]:
-    """The stretches of a file. ENERGY_READINGS_BAD."""
-    return series.read(file)
+    """The stretches of a file, one at least. ENERGY_READINGS_NONE, ENERGY_READINGS_BAD."""
+    stretches = series.read(file)
+    if not stretches:
+        reason = "it holds no readings" if file.exists() else "there is no such file"
+        raise UllageError(ENERGY_READINGS_NONE, file=file, reason=reason)
+    return stretches
 
 
 def of_last_boot(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:

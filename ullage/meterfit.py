@@ -23,7 +23,7 @@ _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 def fit(power: Path, load: Path, window: str) -> Coefficients:
     """Mean power and mean load of each window in which both are known, and the line through them.
 
-    ENERGY_FIT_POOR, ENERGY_READINGS_BAD.
+    ENERGY_FIT_POOR, ENERGY_READINGS_NONE, ENERGY_READINGS_BAD.
     """
     try:
         seconds = _SECONDS.validate_python(window)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from ullage.errors import ExitCode
 from ullage.interruption import interruptible
 from ullage.quantities import Seconds
-from ullage.resultscli import Json, print_json
+from ullage.resultscli import RUNS, Json, RunsOption, print_json
 
 if TYPE_CHECKING:
     from ullage.analysis.model import Analysis
@@ -59,23 +59,32 @@ def profile_command(
     run: Annotated[
         Path | None,
         typer.Option(
-            "--run", help="A run: predict the overhead in its environments.", show_default=False
+            "--run",
+            help="A run, or its name in --runs: predict the overhead in its environments.",
+            show_default=False,
         ),
     ] = None,
     profiles: Annotated[
         Path, typer.Option("--profiles", help="Where what is measured is kept.")
     ] = PROFILES,
+    runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Measure what a command waits for, and predict what it costs elsewhere."""
     from ullage import journal  # noqa: PLC0415
     from ullage.analysis.profiles.model import load as saved  # noqa: PLC0415
+    from ullage.folder import named  # noqa: PLC0415
     from ullage.profiling.asked import Asked  # noqa: PLC0415
 
-    if (load is None) == (not command):
+    if load is None and not command:
         raise typer.BadParameter("give a command after `--`, or a profile with --load")
+    if load is not None and command:
+        raise typer.BadParameter(
+            "a command and --load are given, and only one of them may be: --load runs nothing"
+        )
     wanted, seconds = _resources(resources), _seconds(budget)
-    analysis, of_run = _analysed(run)
+    of = None if run is None else named(run, runs)
+    analysis, of_run = _analysed(of)
     if load is not None:
         found = saved(load)
     else:
@@ -96,7 +105,7 @@ def profile_command(
         from ullage.analysis.profiles.predicting import predict  # noqa: PLC0415
 
         predicted = predict(found, analysis)
-    _print(found, predicted, as_json=as_json)
+    _print(found, predicted, of, as_json=as_json)
 
 
 def _measured(asked: Asked, profiles: Path) -> Profile:
@@ -124,7 +133,7 @@ def _analysed(run: Path | None) -> tuple[Analysis | None, int | None]:
     return overhead.analyse(folder), math.ceil(cpus) if isinstance(cpus, int | float) else None
 
 
-def _print(found: Profile, predicted: Predicted | None, *, as_json: bool) -> None:
+def _print(found: Profile, predicted: Predicted | None, run: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -135,7 +144,7 @@ def _print(found: Profile, predicted: Predicted | None, *, as_json: bool) -> Non
         return
     from ullage.profiling import show  # noqa: PLC0415
 
-    show.show(found, predicted)
+    show.show(found, predicted, run)
 
 
 def _resources(text: str) -> tuple[Resource, ...]:

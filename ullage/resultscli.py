@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ullage import journal
 from ullage.console import stderr, stdout
-from ullage.errors import UllageError
+from ullage.errors import EXPORT_NO_PICTURE, EXPORT_NO_TABLE, UllageError
 
 if TYPE_CHECKING:
     from ullage.analysis.model import Analysis
@@ -27,7 +27,10 @@ RUNS: Final = Path("runs")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
     Path | None,
-    typer.Argument(help=f"A run folder; without one, the newest in {RUNS}/.", show_default=False),
+    typer.Argument(
+        help="A run folder, or its name in --runs; without one, the newest there.",
+        show_default=False,
+    ),
 ]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
 
@@ -60,6 +63,7 @@ def show_command(
     details: Annotated[
         bool, typer.Option("--details", help="Also all that is known of each comparison.")
     ] = False,
+    runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Print the answer of a run, and its table."""
@@ -67,12 +71,14 @@ def show_command(
     from ullage.analysis import hotspots, money, sentences
     from ullage.analysis.energy import words
 
-    folder, analysis = _analysed(run)
+    folder, analysis = _analysed(run, runs)
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
     for sentence in sentences.answer(analysis):
         stdout.print(escape(sentence), soft_wrap=True)
+    if not analysis.trials:
+        return  # no table has anything in it
     stdout.print(export.rich_table(analysis))
     if analysis.money:
         stdout.print(export.money_table(analysis))
@@ -94,11 +100,12 @@ def report_command(
         Path | None,
         typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
     ] = None,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Write the HTML report of a run (again)."""
     from ullage import report
 
-    folder, analysis = _analysed(run)
+    folder, analysis = _analysed(run, runs)
     stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
     if charts:
         from ullage.report.charts import export_charts
@@ -107,13 +114,13 @@ def report_command(
             stdout.print(escape(str(file)), soft_wrap=True)
 
 
-def _analysed(run: Path | None) -> tuple[RunFolder, Analysis]:
-    """The run (None: the newest) with its derived tables written, and its analysis."""
+def _analysed(run: Path | None, runs: Path) -> tuple[RunFolder, Analysis]:
+    """The run (None: the newest in `runs`) with its derived tables written, and its analysis."""
     from ullage import tables
     from ullage.analysis import overhead
-    from ullage.folder import RunFolder, newest_run
+    from ullage.folder import RunFolder, chosen
 
-    folder = RunFolder.open(run or newest_run(RUNS))
+    folder = RunFolder.open(chosen(run, runs))
     tables.write(folder)
     return folder, overhead.analyse(folder)
 
@@ -127,27 +134,38 @@ def export_command(
         ),
     ] = "csv",
     picture: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--picture", help="Which one: ratios, barrels, energy, timeline, or of a workload."
+            "--picture",
+            help="Which one: ratios (also without it), barrels, energy, timeline, or of a"
+            " workload.",
+            show_default=False,
         ),
-    ] = "ratios",
+    ] = None,
+    *,
     out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
     energy: Annotated[
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
     ] = False,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Write the results of a run as a table, or one of its pictures for a paper."""
     from ullage import energytable
-    from ullage.export import PICTURES, export
+    from ullage.export import PICTURES, TABLES, export
 
-    folder, analysis = _analysed(run)
+    if picture is not None and form in TABLES:
+        raise UllageError(
+            EXPORT_NO_PICTURE, picture=repr(picture), form=form, allowed=", ".join(PICTURES)
+        )
+    if energy and form in PICTURES:
+        raise UllageError(EXPORT_NO_TABLE, form=form)
+    folder, analysis = _analysed(run, runs)
     if energy:
         data = energytable.export(analysis, form)
     elif form in PICTURES:
         from ullage.report.charts import one
 
-        data = one(folder, analysis, picture, form)
+        data = one(folder, analysis, picture or "ratios", form)
     else:
         data = export(analysis, form)
     if out:

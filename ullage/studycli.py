@@ -67,7 +67,8 @@ def show_command(
     run: Annotated[
         list[Path] | None,
         typer.Argument(
-            help=f"Runs of the study; without any, the newest in {RUNS}/.", show_default=False
+            help="Runs of the study, or their names in --runs; without any, the newest there.",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
@@ -78,10 +79,15 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Recompute what was published, mark what disagrees, and put our own runs beside it."""
+    from ullage.folder import named  # noqa: PLC0415
     from ullage.studies import finding, get, showing  # noqa: PLC0415
 
     study = get(name)
-    of_runs = finding.given(study, run) if run else finding.latest(study, runs)
+    of_runs = (
+        finding.given(study, [named(path, runs) for path in run])
+        if run
+        else finding.latest(study, runs)
+    )
     found = showing.shown(study, of_runs)
     if as_json:
         print_json(showing.dumped(found))
@@ -94,10 +100,11 @@ def show_command(
 @study_app.command("run")
 def run_command(
     name: Name,
+    *,
     quick: Annotated[
-        bool | None,
-        typer.Option("--quick/--full", help="Minutes on two cores, or the whole series."),
-    ] = None,
+        bool, typer.Option("--quick", help="The short form: minutes on two cores.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="The whole series.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the newest run of each plan.")
     ] = False,
@@ -107,8 +114,8 @@ def run_command(
     """Run the plans of a study, then show its tables and write its page, study.html."""
     from ullage.studies import get, showing  # noqa: PLC0415
 
-    if quick is None:
-        raise typer.BadParameter("say --quick or --full")
+    if quick == full:
+        raise typer.BadParameter(f"say --quick or --full{', not both' if full else ''}")
     study = get(name)
     from ullage.studies import running  # noqa: PLC0415
 

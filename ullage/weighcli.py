@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from ullage.resultscli import RUNS, Json, RunArgument, print_json
+from ullage.resultscli import RUNS, Json, RunArgument, RunsOption, print_json
 from ullage.runs import Resource
 
 T = TypeVar("T")
@@ -50,12 +50,13 @@ def weigh_command(
             show_default=False,
         ),
     ] = None,
+    runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Make one figure of a run for each machine, node and system, given what they are for."""
     from ullage.analysis import overhead, weighing  # noqa: PLC0415
     from ullage.analysis.weights import Wanted  # noqa: PLC0415
-    from ullage.folder import RunFolder, newest_run  # noqa: PLC0415
+    from ullage.folder import RunFolder, chosen  # noqa: PLC0415
 
     shared, own = _weights(weights)
     wanted = Wanted(
@@ -65,7 +66,7 @@ def weigh_command(
         nodes=_nodes(node or ()),
         shares=_shares(share or ()),
     )
-    folder = RunFolder.open(run or newest_run(RUNS))
+    folder = RunFolder.open(chosen(run, runs))
     found = weighing.weigh(folder, overhead.analyse(folder), wanted)
     if as_json:
         print_json(found.model_dump(mode="json"))

@@ -56,10 +56,14 @@ class NutDouble:
     def start(self) -> None:
         """The driver and `upsd`, until that tells the last of the variables."""
         if DRIVER not in self._children:
-            self._run(DRIVER, "-a", NAME)
-            until((self._folder / f"dummy-ups-{NAME}").exists, "the driver listens")
+            self.start_driver()
         self._run(UPSD)
         until(self._tells, f"upsd tells {self._last}")
+
+    def start_driver(self) -> None:
+        """The driver alone; `upsd` finds it by itself."""
+        self._run(DRIVER, "-a", NAME)
+        until((self._folder / f"dummy-ups-{NAME}").exists, "the driver listens")
 
     def kill(self) -> None:
         """`upsd`, by SIGKILL."""

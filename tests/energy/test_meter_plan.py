@@ -76,6 +76,12 @@ def test_the_host_rests_where_there_are_meters(said: str, seconds: float) -> Non
             9,
             ("meters.wall.every", "greater than 0"),
         ),
+        (
+            "meters:\n  wall: {meter: scripted, every: 0.009}\n",
+            errors.PLAN_BAD_FIELD,
+            9,
+            ("meters.wall.every", "greater than or equal to 0.01", "10 ms at least"),
+        ),
         ("meters:\n  wall: {every: 1s}\n", errors.PLAN_BAD_FIELD, 9, ("meters.wall.meter",)),
         (
             "meters:\n  wall: {meter: scripted,\n    optional: perhaps}\n",

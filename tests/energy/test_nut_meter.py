@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.energy.nut_double import NAME, NutDouble, needs_nut, started
+from tests.energy.scripted import lines
 from tests.energy.tcp_double import answering
 from tests.energy.waiting import until, until_fault, until_value
 from ullage import errors
 from ullage.energy import outside
 from ullage.energy.base import FaultError
 from ullage.energy.nut import Nut, NutOptions
+from ullage.energy.recorder import Recorder
 from ullage.errors import UllageError
+from ullage.readings import Fault, Reading
 
 BUSY_W, IDLE_W = 285.4673, 123.37495
 """865 W at 33.002 % and at 14.263 %: the study prints 285.467 and 123.375."""
@@ -127,6 +130,36 @@ def test_a_driver_that_stands_still_or_dies(upsd: NutDouble) -> None:
 
 
 @needs_nut
+def test_a_driver_that_comes_back_without_the_load_and_then_with_it(
+    upsd: NutDouble, tmp_path: Path
+) -> None:
+    file = tmp_path / "wall.jsonl"
+    recorder = Recorder(meter(upsd, rating=865), "wall", "u0000001", file, 0.02)
+
+    def said(words: str) -> bool:
+        return any(isinstance(line, Fault) and words in line.message for line in lines(file))
+
+    def read() -> list[float]:
+        return [line.values["wall"] for line in lines(file) if isinstance(line, Reading)]
+
+    recorder.start()
+    try:
+        until(lambda: len(read()) > 2, "it is read")
+        upsd.kill_driver()
+        until(lambda: said("DRIVER-NOT-CONNECTED"), "the driver is missed")
+        upsd.tell(ups_status="OL", battery_charge="100")
+        upsd.start_driver()
+        until(lambda: said("neither ups.realpower nor ups.load"), "opened without a load")
+        before = len(read())
+        upsd.tell(ups_status="OL", ups_load="14.263")
+        until(lambda: len(read()) > before + 10, "it is read again")
+    finally:
+        recorder.stop()
+    assert list(set(read()[:before])) == [pytest.approx(BUSY_W)]
+    assert list(set(read()[before:])) == [pytest.approx(IDLE_W)]
+
+
+@needs_nut
 def test_an_ups_that_upsd_does_not_know(upsd: NutDouble) -> None:
     error = refused(meter(upsd, ups=upsd.ups.replace(NAME, "attic"), rating=865))
     assert error.kind is errors.ENERGY_METER_ABSENT
@@ -215,6 +248,48 @@ def test_answers_that_cannot_be_trusted(answer: bytes | None, code: str, words: 
     assert error.code == code
     assert words in str(error)
     assert "\x1b" not in str(error)
+
+
+def test_per_cent_are_never_watts_after_an_opening_that_failed(tmp_path: Path) -> None:
+    """The load is missing in one opening and told again right after it."""
+    answers = {name: f"{text}\n".encode() for name, text in talk().items()}
+    openings: list[str] = []
+    refusals: list[str] = []
+
+    def answer(asked: bytes) -> bytes:
+        name = asked.decode().split()[-1]
+        if name == "ups.realpower":
+            openings.append(name)
+        if len(openings) == 1 and len(lines(file)) > 3 and name == "ups.status":
+            return b"ERR DRIVER-NOT-CONNECTED\n"
+        if len(openings) == 2 and name == "ups.load" and not refusals:
+            refusals.append(name)
+            return b"ERR VAR-NOT-SUPPORTED\n"
+        return answers[name]
+
+    file = tmp_path / "wall.jsonl"
+    with answering(answer) as double:
+        found = Nut(NutOptions(ups=f"{NAME}@{double.address}"))
+        recorder = Recorder(found, "wall", "u0000001", file, 0.01)
+        recorder.start()
+        try:
+            until(lambda: recorder.readings > 10, "it is read again")
+        finally:
+            recorder.stop()
+    faults = [line.message for line in lines(file) if isinstance(line, Fault)]
+    assert any("neither ups.realpower nor ups.load" in message for message in faults)
+    told = {line.values["wall"] for line in lines(file) if isinstance(line, Reading)}
+    assert list(told) == [pytest.approx(BUSY_W)]
+
+
+def test_an_opening_that_failed_changes_nothing() -> None:
+    answers = {name: f"{text}\n".encode() for name, text in talk().items()}
+    with answering(lambda asked: answers[asked.decode().split()[-1]]) as double:
+        found = opened({}, double.address)
+        answers["ups.load"] = b"ERR VAR-NOT-SUPPORTED\n"
+        assert "neither" in refused(found).message
+        answers |= {name: f"{text}\n".encode() for name, text in talk().items()}
+        assert found.read()["wall"] == pytest.approx(BUSY_W)
 
 
 @pytest.mark.parametrize("load", ["0", "-3", "nan", "1e3", "", "3 3", "999999999", "0x10"])

@@ -229,6 +229,19 @@ def test_opened_anew_it_has_what_is_there_then() -> None:
         assert found.read() == {"package": 1200.5}
 
 
+def test_an_opening_that_failed_changes_nothing() -> None:
+    many = "".join(f'plug_watts{{n="{n}"}} 7\n' for n in range(17))
+    with exporter("plug_watts 100\n") as served:
+        found = meter(served.url, **OWN)
+        found.open()
+        for page in ("other_watts 5\n", many):
+            served.page = page
+            with pytest.raises(UllageError):
+                found.open()
+            served.page = "plug_watts 100\n"
+            assert found.read() == {"wall": 100.0}
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [

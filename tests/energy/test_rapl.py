@@ -268,6 +268,17 @@ def test_a_file_that_never_answers_is_left_at_the_deadline(tmp_path: Path) -> No
     assert found.read()["package-0"] == 7.0
 
 
+def test_an_opening_that_failed_changes_nothing(tmp_path: Path) -> None:
+    tree = server(tmp_path)
+    found = opened(tree)
+    before = dict(found.read())
+    more = tree.zone("intel-rapl:7", "package-7", 5)
+    with pytest.raises(UllageError, match="stands still"):
+        found.open()
+    assert more.is_dir()
+    assert dict(found.read()) == before
+
+
 def test_no_plan_reads_so_seldom_that_a_counter_wraps_past_itself() -> None:
     with pytest.raises(ValueError, match="less than or equal to 60"):
         RaplOptions(every=61)

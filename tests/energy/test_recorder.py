@@ -18,7 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.energy.scripted import Scripted, channel, eventually, lines, scripted
+from tests.energy.scripted import (
+    Said,
+    Scripted,
+    ScriptedOptions,
+    channel,
+    eventually,
+    lines,
+    scripted,
+)
 from ullage import errors
 from ullage.energy.base import FaultError
 from ullage.energy.linefile import LineFile
@@ -189,15 +197,47 @@ def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_pa
 
 
 def test_a_meter_that_is_gone_is_looked_for_again_but_not_each_time(tmp_path: Path) -> None:
-    kind = scripted(
-        1.0, *[GONE] * 12, 2.0, channels=[(channel(),), absent(), denied(), (channel(),)]
-    )
+    script: list[Said] = [1.0, *[GONE] * (REOPEN_INTERVALS - 1), 2.0]
+    kind = scripted(*script, channels=[(channel(),), absent(), denied(), (channel(),)])
     found = Recorded(kind, tmp_path / "wall.jsonl").until(readings=3)
     codes = [f.code for f in of(found, Fault)]
-    each = ["gone"] * REOPEN_INTERVALS
-    assert codes == [*each[1:], "gone", *each, "denied", "gone", "gone", "gone"]
-    assert kind.opens == 3
+    each = 1 + REOPEN_INTERVALS  # an opening that failed, and what waits for the next
+    assert codes == ["gone"] * (REOPEN_INTERVALS - 1) + ["gone"] * each + ["denied"] * each
+    assert kind.opens == 4
     assert len(of(found, Opened)) == 1  # the same channels of a power: the same stretch
+
+
+def test_nothing_is_read_of_a_meter_that_could_not_be_opened_anew(tmp_path: Path) -> None:
+    file, back = tmp_path / "wall.jsonl", threading.Event()
+
+    class Kept(scripted(1.0, *[GONE] * (REOPEN_INTERVALS - 1), 666.0)):  # type: ignore[misc]
+        def open(self) -> Any:
+            if type(self).opens and not back.is_set():
+                type(self).opens += 1
+                raise absent("it tells neither")
+            return super().open()
+
+        def read(self) -> Any:
+            assert type(self).opens < 2 or back.is_set(), "its figures mean nothing yet"
+            return super().read()
+
+    one = Recorded(Kept, file)
+    eventually(lambda: Kept.opens >= 3)
+    found = one.stop()
+    assert {r.values["wall"] for r in of(found, Reading)} == {1.0}
+    faults = of(found, Fault)
+    assert {fault.code for fault in faults} == {"gone"}
+    assert all("it tells neither" in fault.message for fault in faults[REOPEN_INTERVALS - 1 :])
+    assert Kept.number == REOPEN_INTERVALS, "nor at the end"
+
+
+@pytest.mark.parametrize(("every_s", "most"), [(0.01, 5), (1.0, 5), (2.0, 2), (60.0, 1)])
+def test_a_meter_that_is_read_rarely_is_not_waited_for_long(
+    every_s: float, most: int, tmp_path: Path
+) -> None:
+    recorder = Recorder(scripted()(ScriptedOptions()), "wall", "u1", tmp_path / "w", every_s)
+    assert recorder.patience == most
+    recorder.stop()
 
 
 @pytest.mark.parametrize(

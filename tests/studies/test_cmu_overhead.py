@@ -8,10 +8,12 @@ The node's are what the code gave when it was written.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from tests import commandkit
 from tests.synthetic import make_run
 from ullage import matrix, plan
 from ullage.runs import EnvironmentRecord, Metric, Resource, WorkloadRecord
@@ -241,6 +243,18 @@ def test_a_machine_of_ours_has_an_interval_and_theirs_have_none(tmp_path: Path) 
     assert ours.low < truth < ours.high
     assert theirs.low is None
     assert round(theirs.value or 0, 4) == 0.5156
+
+
+def test_the_command_with_other_weights_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (note,) = fresh(make(Path("my runs")))["machine-fresh"].notes
+    _, command, _ = note.split("`")
+    argv = shlex.split(command.replace("…", "cpu=1"))
+    done = commandkit.ullage(*argv[1:], cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "vm" in done.stdout
 
 
 def test_a_filled_node_is_summed_too(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -99,6 +100,31 @@ def test_run_wants_to_know_how_long(ullage: Ullage, tmp_path: Path) -> None:
     assert done.code == 2
     assert "--quick or --full" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_run_is_of_one_form(ullage: Ullage, tmp_path: Path) -> None:
+    for argv in (("--quick", "--full"), ("--full", "--quick")):
+        done = ullage("run", "cmu-overhead", *argv)
+        assert done.code == 2
+        assert "say --quick or --full, not both" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nothing_to_resume_begins_nothing(toy: Ullage, tmp_path: Path) -> None:
+    toy_run(tmp_path / "my runs", "toy-a-full")
+    done = toy("run", "toy", "--quick", "--resume", "--runs", "my runs")
+    assert done.code == errors.STUDY_NOT_BEGUN.exit_code
+    assert errors.STUDY_NOT_BEGUN.code in done.stderr
+    assert "no run of toy-a-quick, toy-b-quick is in my runs" in done.stderr
+    assert "`ullage study run toy --quick --runs 'my runs'` begins the study" in done.stderr
+    assert len(list((tmp_path / "my runs").iterdir())) == 1
+
+
+def test_a_run_of_the_study_by_its_name(toy: Ullage, tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "my runs", "toy-a-quick")
+    done = toy("show", "toy", run.name, "--runs", "my runs", "--json")
+    assert done.code == 0, done.stderr
+    assert done.json["runs"] == {"toy-a-quick": f"my runs/{run.name}"}
 
 
 def test_a_run_that_is_not_there(toy: Ullage) -> None:
@@ -264,23 +290,27 @@ def test_no_plan_starts_when_one_of_them_cannot_run_here(tmp_path: Path) -> None
 
 def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:
     toy = toystudy.write(tmp_path / "toy", second="sleep, '1'")
-    process = started("run", "toy", "--quick", cwd=tmp_path, toy=toy)
+    runs = tmp_path / "my runs"
+    process = started("run", "toy", "--quick", "--runs", "my runs", cwd=tmp_path, toy=toy)
     deadline = time.monotonic() + DEADLINE_S
-    while not list((tmp_path / "runs").glob("*-toy-b-quick/resolved.json")):
+    while not list(runs.glob("*-toy-b-quick/resolved.json")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == errors.ExitCode.INTERRUPTED, told
-    assert "ullage study run toy --quick --resume" in told
-    (first,) = (tmp_path / "runs").glob("*-toy-a-quick")
+    *_, hint = told.splitlines()
+    words, _, again = hint.partition(": ")
+    assert words == "that was one plan of the study; to go on with the whole of it"
+    assert again == "ullage study run toy --quick --runs 'my runs' --resume"
+    (first,) = runs.glob("*-toy-a-quick")
     journal = (first / "journal.jsonl").read_bytes()
 
-    done = finished("run", "toy", "--quick", "--resume", "--json", cwd=tmp_path, toy=toy)
+    done = finished(*shlex.split(again)[2:], "--json", cwd=tmp_path, toy=toy)
     assert done.code == 0, done.stderr
-    assert len(list((tmp_path / "runs").iterdir())) == 2, "nothing was begun anew"
+    assert len(list(runs.iterdir())) == 2, "nothing was begun anew"
     assert (first / "journal.jsonl").read_bytes() == journal, "what had ended stays"
-    (second,) = (tmp_path / "runs").glob("*-toy-b-quick")
+    (second,) = runs.glob("*-toy-b-quick")
     run = RunFolder.open(second)
     assert run.finished is not None and run.finished.reason == "blocks"
     assert len(run.sessions) == 2

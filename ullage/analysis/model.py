@@ -398,6 +398,8 @@ class Stop(Record):
 
     reason: str | None
     """None: it has not ended in order."""
+    message: str = ""
+    """Of the error that it ended by; it may hold what a guest said."""
     target_half_width: float | None
     widest_half_width: float | None
     widest: str | None

@@ -295,6 +295,7 @@ def _stop(
     finished: Finished | None = folder.finished
     return Stop(
         reason=finished.reason if finished else None,
+        message=finished.message if finished else "",
         target_half_width=target,
         widest_half_width=width,
         widest=comparison_key(widest.environment, widest.workload, widest.metric)

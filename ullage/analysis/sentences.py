@@ -31,6 +31,7 @@ from ullage.analysis.words import (
     systematic,
     unpaired,
 )
+from ullage.printable import clean
 from ullage.runs import Resource
 
 SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
@@ -51,6 +52,8 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""
 MOST_NAMED: Final = 3
+LONGEST_REASON: Final = 600
+"""Characters of an error that are told where nothing ran."""
 
 
 def answer(analysis: Analysis, *, strong: bool = False) -> list[str]:
@@ -58,6 +61,8 @@ def answer(analysis: Analysis, *, strong: bool = False) -> list[str]:
 
     strong: what matters most stands between `**`, for a page to set in bold.
     """
+    if not analysis.trials:
+        return [nothing_ran(analysis)]
     if not analysis.comparisons:
         return [f"This run compares nothing with {analysis.baseline_label}."]
     if not analysis.resources:
@@ -70,6 +75,18 @@ def answer(analysis: Analysis, *, strong: bool = False) -> list[str]:
         ),
         *asides(analysis),
     ]
+
+
+def nothing_ran(analysis: Analysis) -> str:
+    """Why a run has not a single trial, as its journal says."""
+    stop = analysis.stop
+    if stop.reason is None:
+        return "No trial has ended: the run goes on, or was killed before one did."
+    if stop.reason == "interrupted":
+        return "No trial ran: the run was interrupted before its first one ended."
+    why = " ".join(clean(stop.message, LONGEST_REASON).replace("**", "").split()).rstrip(".")
+    unsaid = "the run failed without a word" if stop.reason == "failed" else "the run had ended"
+    return f"No trial ran: {why or unsaid}."
 
 
 def asides(analysis: Analysis) -> list[str]:

@@ -16,6 +16,7 @@ from ullage.elastic.definitions import BY_NAME, GROUPS
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.sound import Doubt
 from ullage.elastic.summary import Against, Contrast, Side, Summary
+from ullage.folder import named
 from ullage.resultscli import print_json
 
 
@@ -33,14 +34,16 @@ class Found:
 def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
     """Read a run (None: the newest under `runs`), and the one to compare it with.
 
+    Both are paths, or bare names of folders in `runs`.
+
     RUN_NOT_FOUND, RUN_BAD_FORMAT.
     """
-    opened = ElasticRun.open(run or folder.newest(runs))
+    opened = ElasticRun.open(folder.newest(runs) if run is None else named(run, runs))
     sides = summary.sides(opened)
     made = summary.summarise(opened, sides)
     beside = None
     if other is not None:
-        second = ElasticRun.open(other)
+        second = ElasticRun.open(named(other, runs))
         beside = against.compare(opened, sides, second, summary.sides(second))
     return Found(opened, sides, made, sound.doubts(opened, made, sides), beside)
 

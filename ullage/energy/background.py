@@ -70,6 +70,11 @@ class Logger(BaseModel):
         )
 
     @property
+    def file_gone(self) -> bool:
+        """True when nothing is found any more where it writes: that file was removed or moved."""
+        return not self.file.exists()
+
+    @property
     def since(self) -> str:
         """When it began, UTC."""
         return datetime.fromtimestamp(self.epoch_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

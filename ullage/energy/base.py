@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,12 +20,23 @@ class FaultError(Exception):
         super().__init__(message)
 
 
+LEAST_EVERY_S: Final = 0.01
+"""The kernel's step of CPU time (`model`) and the shortest interval that `perf` is asked for. A
+reading takes some tenths of a millisecond between threads, and a line of the file: more often, its
+instant would be unsure by a large part of the interval, and the recorder load what it measures."""
+
+Every = Annotated[Seconds, Field(ge=LEAST_EVERY_S)]
+"""How long from one reading to the next."""
+
+
 class MeterOptions(BaseModel):
     """Base of what a plan may say of a meter: unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    every: Seconds = Field(Seconds(1.0), description="between two readings, `1s`")
+    every: Every = Field(
+        Seconds(1.0), description="between two readings, `1s` or `0.5s`; 10 ms at least"
+    )
 
 
 class EnergyMeter(ABC):
@@ -33,7 +44,8 @@ class EnergyMeter(ABC):
 
     A subclass is one file, and one line in `ullage/energy/__init__.py`. Its docstring becomes its
     page in the docs: what it reads, its scope and method, what it needs, how exact it is. Calls
-    block and have a deadline; they come from one thread, `open` first and `close` last.
+    block and have a deadline; they come from one thread, `open` first and `close` last. Nothing is
+    read after an `open` that failed, until one has gone well.
     """
 
     name: ClassVar[str]

@@ -26,6 +26,11 @@ class Call(Generic[T]):
         """True when there is a result."""
         return self._over.is_set()
 
+    @property
+    def failed(self) -> bool:
+        """True when the result is an error."""
+        return self.over and self._error is not None
+
     def do(self) -> None:
         """In the meter's thread."""
         try:

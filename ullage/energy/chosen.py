@@ -49,9 +49,11 @@ def _options(kind: type[EnergyMeter], data: dict[str, Any]) -> Any:
             found, allowed = "an unknown option", f"known are {facts['allowed']}"
         else:
             found, allowed = str(facts["found"]), str(facts["allowed"])
-        raise _bad(
-            kind.name, str(facts["field"]), found, allowed, str(facts["suggestion"])
-        ) from error
+        field, suggestion = str(facts["field"]), str(facts["suggestion"])
+        if field == "the plan":  # no single option: they do not fit together
+            field, found = "its options", ", ".join(data) or "none"
+            suggestion = "docs/energy-meters.md says which options every meter takes"
+        raise _bad(kind.name, field, found, allowed, suggestion) from error
 
 
 def _bad(meter: str, field: str, found: str, allowed: str, suggestion: str) -> UllageError:

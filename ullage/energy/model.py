@@ -26,10 +26,18 @@ class ModelOptions(MeterOptions):
     """What a plan may say of `model`: the coefficients, or a file with them."""
 
     idle_watts: float | None = Field(
-        None, ge=0, le=_WATTS, description="power of the machine that does nothing"
+        None,
+        ge=0,
+        le=_WATTS,
+        allow_inf_nan=False,
+        description="power of the machine that does nothing",
     )
     core_watts: float | None = Field(
-        None, ge=0, le=_WATTS, description="power that a busy CPU adds, as Linux counts CPUs"
+        None,
+        ge=0,
+        le=_WATTS,
+        allow_inf_nan=False,
+        description="power that a busy CPU adds, as Linux counts CPUs",
     )
     fit: str | None = Field(
         None, min_length=1, description="file with the coefficients, of `ullage meter fit`"
@@ -74,17 +82,17 @@ class Model(EnergyMeter):
     def open(self) -> tuple[Channel, ...]:
         """Read the coefficients and the counters."""
         accuracy, scope = None, self.options.scope or "wall"
-        if self.options.fit is None:
-            self._idle_w, self._core_w = self.options.idle_watts, self.options.core_watts
-        else:
+        idle_w, core_w = self.options.idle_watts, self.options.core_watts
+        if self.options.fit is not None:
             fitted = self._fitted(Path(self.options.fit))
-            self._idle_w, self._core_w = fitted.idle_watts, fitted.core_watts
+            idle_w, core_w = fitted.idle_watts, fitted.core_watts
             accuracy, scope = fitted.accuracy, fitted.scope
         try:
-            self._busy_s = self._busy()
+            busy_s = self._busy()
         except FaultError as fault:
             raise refusal(self.name, str(self.STAT), fault, "mount /proc") from fault
-        self._began = (time.monotonic(), self._busy_s)
+        self._idle_w, self._core_w, self._busy_s = idle_w, core_w, busy_s
+        self._began = (time.monotonic(), busy_s)
         channel = Channel(
             name="estimate",
             kind="energy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -103,8 +104,7 @@ class Nut(OutsideMeter):
         assert isinstance(options, NutOptions)
         self._options = options
         self._ups, self._host, self._port = _parts(options.ups)
-        self._variable = ""
-        self._rating = 1.0
+        self._variable, self._factor = "", math.nan
 
     def where(self) -> str:
         """As the plan has it."""
@@ -112,17 +112,19 @@ class Nut(OutsideMeter):
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`: by the real power, else by the load."""
+        variable, factor, source = "ups.realpower", 1.0, "ups.realpower"
         with self._talk() as talk:
-            self._variable, told = "ups.realpower", talk.get("ups.realpower")
-            self._rating, source = 1.0, "ups.realpower"
+            told = talk.get(variable)
             if told is None:
-                self._variable, told = "ups.load", talk.get("ups.load")
+                variable = "ups.load"
+                told = talk.get(variable)
                 if told is None:
                     raise FaultError("nonsense", "it tells neither ups.realpower nor ups.load")
-                nominal = talk.get("ups.realpower.nominal")
-                self._rating = self._full_load(nominal) / 100
-                source = f"ups.load × {self._rating * 100:g} W"
-        number(told, self._variable)
+                factor = self._full_load(talk.get("ups.realpower.nominal")) / 100
+                source = f"ups.load × {factor * 100:g} W"
+        number(told, variable)
+        # Only now: a load read with another's factor would be watts that nobody took.
+        self._variable, self._factor = variable, factor
         return (
             Channel(
                 name="wall",
@@ -130,7 +132,7 @@ class Nut(OutsideMeter):
                 method="measured",
                 scope="wall",
                 observer="host",
-                resolution=step(told) * self._rating,
+                resolution=step(told) * factor,
                 accuracy=self._options.accuracy,
                 source=f"{source} of {self._options.ups}",
             ),
@@ -147,7 +149,7 @@ class Nut(OutsideMeter):
             told = talk.get(self._variable)
         if told is None:
             raise FaultError("gone", f"the UPS no longer tells {self._variable}")
-        return {"wall": watts(told, self._variable) * self._rating}
+        return {"wall": watts(told, self._variable) * self._factor}
 
     def close(self) -> None:
         """Nothing is held between readings: upsd itself hangs up on those who are quiet."""

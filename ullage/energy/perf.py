@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from pydantic import Field
 
-from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, FaultError, MeterOptions
+from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, Every, FaultError, MeterOptions
 from ullage.energy.perf_lines import CHANNELS, Interval, Line, parsed
 from ullage.energy.rapl import STEP_J
 from ullage.energy.refusal import refusal
@@ -38,8 +38,10 @@ _FIXES: Final = {
 class PerfOptions(MeterOptions):
     """What a plan may say of `perf`."""
 
-    every: Seconds = Field(
-        Seconds(1.0), le=600, description="between two readings, `1s`; at most ten minutes"
+    every: Every = Field(
+        Seconds(1.0),
+        le=600,
+        description="between two readings, `1s` or `0.5s`; 10 ms at least, ten minutes at most",
     )
     program: str = Field("perf", min_length=1, description="the program, or its path")
 
@@ -82,6 +84,7 @@ class Perf(EnergyMeter):
             self._start()
             self._first(time.monotonic() + READ_DEADLINE_S)
         except FaultError as fault:
+            self._broken = fault
             self.close()
             fix = _FIXES.get(fault.code, _FIXES["gone"])
             raise refusal(self.name, self.options.program, fault, fix) from fault

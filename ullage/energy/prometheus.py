@@ -106,24 +106,26 @@ class Prometheus(OutsideMeter):
 
     def describe(self) -> tuple[Channel, ...]:
         """Read the page once; each series that matches is a channel."""
-        found = self._page()
-        self._channels, channels = {}, []
+        found, matched = self._page(), dict[Sample, tuple[str, float]]()
+        channels: list[Channel] = []
         for series in self._wanted:
             matching = sorted(sample for sample in found if series.has(sample))
             for number, sample in enumerate(matching):
                 name = f"{series.channel}-{number}" if len(matching) > 1 else series.channel
+                matched[sample] = (name, _POWER_OR_ENERGY[series.unit][1])
                 channels.append(self._channel(name, series, sample))
         if not channels:
             names = " or ".join(dict.fromkeys(series.metric for series in self._wanted))
             raise FaultError("nonsense", f"it has no {names}{self._narrowed()}")
         if len(channels) > _MOST:
             raise FaultError("nonsense", f"{len(channels)} series match; `labels` can name fewer")
-        self._values(found)
+        _values(found, matched)
+        self._channels = matched
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
         """Read the page again."""
-        return self._values(self._page())
+        return _values(self._page(), self._channels)
 
     def close(self) -> None:
         """Nothing is held between two requests."""
@@ -132,12 +134,10 @@ class Prometheus(OutsideMeter):
         return samples(self._scrape.text(), {s.metric for s in self._wanted})
 
     def _channel(self, name: str, series: Series, sample: Sample) -> Channel:
-        kind, factor = _POWER_OR_ENERGY[series.unit]
-        self._channels[sample] = (name, factor)
         told = [f"{key}={value}" for key, value in sample.labels if key in _TELLING]
         return Channel(
             name=name,
-            kind=kind,
+            kind=_POWER_OR_ENERGY[series.unit][0],
             method=series.method_of(sample),
             scope=series.scope,
             observer=self.options.observer,
@@ -146,15 +146,18 @@ class Prometheus(OutsideMeter):
             source=clean(f"{self.options.url} {' '.join([series.metric, *told])}", 400),
         )
 
-    def _values(self, found: Mapping[Sample, float]) -> dict[str, float]:
-        for sample, (name, _) in self._channels.items():
-            if sample not in found:
-                raise FaultError("gone", f"{name} is no longer on the page")
-        return {name: found[each] * factor for each, (name, factor) in self._channels.items()}
-
     def _narrowed(self) -> str:
         labels = self.options.labels.items()
         return clean(" with " + ", ".join(f"{k}={v}" for k, v in labels), 200) if labels else ""
+
+
+def _values(
+    found: Mapping[Sample, float], channels: Mapping[Sample, tuple[str, float]]
+) -> dict[str, float]:
+    for sample, (name, _) in channels.items():
+        if sample not in found:
+            raise FaultError("gone", f"{name} is no longer on the page")
+    return {name: found[each] * factor for each, (name, factor) in channels.items()}
 
 
 def _wanted(options: PrometheusOptions) -> Sequence[Series]:

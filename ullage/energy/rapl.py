@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import Field
 
-from ullage.energy.base import EnergyMeter, FaultError, MeterOptions
+from ullage.energy.base import EnergyMeter, Every, FaultError, MeterOptions
 from ullage.energy.refusal import refusal
 from ullage.quantities import Seconds
 from ullage.readings import Channel, Scope
@@ -38,11 +38,11 @@ _FIXES: Final = {
 class RaplOptions(MeterOptions):
     """What a plan may say of `rapl`."""
 
-    every: Seconds = Field(
+    every: Every = Field(
         Seconds(1.0),
         le=60,
-        description="between two readings, `1s`; at most a minute, so that no counter wraps past"
-        " itself",
+        description="between two readings, `1s` or `0.5s`; 10 ms at least, a minute at most, so"
+        " that no counter wraps past itself",
     )
     powercap: str = Field("/sys/class/powercap", description="where the kernel has its zones")
 
@@ -91,17 +91,18 @@ class Rapl(EnergyMeter):
     def open(self) -> tuple[Channel, ...]:
         """Find the zones, and see that they can be read and that the packages count."""
         try:
-            self._zones = self._find()
-            self._see_it_count(self.read())
+            zones = self._find()
+            _see_it_count(zones)
         except FaultError as fault:
             where = self.options.powercap
             fix = _FIXES.get(fault.code, _FIXES["nonsense"])
             raise refusal(self.name, where, fault, fix) from fault
-        return tuple(_channel(zone) for zone in self._zones)
+        self._zones = zones
+        return tuple(_channel(zone) for zone in zones)
 
     def read(self) -> Mapping[str, float]:
         """All counters, one right after the other."""
-        return {zone.channel: zone.joules() for zone in self._zones}
+        return _joules(self._zones)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -118,16 +119,22 @@ class Rapl(EnergyMeter):
             raise FaultError("gone", "none of its zones is a package")
         return tuple(found.values())
 
-    def _see_it_count(self, before: Mapping[str, float]) -> None:
-        """A package that runs this very loop draws power; FaultError when its count stands."""
-        still = {zone.channel for zone in self._zones if zone.scope == "package"}
-        for _ in range(_LOOKS):
-            time.sleep(_POLL_S)
-            now = self.read()
-            still = {name for name in still if now[name] == before[name]}
-            if not still:
-                return
-        raise FaultError("nonsense", f"{min(still)} stands still at {before[min(still)]:g} J")
+
+def _joules(zones: tuple[Zone, ...]) -> dict[str, float]:
+    return {zone.channel: zone.joules() for zone in zones}
+
+
+def _see_it_count(zones: tuple[Zone, ...]) -> None:
+    """A package that runs this very loop draws power; FaultError when its count stands."""
+    before = _joules(zones)
+    still = {zone.channel for zone in zones if zone.scope == "package"}
+    for _ in range(_LOOKS):
+        time.sleep(_POLL_S)
+        now = _joules(zones)
+        still = {name for name in still if now[name] == before[name]}
+        if not still:
+            return
+    raise FaultError("nonsense", f"{min(still)} stands still at {before[min(still)]:g} J")
 
 
 def _zones(places: list[Path]) -> Iterator[Zone]:

@@ -28,6 +28,8 @@ OPEN_DEADLINE_S: Final = 4 * READ_DEADLINE_S
 """A meter that takes longer to be found is absent."""
 REOPEN_INTERVALS: Final = 5
 """After a fault the meter is opened anew, at most once in so many readings."""
+REOPEN_S: Final = 5.0
+"""Where readings are rare, it is not longer than this, or one reading."""
 
 _CODES: Final = {ENERGY_METER_ABSENT: "gone", ENERGY_METER_DENIED: "denied"}
 _LONGEST_MESSAGE: Final = 500
@@ -62,6 +64,8 @@ class Recorder:
         self.channels: tuple[Channel, ...] = ()
         self.readings = 0
         self.faults: Counter[str] = Counter()
+        self.patience = min(REOPEN_INTERVALS, max(1, int(REOPEN_S / every_s)))
+        """How many readings it waits before it opens the meter anew."""
         self.failed: OSError | None = None
         """Why nothing is written any more: the file could not be."""
         self._session, self._tell, self._new = session, tell, new
@@ -73,6 +77,7 @@ class Recorder:
         self._since_opened = 0
         self._faulty = False
         self._opening: Call[tuple[Channel, ...]] | None = None
+        """Of a meter that is not known to be what it was: nothing is read until this went well."""
 
     def open(self) -> tuple[Channel, ...]:
         """Find the meter; UllageError when it is not there. Nothing is written yet."""
@@ -135,12 +140,11 @@ class Recorder:
     def _once(self, *, reopen: bool = True) -> None:
         """A reading or a fault."""
         self._since_opened += 1
-        if reopen:
-            anew = self._asked(self._reopened_if_faulty)
-            if anew is None:
-                return
-            if anew:
-                self._write_opened()
+        anew = self._asked(lambda: self._reopened_if_faulty(begin=reopen))
+        if anew is None:
+            return
+        if anew:
+            self._write_opened()
         told = self._asked(self._checked)
         if told is None:
             return
@@ -185,22 +189,21 @@ class Recorder:
             if not math.isfinite(value) or value < 0:
                 raise FaultError("nonsense", f"{name} is {value:g}")
 
-    def _reopened_if_faulty(self) -> bool:
+    def _reopened_if_faulty(self, *, begin: bool) -> bool:
         """Open it anew after a fault, now and then; what came of that may show in a later reading.
 
         What it has may be another thing now, and a counter begins where it likes: True for that,
-        which is a new stretch.
+        which is a new stretch. An opening that failed says so at each instant until the next one:
+        the meter may have forgotten what its figures mean, so it is not asked for any.
         """
-        if self._opening is None:
-            if not self._faulty or self._since_opened <= REOPEN_INTERVALS:
-                return False
+        due = begin and self._faulty and self._since_opened > self.patience
+        if self._opening is None and not due:
+            return False
+        if self._opening is None or (self._opening.failed and due):
             self._opening = self._caller.begin(self._open_anew)
             self._since_opened = 0
-        try:
-            channels = self._opening.result(self._deadline_s)
-        finally:
-            if self._opening.over:
-                self._opening = None
+        channels = self._opening.result(self._deadline_s)
+        self._opening = None
         anew = channels != self.channels or any(each.kind == "energy" for each in channels)
         self.channels = channels
         return anew

@@ -131,12 +131,12 @@ class Redfish(OutsideMeter):
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`, and `wall-energy` where there is a counter."""
-        self._service = Service(self._options.url, self._access(), self._trust())
-        self._found = found = self._find(self._service)
-        resource = self._service.get(found.path)
+        self._service = service = Service(self._options.url, self._access(), self._trust())
+        found = self._find(service)
+        resource = service.get(found.path)
         told = _power(resource, found.modern)
         energy = _energy(resource) if found.modern else None
-        self._energy = energy is not None
+        self._found, self._energy = found, energy is not None
         source = f"{self._options.url}{found.path} {_NAMES[found.modern]}"
         channels = [self._channel("wall", "power", _step(told), source)]
         if energy is not None:

@@ -45,6 +45,23 @@ ENERGY_LOGGER_UNKNOWN: Final = ErrorKind(
     "{what}; loggers: {known}",
     "`ullage meter list` shows them; `ullage meter start METER --to FILE` starts one",
 )
+ENERGY_LOGGER_SEVERAL: Final = ErrorKind(
+    "energy-logger-several",
+    "there are several loggers: {known}",
+    "name the one that is meant, as in `ullage meter stop {first}`",
+)
+ENERGY_READINGS_NONE: Final = ErrorKind(
+    "energy-readings-none",
+    "{file}: {reason}",
+    "`ullage meter start METER --to FILE` writes readings; `ullage meter list` shows the loggers "
+    "that run and their files",
+)
+ENERGY_FILE_GONE: Final = ErrorKind(
+    "energy-file-gone",
+    "the logger {name} {what}, and its file {file} is gone: it was removed, or moved elsewhere",
+    "what a removed file held is lost; one that was moved holds all: `ullage meter energy FILE`",
+    ExitCode.GATE_FAILED,
+)
 ENERGY_LOGGER_FAILED: Final = ErrorKind(
     "energy-logger-failed",
     "the logger {name} {what}",

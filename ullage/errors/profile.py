@@ -9,6 +9,12 @@ PROFILE_NO_PROGRAM: Final = ErrorKind(
     "there is no program {program} to profile",
     "after `--` stands a program with its arguments; no shell reads it",
 )
+PROFILE_TOO_MANY_CPUS: Final = ErrorKind(
+    "profile-too-many-cpus",
+    "the command is to have {cpus} CPUs, and ullage may use {here} here",
+    "give `--cpus {here}` or fewer; without it there are as many as in the environments of `--run`,"
+    " else one",
+)
 PROFILE_FAILED: Final = ErrorKind(
     "profile-failed",
     "the command did not go well although nothing slowed it: {reason}",

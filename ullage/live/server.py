@@ -89,7 +89,7 @@ class LiveServer:
     def _wake(self) -> None:
         """Have the listener look now whether it is to end."""
         with contextlib.suppress(OSError):
-            socket.create_connection(self._http.server_address[:2], timeout=1).close()
+            socket.create_connection((HOST, self._http.server_port), timeout=1).close()
 
 
 class _Handler(BaseHTTPRequestHandler):

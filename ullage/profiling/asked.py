@@ -14,6 +14,7 @@ from ullage.errors import (
     HOST_NEEDS_ROOT,
     PROFILE_NO_PROGRAM,
     PROFILE_NOTHING,
+    PROFILE_TOO_MANY_CPUS,
     UllageError,
 )
 from ullage.profiling import disk
@@ -56,8 +57,8 @@ class Asked:
 def check(asked: Asked) -> dict[Resource, str]:
     """What of the resources cannot be slowed here, and why.
 
-    HOST_NEEDS_ROOT; PROFILE_NO_PROGRAM where there is nothing to run; PROFILE_NOTHING where nothing
-    can be slowed.
+    HOST_NEEDS_ROOT; PROFILE_NO_PROGRAM where there is nothing to run; PROFILE_TOO_MANY_CPUS;
+    PROFILE_NOTHING where nothing can be slowed.
     """
     if os.geteuid() != 0:
         raise UllageError(
@@ -70,6 +71,8 @@ def check(asked: Asked) -> dict[Resource, str]:
     there = str(asked.directory / program) if "/" in program else program
     if shutil.which(there, path=path) is None:
         raise UllageError(PROFILE_NO_PROGRAM, program=repr(program))
+    if asked.cpus > (here := len(os.sched_getaffinity(0))):
+        raise UllageError(PROFILE_TOO_MANY_CPUS, cpus=asked.cpus, here=here)
     lacking = {"cpu": _no_cpu(), "memory": _no_memory(asked), "disk": _no_disk(asked.directory)}
     lacking["network"] = _no_network()
     absent = {each: why for each in asked.resources if (why := lacking[each]) is not None}

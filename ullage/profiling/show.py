@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.markup import escape
 from rich.table import Table
 
@@ -10,11 +12,12 @@ from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import Predicted, Prediction, Profile
 from ullage.analysis.rounding import share
 from ullage.console import stdout
+from ullage.folder import typed
 from ullage.printable import clean
 
 
-def show(profile: Profile, predicted: Predicted | None) -> None:
-    """Print it."""
+def show(profile: Profile, predicted: Predicted | None, run: Path | None) -> None:
+    """Print it. run: the folder that was predicted for."""
     stdout.print(escape(words.lead(profile)), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("waits for")
@@ -26,8 +29,8 @@ def show(profile: Profile, predicted: Predicted | None) -> None:
     stdout.print(table)
     for note in words.notes(profile):
         stdout.print(escape(clean(note)), soft_wrap=True)
-    run = predicted.run if predicted else None
-    stdout.print(escape(words.paste(profile, run)), soft_wrap=True)
+    weighed = None if run is None else typed(run)
+    stdout.print(escape(words.paste(profile, weighed)), soft_wrap=True)
     if (more := words.left_out(profile)) is not None:
         stdout.print(escape(more), soft_wrap=True)
     if predicted is not None:

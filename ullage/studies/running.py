@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,9 @@ from ullage.console import stderr
 from ullage.elastic import plan as elastic_plan
 from ullage.elastic import run as elastic_run
 from ullage.elastic.checks import check as elastic_check
-from ullage.errors import ExitCode
+from ullage.errors import STUDY_NOT_BEGUN, ExitCode, UllageError
 from ullage.needs import Needs
+from ullage.resultscli import RUNS
 from ullage.studies import clockrun, finding
 from ullage.studies.base import Study, StudyPlan
 from ullage.studies.finding import Runs
@@ -27,14 +29,21 @@ def run(study: Study, *, quick: bool, resume: bool, runs: Path, as_json: bool) -
     """Run all plans of a form; the folders, and SOME_CELLS_FAILED where that was said of one.
 
     All plans are checked against this host before the first of them starts. With `resume` the
-    newest run of each plan goes on; one that has ended stays as it is. Ctrl-C ends the whole, as it
-    ends a run. Nothing but a run's JSON would stand on standard output with `as_json`, so what runs
-    say goes to standard error then.
+    newest run of each plan goes on; one that has ended stays as it is; STUDY_NOT_BEGUN without any.
+    Ctrl-C ends the whole, as it ends a run. Nothing but a run's JSON would stand on standard output
+    with `as_json`, so what runs say goes to standard error then.
     """
     plans = study.plans(quick)
+    command = ["ullage", "study", "run", study.name, "--quick" if quick else "--full"]
+    command += ["--runs", str(runs)] if runs != RUNS else []
+    command += ["--json"] if as_json else []
+    earlier = finding.newest(plans, runs) if resume else {}
+    if resume and not earlier:
+        allowed = ", ".join(each.name for each in plans)
+        again = shlex.join(command)
+        raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=runs, command=again)
     for each in plans:
         _check(study.folder / each.file, each)
-    earlier = finding.newest(plans, runs) if resume else {}
     found: dict[str, Path] = {}
     code = int(ExitCode.DONE)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
@@ -42,7 +51,11 @@ def run(study: Study, *, quick: bool, resume: bool, runs: Path, as_json: bool) -
             _say(study, each, number, plans)
             folder = earlier.get(each.name) or _begun(study, each, runs)
             found[each.name] = folder
-            code = max(code, _one(study, each, folder, runs))
+            try:
+                code = max(code, _one(each, folder, runs))
+            except (typer.Exit, KeyboardInterrupt):
+                _say_how_to_go_on(command, resumes=bool(finding.newest(plans, runs)))
+                raise
     return found, code
 
 
@@ -65,6 +78,15 @@ def _say(study: Study, each: StudyPlan, number: int, plans: Sequence[StudyPlan])
     )
 
 
+def _say_how_to_go_on(command: list[str], *, resumes: bool) -> None:
+    """After what the run itself said: how to take up that one plan."""
+    again = shlex.join([*command, *(["--resume"] if resumes else [])])
+    stderr.print(
+        escape(f"that was one plan of the study; to go on with the whole of it: {again}"),
+        soft_wrap=True,
+    )
+
+
 def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
     """A new folder with its plan, from which a run is taken up that has not begun."""
     folder = journal.new_folder(runs, each.name)
@@ -72,7 +94,7 @@ def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
     return folder
 
 
-def _one(study: Study, each: StudyPlan, folder: Path, runs: Path) -> int:
+def _one(each: StudyPlan, folder: Path, runs: Path) -> int:
     """Run or take up one plan, with its report; the exit code that it asks for.
 
     That some cells failed ends nothing. Whatever else a run ends with ends the study.
@@ -88,9 +110,6 @@ def _one(study: Study, each: StudyPlan, folder: Path, runs: Path) -> int:
             cli.run_command(resume=folder, runs=runs)
     except typer.Exit as end:
         if end.exit_code != ExitCode.SOME_CELLS_FAILED:
-            form = "--quick" if each in study.plans(True) else "--full"
-            again = f"ullage study run {study.name} {form} --resume"
-            stderr.print(escape(f"all of the study goes on with: {again}"), soft_wrap=True)
             raise
         code = end.exit_code
     if each.elastic:

@@ -13,7 +13,7 @@ from ullage.analysis.doubts import machine
 from ullage.analysis.doubts.readings import NO_FIGURES
 from ullage.analysis.model import Comparison, Doubt
 from ullage.analysis.rounding import ratio, share
-from ullage.folder import RunFolder
+from ullage.folder import RunFolder, typed
 from ullage.runs import HOST_SHARED, Trial
 from ullage.stats import bimodality, warmup
 from ullage.stats.drift import drift
@@ -53,7 +53,7 @@ def _not_finished(folder: RunFolder) -> Doubt | None:
     return Doubt(
         code="not-finished",
         message="The run has not ended in order; what it has is shown.",
-        advice=f"Take it up: `ullage run --resume {folder.path.name}`.",
+        advice=f"Take it up: `ullage run --resume {typed(folder.path)}`.",
     )
 
 

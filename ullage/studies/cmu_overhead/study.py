@@ -11,6 +11,7 @@ from ullage.analysis.model import Comparison
 from ullage.analysis.weighing import Machine, Node, Total, Weighing, weigh
 from ullage.analysis.weights import Wanted
 from ullage.errors import UllageError
+from ullage.folder import typed
 from ullage.runs import Resource
 from ullage.studies import measured
 from ullage.studies.base import Cell, Column, Figure, Row, Study, StudyPlan, Table
@@ -111,10 +112,10 @@ def _weighed(run: measured.Opened, published: derived.Published) -> tuple[Table,
     except UllageError as error:
         return (_unweighed(error),)
     nodes = (_nodes(found),) if found.nodes else ()
-    return (_machines(found, published), *nodes)
+    return (_machines(found, published, run.folder.path), *nodes)
 
 
-def _machines(found: Weighing, published: derived.Published) -> Table:
+def _machines(found: Weighing, published: derived.Published, run: Path) -> Table:
     rows = [_machine(machine) for machine in found.machines]
     rows += [
         Row(
@@ -136,7 +137,7 @@ def _machines(found: Weighing, published: derived.Published) -> Table:
         ),
         rows=tuple(rows),
         notes=(
-            f"Weights: {derived.weights()}. `ullage weigh {found.run} --weights …` takes others.",
+            f"Weights: {derived.weights()}. `ullage weigh {typed(run)} --weights …` takes others.",
         ),
     )
 
