@@ -38,12 +38,21 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Quanti
 
 def main(measure: Callable[[bool], list[Figure]], description: str) -> None:
     """The command line that all benchmarks share."""
+    arguments = options(description).parse_args()
+    tell(measure(arguments.quick), as_json=arguments.json)
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    """The options that all benchmarks have; one may add its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    figures = measure(arguments.quick)
-    if arguments.json:
+    return parser
+
+
+def tell(figures: Sequence[Figure], *, as_json: bool) -> None:
+    """Print the rows, as a table or as JSON."""
+    if as_json:
         json.dump([asdict(figure) for figure in figures], sys.stdout, indent=1)
         sys.stdout.write("\n")
         return

@@ -3,22 +3,30 @@
 Applications are profiled on this host (`ullage profile`). One run then measures them, and the
 resources by the tools that people trust for them, on the machine itself, in an OCI and an LXC
 container, and in a VM. The prediction (from the profile and the resources' ratios) is put beside
-the measured ratio of the application, which it has not seen.
+the measured ratio of the application, which it has not seen. Programs that nobody looked at while
+the method was made have a line of their own. `--keep DIR` keeps profiles and run, and `--from DIR`
+tells the same of them without measuring again; `--only NAME` takes one program.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.applications import (
+    EVERY,
+    HELD_OUT,
+    PACKAGES,
+    Application,
+    material,
+)
+from benchmarks.figures import Figure, median_interval, options, tell
 from benchmarks.injection.perform import Quiet
 from ullage import environments, journal, workloads
 from ullage.analysis import overhead
@@ -29,7 +37,7 @@ from ullage.engine import Engine
 from ullage.environments.base import Provider
 from ullage.environments.native import Native
 from ullage.errors import UllageError
-from ullage.folder import RunFolder
+from ullage.folder import RunFolder, newest_run
 from ullage.matrix import Environment, Load, Matrix
 from ullage.plan import Blocks, EnvironmentPlan, Plan, Resources, WorkloadPlan
 from ullage.profiling import running
@@ -48,45 +56,8 @@ RESOURCES: Final[Mapping[str, Mapping[str, Any]]] = {
     "iperf3": {"time_s": 1},
 }
 """The workloads that tell a resource's ratio. Memory beyond the caches, as the profile's probe."""
-PORT: Final = 18_461
-
-
-@dataclass(frozen=True)
-class Application:
-    """A real program, with all that it works on."""
-
-    key: str
-    argv: tuple[str, ...]
-    files: tuple[str, ...]
-    """Of the material."""
-    package: str
-    says: str | None = None
-    """What it prints when it has worked."""
-
-
-APPLICATIONS: Final = (
-    Application("gcc", ("gcc", "-O2", "-c", "work.c", "-o", "work.o"), ("work.c",), "gcc"),
-    Application("gzip", ("gzip", "-9", "-k", "-f", "text"), ("text",), "gzip"),
-    Application("xz", ("xz", "-0", "-k", "-f", "text"), ("text",), "xz-utils"),
-    Application("zstd", ("zstd", "-q", "-f", "-9", "text"), ("text",), "zstd"),
-    Application("sort", ("sort", "-o", "sorted", "text"), ("text",), "coreutils"),
-    Application("sqlite", ("sqlite3", "work.db", ".read work.sql"), ("work.sql",), "sqlite3"),
-    Application("python", ("python3", "work.py"), ("work.py",), "python3"),
-    Application(
-        "nginx",
-        ("sh", "web.sh"),
-        ("web.sh", "web.conf", "page"),
-        "nginx-light",
-        "requests 6000 replies 6000",
-    ),
-    Application(
-        "dd",
-        ("dd", "if=/dev/zero", "of=written", "bs=16k", "count=4000", "oflag=direct"),
-        (),
-        "coreutils",
-    ),
-)
-PACKAGES: Final = ("libc6-dev", "httperf", *(each.package for each in APPLICATIONS))
+PROFILE: Final = ".profile.json"
+"""How the file of a program's profile ends."""
 
 
 class Installed(Command):
@@ -98,78 +69,6 @@ class Installed(Command):
     def files(self, parameters: CommandParameters) -> Mapping[str, Path]:
         """What it works on."""
         return self.material
-
-
-def material(directory: Path) -> None:
-    """Everything that the applications work on, the same each time."""
-    rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(2, 9))) for _ in range(4000)]
-    lines = (" ".join(rng.choices(words, k=12)) for _ in range(120_000))
-    (directory / "text").write_text("\n".join(lines) + "\n")
-    functions = (_function(number, rng) for number in range(25))
-    (directory / "work.c").write_text("#include <math.h>\n" + "\n".join(functions))
-    (directory / "work.sql").write_text(_sql(rng))
-    (directory / "work.py").write_text(_PYTHON)
-    (directory / "web.sh").write_text(_WEB)
-    (directory / "web.conf").write_text(_NGINX)
-    (directory / "page").write_text("x" * 4096)
-
-
-def _function(number: int, rng: random.Random) -> str:
-    body = "".join(
-        f"  for (int i = 0; i < n; i++) a[i] = sin(a[i] * {rng.random()}) + b[(i * {k}) % n];\n"
-        for k in range(3, 9)
-    )
-    return f"void work_{number}(double *a, const double *b, int n) {{\n{body}}}\n"
-
-
-def _sql(rng: random.Random) -> str:
-    """A hundred and twenty transactions of 200 rows, each on the disk before the next begins."""
-    said = ["PRAGMA synchronous=FULL;", "DROP TABLE IF EXISTS t;"]
-    said.append("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT, n REAL);")
-    said.append("CREATE INDEX i ON t (v);")
-    for batch in range(120):
-        said.append("BEGIN;")
-        for row in range(200):
-            key, text = 200 * batch + row, f"{rng.random():.12f}"
-            said.append(f"INSERT INTO t VALUES ({key}, '{text}', {rng.random()});")
-        said.append("COMMIT;")
-    said.append("SELECT count(*), avg(n) FROM t WHERE v > '0.5';")
-    return "\n".join(said) + "\n"
-
-
-_PYTHON: Final = """\
-def primes(n):
-    sieve = bytearray([1]) * n
-    for i in range(2, int(n ** 0.5) + 1):
-        if sieve[i]:
-            sieve[i * i :: i] = bytes(len(range(i * i, n, i)))
-    return sum(sieve) - 2
-
-total = 0.0
-for i in range(1, 2_000_000):
-    total += 1.0 / (i * i)
-print(primes(3_000_000), total)
-"""
-_WEB: Final = f"""\
-set -e
-here=$(pwd)
-nginx -p "$here" -c web.conf -e stderr
-trap 'nginx -p "$here" -c web.conf -e stderr -s stop' EXIT
-httperf --server 127.0.0.1 --port {PORT} --uri /page --num-conns 600 --num-calls 10
-"""
-_NGINX: Final = f"""\
-user root;
-worker_processes 1;
-pid web.pid;
-events {{ worker_connections 128; }}
-http {{
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  server {{ listen 127.0.0.1:{PORT}; root .; }}
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -207,15 +106,33 @@ class Cell:
         return found is not None and found.low <= span.high and found.high >= span.low
 
 
-def measure(quick: bool) -> list[Figure]:
-    """Profile, run, predict, compare."""
+def measure(
+    quick: bool, *, keep: Path | None = None, only: Sequence[Application] = EVERY
+) -> list[Figure]:
+    """Profile, run, predict, compare; `keep`: where profiles and run stay."""
     sizes = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="ullage-prediction-") as name:
         root = Path(name)
+        kept = keep or root / "kept"
+        kept.mkdir(parents=True, exist_ok=True)
         material(root)
-        profiles = {each.key: _profiled(each, root, sizes) for each in APPLICATIONS}
-        analysis = _measured(root, sizes)
-        return figures(cells(profiles, analysis), profiles)
+        for each in only:
+            profile = _profiled(each, root, sizes)
+            if profile is not None:
+                journal.put(kept / f"{each.key}{PROFILE}", profile.model_dump_json().encode())
+        _measured(root, kept, only, sizes)
+        return again(kept)
+
+
+def again(kept: Path) -> list[Figure]:
+    """The same of what was kept: the profiles, and the newest run."""
+    profiles = {
+        each.key: Profile.model_validate_json(file.read_bytes())
+        for each in EVERY
+        if (file := kept / f"{each.key}{PROFILE}").is_file()
+    }
+    analysis = overhead.analyse(RunFolder.open(newest_run(kept / "runs")))
+    return figures(cells(profiles, analysis), profiles)
 
 
 def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | None:
@@ -235,13 +152,13 @@ def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | N
         return None
 
 
-def _measured(root: Path, sizes: Sizes) -> Analysis:
+def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes) -> None:
     """The run with the applications and the resources."""
     resources = Resources(cpus=1, memory=Bytes(1 << 30))
     made = tuple(
         Environment(key, _provider(kind), {}, resources, 1) for key, kind in ENVIRONMENTS.items()
     )
-    loads = tuple(_load(each, root) for each in APPLICATIONS) + tuple(
+    loads = tuple(_load(each, root) for each in only) + tuple(
         _resource(name, fields) for name, fields in RESOURCES.items()
     )
     plan = Plan.model_validate(
@@ -254,9 +171,8 @@ def _measured(root: Path, sizes: Sizes) -> Analysis:
             "blocks": Blocks(min=sizes.blocks, max=sizes.blocks),
         }
     )
-    folder = journal.new_folder(root / "runs", plan.name)
+    folder = journal.new_folder(kept / "runs", plan.name)
     asyncio.run(Engine(plan, Matrix("native", made, loads), folder, Quiet()).run())
-    return overhead.analyse(RunFolder.open(folder))
 
 
 class Stocked(Native):
@@ -285,12 +201,10 @@ def _load(application: Application, root: Path) -> Load:
     return Load(application.key, Installed(files), parameters, {})
 
 
-def cells(profiles: Mapping[str, Profile | None], analysis: Analysis) -> list[Cell]:
+def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:
     """Every application that has a profile, in every environment where it was measured."""
     found: list[Cell] = []
     for key, profile in profiles.items():
-        if profile is None:
-            continue
         measured = {
             c.environment: c
             for c in analysis.primary()
@@ -309,25 +223,30 @@ def cells(profiles: Mapping[str, Profile | None], analysis: Analysis) -> list[Ce
     return found
 
 
-def figures(found: Sequence[Cell], profiles: Mapping[str, Profile | None]) -> list[Figure]:
-    """A row for each cell; the median absolute error over all, and of each environment."""
+def figures(found: Sequence[Cell], profiles: Mapping[str, Profile]) -> list[Figure]:
+    """A row for each cell; the median absolute error of each environment, of the programs that were
+    held out, and over all others."""
     rows = [_row(cell, profiles) for cell in found]
     for environment in dict.fromkeys(cell.prediction.environment for cell in found):
         of = [abs(c.error) for c in found if c.prediction.environment == environment]
         rows.append(_median(f"median error, {environment}", of))
+    names = {each.key for each in HELD_OUT}
+    if apart := [cell for cell in found if cell.application in names]:
+        line = _median("median error, programs held out", [abs(cell.error) for cell in apart])
+        which = ", ".join(dict.fromkeys(cell.application for cell in apart))
+        rows.append(replace(line, note=f"{which}: never used while the method was tuned"))
+    found = [cell for cell in found if cell.application not in names]
     every = [abs(cell.error) for cell in found]
     if every:
         total = _median("median error of the predicted overhead", every)
         agree = sum(cell.agrees for cell in found)
         note = f"{len(found)} cells; in {agree} the two intervals overlap"
         rows.append(
-            Figure(
-                **{
-                    **vars(total),
-                    "reach": f"under {100 * REACH:g} %",
-                    "holds": total.value < 100 * REACH,
-                    "note": note,
-                }
+            replace(
+                total,
+                reach=f"under {100 * REACH:g} %",
+                holds=total.value < 100 * REACH,
+                note=note,
             )
         )
     return rows
@@ -338,9 +257,8 @@ def _median(name: str, errors: Sequence[float]) -> Figure:
     return Figure(name=name, value=middle.estimate, unit="%", low=middle.low, high=middle.high)
 
 
-def _row(cell: Cell, profiles: Mapping[str, Profile | None]) -> Figure:
+def _row(cell: Cell, profiles: Mapping[str, Profile]) -> Figure:
     span, profile = cell.prediction.overhead, profiles[cell.application]
-    assert profile is not None
     weights = ", ".join(f"{w.name} {w.share.estimate:.2f}" for w in profile.weights)
     return Figure(
         name=f"{cell.application} in {cell.prediction.environment}",
@@ -354,5 +272,28 @@ def _row(cell: Cell, profiles: Mapping[str, Profile | None]) -> Figure:
     )
 
 
+def main() -> None:
+    """The command line."""
+    parser = options(__doc__ or "")
+    known = {each.key: each for each in EVERY}
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--keep", type=Path, metavar="DIR", help="keep profiles and run there")
+    where.add_argument(
+        "--from",
+        type=Path,
+        metavar="DIR",
+        dest="kept",
+        help="tell of what was kept; measure nothing",
+    )
+    parser.add_argument("--only", action="append", choices=[*known], help="a program, not all")
+    asked = parser.parse_args()
+    if asked.kept is not None:
+        found = again(asked.kept)
+    else:
+        only = [known[name] for name in asked.only or known]
+        found = measure(asked.quick, keep=asked.keep, only=only)
+    tell(found, as_json=asked.json)
+
+
 if __name__ == "__main__":
-    main(measure, __doc__ or "")
+    main()

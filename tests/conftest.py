@@ -25,7 +25,7 @@ os.environ.pop("COLUMNS", None)
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
-pytest_plugins = ["tests.enginekit"]
+pytest_plugins = ["tests.enginekit", "tests.meterkit"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

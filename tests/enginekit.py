@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from ullage import journal, leftovers, matrix, plan
+from ullage.cgroups import Group
 from ullage.engine import Engine
+from ullage.environments.base import Instance
+from ullage.events import Trial
 from ullage.folder import RunFolder, sessions
 from ullage.progress import Outcome
-from ullage.runs import Trial
 
 PLAN = """\
 name: engine
@@ -113,3 +115,17 @@ def cut(one: Engine, after_trials: int) -> None:
 def said(folder: RunFolder, trial: Trial) -> list[str]:
     """What each program of a trial printed, in order."""
     return [(folder.path / str(role.stdout)).read_text() for role in trial.roles]
+
+
+def frozen(instance: Instance) -> bool:
+    """As the kernel says; one that is gone loads nobody either."""
+    group = Group.find(instance.spec.tag, instance.spec.name)
+    if not instance.alive:
+        return True
+    told = [
+        text.read_text().split()[0]
+        for directory in group.directories
+        for text in (directory / "freezer.state", directory / "cgroup.freeze")
+        if text.exists()
+    ]
+    return "FROZEN" in told or "1" in told

@@ -29,24 +29,26 @@ from tests.synthetic_parts import (
     instance_clock,
     parity,
 )
-from ullage.runs import (
+from ullage.events import (
     BlockDone,
-    Correction,
-    Curve,
-    Design,
-    EnvironmentRecord,
     Finished,
-    ImageRecord,
     Provisioned,
     Reason,
-    Record,
-    Resolved,
     RoleRecord,
-    Scalar,
     Started,
     Trial,
     Usage,
     Warned,
+)
+from ullage.runs import (
+    Correction,
+    Curve,
+    Design,
+    EnvironmentRecord,
+    ImageRecord,
+    Record,
+    Resolved,
+    Scalar,
     WorkloadRecord,
 )
 

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.runs import (
-    Coordinate,
-    EnvironmentRecord,
-    InstanceClock,
-    Metric,
-    Parity,
-    WorkloadRecord,
-)
+from ullage.events import InstanceClock
+from ullage.runs import Coordinate, EnvironmentRecord, Metric, Parity, WorkloadRecord
 
 EPOCH_NS = 1_795_227_033_000_000_000
 MONO_NS = 4_200_000_000_000

@@ -20,7 +20,7 @@ from tests.peer import Peer, play
 from ullage import agentclock, clock, errors
 from ullage.agent import AgentClient, Command
 from ullage.agentclock import ClockMap, Look, Series
-from ullage.agentframes import FrameError
+from ullage.agentframes import FrameError, Message
 from ullage.errors import UllageError
 
 FAST_PPB = 11_250
@@ -306,3 +306,20 @@ def test_a_dead_channel_ends_a_synchronisation() -> None:
         assert caught.value.kind is errors.AGENT_LOST
 
     play(script, use)
+
+
+LINE = {"boot_id": "4f3ff1c6-0000-4000-8000-000000000000", "line": 96 * "0"}
+
+
+@pytest.mark.parametrize("line", [None, LINE])
+def test_the_line_for_programs_inside_is_taken_as_it_is(line: dict[str, str] | None) -> None:
+    assert agentclock.own_line(Message("hello", {"clock": {"line": line}})) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["x", 7, {}, LINE | {"line": 95 * "0"}, LINE | {"line": 96 * "g"}, LINE | {"boot_id": ""}],
+)
+def test_a_line_that_is_none_is_refused(line: object) -> None:
+    with pytest.raises(FrameError):
+        agentclock.own_line(Message("hello", {"clock": {"line": line}}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ullage import allocation_node, errors, leftovers, matrix, plan
 from ullage.allocation_record import Batch
 from ullage.engine import Engine
 from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.native import Native
+from ullage.environments.native import Native, NativeInstance
 from ullage.errors import UllageError
 from ullage.folder import RunFolder, sessions
 from ullage.journal import new_folder
@@ -83,6 +84,30 @@ def test_a_batch_that_cannot_be_made_is_a_failed_trial(
             assert done.reason is not None
             assert done.reason.code == "instance-not-started"
             assert "no luck" in done.reason.message
+
+
+def test_one_that_does_not_stand_still_leaves_no_other_standing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stood still after the trial could not answer, and would have to be made again."""
+    freezes: Counter[str] = Counter()
+    real = NativeInstance.freeze
+
+    async def freeze(self: NativeInstance) -> None:
+        freezes[self.name] += 1
+        if (self.name, freezes[self.name]) == ("other-1", 2):  # the first one was when it was made
+            await asyncio.sleep(0.2)
+            raise UllageError(errors.CGROUP_STUCK, path="/x", state="FROZEN", seconds=10.0)
+        await real(self)
+
+    monkeypatch.setattr(NativeInstance, "freeze", freeze)
+    more = {"other": ", instances: 2", "extra": "allow: [instances]\n"}
+    _, folder = run(tmp_path, [TWO], blocks=1, **more)
+    failed = [done.reason.code for done in folder.trials if done.reason]
+    assert failed == ["cgroup-stuck"]
+    assert "not-frozen" not in {warned.code for warned in folder.warnings}
+    made = [each.instance for each in folder.provisioned]
+    assert len(made) == len(set(made)), "one was made again"
 
 
 def test_more_vms_than_fit_are_refused_before_anything_is_made(

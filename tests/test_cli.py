@@ -117,18 +117,18 @@ def test_a_bad_plan_costs_nothing(tmp_path: Path) -> None:
 def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path) -> None:
     """Two providers' worth of path on one: two workloads, a factor, Ctrl-C, resume, reports."""
     write_plan(tmp_path)
-    argv = [sys.executable, "-m", "ullage.cli", "run", "plan.yaml"]
+    argv = [sys.executable, "-m", "ullage.cli", "run", "plan.yaml", "--runs", "my runs"]
     controller = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob("runs/*/trials/*"))) < 10 and time.monotonic() < deadline:
+    while len(list(tmp_path.glob("my runs/*/trials/*"))) < 10 and time.monotonic() < deadline:
         time.sleep(0.01)
     controller.send_signal(signal.SIGINT)
     _, said = controller.communicate(timeout=60)
     assert controller.returncode == 130, said
-    (run,) = (tmp_path / "runs").iterdir()
-    assert f"ullage run --resume runs/{run.name}" in said
+    (run,) = (tmp_path / "my runs").iterdir()
+    assert f"ullage run --resume 'my runs/{run.name}'" in said
 
-    done = ullage("run", "--resume", f"runs/{run.name}", "--json", cwd=tmp_path)
+    done = ullage("run", "--resume", run.name, "--runs", "my runs", "--json", cwd=tmp_path)
     assert done.code == 0, done.stderr
     answer = json.loads(done.stdout)
     assert Path(tmp_path, answer["report"]).is_file()
@@ -136,6 +136,8 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
 
     shown = ullage("show", str(run), cwd=tmp_path)
     assert "other: native" in shown.stdout
+    (tmp_path / "my runs").rename(tmp_path / "runs")
+    run = tmp_path / "runs" / run.name
     listed = json.loads(ullage("list", "--json", cwd=tmp_path).stdout)
     assert [each["finished"] for each in listed] == ["blocks"]
     counted = ullage(
@@ -144,6 +146,8 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     assert json.loads(counted.stdout) == [{"n": 54}]
     learned = json.loads(ullage("run", "plan.yaml", "--dry-run", "--json", cwd=tmp_path).stdout)
     assert learned["learned"] is True
+    by_name = ("run", "plan.yaml", "--dry-run", "--json", "--pilot", run.name)
+    assert json.loads(ullage(*by_name, cwd=tmp_path).stdout)["learned"] is True
 
 
 @pytest.mark.root

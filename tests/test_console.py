@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ullage import console
 from ullage.console import CleanConsole, RunProgress
-from ullage.runs import Reason, Trial
+from ullage.events import Reason, Trial
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m[red]\u202e"
 

@@ -18,10 +18,10 @@ from ullage import errors, workloads
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native
 from ullage.errors import UllageError
+from ullage.events import Trial
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder
 from ullage.neighbours import NEIGHBOUR
-from ullage.runs import Trial
 from ullage.team import Team
 from ullage.workloads.base import Context, Role, Task
 from ullage.workloads.command import Command, CommandParameters

@@ -17,12 +17,12 @@ from ullage import errors, placement
 from ullage import trial as trial_module
 from ullage.agent import AgentClient, Process
 from ullage.errors import UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.journal import JOURNAL
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Resources
 from ullage.quantities import Bytes
-from ullage.runs import Trial
 from ullage.workloads import command
 from ullage.workloads.base import Context, Task
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import subprocess
 import sys
 import time
@@ -13,11 +14,10 @@ from typing import Any
 import pytest
 
 from tests import enginekit
-from tests.enginekit import cut, resumed, run
+from tests.enginekit import cut, frozen, resumed, run
 from ullage import agentprocess, errors, host, leftovers
 from ullage.agent import AgentClient
 from ullage.analysis.overhead import analyse
-from ullage.cgroups import Group
 from ullage.engine import Engine
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
@@ -260,18 +260,23 @@ def test_one_that_does_not_wake_leaves_no_other_awake(
     assert states and all(all(each.values()) for each in states), states
 
 
-def frozen(instance: Instance) -> bool:
-    """As the kernel says; one that is gone loads nobody either."""
-    group = Group.find(instance.spec.tag, instance.spec.name)
-    if not instance.alive:
-        return True
-    told = [
-        text.read_text().split()[0]
-        for directory in group.directories
-        for text in (directory / "freezer.state", directory / "cgroup.freeze")
-        if text.exists()
-    ]
-    return "FROZEN" in told or "1" in told
+def test_a_cleanup_that_cannot_be_done_takes_nothing_from_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, trials = NativeInstance.thaw, 6
+    thaws: list[str] = []
+
+    async def thaw(self: NativeInstance) -> None:
+        thaws.append(self.name)
+        if len(thaws) > trials:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "freezer.state")
+        await real(self)
+
+    monkeypatch.setattr(NativeInstance, "thaw", thaw)
+    outcome, folder = run(tmp_path, [TRUE])
+    assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 0, trials)
+    told = [warned.message for warned in folder.warnings if warned.code == "no-cleanup"]
+    assert len(told) == 3, "once for each environment"
 
 
 def test_idle_instances_stand_still(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from tests.enginekit import run, said
+from tests.enginekit import frozen, run, said
 from ullage import workloads
+from ullage.fleet import Fleet
+from ullage.needs import HOST
 from ullage.runs import Metric, Scalar
 from ullage.workloads.base import Context, Output, Parameters, Place, Role, Task, Workload
 
@@ -102,6 +104,21 @@ def test_the_other_end_is_another_instance(tmp_path: Path, place: str) -> None:
         instances = {role.role: role.instance for role in trial.roles}
         assert instances["main"] != instances["peer"]
         assert instances["peer"].startswith("host") == (place == "host")
+
+
+def test_what_stands_for_the_host_stands_still_between_generations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still: list[bool] = []
+    renew = Fleet.renew
+
+    async def then_look(self: Fleet, generation: int) -> None:
+        await renew(self, generation)
+        still.extend(frozen(each) for each in self._instances[HOST])
+
+    monkeypatch.setattr(Fleet, "renew", then_look)
+    run(tmp_path, ["name: played, place: host"], blocks=2, extra="repeat: {instances: 1}\n")
+    assert still == [True]
 
 
 def test_the_other_end_is_of_another_environment(tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from ullage import trial as trial_module
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native
 from ullage.errors import UllageError
+from ullage.events import Provisioned, Synchronised, Trial
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder
 from ullage.meters import Scene, metered
 from ullage.pairs import Cells, pair
-from ullage.runs import Metered, Provisioned, Synchronised, Trial
+from ullage.runs import Metered
 from ullage.stats.stop import Decision, StopRule
 from ullage.workloads import command
 from ullage.workloads.base import Role, Task

@@ -16,7 +16,7 @@ from ullage.estimate import (
     provision_key,
     trial_key,
 )
-from ullage.runs import Trial
+from ullage.events import Trial
 
 PLAN = """\
 name: small

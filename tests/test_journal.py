@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ullage import errors, journal
 from ullage.errors import UllageError
+from ullage.events import BlockDone
 from ullage.journal import Journal
-from ullage.runs import BlockDone
 
 
 def event(number: int) -> BlockDone:

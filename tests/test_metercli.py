@@ -9,57 +9,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests import commandkit
-from tests.commandkit import Done
-from tests.energy.scripted import channel, eventually, lines
-from ullage import clock, errors, meterfile
-from ullage.analysis.energy.integrate import Integral, Missing
-from ullage.analysis.energy.series import Stretch
+from tests.energy.scripted import eventually, lines
+from tests.meterkit import MODEL, QUICK, Shell, enough
+from ullage import errors
 from ullage.energy import background
 from ullage.energy.chosen import chosen
-from ullage.energy.linefile import LineFile
 from ullage.errors import ErrorKind, UllageError
-from ullage.meterfile import Window
-from ullage.readings import Closed, Fault, Opened, Reading
-from ullage.runs import Record
-
-QUICK = ("model", "-o", "idle_watts=10", "-o", "core_watts=5", "--every", "0.05")
-MODEL = (*QUICK[:-1], "1s")
-"""On a busy machine too, a reading comes within four of these: there is no gap."""
-
-
-class Shell:
-    """Runs `ullage meter` as a script does."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, *words: str) -> Done:
-        return commandkit.ullage("meter", *words, cwd=self.folder, timeout_s=300)
-
-
-@pytest.fixture
-def meter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """The command; every logger that a test left is ended."""
-    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
-    yield Shell(tmp_path)
-    for logger in background.loggers():
-        background.stop(logger)
-
-
-def enough(file: Path, readings: int = 3) -> None:
-    """Wait until it has so many."""
-    eventually(lambda: sum(isinstance(line, Reading) for line in lines(file)) >= readings)
+from ullage.readings import Closed, Reading
 
 
 # --- start, log, total energy, total time, stop ---------------------------------------------------
@@ -236,6 +197,52 @@ def test_a_logger_whose_file_was_removed_is_told(meter: Shell, tmp_path: Path) -
     assert background.loggers() == []
 
 
+@pytest.mark.parametrize("how", ["replaced", "emptied"])
+def test_another_file_of_the_name_is_not_mixed_with_the_first(
+    meter: Shell, tmp_path: Path, how: str
+) -> None:
+    assert meter("start", *QUICK, "--to", "wall.jsonl", "--name", "wall").code == 0
+    file, other = tmp_path / "wall.jsonl", tmp_path / "other.jsonl"
+    enough(file)
+    meter("stop", "wall")
+    whole = file.read_bytes()
+    file.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))  # it still goes on
+    followed = tmp_path / "followed"
+    with followed.open("wb") as out:
+        argv = [sys.executable, "-m", "ullage", "meter", "log", "wall.jsonl", "--follow", "--json"]
+        follower = subprocess.Popen(
+            argv, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, text=True
+        )
+    try:
+        eventually(lambda: followed.stat().st_size == file.stat().st_size)
+        if how == "emptied":
+            file.write_bytes(b"")
+        else:
+            other.write_bytes(whole)
+            other.rename(file)
+        _, said = follower.communicate(timeout=120)
+    finally:
+        follower.kill()
+    assert follower.returncode == errors.ENERGY_FILE_REPLACED.exit_code == 1
+    assert f"error[{errors.ENERGY_FILE_REPLACED.code}]: wall.jsonl is another file" in said
+    assert whole.startswith(followed.read_bytes())
+
+
+def test_another_file_of_the_name_is_not_taken_for_the_loggers(
+    meter: Shell, tmp_path: Path
+) -> None:
+    assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
+    (logger,) = background.loggers()
+    enough(logger.file)
+    (tmp_path / "copy").write_bytes(logger.file.read_bytes())
+    (tmp_path / "copy").rename(logger.file)
+    for command in ("energy", "time", "log", "stop"):
+        said = meter(command)
+        assert f"error[{errors.ENERGY_FILE_GONE.code}]" in said.stderr, command
+        assert said.stdout == ""
+    assert background.loggers() == []
+
+
 def test_a_dead_logger_whose_file_was_removed_is_told(meter: Shell) -> None:
     assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
     (logger,) = background.loggers()
@@ -333,188 +340,3 @@ def test_the_list_has_every_meter_and_what_it_needs(meter: Shell) -> None:
         assert (each["state"] in ("absent", "denied")) == bool(each["hint"])
     text = meter("list").stdout
     assert all(name in text for name in found)
-
-
-# --- between two instants -------------------------------------------------------------------------
-S = 10**9
-EPOCH = 1_700_000_000 * S
-
-
-def made(file: Path, *said: Record) -> Path:
-    """A file with these lines."""
-    with LineFile(file) as written:
-        for line in said:
-            written.append(line)
-    return file
-
-
-def opened(at_s: float = 100, epoch_s: float = 0, *, power: bool = True) -> Opened:
-    return Opened(
-        session="u0000001",
-        label="wall",
-        meter="nut",
-        options={},
-        every_s=1,
-        channels=(channel(kind="power" if power else "energy"),),
-        epoch_ns=EPOCH + round(epoch_s * S),
-        at_ns=round(at_s * S),
-    )
-
-
-def steady(first_s: int, last_s: int, watts: float = 50) -> list[Reading]:
-    return [
-        Reading(at_ns=n * S, within_ns=1000, values={"wall": watts + 0.1 * (n % 2)})
-        for n in range(first_s, last_s + 1)
-    ]
-
-
-@pytest.fixture
-def hiccup(tmp_path: Path) -> Path:
-    """Twenty seconds with two faults in the middle."""
-    faults = [Fault(at_ns=n * S, code="gone", message="unplugged") for n in (110, 111)]
-    file = tmp_path / "wall.jsonl"
-    return made(file, opened(), *steady(100, 109), *faults, *steady(112, 120))
-
-
-def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccup: Path) -> None:
-    said = meter("energy", str(hiccup))
-    assert said.code == errors.ENERGY_NOT_KNOWN.exit_code == 1
-    assert said.stdout == ""
-    assert "error[energy-not-known]: wall: no energy of this time: gone: unplugged" in said.stderr
-    (told,) = meter("energy", str(hiccup), "--json").json
-    assert told["joules"] is None
-    assert told["reason"]["code"] == "gone"
-    parts = meter("energy", str(hiccup), "--parts", "--json").json
-    assert [(p["from_ns"] // S, p["to_ns"] // S) for p in parts] == [(100, 109), (112, 120)]
-    assert [p["joules"] for p in parts] == pytest.approx([450, 400], rel=0.01)
-    early = meter("energy", str(hiccup), "--from", "+2s", "--to", "+7.5s", "--json").json[0]
-    assert early["joules"] == pytest.approx(5.5 * 50, rel=0.01)
-    assert meter("energy", str(hiccup), "--from", "+5s", "--to", "+5s").code == 1
-    assert meter("energy", str(hiccup), "--to", "+500s").code == 1
-    assert meter("time", str(hiccup)).stdout == "20.000 s\n"
-
-
-def test_parts_of_a_time_that_has_none_are_told_why(meter: Shell, tmp_path: Path) -> None:
-    gone = Fault(at_ns=101 * S, code="gone", message="unplugged")
-    first, _, last = steady(100, 102)
-    file = made(tmp_path / "wall.jsonl", opened(), first, gone, last)
-    whole, parts = meter("energy", str(file)), meter("energy", str(file), "--parts")
-    assert "wall: no energy of this time: gone: unplugged" in whole.stderr
-    assert (parts.code, parts.stdout, parts.stderr) == (1, "", whole.stderr)
-    as_json = meter("energy", str(file), "--parts", "--json")
-    assert (as_json.code, as_json.json, as_json.stderr) == (1, [], whole.stderr)
-
-
-def stretches(file: Path) -> tuple[Stretch, ...]:
-    return meterfile.read(file)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "+5s",
-        "+5",
-        "1700000005",
-        "1700000005.000",
-        datetime.fromtimestamp(1_700_000_005, UTC).isoformat(),
-        datetime.fromtimestamp(1_700_000_005, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        datetime.fromtimestamp(1_700_000_005).isoformat(),
-    ],
-)
-def test_an_instant_is_said_in_many_ways(text: str, hiccup: Path) -> None:
-    assert meterfile.instant(text, stretches(hiccup)) == 105 * S
-
-
-@pytest.mark.parametrize("text", ["", "+", "+soon", "now", "1e9", "-5", "0001-01-01", "+1e999"])
-def test_what_is_no_instant_is_told(text: str, hiccup: Path) -> None:
-    with pytest.raises(UllageError) as caught:
-        meterfile.instant(text, stretches(hiccup))
-    assert caught.value.kind is errors.ENERGY_BAD_INSTANT
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_an_instant_or_told(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
-    file = made(tmp_path_factory.mktemp("m") / "wall.jsonl", opened(), *steady(100, 101))
-    try:
-        assert meterfile.instant(text, stretches(file)) >= 0
-    except UllageError as error:
-        assert error.kind is errors.ENERGY_BAD_INSTANT
-
-
-def test_a_meter_opened_anew_is_not_integrated_across(tmp_path: Path) -> None:
-    file = made(
-        tmp_path / "wall.jsonl",
-        opened(),
-        *steady(100, 110),
-        Closed(at_ns=110 * S),
-        opened(200, 100),
-        *steady(200, 210),
-    )
-    found = stretches(file)
-    (whole,) = meterfile.measured(found, Window(105 * S, 205 * S))
-    assert isinstance(whole.energy, Missing)
-    assert whole.energy.code == "gap"
-    (second,) = meterfile.measured(found, Window(202 * S, 205 * S))
-    assert isinstance(second.energy, Integral)
-    assert meterfile.instant("1700000103", found) == 203 * S
-    assert meterfile.seconds(found) == 20
-    parts = meterfile.parts(found, Window(105 * S, 205 * S))
-    assert [p.window.seconds for p in parts] == [5, 5]
-
-
-def test_the_machines_time_was_set_meanwhile(
-    meter: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
-    file = tmp_path / "wall.jsonl"
-    enough(file)
-    found = stretches(file)
-    assert meterfile.clock_set_by(found) == 0
-    real = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * S)
-    assert meterfile.clock_set_by(found) == pytest.approx(-3600, abs=1)
-    first, last = meterfile.covered(found) or Window(0, 0), clock.ordered_ns()
-    assert first.start_ns <= meterfile.instant("+0s", found) + S < last + S
-    # What was written before the clock was set is found by the clock as it was.
-    when = found[0].opened.epoch_ns / S
-    assert abs(meterfile.instant(f"{when:.3f}", found) - found[0].opened.at_ns) < 2e6
-
-
-# --- coefficients ---------------------------------------------------------------------------------
-def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) -> None:
-    busy = [0.0, 0.5, 1.0, 1.5, 2.0, 0.25, 0.75, 1.25, 1.75, 0.1, 0.9, 1.9]
-    instants = range(100, 100 + 5 * len(busy) + 1)
-    level = [busy[min((n - 100) // 5, len(busy) - 1)] for n in instants]
-    watts = [
-        Reading(at_ns=n * S, within_ns=1, values={"wall": 40 + 12 * b + 0.1 * (n % 2)})
-        for n, b in zip(instants, level, strict=True)
-    ]
-    total, cpu = 0.0, []
-    for n, b in zip(instants, level, strict=True):
-        cpu.append(Reading(at_ns=n * S, within_ns=1, values={"wall": total}))
-        total += b
-    made(tmp_path / "wall.jsonl", opened(), *watts)
-    load = opened(power=False).model_copy(
-        update={"meter": "model", "options": {"idle_watts": 0.0, "core_watts": 1.0}}
-    )
-    made(tmp_path / "load.jsonl", load, *cpu)
-    said = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
-    assert said.code == 0, said.stderr
-    assert said.json["idle_watts"] == pytest.approx(40, abs=1.5)
-    assert said.json["core_watts"] == pytest.approx(12, abs=1.5)
-    (tmp_path / "fit.json").write_text(said.stdout)
-    assert meter("start", "model", "-o", "fit=fit.json", "--to", "m.jsonl").code == 0
-    twice = meter("fit", "load.jsonl", "wall.jsonl", "--window", "never")
-    assert twice.code == 2
-    assert "error[energy-bad-instant]" in twice.stderr
-    (tmp_path / "empty.jsonl").touch()
-    for power, other, words in (
-        ("no.jsonl", "load.jsonl", "no.jsonl: there is no such file"),
-        ("wall.jsonl", "no.jsonl", "no.jsonl: there is no such file"),
-        ("empty.jsonl", "load.jsonl", "empty.jsonl: it holds no readings"),
-    ):
-        none = meter("fit", power, other)
-        assert none.code == 2
-        assert f"error[energy-readings-none]: {words}" in none.stderr

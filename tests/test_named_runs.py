@@ -25,6 +25,24 @@ TAKE_A_RUN = (
     ("profile", "--load", "p.json", "--run", NAME),
 )
 
+PLAN = """\
+name: a
+baseline: native
+image: host
+environments:
+  native: {provider: native}
+  other: {provider: native}
+workloads:
+  - {name: command, argv: ["true"]}
+"""
+ELASTIC = """\
+name: a
+room: 4
+environments:
+  lxc: {provider: lxc}
+arrivals: {kind: poisson, rate: 0.01, viewers: 20}
+"""
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -68,6 +86,40 @@ def test_an_elastic_run_too(tmp_path: Path) -> None:
     done = ullage("show", run.name, cwd=tmp_path)
     assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
     assert f"`ullage elastic show runs/{run.name}`" in done.stderr
+
+
+def test_an_interrupted_run_is_taken_up_by_its_name(tmp_path: Path) -> None:
+    for command, plan in ((("run",), PLAN), (("elastic", "run"), ELASTIC)):
+        folder = tmp_path / "runs" / f"20260101T000000-{command[0]}"
+        folder.mkdir(parents=True)
+        (folder / "plan.yaml").write_text(plan)
+        done = ullage(*command, "--resume", folder.name, "--dry-run", cwd=tmp_path)
+        assert done.code == 0, done.stderr
+        for absent in ("absent", f"no/{folder.name}"):
+            done = ullage(*command, "--resume", absent, cwd=tmp_path)
+            assert done.code == 2
+            assert errors.RUN_NOT_FOUND.code in done.stderr
+
+
+def test_a_run_of_another_kind_is_taken_up_by_another_command(tmp_path: Path) -> None:
+    elastic = make(tmp_path / "my runs", MadePlan(repetitions=2))
+    ordinary = make_run(tmp_path / "my runs" / NAME, blocks=1, failures=(), raw=False)
+    for command, run, other in (
+        (("run",), elastic, "elastic run"),
+        (("elastic", "run"), ordinary, "run"),
+    ):
+        (run / "plan.yaml").write_text(PLAN)
+        done = ullage(*command, "--resume", run.name, "--runs", "my runs", cwd=tmp_path)
+        assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
+        assert f"`ullage {other} --resume 'my runs/{run.name}'`" in done.stderr
+
+
+def test_a_pilot_is_found_by_its_name(place: Path) -> None:
+    (place / "plan.yaml").write_text(PLAN)
+    argv = ("run", "plan.yaml", "--dry-run", "--json", "--pilot")
+    assert ullage(*argv, NAME, cwd=place).json["learned"] is False
+    done = ullage(*argv, "absent", cwd=place)
+    assert errors.RUN_NOT_FOUND.code in done.stderr
 
 
 def test_only_a_bare_name_without_such_a_path_is_looked_up(
@@ -115,3 +167,11 @@ def test_a_run_that_did_not_end_names_the_command_that_takes_it_up(tmp_path: Pat
     done = ullage("show", "my runs/a", "--json", cwd=tmp_path)
     advice = [doubt["advice"] for doubt in done.json["doubts"]]
     assert "Take it up: `ullage run --resume 'my runs/a'`." in advice
+
+
+def test_the_plan_that_was_written_is_named_as_it_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "my plans").mkdir()
+    done = ullage("init", "my plans/a.yaml", cwd=tmp_path)
+    (line,) = done.stderr.splitlines()
+    command = shlex.split(line.partition("next: ")[2])
+    assert command == ["ullage", "run", "my plans/a.yaml"]

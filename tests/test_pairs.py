@@ -5,8 +5,9 @@ import math
 import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, WORKLOADS
+from ullage.events import Reason, Trial
 from ullage.pairs import Cells, pair, primary_log_ratios
-from ullage.runs import Curve, Metric, Reason, Scalar, Trial
+from ullage.runs import Curve, Metric, Scalar
 
 RATE = Metric(name="rate", unit="1/s", better="higher", description="", primary=True)
 TIME = Metric(name="time", unit="s", better="lower", description="")

@@ -13,11 +13,12 @@ import yaml
 from numpy.typing import NDArray
 
 from ullage import matrix, plan, records
+from ullage.events import BlockDone, Event, Finished, Started, Trial
 from ullage.folder import RunFolder
 from ullage.matrix import Matrix
 from ullage.pilot import as_plan, comparisons, learn, newest, suggest
 from ullage.plan import Plan
-from ullage.runs import BlockDone, Event, Finished, Resolved, Started, Trial
+from ullage.runs import Resolved
 from ullage.schedule import Slot
 
 PLAN = """\

@@ -150,11 +150,6 @@ def test_a_matrix_that_explodes_is_refused_before_it_is_built() -> None:
     assert "4000000" in caught.value.message
 
 
-def test_slugs_are_file_names() -> None:
-    assert matrix.slug("vm[nic=e1000,disk.format=raw]") == "vm-nic-e1000-disk.format-raw"
-    assert matrix.slug("../../x") == "x"
-
-
 def test_two_workloads_with_one_directory_are_refused() -> None:
     twin = "  - {name: sysbench-cpu, as: sysbench-cpu-threads-1}\n"
     text = GOOD.replace("workloads:\n", f"workloads:\n{twin}", 1)

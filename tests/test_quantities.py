@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from ullage.quantities import Bytes, Fraction, Seconds, format_bytes, format_seconds
+from ullage.quantities import Bytes, Fraction, Seconds, format_bytes, format_seconds, many
 
 fraction, seconds, size = TypeAdapter(Fraction), TypeAdapter(Seconds), TypeAdapter(Bytes)
 
@@ -24,13 +24,27 @@ def test_bad_shares(bad: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5m", 90), (12, 12)]
+    ("text", "value"),
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("1h30m", 5400),
+        ("1.5m", 90),
+        (12, 12),
+        ("500ms", 0.5),
+        ("0.5ms", 0.0005),
+        ("1s500ms", 1.5),
+        ("1m500ms", 60.5),
+        ("1h1m1s1ms", 3661.001),
+    ],
 )
 def test_durations(text: object, value: float) -> None:
-    assert seconds.validate_python(text) == value
+    assert seconds.validate_python(text) == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("bad", ["", "10", "m10", "1h 30m", "-5s", "0s", 0, float("inf")])
+@pytest.mark.parametrize(
+    "bad", ["", "10", "m10", "1h 30m", "-5s", "0s", "0ms", "5 ms", "1ms1s", "5mss", 0, float("inf")]
+)
 def test_bad_durations(bad: object) -> None:
     with pytest.raises(ValidationError):
         seconds.validate_python(bad)
@@ -44,7 +58,23 @@ def test_exact_sizes_read_back(value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(4.4, "4 s"), (60, "1 min"), (400, "6 min 40 s"), (5400, "1 h 30 min")]
+    ("value", "text"),
+    [
+        (0, "0 s"),
+        (0.5, "0.5 s"),
+        (0.0104, "0.01 s"),
+        (4.4, "4 s"),
+        (60, "1 min"),
+        (400, "6 min 40 s"),
+        (5400, "1 h 30 min"),
+    ],
 )
 def test_durations_for_people(value: float, text: str) -> None:
     assert format_seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 blocks"), (1, "1 block"), (2, "2 blocks"), (1000, "1,000 blocks")]
+)
+def test_one_is_no_plural(number: int, said: str) -> None:
+    assert many(number, "block") == said

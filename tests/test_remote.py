@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from tests.enginekit import run
 from ullage import remote, workloads
+from ullage.events import Trial
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder
 from ullage.part import TrialFailedError
 from ullage.remote import Requests
-from ullage.runs import Metric, Scalar, Trial
+from ullage.runs import Metric, Scalar
 from ullage.team import Team
 from ullage.workloads import mpi
 from ullage.workloads.base import Context, Output, Parameters, Role, Task, Workload

@@ -12,9 +12,9 @@ from tests.enginekit import run
 from ullage import agentprocess, clock, tables, timing
 from ullage.agent import AgentClient
 from ullage.agentclock import ClockMap
+from ullage.events import Synchronised
 from ullage.report import clockwork
 from ullage.report.views import Specs
-from ullage.runs import Synchronised
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 SLEEP = 'name: command, argv: ["sleep", "0.05"]'

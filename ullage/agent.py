@@ -61,6 +61,8 @@ class AgentClient:
     def __init__(self, channel: Channel) -> None:
         self.facts: dict[str, Any] = {}
         self.said: Said
+        self.line: dict[str, str] | None
+        """By which programs inside show the agent's time, see `agentclock.own_line`."""
         self.clock: ClockMap
         self.looks: list[Look] = []
         """Those that nobody has taken yet, see `taken`."""
@@ -286,7 +288,7 @@ class AgentClient:
         """Say who we are, and offer our line of the counter, should it be on this kernel."""
         self._offered = clock.line()
         offer = {"boot_id": places.boot_id(), "line": self._offered.hex()}
-        (self.facts, self.said), _ = await self._channel.call(
+        (self.facts, self.said, self.line), _ = await self._channel.call(
             "hello", "hello", _hello, version=VERSION, token=self._token.hex(), offer=offer
         )
         self._apart_ns = agentclock.apart_ns(self.said, self.facts) if self.said.shared else 0
@@ -378,11 +380,12 @@ class _Get(Exchange):
         self.future.set_exception(error)
 
 
-def _hello(hello: Message) -> tuple[dict[str, Any], Said]:
+def _hello(hello: Message) -> tuple[dict[str, Any], Said, dict[str, str] | None]:
     version = hello.integer("version")
     if version != VERSION:
         raise FrameError(f"it speaks version {version}, not {VERSION}")
-    return agentfacts.checked(hello.mapping("facts")), Said.read(hello)
+    facts = agentfacts.checked(hello.mapping("facts"))
+    return facts, Said.read(hello), agentclock.own_line(hello)
 
 
 async def _slices(data: bytes) -> AsyncIterator[Piece]:

@@ -8,6 +8,7 @@ trial. In between a trial's two looks, instants are corrected by the chord.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -86,6 +87,10 @@ belong together."""
 
 Why = Literal["connect", "thaw", "after"]
 
+_BOOT_ID: Final = re.compile(r"[0-9a-f-]{36}")
+_LINE: Final = re.compile(r"[0-9a-f]{96}")
+"""The bytes of a line in hexadecimal."""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -110,6 +115,21 @@ class Said:
             raise FrameError("hello: shared is neither true nor false")
         apart_ns = said.optional_integer("ordered_ns", 0, UNPROMISED_NS)
         return cls(source, apart_ns, reasons(said), shared)
+
+
+def own_line(hello: Message) -> dict[str, str] | None:
+    """`boot_id` and `line` of the agent's clock, for programs inside; FrameError if they are none.
+
+    None where it tells none: then nobody else in there shows its time.
+    """
+    told = Message("hello", hello.mapping("clock")).fields.get("line")
+    if told is None:
+        return None
+    fields = Message("hello", told if isinstance(told, dict) else {})
+    found = {"boot_id": fields.text("boot_id"), "line": fields.text("line")}
+    if not (_BOOT_ID.fullmatch(found["boot_id"]) and _LINE.fullmatch(found["line"])):
+        raise FrameError("hello: the clock has a line that is none")
+    return found
 
 
 def reasons(message: Message) -> tuple[str, ...]:

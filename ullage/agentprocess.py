@@ -15,7 +15,8 @@ from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, print
 from ullage.agentclock import ClockMap, Instant
 from ullage.agentframes import Data, FrameError, Kind, Message
 from ullage.errors import UllageError
-from ullage.runs import LATEST_NS, Usage
+from ullage.events import Usage
+from ullage.runs import LATEST_NS
 
 KEEP_BYTES: Final = 8 * 1024 * 1024
 OUTPUT_LIMIT: Final = 1024 * 1024 * 1024

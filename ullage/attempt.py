@@ -18,13 +18,14 @@ from ullage.agent import Command, Finished, Process
 from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.errors import UllageError
+from ullage.events import InstanceClock, Reason
 from ullage.figures import Figures
-from ullage.fleet import Fleet, workspace
+from ullage.fleet import Fleet
 from ullage.journal import disk_full_as_error
 from ullage.matrix import Load
 from ullage.part import Part, TrialFailedError
+from ullage.preparing import context, workspace
 from ullage.remote import Launcher
-from ullage.runs import InstanceClock, Reason
 from ullage.schedule import Slot
 from ullage.team import Team
 from ullage.workloads.base import Output
@@ -178,9 +179,9 @@ class Attempt:
         roles = workload.roles(parameters)
         parts = []
         for number, team in enumerate(self.teams):
-            context = self.fleet.context(team, self.load, self.seed)
+            known = context(team, self.load, self.seed)
             players = team.players(roles)
-            for task in workload.tasks(parameters, context):
+            for task in workload.tasks(parameters, known):
                 name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
                 name += f"-i{iteration:02d}" if self.iterations > 1 else ""
                 player = players[task.role]
@@ -203,14 +204,14 @@ class Attempt:
         """The controller's own work; the instances that are there anyway stand still meanwhile."""
         idle = [team.instance for team in self.teams]
         label = f"{self.slot.trial}i{len(self.conducted)}"
-        await asyncio.gather(*(instance.freeze() for instance in idle))
-        began = clock.ordered_ns()
         try:
+            await _together(instance.freeze() for instance in idle)
+            began = clock.ordered_ns()
             node = self.fleet.node(self.slot.environment)
             said = await workload.conduct(self.load.parameters, node, label)
             ended = clock.ordered_ns()
         finally:
-            await asyncio.gather(*(instance.thaw() for instance in idle))
+            await _together(instance.thaw() for instance in idle)
         name = "main" if self.iterations == 1 else f"main-i{len(self.conducted):02d}"
         with disk_full_as_error(self.folder):
             (self.folder / f"{name}.stdout").write_text(said, "utf-8")

@@ -20,10 +20,12 @@ from ullage.clockcli import clock_app
 from ullage.comparecli import compare_command
 from ullage.console import RunProgress, stderr, stdout
 from ullage.elasticcli import elastic_app
-from ullage.errors import FILE_FAILED, RUN_NOT_FOUND, ExitCode, UllageError
+from ullage.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.folder import RunFolder, begun, named, typed
 from ullage.interruption import interruptible
 from ullage.metercli import meter_app
 from ullage.profilecli import profile_command
+from ullage.quantities import many
 from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
 from ullage.studycli import study_app
 from ullage.weighcli import weigh_command
@@ -132,7 +134,7 @@ def init_command(
         print(init.schema())
         return
     init.write(file, force=force)
-    stderr.print(escape(f"wrote {file}; next: ullage run {file}"), soft_wrap=True)
+    stderr.print(escape(f"wrote {file}; next: ullage run {typed(file)}"), soft_wrap=True)
 
 
 @image_app.command("build")
@@ -160,7 +162,11 @@ def run_command(
     file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
+        typer.Option(
+            "--resume",
+            help="Take up an interrupted run: its folder, or its name in --runs.",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show cells, order, time and power; run nothing.")
@@ -170,7 +176,8 @@ def run_command(
         Path | None,
         typer.Option(
             "--pilot",
-            help="With --dry-run: the run whose spreads to plan with; else the newest alike.",
+            help="With --dry-run: the run (a folder, or its name in --runs) whose spreads to plan"
+            " with; else the newest alike.",
             show_default=False,
         ),
     ] = None,
@@ -189,16 +196,14 @@ def run_command(
         raise typer.BadParameter("give a plan, or --resume RUN")
     if pilot is not None and not dry_run:
         raise typer.BadParameter("--pilot goes with --dry-run")
-    if resume is not None and not (resume / journal.PLAN).is_file():
-        raise UllageError(RUN_NOT_FOUND, path=resume)
+    resume = None if resume is None else begun(named(resume, runs))
     source = file if file is not None else Path(resume or "") / journal.PLAN
     checked, document = plan.load(source)
     cells = matrix.resolve(checked, document)
     if dry_run:
         from ullage import dryrun
-        from ullage.folder import RunFolder
 
-        learned = RunFolder.open(pilot) if pilot is not None else None
+        learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
         _say_if_too_small(cells)
         _say_of_meters(checked, cells)
@@ -224,7 +229,7 @@ def run_command(
             outcome = interruptible(engine.run())
         except asyncio.CancelledError:
             stderr.print(
-                escape(f"interrupted; take it up with: ullage run --resume {folder}"),
+                escape(f"interrupted; take it up with: ullage run --resume {typed(folder)}"),
                 soft_wrap=True,
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -260,7 +265,6 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
     """The answer first, which needs no disk; then the derived files and the report."""
     from ullage import report, tables
     from ullage.analysis import overhead, sentences
-    from ullage.folder import RunFolder
 
     folder = RunFolder.open(outcome.folder)
     analysis = overhead.analyse(folder)
@@ -275,7 +279,8 @@ def _conclude(outcome: Outcome, *, as_json: bool) -> None:
         )
     else:
         stderr.print(
-            f"{outcome.blocks} blocks, {outcome.trials} trials, {outcome.failed} without figures; "
+            f"{many(outcome.blocks, 'block')}, {many(outcome.trials, 'trial')}, "
+            f"{outcome.failed} without figures; "
             f"ended by {outcome.reason}\nreport: {escape(str(page))}",
             soft_wrap=True,
         )
@@ -299,7 +304,8 @@ def clean_command(
     for each in found:
         stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
     gone = len(found) - len(failures)
-    stderr.print(f"{len(found)} leftovers found" if dry_run else f"{gone} leftovers removed")
+    of = many(len(found) if dry_run else gone, "leftover")
+    stderr.print(f"{of} {'found' if dry_run else 'removed'}")
     for left, why in failures:
         stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
     if failures:

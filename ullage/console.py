@@ -18,9 +18,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
 from ullage.agentchannel import printable
+from ullage.events import Trial
 from ullage.printable import whole
 from ullage.quantities import format_seconds
-from ullage.runs import Trial
 
 
 class CleanConsole(Console):

@@ -124,7 +124,8 @@ def show(
 
 def _show_cells(found: Forecast) -> None:
     plan, matrix = found.plan, found.matrix
-    stdout.print(f"{len(matrix.environments)} environments × {len(matrix.loads)} workloads")
+    counts = (len(matrix.environments), "environment"), (len(matrix.loads), "workload")
+    stdout.print(" × ".join(_count(number, what) for number, what in counts))
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
     keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)

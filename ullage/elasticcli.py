@@ -28,7 +28,11 @@ def run_command(
     file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", help="Take up an interrupted run.", show_default=False),
+        typer.Option(
+            "--resume",
+            help="Take up an interrupted run: its folder, or its name in --runs.",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
         bool,

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.energy import words
-from ullage.analysis.model import Analysis, Energy, EnergyFigure
+from ullage.analysis.energy.model import Energy, EnergyFigure
+from ullage.analysis.model import Analysis
 from ullage.export import as_csv, as_json, as_parquet, chosen, cleaned, tex
 from ullage.printable import whole
 

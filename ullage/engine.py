@@ -27,6 +27,16 @@ from ullage.energy import metering
 from ullage.energy.plan import idle_s
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
+from ullage.events import (
+    HOST_SHARED,
+    BlockDone,
+    Finished,
+    Provisioned,
+    Started,
+    Synchronised,
+    Trial,
+    Warned,
+)
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder, sessions
 from ullage.interruption import to_the_end
@@ -36,21 +46,8 @@ from ullage.needs import of_plan
 from ullage.pairs import primary_log_ratios
 from ullage.plan import Plan
 from ullage.progress import Outcome, Progress
-from ullage.quantities import format_seconds
-from ullage.runs import (
-    FORMAT,
-    HOST_SHARED,
-    BlockDone,
-    Finished,
-    ImageRecord,
-    Parity,
-    Provisioned,
-    Resolved,
-    Started,
-    Synchronised,
-    Trial,
-    Warned,
-)
+from ullage.quantities import format_seconds, many
+from ullage.runs import FORMAT, ImageRecord, Parity, Resolved
 from ullage.stats.stop import StopRule
 
 DIVERGED = "run-moved"
@@ -175,7 +172,7 @@ class Engine:
             self._warn,
             generation=self._generation(self._first_block()),
         )
-        self.progress.step(f"starting {len(self.matrix.environments)} environments")
+        self.progress.step(f"starting {many(len(self.matrix.environments), 'environment')}")
         await fleet.start()
         found = {e.key: records.nuisances(e, fleet) for e in self.matrix.environments}
         self.parity = parity.compare(found, self.plan.allow)
@@ -261,7 +258,7 @@ class Engine:
         turns = self.matrix.turns(self.seed, number)
         todo = [turn for turn in turns if any(slot.trial not in self.trials for slot in turn)]
         if todo and fleet.generation != self._generation(number):
-            self.progress.step(f"making all instances anew, after {number} blocks")
+            self.progress.step(f"making all instances anew, after {many(number, 'block')}")
             await fleet.renew(self._generation(number))
         for turn in todo:
             trials = await trial.run(

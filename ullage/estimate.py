@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ullage.events import Trial
 from ullage.journal import put
 from ullage.matrix import Environment, Load, Matrix
 from ullage.places import cache_dir
 from ullage.plan import Plan
-from ullage.runs import Trial
 
 TRIAL_OVERHEAD_S = 0.05
 LEARN = 0.3

@@ -317,6 +317,12 @@ def rich_table(analysis: Analysis) -> Table:
     return table
 
 
+def ratio_note(analysis: Analysis) -> str:
+    """What the ratios of a run in `rich_table` are."""
+    units = "means of the instances' makings" if analysis.generations > 1 else "pairs' ratios"
+    return f"ratio: geometric mean of the {units}; above 1 is worse; A/A: the median of its figures"
+
+
 def money_table(analysis: Analysis) -> Table:
     """What the work costs, for the terminal; empty without a price."""
     table = Table(box=None, pad_edge=False)

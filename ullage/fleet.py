@@ -15,23 +15,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ullage import placement, timing
-from ullage.agent import Command
 from ullage.agentchannel import printable
 from ullage.allocating import Node
 from ullage.environments import Instance, InstanceSpec
 from ullage.errors import HOST_NEEDS_ROOT, UllageError
+from ullage.events import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.image import Image
 from ullage.journal import now_ns
-from ullage.matrix import Environment, Load, Matrix, slug
+from ullage.matrix import Environment, Load, Matrix
 from ullage.meters import symbols
+from ullage.naming import slug
 from ullage.needs import HOST, Kind, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
 from ullage.network import Network
 from ullage.places import data_dir, state_dir
-from ullage.runs import ClockSaid, Provisioned, Reason, Synchronised
+from ullage.preparing import make_workspace, perform
 from ullage.schedule import Side
 from ullage.team import Team
-from ullage.workloads.base import Context, Task
 from ullage.workloads.conducted import Conducted
 
 
@@ -75,7 +75,8 @@ class Fleet:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
-        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn)
+        root = self.image.root if self.image else None
+        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn, root)
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):
@@ -113,6 +114,7 @@ class Fleet:
         made fails its trials until it is tried again, in the next generation.
         """
         await self.cleanup()
+        await asyncio.gather(*(self._rest(i) for i in self._instances.get(HOST, ()) if i.alive))
         keys = self.needs.renewed
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
@@ -271,23 +273,9 @@ class Fleet:
                     continue
                 try:
                     for team in await self.teams(environment.key, load):
-                        await self._tasks(team, load, load.workload.cleanup)
-                except UllageError as error:
+                        await perform(team, load, self.seed, load.workload.cleanup)
+                except (UllageError, OSError) as error:
                     self.warn("no-cleanup", f"{load.key} in {environment.key}: {error}")
-
-    def context(self, team: Team, load: Load, seed: int) -> Context:
-        """What the workload may know of where it runs."""
-        players = team.players(load.workload.roles(load.parameters))
-        spec = team.instance.spec
-        return Context(
-            addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
-            cpus=len(spec.cpus),
-            memory_bytes=spec.memory_bytes,
-            seed=seed,
-            data=team.instance.data,
-            workspace=workspace(team.instance, load),
-            workspaces={role: workspace(player, load) for role, player in players.items()},
-        )
 
     async def _provision(self, key: str) -> None:
         environment = self.needs.environment(key)
@@ -323,34 +311,14 @@ class Fleet:
         mine = self._instances[environment.key]
         for load in self.matrix.loads:
             for instance in mine:
-                await _make_workspace(instance, load)
+                await make_workspace(instance, load)
             if not of_plan(environment.key):
                 continue
             self._broken.pop((environment.key, load.key), None)
             for team in self._teams(environment, load):
-                reason = await self._tasks(team, load, load.workload.prepare)
+                reason = await perform(team, load, self.seed, load.workload.prepare)
                 if reason:
                     self._broken[environment.key, load.key] = reason
-
-    async def _tasks(
-        self, team: Team, load: Load, make: Callable[..., Sequence[Task]]
-    ) -> Reason | None:
-        """Run untimed tasks one after another; the first that fails is the reason."""
-        players = team.players(load.workload.roles(load.parameters))
-        context = self.context(team, load, self.seed)
-        for task in make(load.parameters, context):
-            if task.role not in players:
-                continue
-            cwd = task.cwd or context.workspaces[task.role]
-            command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
-            done, stdout, stderr = await players[task.role].agent.run(command)
-            if done.status != 0:
-                said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
-                return Reason(
-                    code="prepare-failed",
-                    message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
-                )
-        return None
 
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
@@ -389,18 +357,6 @@ class Fleet:
                 name, suffix = f"{base}-x{suffix}", suffix + 1
             self._names[key] = name
         return f"{self._names[key]}-{index}"
-
-
-async def _make_workspace(instance: Instance, load: Load) -> None:
-    directory = workspace(instance, load)
-    await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
-    for name, file in load.workload.files(load.parameters).items():
-        await instance.agent.put(file, f"{directory}/{name}", 0o755)
-
-
-def workspace(instance: Instance, load: Load) -> str:
-    """The directory of a workload in an instance, as seen inside."""
-    return f"{instance.data}/{slug(load.key)}"
 
 
 async def _wake(instance: Instance) -> None:

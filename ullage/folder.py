@@ -17,22 +17,12 @@ from typing import TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
-from ullage.runs import (
-    FORMAT,
-    BlockDone,
-    Event,
-    Finished,
-    Idle,
-    Provisioned,
-    Record,
-    Resolved,
-    Started,
-    Trial,
-    Warned,
-)
+from ullage.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
+from ullage.runs import FORMAT, Record, Resolved
 from ullage.schedule import size
 
 JOURNAL = "journal.jsonl"
+PLAN = "plan.yaml"
 RESOLVED = "resolved.json"
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
@@ -62,8 +52,7 @@ class RunFolder:
         RUN_NOT_FOUND when there is no `resolved.json`, RUN_OF_ANOTHER_KIND for an elastic run.
         """
         if is_elastic(path):
-            command = "ullage elastic show"
-            raise UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=command)
+            raise _elastic(path, "show")
         text = _read_resolved(path)
         resolved = _resolved(path, text)
         journal = _read(path, path / JOURNAL)
@@ -181,6 +170,23 @@ def _resolved(path: Path, text: bytes) -> Resolved:
         return Resolved.model_validate_json(text)
     except ValidationError as error:
         raise _bad(path, f"{RESOLVED}: {_first(error)}") from error
+
+
+def begun(path: Path) -> Path:
+    """The folder of a run that can be taken up, even if it made no more than its plan.
+
+    RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an elastic run.
+    """
+    if is_elastic(path):
+        raise _elastic(path, "run --resume")
+    if not (path / PLAN).is_file():
+        raise UllageError(RUN_NOT_FOUND, path=path)
+    return path
+
+
+def _elastic(path: Path, verb: str) -> UllageError:
+    command = f"ullage elastic {verb} {typed(path)}"
+    return UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=command)
 
 
 def stamp(path: Path) -> str:

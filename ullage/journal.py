@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from ullage.appending import append, cut_torn_end
 from ullage.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
 from ullage.runs import Record, Resolved
 
@@ -78,7 +79,7 @@ class Journal:
         self._fd = os.open(folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._lock()
-            self._cut_partial_line()
+            self._cut_unfinished()
         except BaseException:
             os.close(self._fd)
             raise
@@ -89,17 +90,8 @@ class Journal:
         Without waiting they will be there by the next event that is waited for.
         """
         lines = b"".join(event.model_dump_json().encode() + b"\n" for event in events)
-        end = os.fstat(self._fd).st_size
-        try:
-            with disk_full_as_error(self.folder):
-                written = os.write(self._fd, lines)
-                if written != len(lines):
-                    raise OSError(errno.ENOSPC, "short write")
-                if wait:
-                    os.fsync(self._fd)
-        except BaseException:
-            os.ftruncate(self._fd, end)
-            raise
+        with disk_full_as_error(self.folder):
+            append(self._fd, self.folder / JOURNAL, lines, wait=wait)
 
     def resolve(self, resolved: Resolved) -> None:
         """Write `resolved.json` anew."""
@@ -137,19 +129,19 @@ class Journal:
         except BlockingIOError:
             raise UllageError(RUN_IN_USE, path=self.folder) from None
 
-    def _cut_partial_line(self) -> None:
+    def _cut_unfinished(self) -> None:
         """A controller killed while it wrote leaves a tail that was never acknowledged.
 
         That is a part of a line, or one half of a duet without the other, as both are written at
         once: the pair is run again.
         """
+        cut = cut_torn_end(self._fd)
         data = (self.folder / JOURNAL).read_bytes()
-        whole = data.rfind(b"\n") + 1
-        *_, before, last = [b"", b"", *data[:whole].splitlines(keepends=True)]
+        *_, before, last = [b"", b"", *data.splitlines(keepends=True)]
         if (half := _beside(last)) and half != _beside(before, swapped=True):
-            whole -= len(last)
-        if whole != len(data):
-            os.ftruncate(self._fd, whole)
+            os.ftruncate(self._fd, len(data) - len(last))
+            cut = True
+        if cut:
             os.fsync(self._fd)
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
-
-from pydantic import BaseModel
 
 from ullage import environments, schedule, varied, workloads
 from ullage.artifacts import Artifact
 from ullage.energy import plan as energyplan
 from ullage.energy.plan import PlannedMeter
 from ullage.environments import Provider
-from ullage.errors import (
-    PLAN_IMPOSSIBLE_MATRIX,
-    PLAN_UNKNOWN_PROVIDER,
-    PLAN_UNKNOWN_WORKLOAD,
-    UllageError,
-)
+from ullage.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD, UllageError
+from ullage.factors import MAX_CELLS, combinations, keyed, merged
+from ullage.naming import slug
 from ullage.nearest import nearest
 from ullage.neighbours import PROGRAMS
 from ullage.plan import (
@@ -31,17 +24,17 @@ from ullage.plan import (
     WorkloadPlan,
     allowed_fields,
     checked,
+    impossible,
     no_environment,
     shown,
 )
+from ullage.quantities import many
 from ullage.runs import Design, Price
 from ullage.workloads.base import Parameters, Place, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
 AGAIN = "~again"
 """Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
-
-MAX_CELLS = 10_000
 
 COMMON_ENVIRONMENT = tuple(allowed_fields(EnvironmentPlan, ()))
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
@@ -128,10 +121,10 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     meters = energyplan.resolve(plan, document)
     matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
     if matrix.cells > MAX_CELLS:
-        raise _impossible(
+        raise impossible(
             document,
             ("environments",),
-            f"{len(matrix.environments)} environments × {len(loads)} workloads are "
+            f"{many(len(matrix.environments), 'environment')} × {many(len(loads), 'workload')} are "
             f"{matrix.cells} cells a block",
             f"at most {MAX_CELLS} are allowed: vary fewer factors",
         )
@@ -141,7 +134,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
 def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document: YamlFile) -> None:
     """Refuse environments that cannot run in pairs, each on its own CPUs."""
     if plan.again:
-        raise _impossible(
+        raise impossible(
             document,
             ("again",),
             "a duet pairs every environment with the baseline, so only the baseline can run twice",
@@ -151,14 +144,14 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
     for environment in made:
         path: FieldPath = ("environments", environment.key.partition("[")[0])
         if environment.instances > 1:
-            raise _impossible(
+            raise impossible(
                 document,
                 (*path, "instances"),
                 f"{environment.key}: a duet has one instance on each side, not several",
                 "leave out `instances`, or `design: duet`",
             )
         if environment.resources.cpus != cpus:
-            raise _impossible(
+            raise impossible(
                 document,
                 (*path, "resources"),
                 f"{environment.key}: the two sides of a duet have as many CPUs as each other",
@@ -170,7 +163,7 @@ def _check_endpoints(plan: Plan, loads: Sequence[Load], document: YamlFile) -> N
     """Refuse workloads that need more than the two instances of a pair."""
     for load in loads:
         if load.places != {"instance"}:
-            raise _impossible(
+            raise impossible(
                 document,
                 _path(plan, load),
                 f"{load.key} has a second endpoint, which no side of a duet has CPUs for",
@@ -198,7 +191,7 @@ def _check_each(
             continue
         for environment in made:
             if environment.instances > most:
-                raise _impossible(
+                raise impossible(
                     document,
                     _path(plan, load),
                     f"{load.key} has work for {most} instances at most, and {environment.key} has "
@@ -248,23 +241,23 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 suggestion=nearest(entry.provider, environments.names()),
             ) from None
         if plan.image == "host" and not kind.host_image:
-            raise _impossible(
+            raise impossible(
                 document,
                 path,
                 f"{name}: a {entry.provider} environment cannot run from the host's own userland",
                 "leave out `image: host`, so that one image is built for all",
             )
-        for factors in _combinations(
+        for factors in combinations(
             entry.vary, document, (*path, "vary"), kind.options_model, also=varied.FIELDS
         ):
-            data = _with({**entry.options, **varied.written(entry, plan)}, factors)
+            data = merged({**entry.options, **varied.written(entry, plan)}, factors)
             own = {name: data.pop(name, None) for name in varied.FIELDS}
             resources = checked(Resources, own["resources"], document, (*path, "resources"))
             beside = own["neighbour"]
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             found.append(
                 Environment(
-                    key=_key(name, factors),
+                    key=keyed(name, factors),
                     provider=kind(options),
                     factors=factors,
                     resources=resources,
@@ -277,7 +270,7 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
             )
     for each in found:
         _check_neighbour(each, plan, document)
-    _refuse_twins([e.key for e in found], document, ("environments",))
+    refuse_twins([e.key for e in found], document, ("environments",))
     return tuple(found)
 
 
@@ -292,14 +285,14 @@ def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -
     if plan.environments.get(neighbour.environment, environment) is not environment:
         other = plan.environments[neighbour.environment]
         if other.vary:
-            raise _impossible(
+            raise impossible(
                 document,
                 (*path, "environment"),
                 f"{neighbour.environment} is varied, so it is not one environment",
                 "let the neighbour stand in one that is not varied",
             )
     if plan.design == "duet":
-        raise _impossible(
+        raise impossible(
             document,
             path,
             "a duet has all CPUs: there is none for a neighbour",
@@ -323,103 +316,30 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
                 suggestion=nearest(entry.name, workloads.names()),
             ) from None
         model = workload.parameters_model
-        for factors in _combinations(entry.vary, document, (*path, "vary"), model):
-            data = _with(entry.parameters, factors)
+        for factors in combinations(entry.vary, document, (*path, "vary"), model):
+            data = merged(entry.parameters, factors)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
-            key = _key(entry.alias or entry.name, factors)
+            key = keyed(entry.alias or entry.name, factors)
             found.append(Load(key, workload, parameters, factors))
-    _refuse_twins([load.key for load in found], document, ("workloads",))
+    refuse_twins([load.key for load in found], document, ("workloads",))
     return tuple(found)
 
 
-def _combinations(
-    vary: Mapping[str, list[Any]],
-    document: YamlFile,
-    path: FieldPath,
-    model: type[BaseModel],
-    also: Sequence[str] = (),
-) -> Iterable[dict[str, Any]]:
-    allowed = [*allowed_fields(model, ()), *also]
-    count = 1
-    for factor, values in vary.items():
-        if factor.partition(".")[0] not in allowed:
-            raise _impossible(
-                document,
-                (*path, factor),
-                f"cannot vary {factor!r}: allowed are {', '.join(allowed) or 'none'}",
-                nearest(factor, allowed),
-            )
-        if not values:
-            raise _impossible(
-                document, (*path, factor), f"{factor}: no values to vary over", "give at least one"
-            )
-        count *= len(values)
-        line = document.line((*path, factor))
-        document.lines.setdefault((*path[:-1], *factor.split(".")), line)
-    if count > MAX_CELLS:
-        raise _impossible(
-            document,
-            path,
-            f"the factors multiply to {count} cells",
-            f"at most {MAX_CELLS} are allowed",
-        )
-    names = list(vary)
-    return [dict(zip(names, values, strict=True)) for values in itertools.product(*vary.values())]
-
-
-def _with(fields: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, with each factor's value put at its place (`disk.format` goes inside `disk`)."""
-    result: dict[str, Any] = deepcopy(dict(fields))
-    for factor, value in factors.items():
-        *parents, last = factor.split(".")
-        inner = result
-        for parent in parents:
-            step = inner.setdefault(parent, {})
-            if not isinstance(step, dict):
-                step = inner[parent] = {}
-            inner = step
-        inner[last] = value
-    return result
-
-
-def _key(name: str, factors: Mapping[str, Any]) -> str:
-    if not factors:
-        return name
-    return f"{name}[{','.join(f'{factor}={_plain(value)}' for factor, value in factors.items())}]"
-
-
-def _plain(value: Any) -> str:
-    """A factor's value as it stands in a key."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "+".join(f"{k}:{_plain(v)}" for k, v in value.items())
-    if isinstance(value, list):
-        return "+".join(_plain(v) for v in value)
-    return "".join(c if c.isalnum() or c in "._-%" else "_" for c in str(value))[:40]
-
-
-def _refuse_twins(keys: list[str], document: YamlFile, path: FieldPath) -> None:
-    # By what becomes of them as directories: there two may be one that are not one here.
-    names = [slug(key) for key in keys]
-    for key, name in zip(keys, names, strict=True):
-        if names.count(name) > 1:
-            raise _impossible(
+def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
+    """By what becomes of them as directories: there two may be one that are not one here."""
+    known: dict[str, str] = {}
+    for key in keys:
+        name = slug(key)
+        if name in known:
+            other = known[name]
+            one_folder = f"{shown(other)} and {shown(key)} would have one folder, {shown(name)}"
+            raise impossible(
                 document,
                 path,
-                f"{shown(key)} stands twice",
+                f"{shown(key)} stands twice" if other == key else one_folder,
                 "give one of them another name (`as:` for a workload), or vary it",
             )
-
-
-def _impossible(document: YamlFile, path: FieldPath, reason: str, suggestion: str) -> UllageError:
-    return UllageError(
-        PLAN_IMPOSSIBLE_MATRIX,
-        file=document.name,
-        line=document.line(path),
-        reason=reason,
-        suggestion=suggestion,
-    )
+        known[name] = key
 
 
 def packages(matrix: Matrix | None) -> list[str]:
@@ -447,11 +367,3 @@ def needed_programs(matrix: Matrix) -> list[str]:
     """Programs that must be on the PATH of every instance."""
     found = {name for load in matrix.loads for name in load.workload.programs}
     return sorted(found | {e.neighbour.program for e in matrix.environments if e.neighbour})
-
-
-def slug(key: str) -> str:
-    """A key as a file name: `vm[nic=e1000]` → `vm-nic-e1000`."""
-    plain = "".join(c if c.isalnum() or c in "._" else "-" for c in key).strip("-.")
-    while "--" in plain:
-        plain = plain.replace("--", "-")
-    return plain

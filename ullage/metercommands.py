@@ -75,7 +75,12 @@ def start(meter: str, file: Path, options: list[str], *, name: str, as_json: boo
     if not LABEL.fullmatch(name):
         raise UllageError(ENERGY_LOGGER_BAD_NAME, found=repr(name))
     before = background.find(name)
-    logger = background.start(name, chosen(name, meter, options), file.absolute())
+    planned = chosen(name, meter, options)
+    logger = background.start(name, planned, file.absolute())
+    if caution := planned.make().caution():
+        stderr.print(
+            f"[yellow]warning:[/] {escape(f'{name} ({meter}): {caution}')}", soft_wrap=True
+        )
     if before is not None and not before.alive:
         stderr.print(
             f"[yellow]warning:[/] the logger {name} of before died: "

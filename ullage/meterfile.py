@@ -64,7 +64,7 @@ def instant(text: str, stretches: Sequence[Stretch]) -> int:
         try:
             return first.at_ns + round(_DELAY.validate_python(_plain(text[1:])) * 1e9)
         except ValidationError:
-            reason = "after the plus stands a duration such as 90s, 10m or 1h30m"
+            reason = "after the plus stands a duration such as 500ms, 90s, 10m or 1h30m"
             raise UllageError(ENERGY_BAD_INSTANT, found=repr(text), reason=reason) from None
     epoch_ns = _epoch_ns(text)
     before = [s.opened for s in stretches if s.opened.epoch_ns <= epoch_ns]

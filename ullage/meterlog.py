@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import IO, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.energy.background import Logger
-from ullage.errors import ENERGY_READINGS_BAD, UllageError
+from ullage.errors import ENERGY_FILE_REPLACED, ENERGY_READINGS_BAD, UllageError
 from ullage.printable import clean
 from ullage.readings import Closed, Fault, Line, Opened, Reading
 
@@ -51,12 +53,22 @@ def _lines(file: Path, logger: Logger | None, *, follow: bool) -> Iterator[bytes
     rest = b""
     with file.open("rb") as stream:
         while True:
+            # Looked at before it is read: what is the file's was written until now.
+            _same(file, stream)
             ending = not follow or (logger is not None and not logger.alive)
             *whole, rest = (rest + stream.read()).split(b"\n")
             yield from whole
             if ending or (logger is None and _closed(whole)):
                 return
             time.sleep(_POLL_S)
+
+
+def _same(file: Path, stream: IO[bytes]) -> None:
+    """ENERGY_FILE_REPLACED: another has the name now, or what was read is no longer in it."""
+    read = os.fstat(stream.fileno())
+    with suppress(FileNotFoundError):  # a file without its name is still the same
+        if not os.path.samestat(file.stat(), read) or read.st_size < stream.tell():
+            raise UllageError(ENERGY_FILE_REPLACED, file=file)
 
 
 def _closed(lines: list[bytes]) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ullage.runs import Curve, Metric, Scalar, Trial
+from ullage.events import Trial
+from ullage.runs import Curve, Metric, Scalar
 from ullage.stats.interval import log_ratio
 from ullage.stats.nested import collapse
 

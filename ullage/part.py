@@ -8,7 +8,7 @@ from typing import Final
 from ullage.agent import Finished, Process
 from ullage.agentchannel import printable
 from ullage.environments import Instance
-from ullage.runs import Reason
+from ullage.events import Reason
 from ullage.workloads.base import Output, Task
 
 CPU_TOLERANCE: Final = 1.10

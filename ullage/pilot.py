@@ -10,11 +10,12 @@ from pathlib import Path
 from statistics import median
 
 from ullage.errors import UllageError
+from ullage.events import BlockDone, Started, Trial
 from ullage.folder import RunFolder, find_runs
 from ullage.matrix import Matrix
 from ullage.pairs import Cells, Series, comparison_key, pair
 from ullage.plan import Plan
-from ullage.runs import BlockDone, Metric, Resolved, Started, Trial
+from ullage.runs import Metric, Resolved
 from ullage.stats.levels import Components, components, optimal_counts
 from ullage.stats.verdict import LEAST_PAIRS
 

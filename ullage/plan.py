@@ -17,6 +17,7 @@ from ullage.copies import Copies
 from ullage.errors import (
     PLAN_BAD_FIELD,
     PLAN_BAD_NAME,
+    PLAN_IMPOSSIBLE_MATRIX,
     PLAN_NO_BASELINE,
     PLAN_UNKNOWN_FIELD,
     UllageError,
@@ -286,6 +287,17 @@ def no_environment(
         field=".".join(map(str, path)),
         allowed=f"one of the environments: {', '.join(known)}",
         suggestion=nearest(name, known),
+    )
+
+
+def impossible(document: YamlFile, path: FieldPath, reason: str, suggestion: str) -> UllageError:
+    """The complaint about what is well written, and cannot be made."""
+    return UllageError(
+        PLAN_IMPOSSIBLE_MATRIX,
+        file=document.name,
+        line=document.line(path),
+        reason=reason,
+        suggestion=suggestion,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ullage.runs import Trial
+from ullage.events import Trial
 
 
 class Progress(Protocol):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, ByteSize, Field
 
 from ullage import host
 
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
+_DURATION: Final = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit}(?!s))?" for unit in _UNITS))
 
 
 def _fraction(value: object) -> object:
@@ -23,13 +24,13 @@ def _fraction(value: object) -> object:
 
 
 def _seconds(value: object) -> object:
-    """`1h30m`, `10m`, `45s` → seconds; a number is seconds."""
+    """`1h30m`, `10m`, `45s`, `500ms` → seconds; a number is seconds."""
     if isinstance(value, str):
         match = _DURATION.fullmatch(value.strip())
         if not match or not any(match.groups()):
-            raise ValueError("a duration such as 90s, 10m or 1h30m")
-        hours, minutes, seconds = (float(part or 0) for part in match.groups())
-        return hours * 3600 + minutes * 60 + seconds
+            raise ValueError("a duration such as 500ms, 90s, 10m or 1h30m")
+        parts = zip(match.groups(), _UNITS.values(), strict=True)
+        return sum(float(part) * unit for part, unit in parts if part)
     return value
 
 
@@ -56,7 +57,7 @@ Seconds = Annotated[
     BeforeValidator(_seconds, json_schema_input_type=str | float),
     Field(gt=0, allow_inf_nan=False),
 ]
-"""A duration in seconds: `90s`, `10m`, `1h30m` or a number."""
+"""A duration in seconds: `500ms`, `90s`, `10m`, `1h30m` or a number."""
 
 Delay = Annotated[
     float,
@@ -72,8 +73,15 @@ Memory = Annotated[Bytes, BeforeValidator(_memory, json_schema_input_type=str | 
 """A size in bytes, or `host`: all memory of this host."""
 
 
+def many(number: int, one: str) -> str:
+    """`1 block`, `12 blocks`, `1,000 blocks`, for people."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
 def format_seconds(seconds: float) -> str:
-    """`6 min 40 s`, for people."""
+    """`0.5 s`, `6 min 40 s`, for people."""
+    if seconds < 1:
+        return f"{seconds:.2g} s"
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ullage import clock, neighbours
+from ullage.events import ClockSaid
 from ullage.fleet import Fleet
 from ullage.manifest import sha256_of
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.meters import METERS
 from ullage.plan import Plan, Repeat
 from ullage.quantities import format_bytes
-from ullage.runs import ClockSaid, EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
+from ullage.runs import EnvironmentRecord, MeterRecord, Resolved, WorkloadRecord
 
 _ONCE = Repeat().model_dump()
 """What the plan's `repeat` was for runs that do not have it yet."""

@@ -80,6 +80,7 @@ def show_command(
     if not analysis.trials:
         return  # no table has anything in it
     stdout.print(export.rich_table(analysis))
+    stdout.print(escape(export.ratio_note(analysis)), soft_wrap=True)
     if analysis.money:
         stdout.print(export.money_table(analysis))
         stdout.print(escape(money.note(analysis)), soft_wrap=True)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Interval
+from ullage.analysis.estimates import Interval
 from ullage.analysis.runchanges import Change, Changes
 from ullage.analysis.words import floor_words, name
 from ullage.console import stderr, stdout

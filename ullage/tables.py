@@ -20,19 +20,18 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ullage.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
-from ullage.folder import RunFolder, find_runs, stamp
-from ullage.runs import (
-    FORMAT,
+from ullage.events import (
     BlockDone,
     Finished,
     Idle,
-    Metric,
     Provisioned,
     Started,
     Synchronised,
     Trial,
     Warned,
 )
+from ullage.folder import RunFolder, find_runs, stamp
+from ullage.runs import FORMAT, Metric
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 

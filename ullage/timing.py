@@ -10,9 +10,9 @@ from ullage import clock
 from ullage.agentclock import BREAKS, ClockMap, Look
 from ullage.agentframes import FrameError
 from ullage.environments import Instance
+from ullage.events import InstanceClock, Synchronised
 from ullage.journal import now_ns
 from ullage.part import Part, TrialFailedError
-from ullage.runs import InstanceClock, Synchronised
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ullage import clock, timing
 from ullage.attempt import Attempt, Span
 from ullage.errors import RUN_DISK_FULL, UllageError
+from ullage.events import RoleRecord, Trial
 from ullage.fleet import Fleet
 from ullage.journal import now_ns
 from ullage.matrix import Load
@@ -24,7 +25,7 @@ from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.symbols import Watch
 from ullage.part import Part, TrialFailedError
-from ullage.runs import Metered, RoleRecord, Trial
+from ullage.runs import Metered
 from ullage.schedule import Turn
 from ullage.workloads.base import InvalidTrialError
 

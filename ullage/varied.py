@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ullage.copies import MOST, Copies, host_cpus
-from ullage.errors import PLAN_IMPOSSIBLE_MATRIX, UllageError
-from ullage.plan import EnvironmentPlan, Fields, Plan, Resources, checked
+from ullage.plan import EnvironmentPlan, Fields, Plan, Resources, checked, impossible
 from ullage.yamlfile import FieldPath, YamlFile
 
 FIELDS: Final = ("instances", "neighbour", "resources")
@@ -39,12 +38,11 @@ def instances(
     cpus = host_cpus()
     fits = found.copies(resources.cpus, cpus)
     if not 1 <= fits <= MOST:
-        raise UllageError(
-            PLAN_IMPOSSIBLE_MATRIX,
-            file=document.name,
-            line=document.line((*path, "instances")),
-            reason=f"{name}: `{found}` of {cpus} CPUs is room for {fits} instances with "
+        raise impossible(
+            document,
+            (*path, "instances"),
+            f"{name}: `{found}` of {cpus} CPUs is room for {fits} instances with "
             f"{resources.cpus:g} CPUs each; from 1 to {MOST} can be made",
-            suggestion="give another factor, or other `cpus`",
+            "give another factor, or other `cpus`",
         )
     return fits

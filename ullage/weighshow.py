@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Precision
+from ullage.analysis.estimates import Precision
 from ullage.analysis.weighing import Node, Part, Total, Weighing
 from ullage.analysis.words import COVERS, RESOURCES, SIDE_BY_SIDE, blocks, listed, makings, name
 from ullage.console import stdout

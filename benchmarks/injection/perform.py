@@ -17,11 +17,11 @@ from benchmarks.injection.sizes import CAMPAIGN, Size
 from ullage import host, journal
 from ullage.engine import Engine
 from ullage.environments.base import Provider
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.matrix import AGAIN, Environment, Load, Matrix
 from ullage.plan import Blocks, EnvironmentPlan, Plan, Resources, WorkloadPlan
 from ullage.quantities import Bytes
-from ullage.runs import Trial
 
 BASELINE: Final = "native"
 RESOURCES: Final = Resources(cpus=1, memory=Bytes(256 << 20))

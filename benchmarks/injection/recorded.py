@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from benchmarks.injection.scaled import SECONDS, WORK, scaled
+from ullage.events import Reason, Trial
 from ullage.folder import RunFolder
-from ullage.runs import Reason, Resolved, Trial
+from ullage.runs import Resolved
 
 TRIALS: Final = "trials.csv"
 ABOUT: Final = "about.json"

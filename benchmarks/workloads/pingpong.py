@@ -24,6 +24,7 @@ from typing import Final
 
 from benchmarks.figures import Figure, main, median_interval
 from ullage import ours
+from ullage.programs import needed
 from ullage.workloads import mpi4py_bench
 
 SIZES: Final = [1 << i for i in range(21)]
@@ -173,7 +174,8 @@ def figures(found: list[dict[str, Times]]) -> list[Figure]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Run all of them in turn."""
+    """Run all of them in turn. HOST_MISSING."""
+    needed("NPopenmpi", "netpipe-openmpi")
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
     try:
         shutil.copy(ours.program("mpi4py.whl"), work)

@@ -10,19 +10,9 @@ import numpy as np
 from ullage.analysis import compare, doubts
 from ullage.analysis.compare import Draft, Settings, Source
 from ullage.analysis.model import Doubt
+from ullage.events import InstanceClock, RoleRecord, Trial, Usage
 from ullage.pairs import Cells
-from ullage.runs import (
-    Coordinate,
-    EnvironmentRecord,
-    InstanceClock,
-    Metered,
-    Metric,
-    Resource,
-    RoleRecord,
-    Trial,
-    Usage,
-    WorkloadRecord,
-)
+from ullage.runs import Coordinate, EnvironmentRecord, Metered, Metric, Resource, WorkloadRecord
 from ullage.stats.interval import Floats
 
 BASELINE = EnvironmentRecord(key="native", label="native", provider="native")

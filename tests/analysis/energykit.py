@@ -13,9 +13,9 @@ from ullage.analysis import overhead
 from ullage.analysis.energy.series import Series, Stretch, series
 from ullage.analysis.model import Analysis
 from ullage.channels import Channel
+from ullage.events import Idle, Started, Trial
 from ullage.folder import RunFolder
 from ullage.readings import Closed, Fault, Line, Opened, Reading
-from ullage.runs import Idle, Started, Trial
 
 CPU = WORKLOADS[0]
 NATIVE, CONTAINER = ENVIRONMENTS[0], ENVIRONMENTS[1]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.meters.symbols import FILE
-from ullage.runs import GroupOverTime, SymbolRow, Symbols, Trial
+from ullage.symbolsfile import GroupByCore, GroupOverTime, SymbolRow, Symbols
 
 HZ = 100
 Place = tuple[str, str, str, str]
@@ -19,8 +20,12 @@ def table(
     places: Mapping[Place, float],
     over_time: Mapping[str, Sequence[int]] | None = None,
     rest: int = 0,
+    by_core: Mapping[str, Sequence[int]] | None = None,
 ) -> Symbols:
-    """places: CPUs at each; over_time: samples of each group, in parts that make up the trial."""
+    """places: CPUs at each; over_time: samples of each group, in parts that make up the trial.
+
+    by_core: samples of each group on each core.
+    """
     over_time = over_time or {}
     length = trial.end_ns - trial.start_ns
     parts = max(map(len, over_time.values()), default=0)
@@ -46,6 +51,10 @@ def table(
         over_time=tuple(
             GroupOverTime(group=group, samples=tuple(samples))
             for group, samples in over_time.items()
+        ),
+        by_core=tuple(
+            GroupByCore(group=group, samples=tuple(samples))
+            for group, samples in (by_core or {}).items()
         ),
     )
 

@@ -16,7 +16,8 @@ from ullage import neighbours
 from ullage.analysis import causewords, overhead
 from ullage.analysis.counters import COUNTERS, NEIGHBOUR, OF_A_CPU
 from ullage.analysis.details import details
-from ullage.analysis.model import Analysis, Cause, Causes, Comparison, Interval
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Analysis, Cause, Causes, Comparison
 from ullage.folder import RunFolder
 from ullage.meters import METERS
 from ullage.report import page, why

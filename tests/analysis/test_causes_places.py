@@ -20,7 +20,7 @@ from ullage.export import rows
 from ullage.folder import RunFolder
 from ullage.meters.symbols import FILE
 from ullage.report import page
-from ullage.runs import SymbolRow, Symbols
+from ullage.symbolsfile import SymbolRow, Symbols
 
 CPU = WORKLOADS[0]
 NATIVE, BOX, VM = ENVIRONMENTS[0], ENVIRONMENTS[1], ENVIRONMENTS[-1]
@@ -150,6 +150,55 @@ def test_beside_a_container_code_of_programs_is_compared(tmp_path: Path) -> None
         "symbols.programs/kernel/do_syscall_64",
     }
     assert {cause.difference > 0 for cause in causes.found} == {True, False}
+
+
+def test_a_file_whose_functions_one_side_alone_tells_is_compared_as_a_whole(
+    tmp_path: Path,
+) -> None:
+    """As beside Docker, whose copy of the image is not ours: how it was looked at is no cause."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        if environment != "vm":
+            return {}, {
+                ("programs", "nginx", "ngx_palloc"): noisy(rng, 0.1),
+                ("programs", "nginx", "memcpy"): noisy(rng, 0.1),
+                ("programs", "nginx", ""): noisy(rng, 0.1),
+                ("programs", "libc.so.6", ""): noisy(rng, 0.1),
+                ("programs", "libc.so.6", "poll"): noisy(rng, 0.2),
+            }
+        return {}, {
+            ("programs", "nginx", ""): noisy(rng, 0.9),
+            ("programs", "libc.so.6", ""): noisy(rng, 0.3),
+        }
+
+    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    (nginx,) = causes.found
+    assert (nginx.counter, nginx.words) == ("symbols.programs/nginx", "the programs in nginx")
+    assert nginx.baseline_mean == pytest.approx(0.3, rel=0.2)
+    assert causes.looked == 2
+
+
+def test_functions_that_stand_with_their_file_are_not_nothing(tmp_path: Path) -> None:
+    """Where there were too many, one that is absent may be among them; the kernel's never is."""
+
+    def seen(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        code: dict[Place, float] = {("programs", "mariadbd", "THD::init"): noisy(rng, 0.3)}
+        code[("programs", "kernel", "clear_page")] = noisy(rng, 0.3)
+        return {}, code if vm else {("programs", "mariadbd", "other"): noisy(rng, 0.3)}
+
+    folder = made(tmp_path / "run", seen)
+    both = {"symbols.programs/mariadbd/THD::init", "symbols.programs/kernel/clear_page"}
+    assert both <= {*names(causes_of(overhead.analyse(folder)))}
+    for trial in folder.trials:
+        file = folder.path / "trials" / trial.trial / FILE
+        if trial.environment != "vm" and file.exists():
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"folded": 1}))
+    causes = causes_of(overhead.analyse(RunFolder.open(folder.path)))
+    assert {*names(causes)} == {
+        "symbols.programs/mariadbd/other",  # it was seen, and is not at all there in the VM
+        "symbols.programs/kernel/clear_page",
+    }
 
 
 def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from tests.synthetic import WORKLOADS, make_run
 from ullage.analysis import overhead, words
 from ullage.analysis.details import Detail, details, run_facts
-from ullage.analysis.model import Analysis, Budget, Component
+from ullage.analysis.estimates import Budget, Component
+from ullage.analysis.model import Analysis
 from ullage.analysis.rounding import ratio
 from ullage.folder import RunFolder
 from ullage.stats.multiple import benjamini_hochberg, holm

@@ -14,8 +14,10 @@ READERS = {
     "ullage.analysis",
     "ullage.comparing",
     "ullage.errors",
+    "ullage.events",
     "ullage.export",
     "ullage.folder",
+    "ullage.naming",
     "ullage.nearest",
     "ullage.pairs",
     "ullage.printable",
@@ -24,7 +26,9 @@ READERS = {
     "ullage.runs",
     "ullage.schedule",
     "ullage.stats",
+    "ullage.symbolsfile",
     "ullage.tablecodes",
+    "ullage.tablefigures",
     "ullage.tablefile",
 }
 
@@ -59,3 +63,8 @@ def test_stats_is_a_leaf(file: Path) -> None:
 )
 def test_readers_import_readers_only(file: Path) -> None:
     assert _imported(file) <= READERS
+
+
+@pytest.mark.parametrize("name", ["folder", "reading", "sides", "contrasts", "summary"])
+def test_readers_of_elastic_runs_do_not_plan_or_measure(name: str) -> None:
+    assert _imported(ROOT / "elastic" / f"{name}.py") <= {*READERS, "ullage.elastic"}

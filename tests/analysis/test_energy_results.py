@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.analysis.energykit import (
@@ -29,16 +24,18 @@ from tests.analysis.energykit import (
     write,
 )
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS
-from ullage import cli, energytable, errors
+from ullage import errors
 from ullage.analysis.energy import words
 from ullage.analysis.energy.integrate import Missing
+from ullage.analysis.energy.model import Energy
 from ullage.analysis.energy.trials import TrialEnergy
 from ullage.analysis.energy.trials import metered as energies_of
-from ullage.analysis.model import Analysis, Energy
+from ullage.analysis.model import Analysis
 from ullage.errors import UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.readings import Line
-from ullage.runs import EnergyMeterRecord, EnvironmentRecord, Metric, Trial, WorkloadRecord
+from ullage.runs import EnergyMeterRecord, Metric
 
 POWERS = {"native": 100.0, "container": 130.0, "lxc": 100.0, "vm": 200.0}
 TIMED = CPU.model_copy(
@@ -254,7 +251,10 @@ def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
     }
     estimated = [each for each in analysis.energy if each.method == "estimated"]
     assert {each.per_unit.verdict for each in estimated if each.per_unit} == {None}
-    assert analysis.energy_notes == ()
+    (note,) = analysis.energy_notes
+    assert note.code == "energy-of-a-guest"
+    assert "cpu (rapl) tells of one guest or process" in note.message
+    assert any(note.message in line for line in words.told(analysis))
 
 
 def test_no_trial_of_a_duet_has_an_energy_of_its_own(tmp_path: Path) -> None:
@@ -333,78 +333,6 @@ def test_a_part_that_idle_takes_is_the_same_on_both_sides(tmp_path: Path) -> Non
     assert found is not None
     assert found.budget is not None
     assert {p.source for p in found.budget.components} == {"meter-resolution", "meter-idle"}
-
-
-def _named(metric: str, *environments: EnvironmentRecord) -> tuple[WorkloadRecord, ...]:
-    renamed = CPU.metrics[0].model_copy(update={"name": metric})
-    return (CPU.model_copy(update={"metrics": (renamed, *CPU.metrics[1:])}),)
-
-
-@pytest.mark.parametrize(
-    ("metric", "amount"),
-    [("events_per_second", "1,000 events"), ("queries_per_second", "1,000 queries")],
-)
-def test_show_prints_each_figure_with_its_method_and_scope(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    metric: str,
-    amount: str,
-) -> None:
-    made = run(tmp_path / "run", workloads=_named(metric), blocks=6)
-    metered(made, lambda trial: _load(trial) / 50, idle=0.8)
-    monkeypatch.setattr(sys, "argv", ["ullage", "show", str(made.path)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert not ended.value.code
-    assert amount.partition(" ")[2] in capsys.readouterr().out
-    cells = list(energytable.terminal(analysed(made)).columns[5].cells)
-    assert len(cells) == 4
-    assert all(f" J per {amount} (measured at the wall)" in str(cell) for cell in cells)
-
-
-@pytest.mark.parametrize(
-    ("metric", "one"),
-    [
-        ("events_per_second", "event"),
-        ("queries_per_second", "query"),
-        ("context_switches_per_second", "context switch"),
-        ("accesses_per_second", "access"),
-        ("rate", "unit"),
-    ],
-)
-def test_the_smallest_amount_is_one_of_its_things(tmp_path: Path, metric: str, one: str) -> None:
-    made = run(tmp_path / "run", workloads=_named(metric), blocks=3)
-    metered(made, lambda _: 90_000.0)
-    assert words.rows(analysed(made))[0][5].endswith(f" per {one} (measured at the wall)")
-
-
-def test_every_format_has_every_row(folder: RunFolder, analysis: Analysis) -> None:
-    known = energytable.rows(analysis)
-    assert len(known) == len(analysis.energy)
-    assert all(list(row) == list(energytable.COLUMNS) for row in known)
-    assert json.loads(energytable.export(analysis, "json"))["rows"] == known
-    table = pq.read_table(pa.BufferReader(energytable.export(analysis, "parquet")))
-    assert table.to_pylist() == known
-    read = list(csv.DictReader(io.StringIO(energytable.export(analysis, "csv").decode())))
-    assert [row["energy_j"] for row in read] == [str(row["energy_j"]) for row in known]
-    latex = energytable.export(analysis, "latex").decode()
-    assert latex.count("measured at the wall") == len(known)
-    with pytest.raises(UllageError) as caught:
-        energytable.export(analysis, "svg")
-    assert caught.value.kind is errors.EXPORT_UNKNOWN_FORMAT
-
-
-def test_the_command_exports_it(
-    folder: RunFolder, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        sys, "argv", ["ullage", "export", str(folder.path), "--energy", "--format", "csv"]
-    )
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert not ended.value.code
-    assert capfdbinary.readouterr().out.startswith(b"run,environment,")
 
 
 def test_a_malformed_file_is_told_with_its_line(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage import errors
 from ullage.analysis import hotspots
 from ullage.errors import UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
-from ullage.runs import Trial
 
 CPU = WORKLOADS[0]
 NATIVE = ENVIRONMENTS[0]
@@ -125,6 +125,46 @@ def test_of_a_curve_the_middle_one_in_time_is_shown(tmp_path: Path) -> None:
         assert (cell.course.trial, cell.course.median_of) == (mine[1], "")
 
 
+def test_which_core_it_was(tmp_path: Path) -> None:
+    """Means over the trials that tell; of groups that only some of them saw too."""
+    folder = made(tmp_path / "run", blocks=3)
+    for trial in folder.trials:
+        by_core = {
+            0: {"programs": [900, 0, 100]},
+            1: {"programs": [700], "vhost": [0, 200]},
+            2: {},  # a table of an older run
+        }[trial.block]
+        put(folder, trial, table(trial, {WORK: 1.0}, by_core=by_core).model_dump_json())
+    cell = hotspots.cells(folder).found[0]
+    assert cell.trials == 3
+    assert cell.cores["programs"] == pytest.approx([0.8, 0.0, 0.05])
+    assert cell.cores["vhost"] == pytest.approx([0.0, 0.1])
+    assert [core for core, _ in cell.busiest] == [0, 1, 2]
+    assert [busy for _, busy in cell.busiest] == pytest.approx([0.8, 0.1, 0.05])
+    assert hotspots.core_words(cell) == (
+        "0 0.80 (most of it the programs, 0.80), 1 0.10 (most of it vhost, 0.10), "
+        "2 0.05 (most of it the programs, 0.05)"
+    )
+    assert f"  by core: {hotspots.core_words(cell)}" in hotspots.lines(folder)
+
+
+def test_of_many_cores_the_busiest_are_told(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=1)
+    by_core = {"programs": [10 * n for n in range(30)]}
+    with_tables(folder, lambda trial: {WORK: 1.0}, by_core=by_core)
+    cell = hotspots.cells(folder).found[0]
+    words = hotspots.core_words(cell)
+    assert words.startswith("29 0.29 (most of it the programs, 0.29), 28 0.28 ")
+    assert words.endswith(", 24 more")
+
+
+def test_a_run_without_cores_says_nothing_of_them(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=1)
+    with_tables(folder, lambda trial: {WORK: 1.0})
+    assert not any(cell.cores for cell in hotspots.cells(folder).found)
+    assert not any("by core" in line for line in hotspots.lines(folder))
+
+
 def test_a_duet_is_told_by_partner(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", design="duet")
     found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).found
@@ -192,11 +232,18 @@ def parts(*samples: Any, group: str = "vcpu") -> dict[str, Any]:
         {"bin_ns": 1},
         {"bin_ns": 1 << 62},
         {"end_ns": 0},
+        {"by_core": [parts(-1)]},
+        {"by_core": [parts()]},
+        {"by_core": [parts(*[0] * 4097)]},
+        {"by_core": [parts(1), parts(2)]},
+        {"by_core": [parts(1, group=f"g{n}") for n in range(33)]},
     ],
     ids=[
         *("negative", "too many samples", "half a sample", "too few parts", "two lengths"),
         *("a group twice", "no parts", "too many parts", "too many groups", "parts of no length"),
         *("parts of negative length", "parts too short", "parts too long", "it ends before"),
+        *("less than none", "no cores", "too many cores", "a group twice on cores"),
+        "too many groups on cores",
     ],
 )
 def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:

@@ -15,9 +15,10 @@ from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED, Profile, load
 from ullage.analysis.profiles.weighted import profile
 from ullage.errors import UllageError
+from ullage.events import Reason, Trial
 from ullage.folder import RunFolder
 from ullage.profiling.loads import SECONDS
-from ullage.runs import EnvironmentRecord, Reason, Resolved, Resource, Trial, WorkloadRecord
+from ullage.runs import EnvironmentRecord, Resolved, Resource, WorkloadRecord
 
 Spoil = Callable[[Trial], Trial]
 

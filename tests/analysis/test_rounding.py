@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Interval
+from ullage.analysis.estimates import Interval
 
 
 def _interval(estimate: float, low: float, high: float) -> Interval:

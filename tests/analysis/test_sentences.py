@@ -9,7 +9,8 @@ import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
 from ullage.analysis import overhead, sentences, words
-from ullage.analysis.model import Analysis, Budget, Comparison, Doubt, Interval
+from ullage.analysis.estimates import Budget, Interval
+from ullage.analysis.model import Analysis, Comparison, Doubt
 from ullage.folder import RunFolder
 
 CPU = WORKLOADS[0]

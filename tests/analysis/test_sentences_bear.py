@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.synthetic import make_run
 from ullage.analysis import overhead, sentences, words
 from ullage.analysis.compare import stored
-from ullage.analysis.model import Analysis, Comparison, Interval
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Analysis, Comparison
 from ullage.analysis.rounding import inverse, share
 from ullage.folder import RunFolder
 from ullage.stats import interval as intervals

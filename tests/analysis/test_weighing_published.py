@@ -16,17 +16,9 @@ import pytest
 from ullage.analysis import overhead
 from ullage.analysis.weighing import Weighing, weigh
 from ullage.analysis.weights import Wanted
+from ullage.events import BlockDone, Started, Trial
 from ullage.folder import RunFolder
-from ullage.runs import (
-    BlockDone,
-    EnvironmentRecord,
-    Metric,
-    Resolved,
-    Resource,
-    Started,
-    Trial,
-    WorkloadRecord,
-)
+from ullage.runs import EnvironmentRecord, Metric, Resolved, Resource, WorkloadRecord
 
 PUBLISHED = Path(__file__).parent / "published"
 GUESTS = ("win81_x64", "win81_x86", "debian7_x64", "debian7_x86")

@@ -266,12 +266,13 @@ def test_token_files_that_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UllageError, match="not a regular file") as refused:
             token(where)
         assert refused.value.kind is errors.CLOCK_NO_TOKEN
+    file = tmp_path / "my token"
     token(file, create=True)
     file.chmod(0o640)
     with pytest.raises(UllageError) as refused:
         token(file)
     assert refused.value.kind is errors.CLOCK_TOKEN_EXPOSED
-    assert f"chmod 600 {file}" in refused.value.hint
+    assert f"`chmod 600 '{file}'`" in refused.value.hint
     file.chmod(0o600)
     file.write_text(KEY + " " * 2000)
     with pytest.raises(UllageError) as refused:

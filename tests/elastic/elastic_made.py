@@ -17,8 +17,9 @@ from typing import Any
 
 from ullage.elastic import folder
 from ullage.elastic.folder import Act, Asked, Outcome, Ready, Release, RepetitionDone
+from ullage.events import Reason, Started
 from ullage.readings import Channel, Opened, Reading
-from ullage.runs import EnergyMeterRecord, EnvironmentRecord, Reason, Record, Started
+from ullage.runs import EnergyMeterRecord, EnvironmentRecord, Record
 
 NS = 1_000_000_000
 ZERO = 1_000 * NS

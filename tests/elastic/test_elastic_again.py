@@ -13,7 +13,8 @@ from ullage.elastic import answer, folder, pagetables
 from ullage.elastic import plan as plans
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.show import Found, find
-from ullage.elastic.summary import Summary, sides, summarise
+from ullage.elastic.sides import sides
+from ullage.elastic.summary import Summary, summarise
 from ullage.errors import UllageError
 
 PLAN = """\

@@ -128,3 +128,10 @@ def test_equal_means_equal_in_all() -> None:
     plan, document = plans.loads(half)
     rows = {row.nuisance: row for row in parity(plan, plans.resolve(plan, document))}
     assert rows["cpus"].values == {"lxc": "1", "late": "1, quota 0.5"}
+
+
+def test_it_says_from_which_machines_viewers_come(tmp_path: Path) -> None:
+    text = f"{PLAN}generators: {{number: 3, provider: native, resources: {{memory: 64MiB}}}}\n"
+    assert "they come from 3 machines of native, 1 CPU and 64MiB each" in dry(tmp_path, text).stdout
+    assert told(tmp_path, text)["generators"] == {"number": 3, "provider": "native"}
+    assert told(tmp_path)["generators"] is None

@@ -17,7 +17,7 @@ from ullage.elastic.controller import Acts
 from ullage.elastic.folder import Asked, Finished, Outcome, Ready, Release, RepetitionDone
 from ullage.elastic.resolving import changes, resolved
 from ullage.errors import UllageError
-from ullage.runs import Reason
+from ullage.events import Reason
 
 PLAN = """\
 name: film

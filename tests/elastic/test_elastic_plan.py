@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import errors
+from ullage.allocation_node import Node as Host
 from ullage.elastic import plan as plans
 from ullage.elastic import units
-from ullage.elastic.repetition import arrivals_settings, front_settings, seed_of
+from ullage.elastic.clip import Clip
+from ullage.elastic.plan import ElasticPlan
+from ullage.elastic.repetition import Setting, arrivals_settings, front_settings, seed_of
 from ullage.elastic.units import Scaled
 from ullage.errors import UllageError
+from ullage.network import Network
 
 GOOD = """\
 name: film
@@ -109,6 +115,38 @@ def test_only_what_can_be_had_once_more_is_an_environment() -> None:
     assert "cannot run from the host's own userland" in error.message
 
 
+@pytest.mark.parametrize("name", ["a--b", "a-b-"])
+def test_two_that_would_have_one_folder_are_refused(name: str) -> None:
+    names = f"  a-b: {{provider: lxc}}\n  {name}: {{provider: lxc}}\n"
+    found = refused(GOOD.replace("  lxc: {provider: lxc}\n", names))
+    assert found.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    assert f"'a-b' and '{name}' would have one folder, 'a-b'" in found.message
+
+
+def test_no_two_nodes_of_a_run_have_one_name() -> None:
+    names = ("a-1", "a", "a-1-0", "a-0r0", "a-0r0-1", "a_1", "A", "x" * 30 + "a", "x" * 30 + "b")
+    text = "".join(f"  {name}: {{provider: lxc}}\n" for name in names)
+    environments = plans.resolve(*plans.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
+    host = cast(Host, None)
+    setting = Setting(
+        plan=cast(ElasticPlan, None),
+        folder=Path(),
+        tag="t",
+        seed=1,
+        network=cast(Network, None),
+        hosts={each.key: host for each in environments},
+        clip=cast(Clip, SimpleNamespace(file=Path("film"))),
+    )
+    made = [
+        setting.maker(environment, repetition).name(node, attempt)
+        for environment in environments
+        for repetition in range(12)
+        for node in range(12)
+        for attempt in (1, 2, 11)
+    ]
+    assert len(set(made)) == len(made)
+
+
 def test_patience_may_be_none() -> None:
     plan, _ = plans.loads(GOOD + "patience: 0\n")
     assert Scaled(plan).patience_s == 0
@@ -164,3 +202,39 @@ def test_the_plans_of_the_docs_are_good(name: str) -> None:
     environments = plans.resolve(plan, document)
     assert plan.name == name
     assert not list(units.said_before(plan, environments))
+
+
+GENERATORS = GOOD + "generators: {number: 3, provider: oci, resources: {cpus: 0.5}}\n"
+
+
+def test_viewers_may_come_from_machines_of_their_own() -> None:
+    plan, document = plans.loads(GENERATORS)
+    found = plans.generators(plan, document)
+    assert found is not None
+    assert (found.number, found.provider.name, found.resources.cpus) == (3, "oci", 0.5)
+    lxc, _ = plans.resolve(plan, document)
+    # They have addresses on the same bridge.
+    assert Scaled(plan).machine(lxc)["max_nodes"] == units.MOST_NODES - 3
+    assert plans.generators(*plans.loads(GOOD)) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "said"),
+    [
+        ("provider: oci", "provider: ocy", errors.PLAN_UNKNOWN_PROVIDER, "oci"),
+        ("number: 3", "number: 0", errors.PLAN_BAD_FIELD, "generators.number"),
+        ("number: 3", "numbre: 3", errors.PLAN_UNKNOWN_FIELD, "number"),
+        ("oci,", "lxc,", errors.PLAN_BAD_FIELD, "generators: lxc cannot run"),
+    ],
+)
+def test_machines_that_cannot_be_are_refused(
+    old: str, new: str, kind: errors.ErrorKind, said: str
+) -> None:
+    text = GENERATORS.replace(old, new)
+    if new == "lxc,":
+        text = text.replace("lxc: {provider: lxc}", "lxc: {provider: oci}")
+        text = text.replace("vm: {provider: qemu,", "vm: {provider: oci,") + "image: host\n"
+    with pytest.raises(UllageError) as caught:
+        plans.generators(*plans.loads(text))
+    assert caught.value.kind is kind
+    assert said in f"{caught.value.message} {caught.value.hint}"

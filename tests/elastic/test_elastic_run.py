@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
-import json
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from ullage import clock, errors, ours, places
+from tests.elastic.stagekit import LONG, PLAN, USUAL, Stage
+from ullage import errors, ours
 from ullage.elastic import checks, clip, frontprocess, instances, viewersprocess
 from ullage.elastic import folder as folders
 from ullage.elastic import plan as plans
-from ullage.elastic.folder import FrontEnded, Lost, NotReady, Outcome, Ready, Release, Retried
-from ullage.elastic.repetition import Repetition, Setting
+from ullage.elastic.folder import FrontEnded, Lost, NotReady, Ready, Release, Retried
 from ullage.errors import UllageError
-
-LONG = 60.0
-
-PLAN = """\
-name: film
-room: 2
-environments:
-  here: {{provider: lxc}}
-policy: {{name: elastic-movie, unused: release}}
-arrivals: {{kind: uniform, rate: {rate}, viewers: {viewers}}}
-video: {{length: {length}, bitrate: 80000, generate: bytes, buffer: 0.2}}
-patience: {patience}
-lateness_limit: 60
-budgets:
-  allocate: {{tries: 2, limit: 60}}
-  release: {{tries: 2, limit: 60}}
-  front: {front}
-  repetition: {limit}
-"""
-
-USUAL = {"rate": 20, "viewers": 6, "length": 1, "patience": 60, "front": 3, "limit": 120}
 
 
 @pytest.fixture
@@ -54,109 +28,6 @@ def built() -> Iterator[None]:
     except UllageError:
         pytest.skip("needs `make programs`")
     yield
-
-
-class LocalNode:
-    """`ullage-viewers node`: streams without an instance around it."""
-
-    def __init__(self, process: asyncio.subprocess.Process, address: str) -> None:
-        self.process, self.address, self.url = process, address, f"http://{address}/film"
-        self.made_ns = self.serving_ns = clock.ordered_ns()
-        self.stages: dict[str, float] = {}
-        self.steps: dict[str, int] = {}
-        self.death = asyncio.Event()
-
-    async def gone(self) -> str:
-        await self.death.wait()
-        return "its host burns"
-
-    async def remove(self, limit_s: float) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-
-
-class LocalNodes:
-    """Makes them; `trouble` is called before each, and may raise."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.made: list[LocalNode] = []
-        self.trouble: Callable[[int], Awaitable[None]] | None = None
-
-    def name(self, node: int, attempt: int) -> str:
-        return f"here-{node}-{attempt}"
-
-    async def make(self, name: str, limit_s: float) -> LocalNode:
-        if self.trouble is not None:
-            await self.trouble(len(self.made))
-        process = await asyncio.create_subprocess_exec(
-            str(ours.program(viewersprocess.PROGRAM)),
-            *("node", "--bytes", str(self.size)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None
-        address = json.loads(await process.stdout.readline())["listening"]
-        self.made.append(LocalNode(process, address))
-        return self.made[-1]
-
-
-class Stage:
-    """One repetition, and what it left."""
-
-    def __init__(self, root: Path, **told: float) -> None:
-        told = USUAL | told
-        plan, document = plans.loads(PLAN.format(**told))
-        (environment,) = plans.resolve(plan, document)
-        size = round(told["length"] * 10_000)
-        network: Any = SimpleNamespace(
-            gateway="127.0.0.1", subnet=ipaddress.IPv4Network("127.0.0.0/8")
-        )
-        film = clip.Clip(root / "film", "bytes", "0", size, "a test")
-        setting = Setting(plan, root, places.new_tag(), 1, network, {}, film)
-        self.nodes = LocalNodes(size)
-        self.repetition = Repetition(setting, environment, 0, 0, maker=self.nodes)
-        self.outcome: Outcome
-
-    def play(self, script: Callable[[Stage], Awaitable[None]] | None = None) -> Stage:
-        async def whole() -> None:
-            async with asyncio.timeout(4 * LONG):
-                running = asyncio.create_task(self.repetition.run())
-                try:
-                    if script is not None:
-                        await script(self)
-                    self.outcome = await running
-                finally:
-                    running.cancel()
-                    await asyncio.wait({running})
-
-        asyncio.run(whole())
-        assert all(node.process.returncode is not None for node in self.nodes.made)
-        assert self.outcome == folders.read_outcome(self.repetition.folder)
-        return self
-
-    def acts(self, kind: type) -> list[Any]:
-        found = folders.read_acts(self.repetition.folder)
-        return [act for act in found if isinstance(act, kind)]
-
-    @property
-    def sessions(self) -> list[dict[str, Any]]:
-        lines = (self.repetition.folder / folders.SESSIONS).read_text(encoding="utf-8")
-        return [json.loads(line) for line in lines.splitlines()]
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        text = (self.repetition.folder / folders.FRONT_LOG).read_text(encoding="utf-8")
-        *lines, _ = text.split("\n")  # the last may be on its way
-        return [json.loads(line) for line in lines]
-
-    async def streams(self, nodes: int) -> None:
-        """Wait until so many nodes do."""
-        controller = None
-        while controller is None or len(controller.nodes) < nodes:
-            await asyncio.sleep(0.005)
-            controller = getattr(self.repetition, "controller", None)
 
 
 def test_viewers_come_nodes_come_and_all_go(built: None, tmp_path: Path) -> None:
@@ -181,7 +52,7 @@ def test_a_front_that_is_killed_does_not_end_the_repetition(built: None, tmp_pat
 
     stage = Stage(tmp_path, rate=5, viewers=8).play(script)
     assert stage.outcome.status == "ok"
-    assert stage.outcome.notes == ("the front died 1 times and was started again on its log",)
+    assert stage.outcome.notes == ("the front died 1 time and was started again on its log",)
     (ended,) = stage.acts(FrontEnded)
     assert ended.how == "it was ended by SIGKILL"
     assert len(stage.sessions) == 8
@@ -198,7 +69,7 @@ def test_a_node_that_dies_is_told_to_the_front_and_ends_nothing(
 
     stage = Stage(tmp_path, viewers=2, length=3).play(script)
     assert stage.outcome.status == "ok"
-    assert "1 nodes died while they streamed" in stage.outcome.notes
+    assert "1 node died while streaming" in stage.outcome.notes
     (lost,) = stage.acts(Lost)
     assert lost.why == "its host burns"
     assert {"event": "node_failed", "node": lost.node} in [
@@ -230,6 +101,7 @@ def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> 
 def test_viewers_that_are_killed_fail_the_repetition(built: None, tmp_path: Path) -> None:
     async def script(stage: Stage) -> None:
         await stage.streams(1)
+        assert isinstance(stage.repetition.viewers, viewersprocess.Viewers)
         pid = stage.repetition.viewers.pid
         assert pid is not None
         os.killpg(pid, signal.SIGKILL)
@@ -258,6 +130,18 @@ def test_a_repetition_that_takes_too_long_is_given_up(built: None, tmp_path: Pat
     assert stage.outcome.status == "failed"
     assert stage.outcome.reason is not None
     assert stage.outcome.reason.code == errors.ELASTIC_TOO_LONG.code, stage.outcome.reason
+
+
+def test_a_front_that_stands_still_ends_the_repetition_at_once(built: None, tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        os.kill(stage.repetition.front.pid, signal.SIGSTOP)
+
+    stage = Stage(tmp_path, viewers=4, length=300, limit=600, silence=1).play(script)
+    assert stage.outcome.status == "failed"
+    assert stage.outcome.reason is not None
+    assert stage.outcome.reason.code == errors.ELASTIC_FRONT_SILENT.code
+    assert stage.repetition.front.deaths == []  # it was ended, and not started again
 
 
 def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> None:

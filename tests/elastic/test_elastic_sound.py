@@ -13,8 +13,9 @@ from ullage.elastic.folder import FrontEnded, Lost, Retried
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.reporting import write
 from ullage.elastic.show import find
+from ullage.elastic.sides import sides
 from ullage.elastic.sound import Doubt, doubts
-from ullage.elastic.summary import sides, summarise
+from ullage.elastic.summary import summarise
 
 
 def told(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:

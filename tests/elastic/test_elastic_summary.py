@@ -11,18 +11,11 @@ from scipy import stats
 
 from tests.elastic.elastic_made import Made, MadePlan, make
 from ullage.elastic import against, answer, pagetables
+from ullage.elastic.contrasts import Contrast, contrasts
 from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.reading import ElasticRun
-from ullage.elastic.summary import (
-    Contrast,
-    EnvironmentSummary,
-    Estimate,
-    Side,
-    Summary,
-    contrasts,
-    sides,
-    summarise,
-)
+from ullage.elastic.sides import Side, sides
+from ullage.elastic.summary import EnvironmentSummary, Estimate, Summary, summarise
 
 TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
 

@@ -12,7 +12,8 @@ from ullage.elastic import answer, pagetables, provenance, show
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.reporting import write
 from ullage.elastic.show import find
-from ullage.elastic.summary import sides, summarise
+from ullage.elastic.sides import sides
+from ullage.elastic.summary import summarise
 
 AT_ONCE = "of the requests found no room and were blocked at once"
 

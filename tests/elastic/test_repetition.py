@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ullage import errors, leftovers, ours, places
-from ullage.elastic import frontprocess, repetition, viewersprocess
+from ullage.elastic import frontprocess, frontwatch, repetition, viewersprocess
 from ullage.elastic.folder import FRONT_STDERR, VIEWERS
 from ullage.elastic.frontprocess import Front, Restarted, Wanted
 from ullage.elastic.viewersprocess import Viewers
@@ -131,8 +131,8 @@ def test_the_front_is_found_by_its_tag(built: None, tag: str, tmp_path: Path) ->
     asyncio.run(play())
 
 
-def viewers(folder: Path, **more: Any) -> Viewers:
-    config = {
+def told_to(folder: Path, **more: Any) -> dict[str, Any]:
+    return {
         "nodes": ["http://127.0.0.1:9/film"],
         "arrivals": {"kind": "uniform", "rate_hz": 100, "count": 3},
         "video": {"bytes": 1000, "bitrate_bps": 8000, "chunk_bytes": 500},
@@ -140,11 +140,14 @@ def viewers(folder: Path, **more: Any) -> Viewers:
         "lateness_limit_ms": 60_000,
         **more,
     }
-    return Viewers(config, folder, places.new_tag())
+
+
+def viewers(folder: Path) -> Viewers:
+    return Viewers(folder, places.new_tag())
 
 
 def test_viewers_sum_up_though_nobody_serves_them(built: None, tmp_path: Path) -> None:
-    summary = asyncio.run(viewers(tmp_path).run())
+    summary = asyncio.run(viewers(tmp_path).run(told_to(tmp_path)))
     told = json.loads((tmp_path / VIEWERS).read_text(encoding="utf-8"))
     assert told["valid"] == summary.valid
     lines = (tmp_path / "sessions.jsonl").read_text(encoding="utf-8").splitlines()
@@ -156,8 +159,9 @@ def test_viewers_that_are_killed_or_told_nonsense_came_to_no_result(
     built: None, tmp_path: Path
 ) -> None:
     async def play() -> str:
-        slow = viewers(tmp_path, arrivals={"kind": "uniform", "rate_hz": 0.001, "count": 9})
-        running = asyncio.create_task(slow.run())
+        slow = viewers(tmp_path)
+        seldom = {"kind": "uniform", "rate_hz": 0.001, "count": 9}
+        running = asyncio.create_task(slow.run(told_to(tmp_path, arrivals=seldom)))
         while slow.pid is None:
             await asyncio.sleep(0.01)
         os.kill(slow.pid, signal.SIGKILL)
@@ -168,7 +172,7 @@ def test_viewers_that_are_killed_or_told_nonsense_came_to_no_result(
 
     assert "SIGKILL" in asyncio.run(play())
     with pytest.raises(UllageError) as caught:
-        asyncio.run(viewers(tmp_path, colour="blue").run())
+        asyncio.run(viewers(tmp_path).run(told_to(tmp_path, colour="blue")))
     assert "colour" in caught.value.message
 
 
@@ -181,9 +185,9 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
         await front.start()
         try:
             messages = front.messages()
-            many = viewers(tmp_path, front=f"http://{front.address}", patience_s=LONG)
-            del many.settings["nodes"]
-            running = asyncio.create_task(many.run())
+            many = told_to(tmp_path, front=f"http://{front.address}", patience_s=LONG)
+            del many["nodes"]
+            running = asyncio.create_task(viewers(tmp_path).run(many))
             wanted = await anext(messages)
             assert isinstance(wanted, Wanted)
             outside = "192.0.2.1:80"  # RFC 5737: nobody's, and in no network that is allowed
@@ -232,9 +236,9 @@ def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         host, port = listener.getsockname()
-        assert repetition._moving(f"{host}:{port}") == moving
+        assert asyncio.run(frontwatch.moving(f"{host}:{port}")) == moving
         thread.join(LONG)
-    assert repetition._moving(f"{host}:{port}")
+    assert asyncio.run(frontwatch.moving(f"{host}:{port}"))
 
 
 def test_how_processes_end_is_said_in_words() -> None:

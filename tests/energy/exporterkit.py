@@ -6,9 +6,11 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Event, Thread
+
+from tests.energy.tlskit import Server, over_tls
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,8 +37,8 @@ class Exporter:
 
 
 @contextmanager
-def exporter(page: str = "") -> Iterator[Exporter]:
-    """A server on the loopback."""
+def exporter(page: str = "", certificate: Path | None = None) -> Iterator[Exporter]:
+    """A server on the loopback; with a certificate over HTTPS."""
     made = Exporter()
     made.page = page
 
@@ -60,8 +62,11 @@ def exporter(page: str = "") -> Iterator[Exporter]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_port}/metrics"
+    server = Server(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        server.socket = over_tls(server.socket, certificate)
+    scheme = "https" if certificate else "http"
+    made.url = f"{scheme}://127.0.0.1:{server.server_port}/metrics"
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -74,23 +79,31 @@ def exporter(page: str = "") -> Iterator[Exporter]:
 
 
 @contextmanager
-def node_exporter(sysfs: Path, *collectors: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def node_exporter(
+    sysfs: Path, *collectors: str, certificate: Path | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The real one on a tree of ours, of RAPL alone unless said; its page and its process."""
     argv = ["prometheus-node-exporter", f"--path.sysfs={sysfs}"]
     argv += collectors or ("--collector.disable-defaults", "--collector.rapl")
     argv += ["--web.listen-address=127.0.0.1:0"]
+    if certificate is not None:
+        web = certificate.with_suffix(".yml")
+        files = f"{{cert_file: {certificate}, key_file: {certificate}}}"
+        web.write_text(f"tls_server_config: {files}\n")
+        argv += [f"--web.config.file={web}"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             told = (re.search(r"address=(127\.0\.0\.1:\d+)", line) for line in process.stderr)
             address = next(found[1] for found in told if found)
-            yield f"http://{address}/metrics", process
+            scheme = "https" if certificate else "http"
+            yield f"{scheme}://{address}/metrics", process
         finally:
             process.kill()
 
 
 def closed_port() -> int:
     """Where nobody listens."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server = Server(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.server_close()
     return server.server_port

@@ -7,21 +7,15 @@ with power. (OpenStack's sushy-emulator has chassis, but neither Power nor Envir
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import json
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.energy.tlskit import Server, over_tls
 
 USER, PASSWORD = "watcher", "correct horse"
 ROOT = "/redfish/v1"
@@ -211,50 +205,13 @@ def handler(double: RedfishDouble) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def certificate(folder: Path, host: str = "127.0.0.1") -> Path:
-    """One that signs itself, as BMCs have it; with its key in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / f"{host}.pem"
-    pem = serialization.Encoding.PEM
-    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, *plain))
-    return file
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        """A client that hangs up or does not trust us is what tests want."""
-
-
 @contextmanager
 def serving(certificate: Path | None = None) -> Iterator[RedfishDouble]:
     """On the loopback; with a certificate over HTTPS."""
     double = RedfishDouble()
-    server = _Server(("127.0.0.1", 0), handler(double))
+    server = Server(("127.0.0.1", 0), handler(double))
     if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(
-            server.socket, server_side=True, do_handshake_on_connect=False
-        )
+        server.socket = over_tls(server.socket, certificate)
     scheme = "https" if certificate else "http"
     double.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -17,19 +17,22 @@ from typing import Any
 import pytest
 
 from tests import enginekit
+from tests.energy.redfish_double import serving
 from tests.energy.scripted import Scripted, channel, eventually, lines, scripted
+from tests.energy.tlskit import certificate
 from tests.enginekit import Quiet, cut, resumed
 from ullage import doctor, energy, errors, tables
 from ullage.analysis.energy import series
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.energy import metering
 from ullage.energy.base import FaultError
 from ullage.energy.recorder import Recorder
 from ullage.engine import Engine
 from ullage.errors import UllageError
+from ullage.events import Idle, Trial
 from ullage.folder import RunFolder
 from ullage.readings import Channel, Closed, Fault, Opened, Reading
 from ullage.report import provenance
-from ullage.runs import Idle, Trial
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
@@ -280,13 +283,24 @@ def test_one_that_hangs_holds_up_neither_the_trials_nor_the_end(
     assert "faulty (silent)" in warned(one)[0]
 
 
+def test_a_meter_that_nobody_checked_is_warned_of_once(tmp_path: Path) -> None:
+    with serving(certificate(tmp_path)) as double:
+        double.locked = False
+        options = f"{{meter: redfish, url: {double.url}, insecure: true, every: 500ms}}"
+        one = enginekit.engine(tmp_path, [SLEEP], extra=f"meters: {{wall: {options}}}\nidle: 0\n")
+        folder = go(one)
+    (told,) = [each for each in folder.warnings if each.code == metering.METER_UNCHECKED]
+    assert told.message.startswith("wall (redfish): insecure: true: nobody checks that it is")
+    assert warned(one).count(told.message) == 1
+
+
 def test_a_dry_run_says_what_is_not_here(tmp_path: Path) -> None:
     text = PLAN.replace("meters: {", "meters: {cpu: {meter: rapl, powercap: /nowhere}, ")
     (tmp_path / "plan.yaml").write_text(f"{text}design: duet\n")
     ullage = [sys.executable, "-m", "ullage", "run", "--dry-run", str(tmp_path / "plan.yaml")]
     said = subprocess.run(ullage, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stderr
-    assert "energy meters: cpu (rapl), load (model); the host rests 0 s" in said.stdout
+    assert "energy meters: cpu (rapl), load (model); the host rests 0.2 s" in said.stdout
     assert "not on this host: energy meter cpu: rapl: nothing at /nowhere" in said.stderr
     assert "energy meter load" not in said.stderr
     assert "two trials run at the same time" in said.stderr
@@ -427,7 +441,7 @@ def test_a_killed_run_leaves_a_readable_file_and_goes_on(tmp_path: Path) -> None
     done = subprocess.run(again, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "reading the energy meters load (model)" in done.stderr
-    assert "resting 0 s" in done.stderr
+    assert "resting 0.2 s" in done.stderr
     first, second = series.read(file)
     assert first.readings == before.readings
     assert second.closed is not None

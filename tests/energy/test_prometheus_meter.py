@@ -23,6 +23,7 @@ from tests.energy.exporterkit import (
 )
 from tests.energy.powercapkit import server
 from tests.energy.scripted import eventually
+from tests.energy.tlskit import certificate
 from ullage import errors
 from ullage.energy.base import FaultError
 from ullage.energy.caller import Caller
@@ -53,6 +54,47 @@ def refused(url: str, **options: object) -> UllageError:
     with pytest.raises(UllageError) as caught:
         meter(url, **(options or OWN)).open()
     return caught.value
+
+
+@pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="needs node_exporter")
+def test_the_real_node_exporter_over_tls(tmp_path: Path) -> None:
+    """With a certificate that it signed itself, of Go's own TLS."""
+    file, other = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
+    (tmp_path / "tree").mkdir()
+    with node_exporter(server(tmp_path / "tree").top, certificate=file) as (url, _):
+        found = meter(url, preset="node-exporter", ca_file=file)
+        assert len(found.open()) == 4
+        assert found.read()["memory-0"] == 0.3
+        for trusted in ({}, {"ca_file": other}):
+            error = refused(url, preset="node-exporter", **trusted)
+            assert error.kind is errors.ENERGY_METER_DENIED
+            assert "its certificate is not trusted" in error.message
+            assert "`ca_file:`" in error.hint
+
+
+def test_a_certificate_must_be_trusted_each_time(tmp_path: Path) -> None:
+    file, other = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
+    page = "plug_watts 230.5\n"
+    with exporter(page, file) as served:
+        found = meter(served.url, ca_file=file, **OWN)
+        found.open()
+        assert found.read() == {"wall": 230.5}
+        assert refused(served.url, **OWN).kind is errors.ENERGY_METER_DENIED
+        assert served.asked == ["/metrics", "/metrics"], "who is not trusted is asked nothing"
+    with exporter(page, other) as served:
+        error = refused(served.url, ca_file=other, **OWN)
+        assert "its certificate is not trusted: IP address mismatch" in error.message
+        error = refused(served.url, ca_file=tmp_path / "none", **OWN)
+        assert error.kind is errors.ENERGY_METER_DENIED
+        assert f"ca_file {tmp_path}/none: " in error.message
+    with exporter(page) as served:
+        error = refused(served.url.replace("http:", "https:"), **OWN)
+        assert error.kind is errors.ENERGY_METER_ABSENT
+
+
+def test_certificates_are_of_https(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="`ca_file` is for https:"):
+        meter("http://127.0.0.1/metrics", ca_file=tmp_path / "ca.pem", **OWN)
 
 
 @pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="needs node_exporter")

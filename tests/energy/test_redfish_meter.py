@@ -17,10 +17,10 @@ from tests.energy.redfish_double import (
     SESSIONS,
     USER,
     RedfishDouble,
-    certificate,
     linked,
     serving,
 )
+from tests.energy.tlskit import certificate
 from ullage import errors
 from ullage.energy import redfish_service
 from ullage.energy.base import FaultError
@@ -313,7 +313,9 @@ def test_a_certificate_must_be_trusted(password: Path, tmp_path: Path) -> None:
         assert error.kind is errors.ENERGY_METER_DENIED
         found = meter(double, **user, insecure=True)
         assert "INSECURE" in found.open()[0].source
+        assert "its password may be read" in (found.caution() or "")
         found.close()
+        assert meter(double, **user, ca_file=file).caution() is None
     with serving(other) as double:
         error = refused(meter(double, **user, ca_file=other))
         assert error.kind is errors.ENERGY_METER_DENIED

@@ -3,157 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import os
 import signal
-import struct
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
+from tests.environments.qemukit import MIB, hanging_kernel, machine, options
 from ullage import clock, errors, image
 from ullage.agent import AgentClient, Command
 from ullage.cgroups import Group
-from ullage.environments import qemu_build, qemu_probe
+from ullage.environments import qemu_build
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu import Qemu
 from ullage.environments.qemu_build import OVERHEAD_BYTES, Builder
-from ullage.environments.qemu_command import Accelerator, Cache, Drive, Link, Machine, command_line
-from ullage.environments.qemu_options import QemuOptions
-from ullage.environments.qemu_probe import Probe, kvm
+from ullage.environments.qemu_command import Accelerator
+from ullage.environments.qemu_probe import Probe
 from ullage.environments.qemu_process import QemuProcess
 from ullage.errors import UllageError
 from ullage.image import Image
 from ullage.kernel import GuestKernel
-
-MIB = 1 << 20
-
-
-def options(**fields: object) -> QemuOptions:
-    return QemuOptions.model_validate(fields)
-
-
-def hanging_kernel(folder: Path) -> GuestKernel:
-    """Prints `HI` on the console and halts for ever.
-
-    A multiboot kernel (Multiboot Specification 0.6.96, §3.1) with load addresses of its own.
-    """
-    code = b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb0I\xee\xf4\xeb\xfd"  # cli; out 0x3f8 …; hlt; jmp
-    magic, flags, base = 0x1BADB002, 1 << 16, 0x100000
-    end = base + 32 + len(code)
-    header = struct.pack(
-        "<8I", magic, flags, -(magic + flags) & 0xFFFFFFFF, base, base, end, end, base + 32
-    )
-    kernel, initrd = folder / "kernel", folder / "initrd"
-    kernel.write_bytes(header + code)
-    initrd.write_bytes(b"nothing")
-    return GuestKernel("0", "hanging 0", kernel, initrd)
-
-
-def machine(folder: Path, **changes: Any) -> Machine:
-    kernel = hanging_kernel(folder)
-    fields: dict[str, Any] = {
-        "name": "vm-0",
-        "accelerator": "tcg",
-        "machine": "q35",
-        "cpu_model": "max",
-        "cpus": 1,
-        "memory_bytes": 64 * MIB,
-        "kernel": kernel.kernel,
-        "initrd": kernel.initrd,
-        "append": ("quiet",),
-    }
-    return Machine(**(fields | changes))
-
-
-def pairs(argv: list[str]) -> list[tuple[str, str]]:
-    return list(itertools.pairwise(argv))
-
-
-def test_the_plan_reads_well() -> None:
-    wanted = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
-    assert wanted.disk.size == 2 << 30
-    assert wanted.disk.cache == "none"
-    assert options().accel == "auto"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"nic": "rtl8139"},
-        {"disk": {"cache": "maybe"}},
-        {"disk": {"size": "1KiB"}},
-        {"cpu_model": "max -S"},
-        {"cpu_model": "-S"},
-        {"cpu_model": "max\n"},
-        {"net": "tap"},
-        {"boot_deadline_s": 0},
-    ],
-)
-def test_the_plan_is_checked(fields: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        options(**fields)
-
-
-@pytest.mark.parametrize(
-    ("cache", "direct", "no_flush", "write_cache"),
-    [
-        ("none", True, False, "on"),
-        ("writeback", False, False, "on"),
-        ("writethrough", False, False, "off"),
-        ("directsync", True, False, "off"),
-        ("unsafe", False, True, "on"),
-    ],
-)
-def test_cache_modes(
-    tmp_path: Path, cache: Cache, direct: bool, no_flush: bool, write_cache: str
-) -> None:
-    path = tmp_path / "a,b=c.qcow2"
-    argv = command_line(machine(tmp_path, drives=(Drive(path, "qcow2", cache),)), 3, 4)
-    found = json.loads(argv[argv.index("-blockdev") + 1])
-    assert found["file"]["filename"] == str(path)
-    assert found["cache"] == found["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
-    assert ("-device", f"virtio-blk-pci,drive=disk0,write-cache={write_cache}") in pairs(argv)
-
-
-def test_links(tmp_path: Path) -> None:
-    def of(link: Link) -> list[tuple[str, str]]:
-        return pairs(command_line(machine(tmp_path, link=link), 3, 4))
-
-    tap = of(Link("e1000", "u1-t2", "02:00:00:00:00:01"))
-    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=off") in tap
-    assert ("-device", "e1000,netdev=net,mac=02:00:00:00:00:01,romfile=") in tap
-    vhost = of(Link("virtio", "u1-t2", "02:00:00:00:00:01", vhost=True))
-    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=on") in vhost
-    user = of(Link("virtio", None, "02:00:00:00:00:01"))
-    assert ("-netdev", "user,id=net,restrict=on,ipv6=off") in user
-
-
-def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
-    async def start() -> str:
-        raw = tmp_path / "a,b.raw"
-        raw.write_bytes(bytes(MIB))
-        drive = Drive(raw, "raw", "writethrough", read_only=True)
-        link = Link("e1000", None, "02:00:00:00:00:01")
-        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), link=link)
-        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            await process.stop()
-            await process.cont()
-        finally:
-            await process.kill()
-            await process.kill()
-        assert not process.running
-        return status
-
-    assert "Cpus_allowed_list:\t0\n" in asyncio.run(start())
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:
@@ -250,50 +122,6 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
         assert error.hint.endswith("HI")
 
     asyncio.run(use())
-
-
-def test_a_host_without_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qemu_probe, "DEVICE", tmp_path / "kvm")
-    probe = asyncio.run(kvm(hanging_kernel(tmp_path)))
-    assert probe == Probe(False, f"there is no {tmp_path / 'kvm'}")
-
-
-@pytest.fixture
-def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A host whose /dev/kvm opens, with an emulated guest in KVM's place; gives the deadlines."""
-    device = tmp_path / "kvm"
-    device.touch()
-    deadlines: list[float] = []
-    real, boot = qemu_probe._machine, qemu_probe._boot
-
-    def emulated(kernel: GuestKernel, folder: Path) -> Machine:
-        made = real(kernel, folder)
-        return machine(folder, drives=made.drives, name=made.name)
-
-    async def counted(kernel: GuestKernel, deadline_s: float) -> Probe:
-        deadlines.append(deadline_s)
-        return await boot(kernel, deadline_s)
-
-    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(qemu_probe, "DEVICE", device)
-    monkeypatch.setattr(qemu_probe, "_machine", emulated)
-    monkeypatch.setattr(qemu_probe, "_boot", counted)
-    return deadlines
-
-
-def test_kvm_that_hangs_is_found_out_once(tmp_path: Path, probes: list[float]) -> None:
-    async def both() -> list[Probe]:
-        kernel = hanging_kernel(tmp_path)
-        return list(await asyncio.gather(kvm(kernel, 0.5), kvm(kernel, 0.5)))
-
-    first, second = asyncio.run(both())
-    assert first == second == Probe(False, "a guest with KVM said nothing for 0.5 s")
-    assert asyncio.run(kvm(hanging_kernel(tmp_path), 0.5)) == first
-    assert probes == [0.5]
-    remembered = next((tmp_path / "cache/probes").glob("*.json"))
-    remembered.write_text("{half")
-    asyncio.run(kvm(hanging_kernel(tmp_path), 0.5))
-    assert probes == [0.5, 0.5]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.lab.traces import left_with
 from ullage import cgroups
 from ullage.elastic import folder as folders
 from ullage.elastic.folder import Act
-from ullage.runs import Started
+from ullage.events import Started
 
 PATIENCE_S = 300.0
 

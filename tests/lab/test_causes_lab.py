@@ -11,10 +11,11 @@ import pytest
 
 from tests.lab.traces import left_by
 from ullage.analysis import overhead
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.meters.symbols import FILE
 from ullage.report import page
-from ullage.runs import Symbols, Trial
+from ullage.symbolsfile import Symbols
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

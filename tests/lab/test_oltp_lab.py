@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
+from ullage.events import Trial
 from ullage.folder import RunFolder
-from ullage.runs import Trial
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -141,12 +141,12 @@ def test_a_server_that_lets_nobody_in(tmp_path: Path, database: str, change: str
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """An ext4 file system of 420 MiB, for the data of all instances."""
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """An ext4 file system of 420 MiB, or as many as asked for, for the data of all instances."""
     image, place = tmp_path / "disk", tmp_path / "data"
     place.mkdir()
     with image.open("wb") as file:
-        file.truncate(420 << 20)
+        file.truncate(getattr(request, "param", 420) << 20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
     yield place
@@ -164,3 +164,55 @@ def test_a_database_that_is_full(tmp_path: Path, small_disk: Path, database: str
     assert status != 0
     for message in failures(folder.trials):
         assert re.search(why, message), message
+
+
+FILLS_ONCE = r"""
+from dataclasses import replace
+FULL = r'''
+if [ -e ../once ]; then exec "$@"; fi
+touch ../once
+mkfifo ../said
+while IFS= read -r line; do
+    printf '%s\n' "$line"
+    [ "$line" != 'Threads started!' ] || cat /dev/zero > ../filler 2>/dev/null || :
+done < ../said &
+status=0
+"$@" > ../said || status=$?
+wait
+rm ../filler
+exit $status'''
+real = Oltp.tasks
+def tasks(self, parameters, context):
+    for task in real(self, parameters, context):
+        yield task if task.service else replace(task, argv=("sh", "-c", FULL, "-", *task.argv))
+Oltp.tasks = tasks
+"""
+"""In each instance's first trial its disk is full from the first transaction to the last."""
+
+FILLED = """\
+name: full
+baseline: container
+resources: {cpus: 1, memory: 1GiB}
+environments:
+  container: {provider: oci}
+blocks: {min: 2, max: 2}
+workloads:
+"""
+GROWS = "threads: 4, tables: 1, table_size: 20000, time_s: 10, warmup_s: 0, test: update_index"
+
+
+@pytest.mark.parametrize("small_disk", [900], indirect=True)  # two databases that grow
+@pytest.mark.parametrize("database", ["mariadb", "postgresql"])
+def test_a_disk_that_is_full_during_a_trial(
+    tmp_path: Path, small_disk: Path, database: str
+) -> None:
+    plan = f"{FILLED}  - {{name: oltp, database: {database}, client: same, {GROWS},"
+    plan += " commits: deferred, distribution: uniform}\n"
+    status, folder = ran(tmp_path, plan, FILLS_ONCE, {"ULLAGE_DATA_DIR": str(small_disk)})
+    assert status != 0 and len(folder.trials) == 4
+    for message in failures(folder.trials[:2]):
+        assert "the disk of server is full: " in message
+    for trial in folder.trials[2:]:
+        assert trial.status == "ok", trial.reason
+        rate = trial.metrics["transactions_per_second"]
+        assert isinstance(rate, float) and rate > 0

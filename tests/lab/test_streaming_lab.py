@@ -1,4 +1,4 @@
-"""Real viewers of a real NGINX, native and in a container: a search, and a number that is given."""
+"""Real viewers of a real NGINX, native, in containers and VMs: a search, and a number given."""
 
 from __future__ import annotations
 
@@ -57,3 +57,43 @@ def test_native_and_in_a_container(tmp_path: Path) -> None:
         assert trial.facts["clip"] == ("h264" if trial.workload == "film" else "bytes")
         if trial.workload == "spread":
             assert [role.role for role in trial.roles] == ["server-0", "server-1", "client"]
+
+
+# A quarter of a CPU, so that it is the servers that come to their end, and not the viewers.
+LIMITED = """\
+name: streaming-limit
+resources: {cpus: 0.25, memory: 256MiB}
+baseline: container
+environments:
+  container: {provider: lxc}
+  vm: {provider: qemu, boot: agent}
+blocks: {min: 1, max: 1}
+workloads:
+  - {name: streaming, bitrate: 1000000, chunk: 32768, start: 4, cap: 8192, step_s: 4,
+     resolution: 0.4, late_limit_s: 60}
+"""
+
+
+def test_how_many_a_container_and_an_emulated_machine_sustain(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(LIMITED)
+    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    done = subprocess.run(
+        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert not left_by(tmp_path / "runs")
+    (path,) = (tmp_path / "runs").iterdir()
+    trials = RunFolder.open(path).trials
+    assert {trial.environment for trial in trials} >= {"container", "vm"}
+    for trial in trials:
+        if (
+            trial.reason is not None
+        ):  # the viewers came to their own end, or this machine stood still
+            assert trial.status == "invalid" and not trial.metrics
+            assert re.search("^no figure: |began so late", trial.reason.message), trial.reason
+            continue
+        viewers, cpus = trial.metrics["viewers"], trial.metrics["server_cpus"]
+        assert isinstance(viewers, float) and 1 <= viewers < 8192
+        assert isinstance(cpus, float) and cpus > 0
+        assert "not-sustained" in trial.facts["steps"]

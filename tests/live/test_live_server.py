@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -26,10 +27,10 @@ def server(feed: Feed) -> Iterator[LiveServer]:
 
 
 def ask(
-    server: LiveServer, path: str, host: str | None = None, **headers: str
+    server: LiveServer, path: str, host: str | None = None, method: str = "GET", **headers: str
 ) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection(server.address, timeout=SOON_S)
-    connection.putrequest("GET", path, skip_host=True)
+    connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", server.address if host is None else host)
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)
@@ -76,6 +77,32 @@ def test_without_the_secret_there_is_nothing(server: LiveServer, path: str) -> N
 def test_another_name_for_this_machine_is_refused(server: LiveServer, host: str) -> None:
     assert ask(server, f"/{server.token}/", host).status == 421
     assert ask(server, f"/{server.token}/events", host).status == 421
+
+
+@pytest.mark.parametrize("path", ["", "events", "absent"])
+def test_a_head_is_that_of_the_page_without_it(server: LiveServer, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", int(server.address.partition(":")[2]))) as peer:
+        peer.sendall(
+            f"HEAD /{server.token}/{path} HTTP/1.0\r\nHost: {server.address}\r\n\r\n".encode()
+        )
+        head, _, body = b"".join(iter(lambda: peer.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert body == b""
+    status, *lines = head.decode().split("\r\n")
+    answer = ask(server, f"/{server.token}/{path}")
+    same = {"Content-Type", "Content-Length", "Cache-Control", "Content-Security-Policy"}
+    told = dict(line.split(": ", 1) for line in lines)
+    assert int(status.split()[1]) == answer.status == (404 if path == "absent" else 200)
+    assert {n: told[n] for n in same & set(told)} == {
+        n: v for n, v in answer.headers.items() if n in same
+    }
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"])
+@pytest.mark.parametrize("path", ["right", "/wrong/"])
+def test_nothing_but_reading_is_allowed(server: LiveServer, method: str, path: str) -> None:
+    answer = ask(server, f"/{server.token}/" if path == "right" else path, method=method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "GET, HEAD"
 
 
 def test_a_reader_hears_the_newest_and_then_what_comes(feed: Feed, server: LiveServer) -> None:

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.crowd import Group
-from ullage.meters.perfscript import MOST_ROWS, Folder, Window
-from ullage.runs import LEAST_BIN_NS, MOST_BINS, GroupOverTime, SymbolRow, Symbols
+from ullage.meters.mapped import OwnFiles
+from ullage.meters.perfscript import MOST_ROWS, Folder, Key, Window
+from ullage.symbolsfile import (
+    LEAST_BIN_NS,
+    MOST_BINS,
+    MOST_CORES,
+    GroupOverTime,
+    SymbolRow,
+    Symbols,
+)
 
 OURS = 4000
+NO_FILES = OwnFiles(None)
 KERNEL = "ffffffff811bb98c"
 
 
 def forked(child: int, parent: int) -> str:
-    return (
-        f"  sh {parent}/{parent} 0.000000000: PERF_RECORD_FORK({child}:{child}):({parent}:{parent})"
-    )
+    what = f"PERF_RECORD_FORK({child}:{child}):({parent}:{parent})"
+    return f"  sh {parent}/{parent} [000] 0.000000000: {what}"
 
 
 def sample(
-    comm: str, pid: int, at_s: float, place: str = f"{KERNEL} do_idle ([kernel.kallsyms])"
+    comm: str,
+    pid: int,
+    at_s: float,
+    place: str = f"{KERNEL} do_idle ([kernel.kallsyms])",
+    core: int = 0,
 ) -> str:
-    return f"{comm:>16} {pid:>5}/{pid:<5} {at_s:12.9f}:  {place}"
+    return f"{comm:>16} {pid:>5}/{pid:<5} [{core:03}] {at_s:12.9f}:  {place}"
 
 
 def folded(
-    *lines: str, roots: dict[int, Group] | None = None, window: tuple[int, int] = (0, 100)
+    *lines: str,
+    roots: dict[int, Group] | None = None,
+    window: tuple[int, int] = (0, 100),
+    files: OwnFiles = NO_FILES,
 ) -> tuple[Folder, Window]:
     """The lines in one window, in seconds."""
     one = Window(window[0] * 10**9, window[1] * 10**9, roots or {})
-    folder = Folder([one], OURS)
+    folder = Folder([one], OURS, files)
     for line in lines:
         folder.take(line + "\n")
     return folder, one
 
 
 def rows(window: Window) -> list[tuple[str, str, str, str, int]]:
-    return [(r.group, r.program, r.object, r.symbol, r.samples) for r in window.rows()[0]]
+    return [(r.group, r.program, r.object, r.symbol, r.samples) for r in window.table().rows]
 
 
 def test_who_it_is_by_descent() -> None:
@@ -94,16 +113,16 @@ def test_objects() -> None:
 def test_a_window_is_cut_exactly() -> None:
     """The first instant counts, the last does not; each window takes its own."""
     one, other = Window(10**9, 2 * 10**9, {}), Window(2 * 10**9, 3 * 10**9, {})
-    folder = Folder([one, other], OURS)
+    folder = Folder([one, other], OURS, NO_FILES)
     for at in ("0.999999999", "1.000000000", "1.999999999", "2.000000000", "3.000000000"):
-        folder.take(f"x 7/7 {at}: {KERNEL} f ([kernel.kallsyms])")
+        folder.take(f"x 7/7 [000] {at}: {KERNEL} f ([kernel.kallsyms])")
     assert (one.count.total(), other.count.total()) == (2, 1)
 
 
 def test_the_same_samples_over_time() -> None:
     """By group, in parts of half a second; the last instant of a part is its own."""
     window = Window(10**9, 2 * 10**9, {10: "hypervisor"})
-    folder = Folder([window], OURS)
+    folder = Folder([window], OURS, NO_FILES)
     for comm, pid, at in [
         ("CPU 0/KVM", 10, 1.0),
         ("CPU 1/KVM", 10, 1.499999999),
@@ -119,6 +138,107 @@ def test_the_same_samples_over_time() -> None:
     ]
 
 
+def test_the_same_samples_by_core() -> None:
+    """Up to the last core that a group was seen on; idle ones, and those outside, do not count."""
+    _, window = folded(
+        sample("CPU 0/KVM", 10, 1, core=2),
+        sample("CPU 1/KVM", 10, 2, core=0),
+        sample("CPU 1/KVM", 10, 3, core=2),
+        sample("stranger", 99, 4, core=1),
+        sample("stranger", 99, 5, core=MOST_CORES),
+        sample("stranger", 99, 200, core=1),
+        sample("swapper", 0, 6, core=3),
+        roots={10: "hypervisor"},
+    )
+    assert [(each.group, each.samples) for each in window.by_core()] == [
+        ("others", (0, 1)),
+        ("vcpu", (1, 0, 2)),
+    ]
+
+
+TOOL = "/usr/bin/tool"
+
+
+def mapping(pid: int, file: Path, *, at_s: float = 0, inode: int | None = None) -> str:
+    """As perf tells it: all of the file, at 0x10000."""
+    found = file.stat()
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    where = f"[0x10000(0x8000) @ 0 {device} {inode or found.st_ino} 0]: r-xp {TOOL}"
+    return f"  sh {pid}/{pid} [001] {at_s:12.9f}: PERF_RECORD_MMAP2 {pid}/{pid}: {where}"
+
+
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A program in a root of its own, and where its function `work` begins."""
+    root = tmp_path_factory.mktemp("root")
+    file = root / TOOL.lstrip("/")
+    file.parent.mkdir(parents=True)
+    (root / "x.c").write_text("int work(int n) { return n + 1; }\n")
+    argv = ["gcc", "-O0", "-shared", "-fPIC", str(root / "x.c"), "-o", str(file)]
+    subprocess.run(argv, check=True)
+    told = subprocess.run(["nm", str(file)], check=True, capture_output=True, text=True).stdout
+    (address,) = (row.split()[0] for row in told.splitlines() if row.endswith(" work"))
+    return file, int(address, 16)
+
+
+def test_functions_of_the_images_own_files(tool: tuple[Path, int]) -> None:
+    """By descent too, until another program is run; of programs alone, and never for another file
+    under that path."""
+    file, offset = tool
+    inside = f"{0x10000 + offset:x} [unknown] ({TOOL})"
+    files = OwnFiles(file.parents[2])
+    _, window = folded(
+        mapping(20, file),
+        forked(21, 20),
+        forked(22, 20),
+        "  sh 22/22 [000] 0.000000000: PERF_RECORD_COMM exec: y:22/22",
+        mapping(23, file, inode=1),
+        mapping(30, file),
+        mapping(99, file),
+        sample("a", 20, 1, inside),
+        sample("b", 21, 2, inside),
+        sample("c", 22, 3, inside),
+        sample("d", 23, 4, inside),
+        sample("e", 20, 5, f"20000 [unknown] ({TOOL})"),
+        sample("f", 20, 6, inside.replace(TOOL, "/usr/bin/other")),
+        sample("g", 20, 7, inside.replace("[unknown]", "told")),
+        sample("agent", 30, 8, inside),
+        sample("stranger", 99, 9, inside),
+        roots={20: "programs", 23: "programs", 30: "agent"},
+        files=files,
+    )
+    told = {program: (file, symbol) for _, program, file, symbol, _ in rows(window)}
+    assert told == {
+        "a": ("tool", "work"),
+        "b": ("tool", "work"),
+        "c": ("tool", ""),
+        "d": ("tool", ""),
+        "e": ("tool", ""),
+        "f": ("other", ""),
+        "g": ("tool", "told"),
+        "agent": ("tool", ""),
+        "stranger": ("", ""),
+    }
+
+
+def test_many_functions_take_the_place_of_no_other_row() -> None:
+    """The rarest stand with their files; a function of the kernel or of QEMU never does."""
+    window = Window(0, 10**12, {})
+    for n in range(MOST_ROWS + 20):
+        for _ in range(1 + n // 100):
+            window.take(("programs", "p", "lib", f"f{n:03}"), 0, 0)
+    others: list[Key] = [("vhost", "v", "kernel", "g"), ("programs", "p", "kernel (kvm)", "h")]
+    for key in others:
+        window.take(key, 0, 0)
+    table = window.table()
+    named = [row.symbol for row in table.rows if row.object == "lib" and row.symbol]
+    (lib,) = (row for row in table.rows if row.object == "lib" and not row.symbol)
+    assert {(row.group, row.program, row.object, row.symbol) for row in table.rows} >= {*others}
+    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
+    assert lib.samples == table.folded == MOST_ROWS + 20 - len(named)
+    assert {f"f{n:03}" for n in range(100, 120)} <= {*named}
+
+
 @pytest.mark.parametrize(
     ("length_ns", "parts"),
     [(1, 1), (999_999_999, 1), (10**9, 2), (1_700_000_001, 3), (30 * 10**9, 60), (10**12, 60)],
@@ -126,9 +246,9 @@ def test_the_same_samples_over_time() -> None:
 def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     """As many as are half a second long, 60 at most; the last instant is in the last of them."""
     window = Window(7, 7 + length_ns, {})
-    folder = Folder([window], OURS)
+    folder = Folder([window], OURS, NO_FILES)
     last = 7 + length_ns - 1
-    folder.take(f"x 7/7 {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
+    folder.take(f"x 7/7 [000] {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
     ((_, samples),) = [(each.group, each.samples) for each in window.over_time()]
     assert samples == (0,) * (parts - 1) + (1,)
 
@@ -147,6 +267,7 @@ def told(
         rest=0,
         bin_ns=window.bin_ns,
         over_time=over,
+        by_core=window.by_core(),
     )
 
 
@@ -160,16 +281,19 @@ def test_a_table_takes_what_a_window_counted(
 ) -> None:
     """Parts are equal, none too short, and have the very samples of the rows."""
     window = Window(start, start + length, {})
-    folder = Folder([window], OURS)
+    folder = Folder([window], OURS, NO_FILES)
     folder.take(forked(31, 2))
     for share, comm in samples:
         at = start + min(int(share * length), length - 1)
         pid = 31 if comm != "x" else 7
-        folder.take(f"{comm} {pid}/{pid} {at // 10**9}.{at % 10**9:09}: {KERNEL} f ([x])")
-    found, rest = window.rows()
+        folder.take(f"{comm} {pid}/{pid} [000] {at // 10**9}.{at % 10**9:09}: {KERNEL} f ([x])")
+    kept = window.table()
+    found, rest = kept.rows, kept.rest
     table = told(window, rows=found, over=window.over_time())
     assert Symbols.model_validate_json(table.model_dump_json()) == table
     assert rest == 0
+    by_core = {each.group: sum(each.samples) for each in table.by_core}
+    assert by_core == {each.group: sum(each.samples) for each in table.over_time}
     for each in table.over_time:
         mine = sum(row.samples for row in table.rows if row.group == each.group)
         assert sum(each.samples) == mine
@@ -184,11 +308,11 @@ def test_a_table_takes_what_a_window_counted(
 def test_idle_is_nobody_and_what_was_lost_is_said() -> None:
     folder, window = folded(
         sample("swapper", 0, 1),
-        "  x 7/7 1.000000000: PERF_RECORD_LOST lost 17",
-        "  x 7/7 1.000000000: PERF_RECORD_COMM exec: y:7/7",
+        "  x 7/7 [000] 1.000000000: PERF_RECORD_LOST lost 17",
+        "  x 7/7 [000] 1.000000000: PERF_RECORD_COMM exec: y:7/7",
         "garbage",
         "",
-        "  x 7/7 1.000000000: garbage",
+        "  x 7/7 [000] 1.000000000: garbage",
     )
     assert rows(window) == []
     assert folder.lost == 17
@@ -199,8 +323,8 @@ def test_the_last_record_is_remembered() -> None:
     """In a window or not; what is none does not count."""
     folder, _ = folded(
         sample("x", 7, 150),
-        "  x 7/7 160.000000001: PERF_RECORD_EXIT(7:7):(1:1)",
-        "  x 7/7 170.000000000: garbage",
+        "  x 7/7 [000] 160.000000001: PERF_RECORD_EXIT(7:7):(1:1)",
+        "  x 7/7 [000] 170.000000000: garbage",
         sample("swapper", 0, 140),
     )
     assert folder.latest_ns == 160 * 10**9 + 1
@@ -225,7 +349,8 @@ def test_names_are_made_harmless_and_short() -> None:
 def test_ever_new_names_are_no_more_than_a_table_holds() -> None:
     lines = [sample("x", 10, 1, f"7f12 f{'ab'[n % 2]}{n} (/lib/x)") for n in range(6000)]
     _, window = folded(*lines, roots={10: "programs"})
-    found, rest = window.rows()
+    kept = window.table()
+    found, rest = kept.rows, kept.rest
     assert len(found) <= MOST_ROWS
     assert len(window.count) <= 5001
     assert rest + sum(row.samples for row in found) == 6000
@@ -236,7 +361,7 @@ LINES = st.lists(
     st.one_of(
         st.text(max_size=60),
         st.builds(
-            lambda comm, pid, at, rest: f"{comm} {pid}/{pid} {at}.000000000: {rest}",
+            lambda comm, pid, at, rest: f"{comm} {pid}/{pid} [000] {at}.000000000: {rest}",
             st.text(max_size=16),
             st.integers(-9, 10**12),
             st.integers(0, 10**12),
@@ -250,7 +375,8 @@ LINES = st.lists(
 @given(LINES)
 def test_no_line_breaks_it(lines: list[str]) -> None:
     folder, window = folded(*lines, roots={7: "hypervisor"})
-    found, rest = window.rows()
+    kept = window.table()
+    found, rest = kept.rows, kept.rest
     assert rest == 0
     assert window.count.total() <= len(lines)
     assert sum(row.samples for row in found) == window.count.total()

@@ -18,7 +18,7 @@ from ullage.cgroups import Group, Limits
 from ullage.errors import UllageError
 from ullage.meters import Scene, symbols
 from ullage.meters.symbols import Look, Sampler
-from ullage.runs import LEAST_BIN_NS, Symbols
+from ullage.symbolsfile import LEAST_BIN_NS, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
 
@@ -169,6 +169,12 @@ def test_a_perf_that_is_not_there_is_said_and_the_run_goes_on(
     ((code, message),) = said
     assert code == kind.code
     assert caught.value.hint in message
+    assert not (tmp_path / "perf").exists()
+
+
+def test_nothing_looks_where_the_image_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(Sampler.start(tmp_path / "perf", lambda *_: None, tmp_path / "image"))
     assert not (tmp_path / "perf").exists()
 
 

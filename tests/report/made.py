@@ -9,8 +9,9 @@ from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, mak
 from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.model import Analysis
+from ullage.events import Warned
 from ullage.folder import RunFolder
-from ullage.runs import EnvironmentRecord, ImageRecord, Parity, Warned, WorkloadRecord
+from ullage.runs import EnvironmentRecord, ImageRecord, Parity, WorkloadRecord
 
 HOSTILE = (
     f"\"'`{SCRIPT}<img src=x onerror=alert(2)><!--<script>{{{{7*7}}}}{{% raw %}}"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.energykit import CPU, analysed, metered, run
 from tests.report.made import HOSTILE
-from ullage.analysis.model import EnergyNote
+from ullage.analysis.energy.model import EnergyNote
 from ullage.report import charts, energy, page
 
 NARROW = "\u00a0"

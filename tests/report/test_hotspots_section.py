@@ -15,10 +15,10 @@ from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import hotspots as found
 from ullage.analysis import overhead
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.report import charts, hotspots, page
 from ullage.report.views import Specs, Table
-from ullage.runs import Trial
 
 CPU, MEMORY = WORKLOADS[0], WORKLOADS[1]
 HEAD = '<h2 id="cpus">Where the CPUs worked</h2>'
@@ -101,6 +101,29 @@ def test_what_tables_did_not_keep_is_a_column(tmp_path: Path) -> None:
     (by_group, *_) = section.workloads[0].tables
     assert [head.text for head in by_group.heads][2:] == ["too small to keep", "together"]
     assert text_of(by_group)[0][1:] == ["1.00", "0.10", "1.10"]
+
+
+def test_cores_are_a_table_of_each_cell_that_tells_them(tmp_path: Path) -> None:
+    """In the order of their numbers; of many the busiest, and the others as one."""
+    folder = made(tmp_path / "run", 0, workloads=(CPU,))
+    by_core = {"programs": [HZ * n for n in range(18)], "vhost": [0, HZ * 9], "x": [0] * 17 + [HZ]}
+    for trial in folder.trials:
+        mine = by_core if trial.environment == "vm" else None
+        put(folder, trial, table(trial, {WORK: 1.0}, by_core=mine).model_dump_json())
+    section = hotspots.section(folder, overhead.analyse(folder), Specs())
+    assert section is not None
+    tables = section.workloads[0].tables
+    (cores,) = (each for each in tables if "each core" in each.caption)
+    assert cores.caption == f"{ENVIRONMENTS[-1].label}: how busy each core of the host was"
+    heads = [head.text for head in cores.heads]
+    assert heads == ["core", "programs", "vhost", "not told whose", "together"]
+    rows = text_of(cores)
+    assert rows[0] == ["1", "0.10", "0.90", "0.00", "1.00"]
+    assert rows[1] == ["3", "0.30", "0.00", "0.00", "0.30"]
+    assert [row[0] for row in rows[1:]] == [*(str(n) for n in range(3, 18)), "1 other"]
+    assert rows[-2] == ["17", "1.70", "0.00", "0.10", "1.80"]
+    assert rows[-1] == ["1 other", "", "", "", "0.20"]
+    assert all(len(row) == len(heads) for row in rows)
 
 
 def test_areas_stand_on_one_another(tmp_path: Path) -> None:

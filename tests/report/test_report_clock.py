@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.synthetic import make_run
+from ullage.events import InstanceClock, Trial
 from ullage.folder import RunFolder
 from ullage.report import clockwork, timeline
 from ullage.report.lanes import Drawing
 from ullage.report.views import Specs
-from ullage.runs import InstanceClock, Trial
 
 
 @pytest.fixture

@@ -15,10 +15,13 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from tests.analysis.energykit import metered
 from tests.synthetic import make_run
-from ullage.analysis.model import Absolute, Budget, Energy, EnergyFigure, Interval
+from ullage.analysis.energy.model import Energy, EnergyFigure
+from ullage.analysis.estimates import Absolute, Budget, Interval
+from ullage.folder import RunFolder
 from ullage.runs import EnvironmentRecord, Metric, WorkloadRecord
-from ullage.studies import get, measured, showing
+from ullage.studies import get, measured, page, showing
 from ullage.studies.base import Figure, Table
 from ullage.studies.flash_energy import derived
 
@@ -225,6 +228,25 @@ def test_our_own_stands_beside_the_published(run: Path) -> None:
     single = with_labels["VM, qcow2, mpi-io"]
     assert single[1] == "worse"
     assert isinstance(single[2], Figure) and single[2].value is None and single[2].why
+
+
+def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:
+    metered(RunFolder.open(run), lambda trial: 150.0 if trial.environment == "qcow2" else 100.0)
+    found = showing.shown(STUDY, {"flash-energy-quick": run})
+    out = page.write(found, tmp_path / "study.html")
+    text = out.read_text().replace("\u00a0", " ")
+    title = "flash-energy-quick: Times the energy of VM, raw, with 95 % intervals"
+    assert text.count(f"<h3>{title}</h3>") == 1
+    drawn = text.partition(f"<h3>{title}</h3>")[2].partition("</table>")[0]
+    assert "<svg" in drawn
+    assert "measured at the wall" in drawn
+    assert "VM, qcow2" in drawn
+    assert "<script" not in text
+
+
+def test_the_page_of_a_run_without_meters_has_no_plot(run: Path, tmp_path: Path) -> None:
+    found = showing.shown(STUDY, {"flash-energy-quick": run})
+    assert "Times the energy" not in page.render(found, tmp_path)
 
 
 def test_published_rows_are_read_as_they_stand() -> None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from tests.workloads.workload_runs import context_in, free_port, printing
 from ullage import ours
-from ullage.runs import Usage
+from ullage.events import Usage
 from ullage.workloads.base import InvalidTrialError, Output, Task
 from ullage.workloads.connections import Connections, ConnectionsParameters
 from ullage.workloads.load_report import LONGEST_REPORT, PROGRAM

@@ -176,3 +176,11 @@ def test_the_published_setting_is_one_connection_at_a_time() -> None:
 def test_plans_that_httperf_cannot_do_are_refused(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         HttperfParameters.model_validate(fields)
+
+
+def test_a_run_of_debian_13_in_german_gives_its_figures() -> None:
+    parameters, outputs = asked("sessions"), sample("httperf", "debian13-de")
+    HTTPERF.check(parameters, outputs)
+    figures = HTTPERF.parse(parameters, outputs)
+    assert figures["reply_rate"] == 50 / 3.002
+    assert figures["reply_time"] == pytest.approx(17.6e-3)

@@ -21,6 +21,7 @@ from ullage.workloads.iperf3 import Iperf3, Iperf3Parameters
 from ullage.workloads.iperf3_report import LONGEST_RESULT
 
 IPERF3 = Iperf3()
+DATA = Path(__file__).parent / "data" / "iperf3"
 NEEDED = (
     "start",
     "start.version",
@@ -422,3 +423,35 @@ def test_another_environment_is_the_partner() -> None:
     away = Iperf3Parameters(peer="away")
     assert [role.place for role in IPERF3.roles(away)] == ["instance", "away"]
     assert IPERF3.partner(away) is None
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_a_run_of_debian_13_gives_its_figures(protocol: str) -> None:
+    """Recorded with iperf 3.18 in a German locale."""
+    figures = checked(IPERF3, *of_another_release("3.18", protocol))
+    assert figures["throughput"] > 0 and (set(figures) >= UDP) == (protocol == "udp")
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_a_version_that_does_not_say_all_is_refused(protocol: str) -> None:
+    """Recorded with iperf 3.9, of Debian 11: it does not repeat the rate that it was asked for."""
+    parameters, outputs = of_another_release("3.9", protocol)
+    with pytest.raises(InvalidTrialError, match=r"start\.test_start\.target_bitrate: Field req"):
+        IPERF3.check(parameters, outputs)
+
+
+def of_another_release(version: str, protocol: str) -> tuple[Iperf3Parameters, dict[str, Output]]:
+    asked: dict[str, dict[str, Any]] = {
+        "tcp": {"streams": 2, "port": 15201},
+        "udp": {
+            "protocol": "udp",
+            "bitrate": 20_000_000,
+            "streams": 2,
+            "datagram": 500,
+            "port": 15202,
+        },
+    }
+    text = (DATA / f"{version}-{protocol}.json").read_text()
+    # The server's output tells nothing that is read.
+    outputs = {role: Output(0, None, "", "", 1.0) for role in ("server", "client")}
+    return Iperf3Parameters(**asked[protocol]), printing(outputs, "client", text)

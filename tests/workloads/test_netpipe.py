@@ -29,6 +29,7 @@ RECORDED: dict[str, dict[str, Any]] = {
     "tcp-10MB": {"largest": "10MB", "perturbation": 0},
     "openmpi": {},
     "mpich": {},
+    "debian13-de": {"largest": "1KiB", "repeats": 3},  # in a German locale
 }
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import printing, without_a_line
-from ullage.runs import Usage
+from ullage.events import Usage
 from ullage.workloads import oltp
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.oltp import Oltp
@@ -209,6 +209,26 @@ def test_the_first_fatal_errors_are_the_reason() -> None:
     told = "FATAL: unable to connect\nFATAL: error 1045: Access denied\nFATAL: `thread_init'\n"
     reason = refused(parameters, printing(outputs, "client", told + outputs["client"].stdout))
     assert reason == "sysbench: 'unable to connect; error 1045: Access denied'"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("mariadb_full", "preallocating 13631488 bytes for file ./ullage/sbtest1.ibd failed with"),
+        ("postgresql_full", 'could not extend file "base/13574/16392": No space left on device'),
+        ("postgresql_full_early", "could not write init file"),
+    ],
+)
+def test_a_disk_that_was_full_is_the_reason(name: str, why: str) -> None:
+    """Recorded: it became full when the threads had begun, or before they connected."""
+    log = (DATA / f"{name}_server.txt").read_text()
+    said = (DATA / f"{name}.txt").read_text()
+    parameters = OltpParameters(database="mariadb" if "mariadb" in name else "postgresql")
+    server = Output(0, None, "", log, 5.0)
+    reason = refused(parameters, {"server": server, "client": Output(1, None, said, "", 1.0)})
+    assert reason.startswith("the disk of server is full: ") and why in reason
+    _, well = sample("mariadb_read_write")
+    assert "is full" in refused(OltpParameters(), {**well, "server": server}), "whatever came of it"
 
 
 def test_lost_connections_are_invalid() -> None:

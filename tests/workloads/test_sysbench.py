@@ -17,6 +17,7 @@ from ullage import workloads
 from ullage.workloads.base import InvalidTrialError, Output, Workload
 from ullage.workloads.sysbench import SysbenchParameters, size
 
+DATA = Path(__file__).parent / "data" / "sysbench"
 SMALL: dict[str, dict[str, Any]] = {
     "sysbench-cpu": {"prime": 1000, "events": 50, "threads": 2},
     "sysbench-memory": {"total_size": "8MiB", "block_size": "64KiB", "threads": 2},
@@ -175,3 +176,14 @@ def test_wrong_parameters(name: str, wrong: dict[str, Any]) -> None:
 )
 def test_sizes_as_sysbench_prints_them(value: int, printed: str) -> None:
     assert size(value) == printed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_debian_13_in_german_gives_its_figures(name: str) -> None:
+    """Recorded: another LuaJIT, and a locale with a comma for the point."""
+    text = (DATA / f"debian13-de-{name}.txt").read_text()
+    workload = workloads.get(name)
+    parameters = workload.parameters_model(**SMALL[name])
+    figures = checked(workload, parameters, {"main": Output(0, None, text, "", 1.0)})
+    assert figures["total_time_s"] == float(re.findall(r"total time: +([0-9.]+)s", text)[0])
+    assert "system LuaJIT 2.1.1700206165" in text

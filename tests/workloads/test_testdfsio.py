@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ByteSize
 
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.testdfsio import DfsIo, DfsIoParameters
@@ -18,6 +20,8 @@ DATA = Path(__file__).resolve().parent / "data" / "testdfsio"
 FIRST, SECOND = ((DATA / f"{name}-job.txt").read_text() for name in ("first", "second"))
 WORKLOAD = DfsIo()
 TWO = DfsIoParameters(jobs=2)
+YARN = DfsIoParameters(runner="yarn", files=3, file_size=ByteSize(8 * MIB), datanode="same")
+WRITE, READ = "1795410653585_0001", "1795410653585_0002"
 
 
 def outputs(*texts: str, status: int = 0) -> Mapping[str, Output]:
@@ -94,8 +98,78 @@ def test_each_job_and_server_is_told_where_it_stands() -> None:
     context = Context(roles | {"job-1": "10.0.0.2"}, 1, 1 << 30, 1)
     tasks = {task.role: task for task in WORKLOAD.tasks(TWO, context)}
     assert tasks["datanode"].argv == ("./hadoop.sh", "10.0.0.2", "10.0.0.3", "256", "datanode")
-    assert tasks["job-1"].argv[-5:] == ("dfsio", "1", "2", str(16 * MIB), "2")
+    assert tasks["job-1"].argv[-7:] == ("dfsio", "1", "2", str(16 * MIB), "2", "local", "512")
     assert tasks["namenode"].service and tasks["namenode"].ready
     assert {role.place for role in WORKLOAD.roles(TWO)} == {"instance", "second"}
     same = WORKLOAD.roles(DfsIoParameters(datanode="same"))
     assert {role.place for role in same} == {"instance"}
+
+
+def on_yarn() -> dict[str, Output]:
+    """A job in a container, recorded: what it printed, its log, and lines of the NodeManager's."""
+    text, log, node = ((DATA / f"yarn-{n}").read_text() for n in ("job.txt", "job.log", "node.log"))
+    job = Output(0, None, text, log, 90.0)
+    return {"job-0": job, "nodemanager": Output(0, None, "", node, 99.0)}
+
+
+def test_a_job_on_yarn() -> None:
+    found = on_yarn()
+    WORKLOAD.check(YARN, found)
+    assert WORKLOAD.parse(YARN, found)["seconds"] == 90.0
+    applications = WORKLOAD.facts(YARN, found)["applications"]
+    assert applications == f"application_{WRITE}, application_{READ}"
+    assert WORKLOAD.facts(TWO, found) == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "old", "new", "why"),
+    [
+        ("job-0", f"Running job: job_{READ}", "Running job: job_local7_0001", "not on YARN"),
+        ("job-0", f"Submitted application application_{READ}", "", "1 were submitted, 2 done"),
+        (
+            "job-0",
+            f"Job job_{READ} completed",
+            "Job job_7_0001 completed",
+            "2 were submitted, 2 done",
+        ),
+        ("job-0", "Launched map tasks=3", "Launched map tasks=2", r"launched \[2, 3\]"),
+        ("job-0", "Launched map tasks=3\n", "", r"YARN launched \[3\]"),
+        ("nodemanager", f"{READ}_01_000003 transitioned from SCHEDULED", "", "started 4 "),
+        ("nodemanager", "to RUNNING", "to KILLING", "started 4 "),
+    ],
+)
+def test_what_yarn_did_not_run_has_no_figures(role: str, old: str, new: str, why: str) -> None:
+    found = on_yarn()
+    assert old in found[role].stderr
+    bent = replace(found[role], stderr=found[role].stderr.replace(old, new, 1))
+    with pytest.raises(InvalidTrialError, match=why):
+        WORKLOAD.check(YARN, {**found, role: bent})
+
+
+def test_what_a_job_says_without_end_is_not_repeated() -> None:
+    found = on_yarn()
+    log = found["job-0"].stderr + 9_000 * "Launched map tasks=7\n"
+    with pytest.raises(InvalidTrialError, match="launched") as caught:
+        WORKLOAD.check(YARN, {**found, "job-0": replace(found["job-0"], stderr=log)})
+    assert len(str(caught.value)) < 200
+
+
+def test_without_its_node_nothing_is_proved() -> None:
+    with pytest.raises(InvalidTrialError, match="started 0 containers"):
+        WORKLOAD.check(YARN, {"job-0": on_yarn()["job-0"]})
+
+
+def test_yarn_s_memory_is_that_of_its_containers() -> None:
+    roles = {role.name: "10.0.0.2" for role in WORKLOAD.roles(YARN)}
+    tasks = {task.role: task for task in WORKLOAD.tasks(YARN, Context(roles, 1, 1 << 30, 1))}
+    assert tasks["job-0"].argv[-2:] == ("yarn", "512")
+    assert tasks["nodemanager"].argv[-1] == tasks["resourcemanager"].argv[-1] == str(3 * 512)
+    assert WORKLOAD.title(YARN) == "HDFS, 3 × 8 MiB, 1 job on YARN"
+    assert WORKLOAD.duration_s(YARN) > WORKLOAD.duration_s(DfsIoParameters())
+
+
+def test_all_jars_are_listed_once() -> None:
+    places = [artifact.path for artifact in WORKLOAD.artifacts]
+    assert len(places) == len(set(places)) > 100
+    assert "/opt/hadoop/hadoop-yarn-server-nodemanager-3.4.1.jar" in places
+    assert "/opt/hadoop/hadoop-mapreduce-client-jobclient-3.4.1-tests.jar" in places

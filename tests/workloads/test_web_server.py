@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.workloads.web_samples import bent, output, printing, sample
 from tests.workloads.workload_runs import context_in
-from ullage.runs import Usage
+from ullage.events import Usage
 from ullage.workloads.base import InvalidTrialError, Output
 from ullage.workloads.web_latency import WebLatency, WebLatencyParameters
 from ullage.workloads.wrk import Wrk, WrkParameters

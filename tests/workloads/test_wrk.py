@@ -128,3 +128,9 @@ def test_whatever_it_prints_is_invalid_or_gives_figures(text: str) -> None:
 def test_plans_that_wrk_would_not_do_as_asked_are_refused() -> None:
     with pytest.raises(ValidationError, match="would open 15 of 16"):
         WrkParameters(connections=16, threads=5)
+
+
+def test_a_run_of_debian_13_in_german_gives_its_figures() -> None:
+    outputs = sample("wrk", "debian13-de")
+    WRK.check(NGINX, outputs)
+    assert WRK.parse(NGINX, outputs)["requests_per_second"] == 15630 / 1.174016

@@ -10,9 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ullage.analysis.model import Absolute, Cell, CurvePoint, Interval, Point, Precision
+from ullage.analysis.estimates import Absolute, Interval, Precision
+from ullage.analysis.model import Cell, CurvePoint, Point
+from ullage.events import Trial
 from ullage.pairs import Cells, Pair, Paired, Series, pair, values
-from ullage.runs import EnvironmentRecord, Metric, Parity, Trial, WorkloadRecord
+from ullage.runs import EnvironmentRecord, Metric, Parity, WorkloadRecord
 from ullage.stats import interval as intervals
 from ullage.stats.interval import TooFewError, moments
 from ullage.stats.means import MeanKind, mean

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ullage.runs import Trial
+from ullage.events import Trial
 
 NEIGHBOUR: Final = "neighbour-"
 """How the role of a neighbour begins in the journal."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ullage.analysis import causewords
-from ullage.analysis.model import Absolute, Analysis, Budget, Comparison, Doubt, Interval
+from ullage.analysis.estimates import Absolute, Budget, Interval
+from ullage.analysis.model import Analysis, Comparison, Doubt
 from ullage.analysis.rounding import quantity, ratio, share
 from ullage.analysis.sentences import comparison_sentence
 from ullage.analysis.words import COVERS, between, blocks, counted, floor_words, makings

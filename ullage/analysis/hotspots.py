@@ -11,12 +11,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from ullage.analysis import symbols
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
-from ullage.runs import Metric, Symbols, Trial, WorkloadRecord
+from ullage.runs import Metric, WorkloadRecord
+from ullage.symbolsfile import Symbols
 
 MOST_ROWS: Final = 12
 """Places of a cell that are told."""
@@ -87,6 +90,17 @@ class Cell:
     """CPUs that were busy at none of these places."""
     course: Course | None
     """None: its tables are without time."""
+    cores: Mapping[str, tuple[float, ...]]
+    """Group → CPUs on each core of the host; empty: its tables do not tell cores apart."""
+
+    @property
+    def busiest(self) -> list[tuple[int, float]]:
+        """Cores that were seen busy and how busy, the busiest first."""
+        sums = [sum(each) for each in zip_longest(*self.cores.values(), fillvalue=0.0)]
+        return sorted(
+            ((core, busy) for core, busy in enumerate(sums) if busy > 0),
+            key=lambda each: (-each[1], each[0]),
+        )
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,7 @@ def lines(folder: RunFolder) -> list[str]:
     for cell in run.found:
         told += ["", f"{cell.title}, {cell.label}: {busy_words(cell)}"]
         told += [f"  {place.cpus:.3f} in {_words(place)}" for place in cell.hotspots[:LINES]]
+        told += [f"  by core: {words}"] if (words := core_words(cell)) else []
     if run.left_out:
         told += ["", left_out_words(run)]
     return told
@@ -126,6 +141,18 @@ def busy_words(cell: Cell) -> str:
     """`1.32 of 2 CPUs of the host busy, mean of 12 trials`."""
     mean = f"mean of {cell.trials:,} trials" if cell.trials != 1 else "in one trial"
     return f"{cell.busy:.2f} of {cell.cpus:,} CPUs of the host busy, {mean}"
+
+
+def core_words(cell: Cell) -> str:
+    """`0 0.97 (most of it the programs, 0.90)`: the busiest ones, and how many more there are."""
+    told = []
+    for core, busy in cell.busiest[:LINES]:
+        mine = {group: each[core] for group, each in cell.cores.items() if core < len(each)}
+        group = max(mine, key=lambda group: (mine[group], group))
+        who = WHO.get(group, clean(group, 40))
+        told.append(f"{core} {busy:.2f} (most of it {who}, {mine[group]:.2f})")
+    more = len(cell.busiest) - LINES
+    return ", ".join([*told, f"{more:,} more"] if more > 0 else told)
 
 
 def left_out_words(run: Cells) -> str:
@@ -172,6 +199,7 @@ def _cell(
     count, cpus, total = 0, 0, 0.0
     places: dict[Place, float] = defaultdict(float)
     courses: list[tuple[Trial, Course]] = []
+    cores: list[Mapping[str, Sequence[float]]] = []
     for trial in trials:
         table = symbols.read(folder, trial)
         if table is None:
@@ -181,6 +209,8 @@ def _cell(
         for row in table.rows:
             places[row.group, row.program, row.object, row.symbol] += row.samples / looks
         total += (sum(row.samples for row in table.rows) + table.rest) / looks
+        if table.by_core:
+            cores.append({e.group: [seen / looks for seen in e.samples] for e in table.by_core})
         if table.over_time:
             courses.append((trial, _course(trial, table)))
     if not count:
@@ -203,6 +233,7 @@ def _cell(
         hotspots=hotspots,
         rest=max(0.0, total / count - sum(each.cpus for each in hotspots)),
         course=_median(workload, courses),
+        cores=_mean(cores),
     )
 
 
@@ -219,6 +250,18 @@ def _others_as_one(places: Mapping[Place, float]) -> dict[Place, float]:
         named = ", ".join([*names, "…"] if len(largest) > NAMED else names)
         found[OTHERS, named, "", ""] = sum(programs.values())
     return found
+
+
+def _mean(trials: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, tuple[float, ...]]:
+    """Group by group and core by core; a trial that did not see a group there counts as none."""
+    groups = sorted({group for each in trials for group in each})
+    return {
+        group: tuple(
+            sum(core) / len(trials)
+            for core in zip_longest(*(each.get(group, ()) for each in trials), fillvalue=0.0)
+        )
+        for group in groups
+    }
 
 
 def _course(trial: Trial, table: Symbols) -> Course:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ullage.channels import Method, Scope
+from ullage.analysis.energy.model import Energy, EnergyNote
+from ullage.analysis.estimates import Absolute, Budget, Interval, Precision
 from ullage.runs import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats.verdict import Verdict, Why
 
@@ -45,46 +46,6 @@ DoubtCode = Literal[
     "few-generations",
 ]
 
-Precision = Literal["repeatability", "intermediate"]
-"""ISO 5725: of the same instances, or of instances made anew. Reproducibility: of other hosts."""
-
-
-class Component(Record):
-    """One systematic part of the uncertainty of a ratio (GUM Type B)."""
-
-    source: Literal[
-        "resolution",
-        "clock-rate",
-        "clock-bound",
-        "meter-resolution",
-        "meter-accuracy",
-        "meter-idle",
-    ]
-    standard: float
-    """Standard uncertainty of the log-ratio."""
-    text: str
-    """Where it comes from, with the figures that it was made of."""
-
-
-class Budget(Record):
-    """What is uncertain about a ratio, apart and together; all on the log scale."""
-
-    type_a: float
-    """Standard error of the mean log-ratio, from the repetitions."""
-    type_b: float
-    """Root of the sum of squares of the systematic components."""
-    components: tuple[Component, ...]
-    expanded: float
-    """Half width of the interval at the run's confidence with both together."""
-    low: float
-    high: float
-    """That interval, on the ratio scale."""
-    precision: Precision
-    within: float | None = None
-    """Standard deviation of single pairs on the same instances; None: not known."""
-    between: float | None = None
-    """Standard deviation that making the instances anew adds; None: they were made once."""
-
 
 class Doubt(Record):
     """A reason to trust a figure less, and what to do about it."""
@@ -92,41 +53,6 @@ class Doubt(Record):
     code: DoubtCode
     message: str
     advice: str
-
-
-class Interval(Record):
-    """An estimate with its interval, on the ratio scale."""
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float
-    n: int
-    """Independent values that it rests on: blocks, or makings of the instances."""
-    method: str
-
-
-class Absolute(Record):
-    """The values of one metric in one environment, in the metric's own unit.
-
-    Where the instances were made several times the median and its interval are those of the
-    makings' medians: trials of one making are not independent of each other.
-    """
-
-    n: int
-    """Trials with a value."""
-    mean: float
-    mean_kind: Literal["arithmetic", "harmonic"]
-    least: float
-    q1: float
-    median: float
-    median_low: float | None
-    """Order-statistic interval of the median; None: too few values for the confidence."""
-    median_high: float | None
-    q3: float
-    most: float
-    p95: float | None
-    """None under 20 values: the tail was not seen."""
 
 
 class Cell(Record):
@@ -320,77 +246,6 @@ class Cost(Record):
     ratio: Interval | None = None
     """To the baseline's cost, above 1 is dearer; None: it is the baseline, or has no price in this
     currency."""
-
-
-class EnergyFigure(Record):
-    """One quantity of a cell's energy."""
-
-    unit: Literal["J", "W", "J s"]
-    values: Absolute
-    low: float | None
-    high: float | None
-    """Of the median, by the trials' spread and the meter's own uncertainty together; None: too few
-    trials."""
-    ratio: Interval | None = None
-    """To the baseline's, above 1 is more, from the repetitions; None: the baseline, or no pairs."""
-    budget: Budget | None = None
-    """Of that ratio, with the meter's own uncertainty."""
-    floor: float | None = None
-    verdict: Verdict | None = None
-    """Of `per_unit` alone, in a family of its own beside the run's. None: it is the baseline's, or
-    an estimate, or too many trials lack it."""
-
-
-class Energy(Record):
-    """What the trials of one environment and workload took, by one meter: one method, one scope."""
-
-    environment: str
-    environment_label: str
-    workload: str
-    workload_title: str
-    label: str
-    """What the plan calls the meter."""
-    meter: str
-    method: Method
-    scope: Scope
-    trials: int
-    """With figures …"""
-    having: int
-    """… and with an energy."""
-    energy: EnergyFigure
-    mean_power: EnergyFigure
-    above_idle: EnergyFigure | None
-    """Energy less what the idle host took in that time; None: no idle time was measured."""
-    metric: str | None
-    """The scalar primary metric that the next two are of; None: none is a time or a rate."""
-    work: str | None
-    """Unit of work, as of `Cost.unit`."""
-    per_unit: EnergyFigure | None
-    """J for one unit of work."""
-    energy_delay: EnergyFigure | None
-    """That, times the seconds that the unit takes."""
-    relative_u_sampling: float
-    relative_u_resolution: float
-    relative_u_accuracy: float | None
-    """Of one trial: standard uncertainties in parts of its energy, the medians. None: the meter's
-    accuracy is not stated."""
-
-
-class EnergyNote(Record):
-    """Something to know about the energies of a meter."""
-
-    code: Literal[
-        "energy-missing",
-        "energy-shared",
-        "meter-absent",
-        "meter-stuck",
-        "meter-jump",
-        "meter-slow",
-        "meters-disagree",
-    ]
-    label: str
-    message: str
-    advice: str
 
 
 class Stop(Record):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Absolute, Analysis, Comparison, Cost, Interval
+from ullage.analysis.estimates import Absolute, Interval
+from ullage.analysis.model import Analysis, Comparison, Cost
 from ullage.analysis.words import name
 from ullage.folder import RunFolder
 from ullage.runs import Better, Price

@@ -12,9 +12,10 @@ from ullage.analysis.floors import floor_of
 from ullage.analysis.model import Analysis, Cell, Comparison, Stop
 from ullage.analysis.resources import summaries
 from ullage.analysis.symbols import Tables
+from ullage.events import Finished, Started, Trial
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, comparison_key
-from ullage.runs import Correction, EnvironmentRecord, Finished, Resolved, Started, Trial
+from ullage.runs import Correction, EnvironmentRecord, Resolved
 from ullage.stats.floor import APART, SHARED, Floor
 from ullage.stats.interval import Moments
 from ullage.stats.stop import StopRule

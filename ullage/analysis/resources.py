@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ullage.analysis.compare import Draft, Settings, stored
-from ullage.analysis.model import Comparison, Interval, ResourceSummary
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Comparison, ResourceSummary
 from ullage.stats import interval as intervals
 from ullage.stats.nested import collapse
 from ullage.stats.verdict import Verdict

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ullage.analysis.model import Interval
+from ullage.analysis.estimates import Interval
 
 MINUS = "−"
 MOST_DIGITS = 6

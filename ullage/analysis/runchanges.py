@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis, Comparison, Interval
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Analysis, Comparison
 from ullage.errors import RUNS_NOT_ALIKE, UllageError
 from ullage.folder import RunFolder
 from ullage.runs import Record, Resolved, WorkloadRecord

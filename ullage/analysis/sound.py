@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ullage.errors import RUN_BAD_FORMAT, UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
-from ullage.runs import FORMAT, Trial
+from ullage.runs import FORMAT
 
 SMALLEST, LARGEST = 1e-75, 1e75
 """No figure in SI units but 0 lies outside; ratios of what lies inside have intervals that are

@@ -8,17 +8,19 @@ the host is news only if there is more of it, and code of programs and guests is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ullage.analysis.counters import OF_A_CPU, Both, Counter, has_guest
 from ullage.errors import RUN_BAD_FORMAT, UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.pairs import Pair
 from ullage.printable import clean
-from ullage.runs import FORMAT, SymbolRow, Symbols, Trial
+from ullage.runs import FORMAT
+from ullage.symbolsfile import SymbolRow, Symbols, of_kernel
 
 FILE: Final = "symbols.json"
 MOST: Final = 12
@@ -40,8 +42,13 @@ WHO: Final[Mapping[str, str]] = {
 _SHARED: Final = frozenset({"ksoftirqd", "kworker", "kernel_threads"})
 """Of these, those that work for both halves of a duet."""
 
+ANY: Final = "*"
+"""In place of a function: all of the file."""
+
 Place = tuple[str, str, str]
 """Group, object and function; the names of threads are too many to compare."""
+File = tuple[str, str]
+"""Group and object."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,18 @@ class _Table:
     """Shares of a CPU."""
     whole: bool
     """There were no rows too small to keep."""
+    functions: bool
+    """None of programs' functions stands with its file for want of room."""
+    files: Mapping[File, float]
+    """Of the programs, whatever the function."""
+
+    def share(self, place: Place) -> float | None:
+        """None: it may be among what was too small to keep."""
+        if place[2] == ANY:
+            return self.files.get((place[0], place[1]), 0.0 if self.whole else None)
+        if not self.functions and _of_programs(place):
+            return self.places.get(place) if place[2] else None
+        return self.places.get(place, 0.0 if self.whole else None)
 
 
 @dataclass
@@ -67,25 +86,33 @@ class Tables:
         None: there is no table, or the place may be among the rows that were too small to keep.
         """
         table = self._of(trial)
-        if table is None:
-            return None
-        return table.places.get(place, 0.0 if table.whole else None)
+        return table.share(place) if table is not None else None
 
     def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
         """The places that were seen most in pairs of trials, both sides counted together."""
         seen: dict[Place, float] = defaultdict(float)
+        unequal = self._unequal(pairs)
         for pair in pairs:
             mine, theirs = self._of(pair.environment), self._of(pair.baseline)
             if mine is None or theirs is None:
                 continue
             for place, share in (*mine.places.items(), *theirs.places.items()):
                 if _is_news(place, pair):
-                    seen[place] += share
+                    seen[(*place[:2], ANY) if place[:2] in unequal else place] += share
         most = sorted(seen, key=lambda place: (-seen[place], place))[:MOST]
         return [
             Seen(_name(place), _words(place), OF_A_CPU, FLOOR, "time", self, place)
             for place in most
         ]
+
+    def _unequal(self, pairs: Sequence[Pair]) -> set[File]:
+        """Files of programs whose functions one side tells and the other does not.
+
+        That is how they were looked at, and no difference: they are compared as a whole.
+        """
+        mine = _Files.of(self._of(pair.environment) for pair in pairs)
+        theirs = _Files.of(self._of(pair.baseline) for pair in pairs)
+        return (mine.told ^ theirs.told) & mine.seen & theirs.seen
 
     def _of(self, trial: Trial) -> _Table | None:
         if trial.trial not in self._read:
@@ -101,7 +128,25 @@ class Tables:
         for row in found.rows:
             place = _place(row)
             places[place] = places.get(place, 0.0) + row.samples / found.hz / seconds
-        return _Table(places, whole=found.rest == 0)
+        files: dict[File, float] = defaultdict(float)
+        for place, share in places.items():
+            if _of_programs(place):
+                files[place[:2]] += share
+        return _Table(places, found.rest == 0, found.folded == 0, files)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Of the programs, in all trials of one side."""
+
+    seen: set[File]
+    told: set[File]
+    """With a function."""
+
+    @classmethod
+    def of(cls, tables: Iterable[_Table | None]) -> _Files:
+        places = [place for each in tables if each for place in each.places if _of_programs(place)]
+        return cls({p[:2] for p in places}, {p[:2] for p in places if p[2]})
 
 
 @dataclass(frozen=True)
@@ -129,13 +174,13 @@ def _is_news(place: Place, pair: Pair) -> bool:
         return False
     guests = has_guest(pair.environment), has_guest(pair.baseline)
     if group == "vcpu":
-        return _of_kernel(file) or file.startswith("qemu-")
-    return group != "programs" or _of_kernel(file) or not any(guests)
+        return of_kernel(file) or file.startswith("qemu-")
+    return group != "programs" or of_kernel(file) or not any(guests)
 
 
-def _of_kernel(file: str) -> bool:
-    """The host's kernel, or a module of it: `kernel (kvm)`."""
-    return file == "kernel" or file.startswith("kernel (")
+def _of_programs(place: Place) -> bool:
+    """Code of a program's own files."""
+    return place[0] == "programs" and not of_kernel(place[1])
 
 
 def has_table(folder: RunFolder, trial: Trial) -> bool:
@@ -173,11 +218,12 @@ def _place(row: SymbolRow) -> Place:
 
 
 def _name(place: Place) -> str:
-    return clean(f"symbols.{'/'.join(filter(None, place))}", 200)
+    return clean(f"symbols.{'/'.join(each for each in place if each not in ('', ANY))}", 200)
 
 
 def _words(place: Place) -> str:
     """`the hypervisor in the host's kernel, do_sys_poll`."""
     group, file, symbol = place
-    where = clean(f"the host's {file}" if _of_kernel(file) else file, 80)
+    symbol = "" if symbol == ANY else symbol
+    where = clean(f"the host's {file}" if of_kernel(file) else file, 80)
     return f"{WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ullage.analysis.compare import Draft
-from ullage.analysis.model import Budget, Component
+from ullage.analysis.estimates import Budget, Component
 from ullage.analysis.rounding import quantity, share
-from ullage.runs import EnvironmentRecord, Metric, Trial
+from ullage.events import Trial
+from ullage.runs import EnvironmentRecord, Metric
 from ullage.stats import levels
 from ullage.stats.budget import combine, rectangular
 from ullage.stats.resolution import averaged, quantum

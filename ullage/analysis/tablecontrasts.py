@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.comparing import Figure, Sheet
+from ullage.comparing import Sheet
+from ullage.tablefigures import Figure
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from ullage.analysis.compare import BOOTSTRAP_LEAST, stored
-from ullage.analysis.model import Absolute, Interval, Precision
+from ullage.analysis.estimates import Absolute, Interval, Precision
 from ullage.analysis.tableasked import Asked
 from ullage.analysis.tableindependent import by_inversion, halves_repeat
 from ullage.analysis.tablepairs import Counts, pair
 from ullage.analysis.tableworkers import Run
-from ullage.comparing import Figure, Rows
+from ullage.comparing import Rows
 from ullage.stats import interval as intervals
 from ullage.stats import quantiles, unpaired
 from ullage.stats.autocorrelation import LEAST as AUTOCORRELATION_LEAST
@@ -30,6 +30,7 @@ from ullage.stats.nested import collapse
 from ullage.stats.outliers import outliers
 from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
 from ullage.tablecodes import Codes
+from ullage.tablefigures import Figure
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""

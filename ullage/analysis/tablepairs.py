@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ullage.comparing import Figure, Rows
+from ullage.comparing import Rows
 from ullage.stats.interval import Floats
 from ullage.stats.means import MeanKind
 from ullage.tablecodes import Codes
+from ullage.tablefigures import Figure
 
 _NONE: Final = np.zeros(0)
 

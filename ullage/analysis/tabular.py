@@ -15,7 +15,8 @@ import numpy as np
 
 from ullage.analysis import tablecontrasts, tabledoubts, tableevidence
 from ullage.analysis.compare import disagree, excludes_one
-from ullage.analysis.model import Absolute, Analysis, Cell, Comparison, Doubt, Interval, Stop
+from ullage.analysis.estimates import Absolute, Interval
+from ullage.analysis.model import Analysis, Cell, Comparison, Doubt, Stop
 from ullage.analysis.tableasked import Asked, Method, Wanted
 from ullage.analysis.tablecontrasts import Contrast
 from ullage.analysis.tableevidence import Evidence

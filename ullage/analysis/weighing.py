@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Literal
 
 from ullage.analysis.compare import stored
-from ullage.analysis.model import Analysis, Comparison, Interval, Precision
+from ullage.analysis.estimates import Interval, Precision
+from ullage.analysis.model import Analysis, Comparison
 from ullage.analysis.shares import Basis, Shares
 from ullage.analysis.weights import Wanted, Weights
 from ullage.errors import WEIGH_NO_ENVIRONMENT, WEIGH_NO_FIGURE, UllageError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ullage.analysis.model import Analysis, Comparison, Interval, Precision, ResourceSummary
+from ullage.analysis.estimates import Interval, Precision
+from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.analysis.rounding import count, ratio, share
 from ullage.runs import Correction, Resource
 

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 import secrets
+import shlex
 import socket
 import stat
 from collections.abc import Iterator
@@ -122,7 +123,7 @@ def _read(file: Path) -> str:
         if not stat.S_ISREG(found.st_mode):
             raise UllageError(CLOCK_NO_TOKEN, reason=f"{file}: not a regular file")
         if found.st_mode & 0o077:
-            raise UllageError(CLOCK_TOKEN_EXPOSED, file=file)
+            raise UllageError(CLOCK_TOKEN_EXPOSED, file=file, typed=shlex.quote(str(file)))
         data = opened.read(_LONGEST_TOKEN + 1)
     return "" if len(data) > _LONGEST_TOKEN else data.decode("ascii", errors="replace")
 

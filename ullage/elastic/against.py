@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ullage.analysis.words import listed
+from ullage.elastic.contrasts import contrasts
 from ullage.elastic.folder import Resolved
 from ullage.elastic.reading import ElasticRun
-from ullage.elastic.summary import Against, Side, contrasts
+from ullage.elastic.sides import Side
+from ullage.elastic.summary import Against
 from ullage.printable import clean
 
 Pairs = list[tuple[Side, Side]]

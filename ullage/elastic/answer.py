@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ullage.analysis.model import Interval
+from ullage.analysis.estimates import Interval
 from ullage.analysis.rounding import MINUS, quantity, ratio, share
 from ullage.analysis.words import listed
-from ullage.elastic.definitions import BY_NAME, Definition
-from ullage.elastic.summary import Against, Contrast, EnvironmentSummary, Estimate, Summary
+from ullage.elastic.contrasts import Contrast
+from ullage.elastic.definitions import BY_NAME
+from ullage.elastic.definitions.base import Definition
+from ullage.elastic.summary import Against, EnvironmentSummary, Estimate, Summary
 from ullage.stats.verdict import LEAST_PAIRS
 
 ANSWERED: Final = ("blocked", "affected", "tar", "deviation")

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from ullage import _elastic, agent, host, image, ours, placement
 from ullage.elastic import frontprocess, instances, units, viewersprocess
-from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.units import Scaled
+from ullage.environments import Provider
 from ullage.errors import (
     ELASTIC_BAD_TRACE,
     ELASTIC_FRONT_NOT_STARTED,
@@ -34,22 +35,30 @@ _SIMULATED: Final[dict[str, Any]] = {
 """The least that the simulator is told beside the decisions."""
 
 
-async def check(plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile) -> None:
+async def check(
+    plan: ElasticPlan,
+    environments: Sequence[Environment],
+    document: YamlFile,
+    generators: Generators | None = None,
+) -> None:
     """Whatever can be found out before anything starts; nothing is left of it.
 
     HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, HOST_TOO_SMALL,
     ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD (a policy's fields), and what providers say of this host.
     """
-    for step in _steps(plan, environments, document):
+    for step in _steps(plan, environments, document, generators):
         await step()
 
 
 async def lacks(
-    plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile
+    plan: ElasticPlan,
+    environments: Sequence[Environment],
+    document: YamlFile,
+    generators: Generators | None = None,
 ) -> list[UllageError]:
     """All of that which is not so here."""
     found = []
-    for step in _steps(plan, environments, document):
+    for step in _steps(plan, environments, document, generators):
         try:
             await step()
         except UllageError as error:
@@ -58,7 +67,10 @@ async def lacks(
 
 
 def _steps(
-    plan: ElasticPlan, environments: Sequence[Environment], document: YamlFile
+    plan: ElasticPlan,
+    environments: Sequence[Environment],
+    document: YamlFile,
+    generators: Generators | None,
 ) -> Iterator[Callable[[], Awaitable[None]]]:
     """Each finds one thing out."""
     yield partial(_now, _as_root)
@@ -69,9 +81,12 @@ def _steps(
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, instances.PROGRAMS))
     for environment in environments:
-        yield partial(_now, partial(_fits, environment))
-        yield partial(_provider, environment)
+        yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
+        yield partial(_provider, environment.provider, f"the nodes of {environment.key}")
         yield partial(_now, partial(_policy, plan, document, environment))
+    if generators is not None:
+        yield partial(_now, partial(_fits, generators, "a generator"))
+        yield partial(_provider, generators.provider, "the generators")
 
 
 async def _now(step: Callable[[], object]) -> None:
@@ -93,19 +108,19 @@ def _readable(plan: ElasticPlan) -> None:
             raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=error) from error
 
 
-def _fits(environment: Environment) -> None:
-    """One node of it, at least."""
-    placement.cpus(environment.resources, 0)
-    asked, has = environment.resources.memory, host.memory_bytes()
+def _fits(these: Environment | Generators, one: str) -> None:
+    """One of them, at least."""
+    placement.cpus(these.resources, 0)
+    asked, has = these.resources.memory, host.memory_bytes()
     if asked > has:
-        what = f"{format_bytes(asked)} of memory for a node of {environment.key}"
+        what = f"{format_bytes(asked)} of memory for {one}"
         raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
 
 
-async def _provider(environment: Environment) -> None:
-    if getattr(environment.provider.options, "network", None) == "user":
-        raise UllageError(ELASTIC_NO_ADDRESS, environment=environment.key)
-    await environment.provider.check()
+async def _provider(provider: Provider, these: str) -> None:
+    if getattr(provider.options, "network", None) == "user":
+        raise UllageError(ELASTIC_NO_ADDRESS, these=these)
+    await provider.check()
 
 
 def _policy(plan: ElasticPlan, document: YamlFile, environment: Environment) -> None:

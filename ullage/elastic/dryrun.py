@@ -18,7 +18,7 @@ from ullage.elastic import folder as folders
 from ullage.elastic import units
 from ullage.elastic.checks import lacks
 from ullage.elastic.folder import RepetitionDone
-from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.units import Scaled
 from ullage.energy import metering
 from ullage.energy.plan import PlannedMeter
@@ -56,6 +56,7 @@ class Forecast:
     treatments: Mapping[str, Mapping[str, str]]
     """What differs on purpose → environment → how it is there."""
     meters: Sequence[PlannedMeter]
+    generators: Generators | None
     lacks: Sequence[UllageError]
     """Why it could not be run here and now."""
     doubts: tuple[str, ...]
@@ -68,11 +69,12 @@ def show(
     document: YamlFile,
     meters: Sequence[PlannedMeter],
     *,
+    generators: Generators | None = None,
     runs: Path,
     as_json: bool,
 ) -> None:
     """Print it; a plan may be for another host, so what is missing here is said, not refused."""
-    found = forecast(plan, environments, document, meters, runs)
+    found = forecast(plan, environments, document, meters, runs, generators=generators)
     if as_json:
         print_json(as_dict(found))
         return
@@ -91,13 +93,15 @@ def forecast(
     document: YamlFile,
     meters: Sequence[PlannedMeter],
     runs: Path,
+    *,
+    generators: Generators | None = None,
 ) -> Forecast:
     """Look ahead. runs: where an earlier run of the plan may tell how long one takes.
 
     PLAN_BAD_FIELD of a policy's field, which is wrong on any host.
     """
     scale = units.limits_of_scale(plan)
-    missing = asyncio.run(_missing(plan, environments, document, meters))
+    missing = asyncio.run(_missing(plan, environments, document, meters, generators))
     for error in missing:
         if error.kind is PLAN_BAD_FIELD:
             raise error
@@ -110,6 +114,7 @@ def forecast(
         parity=parity(plan, environments),
         treatments=_treatments(environments),
         meters=meters,
+        generators=generators,
         lacks=missing,
         doubts=(*units.said_before(plan, environments), *([scale] if scale else [])),
     )
@@ -120,11 +125,12 @@ async def _missing(
     environments: Sequence[Environment],
     document: YamlFile,
     meters: Sequence[PlannedMeter],
+    generators: Generators | None,
 ) -> list[UllageError]:
     """Of the host, and of energy meters that the run cannot do without."""
     absent = await metering.absent(meters)
     needed = [error for meter, error in absent if not meter.optional]
-    return [*await lacks(plan, environments, document), *needed]
+    return [*await lacks(plan, environments, document, generators), *needed]
 
 
 def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Parity, ...]:
@@ -229,6 +235,11 @@ def _lines(found: Forecast) -> list[str]:
         f"viewers: {_viewers(plan)}",
         *(f"  {_environment(each)}" for each in found.environments),
     ]
+    if (more := found.generators) is not None:
+        told.append(
+            f"they come from {_count(more.number, 'machine')} of {more.provider.name}, "
+            f"{more.resources.cpus:g} CPU and {format_bytes(more.resources.memory)} each"
+        )
     if found.meters:
         names = (f"{one.label} ({one.kind.name})" for one in found.meters)
         told.append(f"energy meters: {', '.join(names)}")
@@ -318,6 +329,9 @@ def as_dict(found: Forecast) -> dict[str, Any]:
             }
             for each in found.environments
         ],
+        "generators": None
+        if found.generators is None
+        else {"number": found.generators.number, "provider": found.generators.provider.name},
         "repetitions": plan.repetitions,
         "time_scale": plan.time_scale,
         "patience_s": Scaled(plan).patience_s,

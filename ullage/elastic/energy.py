@@ -13,7 +13,8 @@ from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
 from ullage.channels import addable
 from ullage.elastic.folder import Event, Outcome, RepetitionDone, Resolved
-from ullage.runs import EnergyMeterRecord, Started
+from ullage.events import Started
+from ullage.runs import EnergyMeterRecord
 
 
 def meter(resolved: Resolved) -> EnergyMeterRecord | None:

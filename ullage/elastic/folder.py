@@ -4,13 +4,14 @@
     RUN/trace.txt                           the instants of `arrivals: {kind: trace}`, as given
     RUN/resolved.json                       `Resolved`: the plan as it was understood
     RUN/journal.jsonl                       `Event`s, fsynced: starts, repetitions, warnings, end
-    RUN/repetitions/ENVIRONMENT/NNN/        one repetition; ENVIRONMENT is `matrix.slug(key)`
+    RUN/repetitions/ENVIRONMENT/NNN/        one repetition; ENVIRONMENT is `naming.slug(key)`
         front.jsonl                         the front's own log of events and actions
         controller.jsonl                    `Act`s: what was allocated and released, with times
         viewers.json, sessions.jsonl        the viewers' summary, and one record a viewer
         outcome.json                        `Outcome`: how the repetition ended
         front.json, viewers-config.json     what the two programs were told
         front.stderr, viewers.stderr        what they said beside
+        generators/                         of viewers from several machines: what each said
 
 Instants `*_ns` are nanoseconds of the run's global clock (the controller's, `ullage.clock`) unless
 the name says `epoch`; durations are real seconds. What the plan says in the users' time was divided
@@ -26,19 +27,16 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
-from ullage.folder import is_elastic, is_ordinary
-from ullage.matrix import slug
+from ullage.events import ClockSaid, Reason, Started, Warned
+from ullage.folder import is_elastic, is_ordinary, typed
+from ullage.naming import slug
 from ullage.runs import (
-    ClockSaid,
     EnergyMeterRecord,
     EnvironmentRecord,
     ImageRecord,
     Nanoseconds,
     Place,
-    Reason,
     Record,
-    Started,
-    Warned,
 )
 
 T = TypeVar("T")
@@ -60,6 +58,7 @@ FRONT_CONFIG: Final = "front.json"
 VIEWERS_CONFIG: Final = "viewers-config.json"
 FRONT_STDERR: Final = "front.stderr"
 VIEWERS_STDERR: Final = "viewers.stderr"
+GENERATORS: Final = "generators"
 
 Status = Literal["ok", "failed", "invalid"]
 """`failed`: it did not come to its end; `invalid`: it did, and its figures mean nothing."""
@@ -126,6 +125,8 @@ class Resolved(Record):
     settings: dict[str, Setting]
     """Environment → its own."""
     environments: tuple[EnvironmentRecord, ...]
+    generators: dict[str, Any] | None = None
+    """The machines from which the viewers came: how many, what they are; None: from the host."""
     energy_meters: tuple[EnergyMeterRecord, ...] = ()
     image: ImageRecord | None = None
     host: dict[str, Any] = Field(default_factory=dict)
@@ -309,12 +310,28 @@ def read_resolved(run: Path) -> Resolved:
     if not file.is_file():
         raise UllageError(RUN_NOT_FOUND, path=run)
     if not is_elastic(run) and is_ordinary(run):
-        command = "ullage show"
-        raise UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
+        raise _ordinary(run, "show")
     try:
         return Resolved.model_validate_json(file.read_bytes())
     except ValidationError as error:
         raise _bad(run, RESOLVED, error) from error
+
+
+def begun(run: Path) -> Path:
+    """The folder of an elastic run that can be taken up, even if it made no more than its plan.
+
+    RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an ordinary run.
+    """
+    if not is_elastic(run) and is_ordinary(run):
+        raise _ordinary(run, "run --resume")
+    if not (run / PLAN).is_file():
+        raise UllageError(RUN_NOT_FOUND, path=run)
+    return run
+
+
+def _ordinary(run: Path, verb: str) -> UllageError:
+    command = f"ullage {verb} {typed(run)}"
+    return UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
 
 
 def read_events(run: Path) -> tuple[Event, ...]:

@@ -163,6 +163,15 @@ class Front:
             await asyncio.wait_for(self._process.wait(), _QUIT_S)
         await self._kill()
 
+    async def give_up(self) -> None:
+        """End it without a word, and do not start it again; ends `messages`."""
+        self._quitting = True
+        if self.up:
+            assert self._process is not None
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
     async def _line(self) -> _Line | None:
         """The next line that can be understood; None at the end of its output."""
         assert self._process is not None and self._process.stdout is not None

@@ -85,7 +85,7 @@ class StreamingNodes:
     film: Path
 
     def name(self, node: int, attempt: int) -> str:
-        """`lxc-2-7`, and `lxc-2-7-2` at the second attempt."""
+        """`lxc-0r2-7`, and `lxc-0r2-7-2` at the second attempt."""
         again = f"-{attempt}" if attempt > 1 else ""
         return f"{self.prefix}-{node}{again}"
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ullage.elastic.curves import Steps
-from ullage.elastic.definitions import BRIEF_WAIT_S
+from ullage.elastic.definitions.users import BRIEF_WAIT_S
 from ullage.elastic.demand import Curves, curves, window_ns
 from ullage.elastic.elasticity import NS, Interval, measure, speed_up, standing
 from ullage.elastic.folder import Asked, NotReady, Ready, Release, Resolved

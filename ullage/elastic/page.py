@@ -11,11 +11,13 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 import ullage
 from ullage.analysis.rounding import share
 from ullage.elastic import answer, drawings, pagetables, provenance
+from ullage.elastic.contrasts import MARGIN
 from ullage.elastic.definitions import DEFINITIONS
 from ullage.elastic.metrics import Measured
 from ullage.elastic.reading import ElasticRun
+from ullage.elastic.sides import Side
 from ullage.elastic.sound import Doubt
-from ullage.elastic.summary import MARGIN, Against, Side, Summary
+from ullage.elastic.summary import Against, Summary
 from ullage.elastic.twin import Simulated
 from ullage.printable import clean
 from ullage.quantities import format_seconds

@@ -15,11 +15,14 @@ from ullage.elastic.answer import (
     metrics_of,
     undecided,
 )
-from ullage.elastic.definitions import BY_NAME, GROUPS, Definition
+from ullage.elastic.contrasts import Contrast
+from ullage.elastic.definitions import BY_NAME
+from ullage.elastic.definitions.base import GROUPS, Definition
 from ullage.elastic.elasticity import NS
 from ullage.elastic.metrics import INJECTED
 from ullage.elastic.reading import ElasticRun, Repetition
-from ullage.elastic.summary import Contrast, EnvironmentSummary, Side, Summary
+from ullage.elastic.sides import Side
+from ullage.elastic.summary import EnvironmentSummary, Summary
 from ullage.elastic.twin import Simulated, difference
 from ullage.printable import clean
 from ullage.report.text import quantity

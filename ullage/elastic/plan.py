@@ -7,6 +7,7 @@ own quantities (bitrate, buffer) are real. `ullage.elastic.units` does the divis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,7 +18,7 @@ from ullage import environments
 from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.errors import PLAN_BAD_FIELD, PLAN_BAD_NAME, PLAN_UNKNOWN_PROVIDER, UllageError
-from ullage.matrix import AGAIN
+from ullage.matrix import AGAIN, refuse_twins
 from ullage.nearest import nearest
 from ullage.plan import (
     NAME,
@@ -33,6 +34,9 @@ from ullage.yamlfile import YamlFile, parse, read
 
 ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Native.name)
 """Providers that can make one more: not the machine itself."""
+
+
+MOST_GENERATORS: Final = 32
 
 
 class Policy(BaseModel):
@@ -137,9 +141,25 @@ class Budgets(Fields):
     allocate: Attempts = Field(Attempts(tries=3, limit=120), description="to make a node")
     release: Attempts = Field(Attempts(tries=3, limit=60), description="to remove a node")
     front: int = Field(3, ge=0, le=100, description="times that a front that died is restarted")
+    silence: Seconds = Field(60, description="of a front that runs and answers nobody")
     repetition: Seconds | None = Field(
         None, description="for a repetition; left out: what its viewers may take, and 5 minutes"
     )
+
+
+class GeneratorsPlan(BaseModel):
+    """Machines from which the viewers come. Fields not named here belong to their provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
+    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
+    resources: Resources = Field(Resources(memory=Bytes(256 << 20)), description="of each")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The provider's own fields."""
+        return dict(self.model_extra or {})
 
 
 class ElasticEnvironment(BaseModel):
@@ -186,6 +206,11 @@ class ElasticPlan(Fields):
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")
+    generators: GeneratorsPlan | None = Field(
+        None,
+        description="machines of their own from which the viewers come, each with its share; left "
+        "out: they are processes of the host",
+    )
     patience: Delay = Field(
         60,
         description="users' time that a viewer waits for a node; 0: who finds no room is blocked "
@@ -223,7 +248,17 @@ class Environment:
     """This is the baseline's second copy."""
 
 
+@dataclass(frozen=True)
+class Generators:
+    """The machines from which the viewers come."""
+
+    number: int
+    provider: Provider
+    resources: Resources
+
+
 COMMON: Final = tuple(allowed_fields(ElasticEnvironment, ()))
+GENERATORS: Final = tuple(allowed_fields(GeneratorsPlan, ()))
 
 
 def load(file: Path) -> tuple[ElasticPlan, YamlFile]:
@@ -283,29 +318,59 @@ def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
 
 def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
     """The environments, with their providers, the baseline's copy last; the first fault is
-    raised."""
+    raised. Two that would be one as folders (`a-b`, `a--b`) are refused: PLAN_IMPOSSIBLE_MATRIX.
+    """
     made = [_environment(plan, name, document) for name in plan.environments]
     if plan.again and plan.baseline is not None:
         copy = _environment(plan, plan.baseline, document)
         made.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
+    refuse_twins([each.key for each in made], document, ("environments",))
     return tuple(made)
+
+
+def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:
+    """Where the viewers come from, with its provider; None: from the host itself."""
+    entry, path = plan.generators, ("generators",)
+    if entry is None:
+        return None
+    provider = _made_by(plan, document, path, entry, environments.names())
+    return Generators(entry.number, provider, entry.resources)
 
 
 def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environment:
     entry = plan.environments[name]
     path = ("environments", name)
-    if entry.provider not in ALLOCATABLE:
+    return Environment(
+        key=name,
+        provider=_made_by(plan, document, path, entry, ALLOCATABLE),
+        resources=entry.resources or plan.resources,
+        boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
+        policy=entry.policy or plan.policy,
+        nodes=entry.nodes or plan.nodes,
+    )
+
+
+def _made_by(
+    plan: ElasticPlan,
+    document: YamlFile,
+    path: tuple[str, ...],
+    entry: ElasticEnvironment | GeneratorsPlan,
+    allowed: Sequence[str],
+) -> Provider:
+    """The provider that `entry`, which stands at `path`, names, with its fields for it."""
+    name = entry.provider
+    if name not in allowed:
         raise UllageError(
             PLAN_UNKNOWN_PROVIDER,
             file=document.name,
             line=document.line((*path, "provider")),
-            found=repr(entry.provider),
-            allowed=", ".join(ALLOCATABLE),
+            found=repr(name),
+            allowed=", ".join(allowed),
             suggestion="native is the machine itself: there is no second one"
-            if entry.provider == Native.name
-            else nearest(entry.provider, ALLOCATABLE),
+            if name == Native.name
+            else nearest(name, allowed),
         )
-    kind = environments.get(entry.provider)
+    kind = environments.get(name)
     if plan.image == "host" and not kind.host_image:
         raise UllageError(
             PLAN_BAD_FIELD,
@@ -313,15 +378,8 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environmen
             line=document.line(("image",)),
             field="image",
             found="host",
-            allowed=f"{name}: {entry.provider} cannot run from the host's own userland",
+            allowed=f"{path[-1]}: {name} cannot run from the host's own userland",
             suggestion="leave out `image: host`, so that one image is built for all",
         )
-    options = checked(kind.options_model, entry.options, document, path, also=COMMON)
-    return Environment(
-        key=name,
-        provider=kind(options),
-        resources=entry.resources or plan.resources,
-        boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
-        policy=entry.policy or plan.policy,
-        nodes=entry.nodes or plan.nodes,
-    )
+    also = COMMON if path[0] == "environments" else GENERATORS
+    return kind(checked(kind.options_model, entry.options, document, path, also=also))

@@ -49,6 +49,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("seed", str(r.seed)),
         ("users' time", _plain(r.users_time)),
         ("arrivals", _plain(r.arrivals)),
+        ("viewers come from", _generators(r)),
         ("patience", _patience(r)),
         ("video", _video(r)),
         ("room", f"{r.room} viewers to a node"),
@@ -72,6 +73,10 @@ def _ended(run: ElasticRun) -> str:
         "failed": "it failed",
     }
     return told[end.reason] + (f": {end.message}" if end.message else "")
+
+
+def _generators(r: folder.Resolved) -> str:
+    return "this host" if r.generators is None else f"machines: {_plain(r.generators)}"
 
 
 def _patience(r: folder.Resolved) -> str:

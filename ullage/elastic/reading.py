@@ -26,7 +26,8 @@ from ullage.elastic.folder import (
     Resolved,
 )
 from ullage.errors import RUN_BAD_FORMAT, UllageError
-from ullage.runs import Nanoseconds, Reason, Record, Started, Warned
+from ullage.events import Reason, Started, Warned
+from ullage.runs import Nanoseconds, Record
 
 LONGEST_NS: Final = 1 << 50
 """No repetition is longer (13 days): a few times that is what a float64 holds to the nanosecond."""
@@ -282,23 +283,27 @@ def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
             raise _bad(place, f"{where}: {_first(error)}") from error
         if session.client in seen:
             raise _bad(place, f"{where}: viewer {session.client} stands there twice")
-        if fault := _disorder(session, outcome):
+        if fault := disorder(session) or _misplaced(session, outcome):
             raise _bad(place, f"{where}: {fault}")
         seen.add(session.client)
         found.append(session)
     return tuple(found)
 
 
-def _disorder(s: Session, outcome: Outcome) -> str:
-    """What cannot be about a viewer's instants; empty when all is well."""
+def disorder(s: Session) -> str:
+    """What cannot be about a viewer's instants among themselves; empty when all is well."""
     given = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
     known = [t for t in given if t is not None]
     if known != sorted(known):
         return "its instants are not in order"
-    if abs(s.due_ns - outcome.start_ns) >= LONGEST_NS or s.ended_ns - s.due_ns >= LONGEST_NS:
-        return "its instants are not of this repetition"
     if s.outcome == "served" and (s.answered_ns is None or s.first_byte_ns is None):
         return "it was served, but has no answer or no first byte"
+    return ""
+
+
+def _misplaced(s: Session, outcome: Outcome) -> str:
+    if abs(s.due_ns - outcome.start_ns) >= LONGEST_NS or s.ended_ns - s.due_ns >= LONGEST_NS:
+        return "its instants are not of this repetition"
     return ""
 
 

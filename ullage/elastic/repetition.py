@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import time
-import urllib.request
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,22 +25,23 @@ from ullage.elastic.folder import (
     repetition_folder,
 )
 from ullage.elastic.frontprocess import Front, shared_clock
+from ullage.elastic.frontwatch import moving, silence
+from ullage.elastic.generators import Generators, Machines
 from ullage.elastic.instances import StreamingNodes
 from ullage.elastic.plan import ElasticPlan, Environment
 from ullage.elastic.units import Scaled
-from ullage.elastic.viewersprocess import Summary, Viewers
+from ullage.elastic.viewersprocess import AnyViewers, Summary, Viewers
 from ullage.errors import ELASTIC_TOO_LONG, UllageError
+from ullage.events import Reason
 from ullage.journal import disk_full_as_error, now_ns, put
-from ullage.matrix import slug
+from ullage.naming import slug
 from ullage.network import Network
-from ullage.runs import Metered, Reason
+from ullage.quantities import many
+from ullage.runs import Metered
 
 TRACE: Final = "arrivals.txt"
 _SETTLE_S: Final = 60.0
 _LOOK_S: Final = 0.05
-_HTTP_S: Final = 10.0
-_DIRECTLY: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""The front is on this host, whatever proxy its user has."""
 _CHUNK_S: Final = 0.5
 """Seconds of video in a viewer's request."""
 _LEAST_CHUNK: Final = 1024
@@ -64,6 +62,8 @@ class Setting:
     hosts: dict[str, Host]
     """Environment → where its instances are made."""
     clip: Clip
+    machines: Machines | None = None
+    """From which the viewers come; None: from this host."""
 
     @property
     def scaled(self) -> Scaled:
@@ -73,9 +73,19 @@ class Setting:
     def maker(self, environment: Environment, repetition: int) -> Maker:
         """Who makes the nodes of a repetition; none has a name that another has."""
         base = slug(environment.key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
-        order = list(self.hosts).index(environment.key)
-        prefix = f"{base}-{order}-{repetition}"
+        # The last word that is no number: a node and its attempt are written after it.
+        prefix = f"{base}-{self._number(environment, repetition)}"
         return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
+
+    def viewers(self, environment: Environment, repetition: int, folder: Path) -> AnyViewers:
+        """Who watches in a repetition."""
+        if self.machines is None:
+            return Viewers(folder, self.tag)
+        prefix = f"generator-of-{self._number(environment, repetition)}"
+        return Generators(self.machines, prefix, folder, self.scaled.repetition_s)
+
+    def _number(self, environment: Environment, repetition: int) -> str:
+        return f"{list(self.hosts).index(environment.key)}r{repetition}"
 
 
 def seed_of(run: int, repetition: int) -> int:
@@ -95,13 +105,14 @@ class Repetition:
     """Other than the setting's."""
     front: Front = field(init=False)
     controller: Controller = field(init=False)
-    viewers: Viewers = field(init=False)
+    viewers: AnyViewers = field(init=False)
     unsettled: list[str] = field(default_factory=list, init=False)
     """When nodes still came or went although nothing was left to wait for."""
 
     def __post_init__(self) -> None:
         run = self.setting.folder
         self.folder = repetition_folder(run, self.environment.key, self.number)
+        self.viewers = self.setting.viewers(self.environment, self.number, self.folder)
 
     async def run(self) -> Outcome:
         """Run it; whatever goes wrong with it is its outcome, which is on the disk then.
@@ -135,7 +146,7 @@ class Repetition:
             start_ns=start_ns,
             end_ns=clock.ordered_ns() if end_ns is None else end_ns,
             clock=records.own_clock(),
-            clock_bound_ns=clock.promise().ordered_ns or 0,
+            clock_bound_ns=max(clock.promise().ordered_ns or 0, self.viewers.clock_bound_ns),
             meters=seen if status == "ok" else {},
         )
         with disk_full_as_error(self.folder):
@@ -155,6 +166,11 @@ class Repetition:
         return None
 
     async def _work(self) -> Summary:
+        async with self.viewers:
+            return await self._served()
+
+    async def _served(self) -> Summary:
+        """The viewers' word, with a front and nodes for them."""
         setting, scaled = self.setting, self.setting.scaled
         budgets = setting.plan.budgets
         self.front = Front(self._front_settings(), self.folder, setting.tag, budgets.front)
@@ -166,12 +182,26 @@ class Repetition:
             )
             control = asyncio.create_task(self.controller.run())
             try:
-                summary = await self._watch(control)
+                summary = await self._heard(control)
             finally:
                 await self.front.quit()  # which ends the controller too
                 await asyncio.wait({control})
             control.result()
             return summary
+
+    async def _heard(self, control: asyncio.Task[None]) -> Summary:
+        """The viewers' word, while the front answers. ELASTIC_FRONT_SILENT."""
+        limit_s = self.setting.plan.budgets.silence
+        watching = asyncio.create_task(self._watch(control))
+        silent = asyncio.create_task(silence(self.front, limit_s))
+        both: set[asyncio.Task[Summary]] = {watching, silent}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            return await (silent if silent.done() and not watching.done() else watching)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.wait(both)
 
     async def _watch(self, control: asyncio.Task[None]) -> Summary:
         """The viewers from first to last; raises what ends them, or the front, before its time."""
@@ -179,8 +209,7 @@ class Repetition:
         deadline = time.monotonic() + limit_s
         if not await self._settle(control):  # the nodes that are kept from the beginning
             self.unsettled.append("when the first viewer came")
-        self.viewers = Viewers(self._viewers_settings(), self.folder, self.setting.tag)
-        watching = asyncio.create_task(self.viewers.run())
+        watching = asyncio.create_task(self.viewers.run(self._viewers_settings()))
         try:
             left_s = max(0.0, deadline - time.monotonic())
             await asyncio.wait(
@@ -205,7 +234,7 @@ class Repetition:
             idle = asyncio.create_task(self.controller.idle())
             await asyncio.wait({idle, control}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             idle.cancel()
-            if idle.done() and not await asyncio.to_thread(_moving, self.front.address):
+            if idle.done() and not await moving(self.front.address):
                 return True
             await asyncio.sleep(_LOOK_S)
         return control.done()
@@ -244,14 +273,17 @@ class Repetition:
         """What a reader of the figures must know."""
         notes = []
         if deaths := getattr(getattr(self, "front", None), "deaths", []):
-            notes.append(f"the front died {len(deaths)} times and was started again on its log")
+            times = many(len(deaths), "time")
+            notes.append(f"the front died {times} and was started again on its log")
         controller: Controller | None = getattr(self, "controller", None)
         if controller is not None:
             if controller.lost:
-                notes.append(f"{controller.lost} nodes died while they streamed")
+                notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
-                notes.append(f"{controller.failed} nodes could not be had")
+                notes.append(f"{many(controller.failed, 'node')} could not be had")
             notes += [f"not removed: {left}" for left in controller.left]
+        notes += [f"not removed: {left}" for left in self.viewers.left]
+        notes += self.viewers.notes
         notes += [f"nodes still came or went {when}" for when in self.unsettled]
         if self.environment.boot_delay:
             notes.append(
@@ -312,16 +344,6 @@ def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[
     if arrivals.kind != "uniform" and seed is not None:
         found["seed"] = seed
     return found
-
-
-def _moving(address: str) -> bool:
-    """Does a node come or go, as the front sees it? True too when it does not answer: it starts."""
-    try:
-        with _DIRECTLY.open(f"http://{address}/state", timeout=_HTTP_S) as answer:
-            state = json.load(answer)
-        return any(node["state"] in ("coming", "leaving") for node in state["nodes"])
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return True
 
 
 def _reason(error: UllageError | OSError) -> Reason:

@@ -9,7 +9,7 @@ from typing import Any
 from ullage import __version__, host
 from ullage.elastic.clip import Clip
 from ullage.elastic.folder import Resolved, Setting, Video
-from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.repetition import TRACE, arrivals_settings
 from ullage.elastic.units import Scaled
 from ullage.manifest import sha256_of
@@ -25,6 +25,7 @@ def resolved(
     run: Path,
     tag: str,
     seed: int,
+    generators: Generators | None = None,
     energy_meters: tuple[EnergyMeterRecord, ...] = (),
 ) -> Resolved:
     """The record of a run with this plan; providers must have been checked."""
@@ -63,6 +64,7 @@ def resolved(
             for each in environments
         },
         environments=tuple(_record(each) for each in environments),
+        generators=None if generators is None else _machines(generators),
         energy_meters=energy_meters,
         image=built,
         host=host.facts(),
@@ -88,6 +90,18 @@ def _record(environment: Environment) -> EnvironmentRecord:
         emulated=provider.emulated,
         treatments=provider.treatments(),
     )
+
+
+def _machines(generators: Generators) -> dict[str, Any]:
+    """What they are, for the record."""
+    provider = generators.provider
+    return {
+        "number": generators.number,
+        "provider": provider.name,
+        "label": provider.label(),
+        "options": provider.options.model_dump(mode="json"),
+        "resources": generators.resources.model_dump(mode="json"),
+    }
 
 
 def changes(old: Resolved, now: Resolved) -> list[str]:

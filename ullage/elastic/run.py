@@ -21,6 +21,7 @@ from ullage import (
     records,
     schedule,
 )
+from ullage import folder as runfolders
 from ullage.allocation_node import Node as Host
 from ullage.console import RunProgress, stderr
 from ullage.elastic import clip as clips
@@ -34,7 +35,8 @@ from ullage.elastic.folder import (
     RepetitionDone,
     Resolved,
 )
-from ullage.elastic.plan import ElasticPlan, Environment
+from ullage.elastic.generators import Machines
+from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.repetition import Repetition, Setting
 from ullage.elastic.resolving import changes, resolved
 from ullage.elastic.units import Scaled
@@ -43,14 +45,14 @@ from ullage.energy.plan import PlannedMeter, named
 from ullage.errors import (
     RUN_BAD_FORMAT,
     RUN_CHANGED,
-    RUN_NOT_FOUND,
     ExitCode,
     UllageError,
 )
+from ullage.events import Started, Warned
 from ullage.interruption import interruptible, to_the_end
 from ullage.journal import Journal, disk_full_as_error, new_folder, now_ns, put
 from ullage.network import Network
-from ullage.runs import ImageRecord, Started, Warned
+from ullage.runs import ImageRecord
 
 SCALED = "time-scaled"
 """Code of the warning that a second is not a second."""
@@ -64,20 +66,21 @@ def command(
     """The body of `ullage elastic run`."""
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
+    resume = None if resume is None else folders.begun(runfolders.named(resume, runs))
     source = file if file is not None else Path(resume or "") / folders.PLAN
-    if resume is not None and not source.is_file():
-        raise UllageError(RUN_NOT_FOUND, path=resume)
     plan, document = plans.load(source)
     if resume is not None:
         plan = trace.kept(plan, resume)
     environments = plans.resolve(plan, document)
+    generators = plans.generators(plan, document)
     meters = named(plan.meters, document)
     if dry_run:
         from ullage.elastic import dryrun  # noqa: PLC0415 - a run does not need it
 
-        dryrun.show(plan, environments, document, meters, runs=runs, as_json=as_json)
+        shown = (plan, environments, document, meters)
+        dryrun.show(*shown, generators=generators, runs=runs, as_json=as_json)
         return
-    asyncio.run(check(plan, environments, document))
+    asyncio.run(check(plan, environments, document, generators))
     if resume is not None:
         folder = resume
     else:
@@ -86,12 +89,21 @@ def command(
         plan = trace.keep(plan, folder)
     progress = ElasticProgress(plan.repetitions * len(environments))
     with progress:
-        run = Run(plan, environments, folder, progress, meters=meters, resume=resume is not None)
+        run = Run(
+            plan,
+            environments,
+            folder,
+            progress,
+            generators=generators,
+            meters=meters,
+            resume=resume is not None,
+        )
         try:
             outcomes = interruptible(run.run())
         except asyncio.CancelledError:
+            again = runfolders.typed(folder)
             stderr.print(
-                escape(f"interrupted; take it up with: ullage elastic run --resume {folder}"),
+                escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
                 soft_wrap=True,
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -134,8 +146,10 @@ class Run:
         progress: ElasticProgress,
         *,
         meters: Sequence[PlannedMeter] = (),
+        generators: Generators | None = None,
         resume: bool = False,
     ) -> None:
+        self.generators = generators
         self.plan, self.environments, self.folder = plan, environments, folder
         self.progress, self.resume = progress, resume
         self.scaled = Scaled(plan)
@@ -235,6 +249,7 @@ class Run:
             run=self.folder,
             tag=self.tag,
             seed=self.seed,
+            generators=self.generators,
             energy_meters=self.metering.records(),
         )
         if self.earlier is not None and (changed := changes(self.earlier, now)):
@@ -244,29 +259,35 @@ class Run:
         self.metering.start()
         self.network = await Network.create(self.tag)
         await self.network.check_forwarding()
-        hosts = {
-            each.key: Host(
-                tag=self.tag,
-                provider=each.provider,
-                resources=each.resources,
-                image=built,
-                agent=agent.binary(),
-                network=self.network,
-            )
-            for each in self.environments
-        }
-        return Setting(plan, self.folder, self.tag, self.seed, self.network, hosts, film)
+        hosts = {each.key: self._host(each, built) for each in self.environments}
+        more = self.generators
+        machines = None if more is None else Machines(more.number, self._host(more, built))
+        shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
+        return Setting(*shared, machines)
+
+    def _host(self, of: Environment | Generators, built: image.Image | None) -> Host:
+        """Where its instances are made."""
+        return Host(
+            tag=self.tag,
+            provider=of.provider,
+            resources=of.resources,
+            image=built,
+            agent=agent.binary(),
+            network=self.network,
+        )
 
     async def _image(self) -> image.Image | None:
         if self.plan.image == "host":
             self.image = await asyncio.to_thread(image.host_image, instances.PROGRAMS)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        wanted = {name for each in self.environments for name in each.provider.packages()}
+        more = [] if self.generators is None else [self.generators.provider]
+        providers = [*(each.provider for each in self.environments), *more]
+        wanted = {name for each in providers for name in each.packages()}
         built = await image.build([*instances.PACKAGES, *sorted(wanted)])
         built.require(instances.PROGRAMS)
         await built.verify()
-        if any(each.provider.stands_on == "disk" for each in self.environments):
+        if any(each.stands_on == "disk" for each in providers):
             await built.disk("raw")  # not in the first node's time
         self.image = built.record()
         return built

@@ -11,11 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage.console import stderr, stdout
-from ullage.elastic import against, answer, folder, sound, summary
-from ullage.elastic.definitions import BY_NAME, GROUPS
+from ullage.elastic import against, answer, folder, sound
+from ullage.elastic.contrasts import Contrast
+from ullage.elastic.definitions import BY_NAME
+from ullage.elastic.definitions.base import GROUPS
 from ullage.elastic.reading import ElasticRun
+from ullage.elastic.sides import Side, sides
 from ullage.elastic.sound import Doubt
-from ullage.elastic.summary import Against, Contrast, Side, Summary
+from ullage.elastic.summary import Against, Summary, summarise
 from ullage.folder import named
 from ullage.resultscli import print_json
 
@@ -39,13 +42,13 @@ def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
     RUN_NOT_FOUND, RUN_BAD_FORMAT.
     """
     opened = ElasticRun.open(folder.newest(runs) if run is None else named(run, runs))
-    sides = summary.sides(opened)
-    made = summary.summarise(opened, sides)
+    mine = sides(opened)
+    made = summarise(opened, mine)
     beside = None
     if other is not None:
         second = ElasticRun.open(named(other, runs))
-        beside = against.compare(opened, sides, second, summary.sides(second))
-    return Found(opened, sides, made, sound.doubts(opened, made, sides), beside)
+        beside = against.compare(opened, mine, second, sides(second))
+    return Found(opened, mine, made, sound.doubts(opened, made, mine), beside)
 
 
 def command(run: Path | None, *, runs: Path, as_json: bool) -> None:

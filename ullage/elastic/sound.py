@@ -9,10 +9,12 @@ from ullage.analysis.rounding import quantity, share
 from ullage.analysis.words import listed
 from ullage.elastic import energy
 from ullage.elastic.answer import counted, effect, effect_interval, figure
+from ullage.elastic.contrasts import MARGIN
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
 from ullage.elastic.folder import FrontEnded, Lost, NotReady, Release, Retried
 from ullage.elastic.reading import ElasticRun, Repetition
-from ullage.elastic.summary import MARGIN, Side, Summary
+from ullage.elastic.sides import Side
+from ullage.elastic.summary import Summary
 from ullage.printable import clean
 from ullage.runs import Record
 from ullage.stats.verdict import LEAST_PAIRS

@@ -57,6 +57,12 @@ class Scaled:
         # A Poisson process comes to its number late at times; the last viewer waits and watches.
         return 2 * self.arriving_s + self.patience_s + 3 * self.length_s + 300
 
+    @property
+    def most_nodes(self) -> int:
+        """When the plan does not say: machines from which viewers come need addresses too."""
+        generators = self.plan.generators
+        return MOST_NODES - (0 if generators is None else generators.number)
+
     def boot_delay_s(self, environment: Environment) -> float:
         """Real seconds that its nodes are held back."""
         return environment.boot_delay / self.plan.time_scale
@@ -66,7 +72,7 @@ class Scaled:
         nodes = environment.nodes
         return {
             "room": self.plan.room,
-            "max_nodes": nodes.max or MOST_NODES,
+            "max_nodes": nodes.max or self.most_nodes,
             "min_nodes": nodes.min,
             "allocation": nodes.allocation,
             "placement": nodes.placement,

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,7 +22,7 @@ from ullage.journal import put
 from ullage.runs import LATEST_NS
 
 PROGRAM: Final = "ullage-viewers"
-_LONGEST_SUMMARY: Final = 16 << 20
+LONGEST_SUMMARY: Final = 16 << 20
 
 
 class Summary(BaseModel):
@@ -43,22 +44,51 @@ class Summary(BaseModel):
         return printable("; ".join(map(str, said)), 500)
 
 
-class Viewers:
-    """All viewers of one repetition."""
+class AnyViewers(Protocol):
+    """All viewers of one repetition; within `async with` they can be run."""
 
-    def __init__(self, settings: dict[str, Any], folder: Path, tag: str) -> None:
-        self.settings, self.folder, self.tag = settings, folder, tag
+    notes: Sequence[str]
+    """How well they did, when they have."""
+    clock_bound_ns: int
+    """Their instants are not further off than this, or than our own."""
+    left: Sequence[str]
+    """What of theirs could not be removed, and why."""
+
+    async def __aenter__(self) -> AnyViewers:
+        """Make what they need."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Remove that."""
+
+    async def run(self, settings: dict[str, Any]) -> Summary:
+        """Run them all; `viewers.json` and `sessions.jsonl` are there then."""
+
+
+class Viewers:
+    """All viewers of one repetition, as processes of this host."""
+
+    def __init__(self, folder: Path, tag: str) -> None:
+        self.folder, self.tag = folder, tag
+        self.notes: Sequence[str] = ()
+        self.left: Sequence[str] = ()
+        self.clock_bound_ns = 0
         self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Viewers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
 
     @property
     def pid(self) -> int | None:
         """Of the process that starts all others; None before it runs."""
         return None if self._process is None else self._process.pid
 
-    async def run(self) -> Summary:
+    async def run(self, settings: dict[str, Any]) -> Summary:
         """Run them all; `viewers.json` has their summary then. ELASTIC_VIEWERS_FAILED."""
         config = self.folder / VIEWERS_CONFIG
-        put(config, json.dumps(self.settings, indent=1).encode())
+        put(config, json.dumps(settings, indent=1).encode())
         with (self.folder / VIEWERS_STDERR).open("wb") as stderr:
             self._process = process = await asyncio.create_subprocess_exec(
                 str(ours.program(PROGRAM)),
@@ -73,8 +103,8 @@ class Viewers:
             )
         assert process.stdout is not None
         try:
-            said = await process.stdout.read(_LONGEST_SUMMARY + 1)
-            while len(said) <= _LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
+            said = await process.stdout.read(LONGEST_SUMMARY + 1)
+            while len(said) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
                 said += more
             status = await process.wait()
         finally:

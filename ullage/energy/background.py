@@ -58,6 +58,8 @@ class Logger(BaseModel):
     boot_id: str
     epoch_ns: int
     """When it began."""
+    inode: int | None = None
+    """Of the file that it opened: another of that name is not what it writes."""
     ended: str | None = None
     """Why it ended, when it was not told to and could still say so."""
 
@@ -71,8 +73,11 @@ class Logger(BaseModel):
 
     @property
     def file_gone(self) -> bool:
-        """True when nothing is found any more where it writes: that file was removed or moved."""
-        return not self.file.exists()
+        """True when what it writes is found there no more: removed, moved, or another in place."""
+        try:
+            return self.inode not in {None, self.file.stat().st_ino}
+        except OSError:
+            return True
 
     @property
     def since(self) -> str:
@@ -230,6 +235,7 @@ def _begun(task: dict[str, Any]) -> tuple[Recorder, Logger]:
         start_time=places.process_start_time(os.getpid()) or 0,
         boot_id=places.boot_id(),
         epoch_ns=now_ns(),
+        inode=file.stat().st_ino,
     )
     put(_state(logger.name), logger.model_dump_json().encode())
     return recorder, logger

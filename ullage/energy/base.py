@@ -35,7 +35,7 @@ class MeterOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     every: Every = Field(
-        Seconds(1.0), description="between two readings, `1s` or `0.5s`; 10 ms at least"
+        Seconds(1.0), description="between two readings, `1s` or `500ms`; 10 ms at least"
     )
 
 
@@ -53,6 +53,10 @@ class EnergyMeter(ABC):
 
     def __init__(self, options: Any) -> None:
         self.options = options
+
+    def caution(self) -> str | None:
+        """What whoever takes its figures must be told, though it can be read; None: nothing."""
+        return None
 
     @abstractmethod
     def open(self) -> tuple[Channel, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from types import TracebackType
 
+from ullage.appending import append, cut_torn_end
 from ullage.runs import Record
-
-_BLOCK = 1 << 16
 
 
 class LineFile:
@@ -23,18 +21,11 @@ class LineFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_EXCL if new else 0)
         self.file = file
         self._fd = os.open(file, flags, 0o644)
-        self._cut_partial_line()
+        cut_torn_end(self._fd)
 
     def append(self, line: Record) -> None:
         """Write it, or nothing of it: OSError, also for a full disk."""
-        text = line.model_dump_json().encode() + b"\n"
-        end = os.fstat(self._fd).st_size
-        try:
-            if os.write(self._fd, text) != len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.file))
-        except BaseException:
-            os.ftruncate(self._fd, end)
-            raise
+        append(self._fd, self.file, line.model_dump_json().encode() + b"\n")
 
     def close(self) -> None:
         """Wait until all of it is on the disk."""
@@ -53,16 +44,3 @@ class LineFile:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _cut_partial_line(self) -> None:
-        """What a killed writer, or a machine without power, has left of a line."""
-        end = os.fstat(self._fd).st_size
-        whole = end
-        while whole > 0:
-            start = max(0, whole - _BLOCK)
-            found = os.pread(self._fd, whole - start, start).rfind(b"\n")
-            whole = start + found + 1
-            if found >= 0:
-                break
-        if whole != end:
-            os.ftruncate(self._fd, whole)

@@ -12,14 +12,16 @@ from ullage import clock
 from ullage.energy.plan import PlannedMeter
 from ullage.energy.recorder import Recorder, trial_open
 from ullage.errors import UllageError
+from ullage.events import Idle
 from ullage.journal import disk_full_as_error, now_ns
 from ullage.readings import Fault
-from ullage.runs import EnergyMeterRecord, Idle
+from ullage.runs import EnergyMeterRecord
 
 METERS: Final = "meters"
 """Directory of a run folder with `LABEL.jsonl` of each meter."""
 METER_ABSENT: Final = "meter-absent"
 METER_FAULTY: Final = "meter-faulty"
+METER_UNCHECKED: Final = "meter-unchecked"
 NOT_PER_TRIAL: Final = "energy-not-per-trial"
 TWO_AT_ONCE: Final = (
     "in a duet two trials run at the same time: meters see both, so no energy is that of one trial"
@@ -132,6 +134,8 @@ class Metering:
             )
             return None
         self._recorders[planned.label] = recorder
+        if caution := recorder.meter.caution():
+            self._warn(METER_UNCHECKED, f"{planned.label} ({planned.kind.name}): {caution}")
         return None
 
     def _faulty(self, planned: PlannedMeter, fault: Fault) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import socket
+import ssl
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -214,6 +215,9 @@ def faults() -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise FaultError("silent", f"no answer within {READ_DEADLINE_S:g} s") from error
+    except ssl.SSLCertVerificationError as error:
+        reason = f"its certificate is not trusted: {error.verify_message}"
+        raise FaultError("denied", reason) from error
     except PermissionError as error:
         raise FaultError("denied", error.strerror or "permission denied") from error
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -39,6 +40,9 @@ class PrometheusOptions(OutsideOptions):
         pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$",
         description="the metric; with a preset: another of those that it knows",
     )
+    ca_file: Path | None = Field(
+        None, description="certificates to trust over HTTPS, PEM; without it those of the system"
+    )
     labels: dict[str, str] = Field({}, description="labels that a series must have, with values")
     unit: Unit | None = Field(None, description="of the metric, without a preset")
     scope: Scope | None = Field(None, description="of what it is, without a preset")
@@ -59,6 +63,8 @@ class PrometheusOptions(OutsideOptions):
 
     @model_validator(mode="after")
     def _preset_or_all(self) -> Self:
+        if self.ca_file is not None and self.url.startswith("http:"):
+            raise ValueError("`ca_file` is for https:")
         own = (self.unit, self.scope, self.method)
         if self.preset is None and (self.metric is None or None in own):
             raise ValueError("needs `preset`, or `metric` with `unit`, `scope` and `method`")
@@ -82,21 +88,23 @@ class Prometheus(OutsideMeter):
     Kepler takes from a model is marked as estimated. A figure is as old as the exporter's own last
     look (Kepler: 5 s, scaphandre: 2 s), so read no more often than that. The counters of
     node_exporter and scaphandre wrap with the processor's without saying where: the reading in
-    which one does is lost. No proxy is used, no redirect followed, and a page over 16 MiB refused.
+    which one does is lost. Over HTTPS the certificate must be trusted, by the system or by
+    `ca_file`. No proxy is used, no redirect followed, and a page over 16 MiB refused.
     """
 
     name = "prometheus"
     Options = PrometheusOptions
     fixes: ClassVar[Mapping[str, str]] = {
         "gone": "start the exporter, and look at the page with `curl`",
-        "denied": "let the exporter be read from here without a password, on the loopback",
+        "denied": "let the exporter be read from here without a password, on the loopback; a"
+        " certificate that it signed itself is trusted by `ca_file:` with that certificate",
         "nonsense": "`url`, `metric` and `labels` must name series that are on the page; compare"
         " with what `curl` shows",
     }
 
     def __init__(self, options: PrometheusOptions) -> None:
         super().__init__(options)
-        self._scrape = Scrape(options.url)
+        self._scrape = Scrape(options.url, options.ca_file)
         self._wanted = _wanted(options)
         self._channels: dict[Sample, tuple[str, float]] = {}
 

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from ullage.energy.base import FaultError, MeterOptions
 from ullage.energy.outside import OutsideMeter, OutsideOptions, believable, power, quoted
 from ullage.energy.redfish_service import ROOT, Access, NotFoundError, Service, link
+from ullage.energy.trust import trust
 from ullage.printable import clean
 from ullage.readings import Channel
 
@@ -102,8 +103,8 @@ class Redfish(OutsideMeter):
     The chassis is found where one tells a power (one that is part of another is not looked at);
     where several do, `chassis` must say which. A session is opened and closed again, over one
     connection that stays. The certificate must be trusted, by the system or by `ca_file`;
-    `insecure: true` takes any, and this is written beside the results. No proxy is used and no
-    redirect followed.
+    `insecure: true` takes any: this is warned of, and written beside the results. No proxy is used
+    and no redirect followed.
     """
 
     name: ClassVar[str] = "redfish"
@@ -128,6 +129,16 @@ class Redfish(OutsideMeter):
     def where(self) -> str:
         """As the plan has it."""
         return self._options.url
+
+    def caution(self) -> str | None:
+        """With `insecure: true`."""
+        if not self._options.insecure:
+            return None
+        sent = ", and its password may be read on the way" if self._options.username else ""
+        return (
+            f"insecure: true: nobody checks that it is {clean(self._options.url)} who tells the "
+            f"power{sent}; `ca_file:` with its certificate makes it sure"
+        )
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`, and `wall-energy` where there is a counter."""
@@ -173,14 +184,7 @@ class Redfish(OutsideMeter):
     def _trust(self) -> ssl.SSLContext | None:
         if self._options.url.startswith("http:"):
             return None
-        try:
-            trust = ssl.create_default_context(cafile=self._options.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise FaultError("denied", f"ca_file {self._options.ca_file}: {error}") from error
-        if self._options.insecure:
-            trust.check_hostname = False
-            trust.verify_mode = ssl.CERT_NONE
-        return trust
+        return trust(self._options.ca_file, insecure=self._options.insecure)
 
     def _channel(
         self, name: str, kind: Literal["power", "energy"], resolution: float, source: str

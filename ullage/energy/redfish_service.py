@@ -137,12 +137,6 @@ class Service:
         try:
             with faults():
                 response = self._respond(method, path, body)
-        except ssl.SSLCertVerificationError as error:
-            _distrust(error)
-        except FaultError as fault:
-            if isinstance(fault.__cause__, ssl.SSLCertVerificationError):
-                _distrust(fault.__cause__)
-            raise
         except HTTPException as error:
             raise FaultError("nonsense", f"no answer of HTTP ({type(error).__name__})") from error
         self._whole = True
@@ -194,10 +188,6 @@ def link(resource: object, name: str) -> str:
     if not isinstance(path, str) or not _PATH.fullmatch(path) or "/.." in path:
         raise FaultError("nonsense", f"the service links {name} to {quoted(str(path))}")
     return path
-
-
-def _distrust(error: ssl.SSLCertVerificationError) -> NoReturn:
-    raise FaultError("denied", f"its certificate is not trusted: {error.verify_message}") from error
 
 
 def _refused(path: str, response: HTTPResponse) -> FaultError:

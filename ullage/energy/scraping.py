@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from threading import Timer
 from typing import Final
 from urllib.parse import urlsplit
 
 from ullage.energy.base import READ_DEADLINE_S, FaultError
 from ullage.energy.outside import faults
+from ullage.energy.trust import trust
 from ullage.printable import clean
 
 MOST_BYTES: Final = 1 << 24
@@ -26,8 +29,11 @@ _DENIED: Final = {401, 403, 407}
 class Scrape:
     """Gets the page anew each time, by a connection of its own, with no proxy and no redirect."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, ca_file: Path | None = None) -> None:
+        """`ca_file`: whose certificates are trusted over HTTPS; else those of the system."""
         self._parts = urlsplit(url)
+        self._ca_file = ca_file
+        self._trust: ssl.SSLContext | None = None
         self._socket: socket.socket | None = None
         self._late = False
 
@@ -55,9 +61,7 @@ class Scrape:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _text(self) -> str:
-        secure = self._parts.scheme == "https"
-        made = HTTPSConnection if secure else HTTPConnection
-        connection = made(self._parts.hostname or "", self._parts.port, timeout=READ_DEADLINE_S)
+        connection = self._connection()
         try:
             connection.connect()
             connection.sock.settimeout(2 * READ_DEADLINE_S)  # the timer ends it before that
@@ -71,6 +75,14 @@ class Scrape:
         finally:
             self._socket = None
             connection.close()
+
+    def _connection(self) -> HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "http":
+            return HTTPConnection(host, port, timeout=READ_DEADLINE_S)
+        if self._trust is None:
+            self._trust = trust(self._ca_file)
+        return HTTPSConnection(host, port, timeout=READ_DEADLINE_S, context=self._trust)
 
 
 def _body(response: HTTPResponse) -> str:

@@ -29,7 +29,7 @@ CLOCK_BAD_TOKEN: Final = ErrorKind(
 CLOCK_TOKEN_EXPOSED: Final = ErrorKind(
     "clock-token-exposed",
     "other users may read or change the run token in {file}",
-    "`chmod 600 {file}`; if somebody may have read it, let `ullage clock serve` write a new one",
+    "`chmod 600 {typed}`; if somebody may have read it, let `ullage clock serve` write a new one",
 )
 CLOCK_BAD_DISTORTION: Final = ErrorKind(
     "clock-bad-distortion",

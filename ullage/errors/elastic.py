@@ -30,7 +30,7 @@ ELASTIC_TOO_LONG: Final = ErrorKind(
 )
 ELASTIC_NO_ADDRESS: Final = ErrorKind(
     "elastic-no-address",
-    "the nodes of {environment} would have no address that viewers can reach",
+    "{these} would have no address on the run's bridge",
     "leave `network: user` out of the plan",
 )
 ELASTIC_BAD_TRACE: Final = ErrorKind(
@@ -42,4 +42,22 @@ ELASTIC_NO_CLIP: Final = ErrorKind(
     "elastic-no-clip",
     "the clip could not be made: {reason}",
     "see whether ffmpeg works here and the cache has room, or write `video: {{generate: bytes}}`",
+)
+ELASTIC_FRONT_SILENT: Final = ErrorKind(
+    "elastic-front-silent",
+    "the front runs, and has answered nobody for {seconds:.0f} s",
+    "see front.stderr of the repetition, and whether this host is far too busy for the plan",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ELASTIC_GENERATOR_CUT_OFF: Final = ErrorKind(
+    "elastic-generator-cut-off",
+    "{name} does not reach the front: {reason}",
+    "let the host's packet filter accept what comes in on the run's bridge: `ullage doctor`",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ELASTIC_GENERATOR_FAILED: Final = ErrorKind(
+    "elastic-generator-failed",
+    "the viewers of {name} came to no result: {reason}",
+    "what it said is in `generators/` of the repetition",
+    ExitCode.SOME_CELLS_FAILED,
 )

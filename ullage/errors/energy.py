@@ -62,6 +62,13 @@ ENERGY_FILE_GONE: Final = ErrorKind(
     "what a removed file held is lost; one that was moved holds all: `ullage meter energy FILE`",
     ExitCode.GATE_FAILED,
 )
+ENERGY_FILE_REPLACED: Final = ErrorKind(
+    "energy-file-replaced",
+    "{file} is another file than the one that was read until now, and they are not mixed",
+    "look at the new one by itself, with the same command; a logger goes on with the file that it "
+    "opened, whatever that is called now",
+    ExitCode.GATE_FAILED,
+)
 ENERGY_LOGGER_FAILED: Final = ErrorKind(
     "energy-logger-failed",
     "the logger {name} {what}",

@@ -20,12 +20,12 @@ RUN_BAD_FORMAT: Final = ErrorKind(
 RUN_OF_ANOTHER_KIND: Final = ErrorKind(
     "run-of-another-kind",
     "{path} is the run of {what} plan",
-    "`{command} {path}` shows it",
+    "`{command}` is for it",
 )
 RUN_DISK_FULL: Final = ErrorKind(
     "run-disk-full",
     "the disk of {path} is full; what was journaled before is safe",
-    "free some space, then `ullage run --resume {path}`",
+    "free some space, then take the run up with `--resume`",
 )
 RUN_CHANGED: Final = ErrorKind(
     "run-changed",

@@ -15,10 +15,10 @@ from markupsafe import Markup
 import ullage
 from ullage.analysis.model import Analysis
 from ullage.analysis.rounding import quantity
+from ullage.events import Trial
 from ullage.printable import clean
 from ullage.quantities import format_seconds
 from ullage.report import barrel, first, page
-from ullage.runs import Trial
 
 LOG: Final = 12
 """Trials that are shown, the newest first."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis import overhead
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.live import page
 from ullage.live.feed import Feed
 from ullage.progress import Progress
-from ullage.runs import Trial
 
 SHARE: Final = 1 / 50
 """Of the run's time, for the analysis that the page shows."""

@@ -30,6 +30,7 @@ LAST_S: Final = 2.0
 POLL_S: Final = 3.0
 """So often the listener looks whether it is to end."""
 MOST_READERS: Final = 16
+METHODS: Final = ("GET", "HEAD")
 
 
 class LiveServer:
@@ -98,6 +99,29 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = 60
 
+    def parse_request(self) -> bool:
+        """Only what reads is answered: a request of another method is refused here.
+
+        The base would say of each method without a function of its own that nobody knows it (501).
+        """
+        if not super().parse_request():
+            return False
+        if self.command in METHODS:
+            return True
+        self.close_connection = True
+        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+        return False
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """With what is allowed, where something was asked for that is not."""
+        super().send_response(code, message)
+        if code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", ", ".join(METHODS))
+
+    def do_HEAD(self) -> None:
+        """What GET would say, without a body."""
+        self.do_GET()
+
     def do_GET(self) -> None:
         """The page, or the stream of its parts."""
         if self.headers.get("Host") != self.live.address:
@@ -116,7 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._head("text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(self.live.page)))
         self.end_headers()
-        self.wfile.write(self.live.page)
+        if self.command != "HEAD":
+            self.wfile.write(self.live.page)
 
     def _head(self, kind: str) -> None:
         self.send_response(HTTPStatus.OK)
@@ -127,6 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", page.POLICY)
 
     def _events(self) -> None:
+        if self.command == "HEAD":  # takes no reader's place, and waits for nothing
+            self._head("text/event-stream")
+            self.end_headers()
+            return
         if not self.live.readers.acquire(blocking=False):
             self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
             return

@@ -13,7 +13,7 @@ from ullage import clock
 from ullage.agentchannel import AgentError
 from ullage.errors import UllageError
 from ullage.meters.base import Fetch, Inside
-from ullage.meters.kernel import KernelReading, rate
+from ullage.meters.kernel import EVENTS, WAITING, KernelReading, rate
 from ullage.runs import Quantity
 
 _FILES: Final = ("stat", "vmstat", "diskstats", "net/dev", "pressure/io", "pressure/memory")
@@ -81,21 +81,12 @@ class Guest(Inside):
         Quantity(name="refused", unit="1", description="Their files that cannot be believed."),
         rate("interrupts", "Interrupts of the guest's devices, timers and CPUs."),
         rate("softirqs", "Work put off by them (soft interrupts), of all kinds."),
-        rate("softirqs_network", "Of these: sending and receiving packets."),
-        rate("softirqs_disk", "Of these: requests of disks that ended."),
-        rate("softirqs_timer", "Of these: timers."),
-        rate("context_switches", "From one task to another."),
-        rate("forks", "Processes and threads made."),
-        rate("page_faults", "Pages that were not mapped yet, minor and major."),
-        rate("major_faults", "Pages that had to be read from a disk."),
-        rate("swapped_in", "Pages read from swap."),
-        rate("swapped_out", "Pages written to swap."),
+        *EVENTS,
         rate("cpu_user", "CPUs that programs kept busy.", "1"),
         rate("cpu_kernel", "CPUs that the kernel kept busy for them.", "1"),
         rate("cpu_interrupts", "CPUs that interrupts kept busy, hard and soft.", "1"),
         rate("steal", "CPUs that the guest was told it could have used, and had not.", "1"),
-        rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
-        rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+        *WAITING,
         rate("disk_reads", "Requests to read, of the guest's disks."),
         rate("disk_writes", "Requests to write."),
         rate("disk_flushes", "Requests to flush a disk's cache."),

@@ -110,6 +110,25 @@ def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
     return Quantity(name=name, unit=unit, description=description)
 
 
+EVENTS: Final = (
+    rate("softirqs_network", "Of these: sending and receiving packets."),
+    rate("softirqs_disk", "Of these: requests of disks that ended."),
+    rate("softirqs_timer", "Of these: timers."),
+    rate("context_switches", "From one task to another."),
+    rate("forks", "Processes and threads made."),
+    rate("page_faults", "Pages that were not mapped yet, minor and major."),
+    rate("major_faults", "Pages that had to be read from a disk."),
+    rate("swapped_in", "Pages read from swap."),
+    rate("swapped_out", "Pages written to swap."),
+)
+"""What any kernel counts, of a host as of a guest."""
+WAITING: Final = (
+    rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
+    rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+)
+"""What any kernel says of tasks that waited."""
+
+
 class Kernel(Meter):
     """What the host's kernel was busy with: where the cause of a slow trial may show.
 
@@ -128,21 +147,12 @@ class Kernel(Meter):
         Quantity(name="collection", unit="s", description="CPU time of the two readings."),
         rate("interrupts", "Interrupts of devices, timers and other CPUs."),
         rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
-        rate("softirqs_network", "Of these: sending and receiving packets."),
-        rate("softirqs_disk", "Of these: requests of disks that ended."),
-        rate("softirqs_timer", "Of these: timers."),
-        rate("context_switches", "From one task to another."),
-        rate("forks", "Processes and threads made."),
-        rate("page_faults", "Pages that were not mapped yet, minor and major."),
-        rate("major_faults", "Pages that had to be read from a disk."),
-        rate("swapped_in", "Pages read from swap."),
-        rate("swapped_out", "Pages written to swap."),
+        *EVENTS,
         rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
         rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
         rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
         rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
-        rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
-        rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+        *WAITING,
         rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
         rate("disk_reads", "Requests to read, of all disks."),
         rate("disk_writes", "Requests to write."),

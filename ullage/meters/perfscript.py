@@ -10,29 +10,51 @@ one table's numbers and harmless words, and no figure of the run rests on it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Final
 
 from ullage.meters import crowd
 from ullage.meters.crowd import Group
+from ullage.meters.mapped import Mapped, OwnFiles
 from ullage.printable import clean
-from ullage.runs import LEAST_BIN_NS, MOST_BINS, GroupOverTime, SymbolRow
+from ullage.symbolsfile import (
+    KERNEL,
+    LEAST_BIN_NS,
+    MOST_BINS,
+    MOST_CORES,
+    GroupByCore,
+    GroupOverTime,
+    SymbolRow,
+    of_kernel,
+)
 
-FIELDS: Final = "comm,pid,tid,time,ip,sym,dso"
-"""What `perf script -F` is to print, with `--ns`, task events and lost events."""
+FIELDS: Final = "comm,pid,tid,cpu,time,ip,sym,dso"
+"""What `perf script -F` is to print, with `--ns`, and events of tasks, mappings and losses."""
 MOST_ROWS: Final = 100
 _MOST_KEYS: Final = 5_000
 """Different rows that a window can have: a program that gives its threads ever new names has no
 more."""
 
 _SAMPLE: Final = re.compile(
-    r"(?P<comm>.*?)\s+(?P<pid>-?\d{1,10})/-?\d{1,10}\s+(?P<s>\d{1,10})\.(?P<ns>\d{9}):\s+(?P<what>.*)"
+    r"(?P<comm>.*?)\s+(?P<pid>-?\d{1,10})/-?\d{1,10}\s+\[(?P<cpu>\d{1,6})\]"
+    r"\s+(?P<s>\d{1,10})\.(?P<ns>\d{9}):\s+(?P<what>.*)"
 )
 _PLACE: Final = re.compile(r"(?P<ip>[0-9a-f]{1,16}) (?P<symbol>.*?) \((?P<object>[/\[].*|[^()]+)\)")
 _FORK: Final = re.compile(r"PERF_RECORD_FORK\((\d{1,10}):\d{1,10}\):\((\d{1,10}):\d{1,10}\)")
+_EXEC: Final = "PERF_RECORD_COMM exec"
+_MAPS: Final = " PERF_RECORD_MMAP2 "
+"""Longer than a thread's name, so no such name has it."""
+_MAPPED: Final = re.compile(
+    r" PERF_RECORD_MMAP2 (?P<pid>\d{1,10})/\d{1,10}:"
+    r" \[0x(?P<start>[0-9a-f]{1,16})\(0x(?P<length>[0-9a-f]{1,16})\)"
+    r" @ (?P<offset>0x[0-9a-f]{1,16}|0)"
+    r" (?P<major>[0-9a-f]{2,8}):(?P<minor>[0-9a-f]{2,8}) (?P<inode>\d{1,20}) \d{1,20}\]:"
+    r" \S{4} (?P<path>/.+)"
+)
 _LOST: Final = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\D*(?:lost )?(\d{1,18})")
 _NUMBER: Final = re.compile(r"\d+")
 _CLONED: Final = re.compile(r"\.(isra|constprop|part|cold|llvm)(\.\d+)*")
@@ -58,6 +80,7 @@ class Window:
     bin_ns: int = field(init=False)
     """It is counted in equal parts of so long as well; the last one lacks some nanoseconds."""
     _bins: dict[Group, list[int]] = field(default_factory=dict)
+    _cores: dict[Group, Counter[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         length = max(self.end_ns - self.start_ns, 1)
@@ -66,7 +89,7 @@ class Window:
     def _parts(self) -> int:
         return min(max((self.end_ns - self.start_ns) // LEAST_BIN_NS, 1), MOST_BINS)
 
-    def take(self, key: Key, at_ns: int) -> None:
+    def take(self, key: Key, at_ns: int, core: int) -> None:
         """A sample, which is within the window."""
         if key not in self.count and len(self.count) >= _MOST_KEYS:
             key = (key[0], "others", "", "")
@@ -75,6 +98,8 @@ class Window:
         if bins is None:
             bins = self._bins[key[0]] = [0] * self._parts()
         bins[(at_ns - self.start_ns) // self.bin_ns] += 1
+        if core < MOST_CORES:
+            self._cores.setdefault(key[0], Counter())[core] += 1
 
     def over_time(self) -> tuple[GroupOverTime, ...]:
         """The samples of each group that was seen, part by part."""
@@ -83,14 +108,45 @@ class Window:
             for group, bins in sorted(self._bins.items())
         )
 
-    def rows(self) -> tuple[tuple[SymbolRow, ...], int]:
-        """The largest rows, and how many samples are in no row."""
-        most = sorted(self.count.items(), key=lambda each: (-each[1], each[0]))[:MOST_ROWS]
+    def by_core(self) -> tuple[GroupByCore, ...]:
+        """The samples of each group that was seen, core by core."""
+        return tuple(
+            GroupByCore(group=group, samples=tuple(seen[core] for core in range(max(seen) + 1)))
+            for group, seen in sorted(self._cores.items())
+        )
+
+    def table(self) -> Table:
+        """The largest rows. Functions of programs' files take the place of no other row."""
+        count, folded = self._folded()
+        most = sorted(count.items(), key=lambda each: (-each[1], each[0]))[:MOST_ROWS]
         rows = tuple(
             SymbolRow(group=group, program=program, object=file, symbol=symbol, samples=samples)
             for (group, program, file, symbol), samples in most
         )
-        return rows, self.count.total() - sum(row.samples for row in rows)
+        return Table(rows, count.total() - sum(row.samples for row in rows), folded)
+
+    def _folded(self) -> tuple[Counter[Key], int]:
+        """With as few of them counted for their file alone as makes the rows no too many."""
+        count, folded = self.count.copy(), 0
+        mine = [key for key in count if key[0] == "programs" and key[3] and not of_kernel(key[2])]
+        for key in sorted(mine, key=lambda key: (count[key], key)):
+            if len(count) <= MOST_ROWS:
+                break
+            samples = count.pop(key)
+            count[(*key[:3], "")] += samples
+            folded += samples
+        return count, folded
+
+
+@dataclass(frozen=True)
+class Table:
+    """Of a window, as it is kept."""
+
+    rows: tuple[SymbolRow, ...]
+    rest: int
+    """Samples in no row."""
+    folded: int
+    """Samples of functions that stand with their file."""
 
 
 @dataclass
@@ -100,15 +156,26 @@ class Folder:
     windows: Sequence[Window]
     controller: int
     """Our own process."""
+    files: InitVar[OwnFiles]
+    """Those whose functions can be told."""
     lost: int = 0
     unread: int = 0
     """Lines that could not be understood."""
     latest_ns: int = 0
     """Of the last record, on the clock of the samples."""
     _parents: dict[int, int] = field(default_factory=dict)
+    _mapped: Mapped = field(init=False)
+    _foreign: set[str] = field(default_factory=set)
+    """Files that are not to be told, as their mappings end: most are, and come again and again."""
+
+    def __post_init__(self, files: OwnFiles) -> None:
+        self._mapped = Mapped(files)
 
     def take(self, line: str) -> None:
         """One line of output."""
+        if (at := line.find(_MAPS)) >= 0:
+            self._map(line[at:].rstrip())
+            return
         found = _SAMPLE.match(line.strip())
         if found is None:
             self.unread += bool(line.strip())
@@ -118,11 +185,14 @@ class Folder:
         if (place := _PLACE.fullmatch(what)) is not None:
             for window in self.windows:
                 if window.start_ns <= at_ns < window.end_ns:
-                    self._count(window, int(found["pid"]), found["comm"], place, at_ns)
+                    self._count(window, found, place, at_ns)
         elif (fork := _FORK.fullmatch(what)) is not None:
             child, parent = int(fork[1]), int(fork[2])
             if child != parent:  # else it is a thread
                 self._parents[child] = parent
+                self._mapped.forked(child, parent)
+        elif what.startswith(_EXEC):
+            self._mapped.replaced(int(found["pid"]))
         elif (lost := _LOST.match(what)) is not None:
             self.lost += int(lost[1])
         elif not what.startswith("PERF_RECORD_"):
@@ -130,16 +200,35 @@ class Folder:
             return
         self.latest_ns = max(self.latest_ns, at_ns)
 
-    def _count(self, window: Window, pid: int, comm: str, place: re.Match[str], at_ns: int) -> None:
+    def _map(self, what: str) -> None:
+        file = what[what.find(" @ ") :]
+        if file in self._foreign:
+            return
+        found = _MAPPED.fullmatch(what)
+        own = found is not None and self._mapped.mapped(
+            int(found["pid"]),
+            (int(found["start"], 16), int(found["length"], 16)),
+            int(found["offset"], 16),
+            (os.makedev(int(found["major"], 16), int(found["minor"], 16)), int(found["inode"])),
+            found["path"],
+        )
+        if not own and len(self._foreign) < _MOST_KEYS:
+            self._foreign.add(file)
+
+    def _count(self, window: Window, who: re.Match[str], place: re.Match[str], at_ns: int) -> None:
+        pid, comm = int(who["pid"]), who["comm"]
         if pid == 0:
             return  # an idle CPU
         group = self._group(window, pid, comm)
-        symbol = "" if place["symbol"] == _UNKNOWN else _function(place["symbol"])
         in_kernel = len(place["ip"]) == _WIDE and place["ip"].startswith("ffff")
-        key: Key = (group, _program(comm, group), _object(place["object"], in_kernel), symbol)
+        symbol = "" if place["symbol"] == _UNKNOWN else place["symbol"]
+        if group == "programs" and not in_kernel and not symbol:
+            symbol = self._mapped.function(pid, int(place["ip"], 16), place["object"])
+        file = _object(place["object"], in_kernel)
+        key: Key = (group, _program(comm, group), file, _function(symbol))
         if group == "others":  # whoever else works on the host is no concern of the run
-            key = (group, key[1], "kernel" if in_kernel else "", "")
-        window.take(key, at_ns)
+            key = (group, key[1], KERNEL if in_kernel else "", "")
+        window.take(key, at_ns, int(who["cpu"]))
 
     def _group(self, window: Window, pid: int, comm: str) -> Group:
         """By the nearest process above it that is known; what an agent started is a program."""
@@ -167,9 +256,9 @@ def _object(file: str, in_kernel: bool) -> str:
     if in_kernel:
         module = file.strip("[]")
         return (
-            "kernel"
+            KERNEL
             if module in ("kernel.kallsyms", "unknown")
-            else clean(f"kernel ({module})", 60)
+            else clean(f"{KERNEL} ({module})", 60)
         )
     if file == _UNKNOWN:
         return "unknown"

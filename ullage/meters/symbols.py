@@ -4,8 +4,9 @@
 the last; nothing of it begins or ends in a trial. Its file is read between two trials, every two
 minutes, and each trial is cut out of it at its own start and end by the run's clock.
 
-Neither `perf` nor we read a program's own file: those in an instance are anybody's. So functions
-are told of the kernel and of the host's hypervisor, and of all else the file that was running.
+`perf` reads no program's own file but the host's hypervisors': it is root, and those in an instance
+are anybody's. What else it could not name we look for in the files of the run's image, which are
+ours (`mapped`). Of all others it is the file that was running.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from ullage.journal import disk_full_as_error, put
 from ullage.meters import crowd, sysfiles
 from ullage.meters.base import Scene
 from ullage.meters.crowd import Group
+from ullage.meters.mapped import OwnFiles
 from ullage.meters.perfscript import FIELDS, Folder, Window
 from ullage.programs import needed
-from ullage.runs import Symbols
+from ullage.symbolsfile import Symbols
 
 FILE: Final = "symbols.json"
 """In the folder of each trial."""
@@ -57,7 +59,10 @@ _RECORD: Final = (
     *("--clockid", "CLOCK_MONOTONIC_RAW", "--switch-output=signal"),
     *("--no-buildid", "--no-buildid-cache", f"--max-size={_MOST_BYTES}"),
 )
-_SCRIPT: Final = ("script", "--ns", "-F", FIELDS, "--show-task-events", "--show-lost-events")
+_SCRIPT: Final = (
+    *("script", "--ns", "-F", FIELDS),
+    *("--show-task-events", "--show-mmap-events", "--show-lost-events"),
+)
 
 
 @dataclass(frozen=True)
@@ -136,18 +141,21 @@ class Sampler:
     process: asyncio.subprocess.Process
     control: _Control
     warn: Callable[[str, str], None]
+    files: OwnFiles
     _read_s: float = field(default_factory=time.monotonic)
     _noted: list[_Noted] = field(default_factory=list)
     _said: set[str] = field(default_factory=set)
 
     @classmethod
-    async def start(cls, directory: Path, warn: Callable[[str, str], None]) -> Sampler:
+    async def start(
+        cls, directory: Path, warn: Callable[[str, str], None], image: Path | None = None
+    ) -> Sampler:
         """Begin to look, and wait until it does. PERF_MISSING, PERF_DENIED, PERF_BROKEN.
 
         `directory` is private and ours alone; it is made here. `perf` ends with this process,
-        however that ends.
+        however that ends. image: the root that the run's instances have.
         """
-        perf = _perf()
+        perf, files = _perf(), OwnFiles(image)
         _lay_out(directory)
         hz = max(1, min(_HZ, _MOST_HZ // (os.cpu_count() or 1)))
         argv = [needed("setpriv", "util-linux"), "--pdeathsig", "KILL", "--", perf, *_RECORD]
@@ -159,7 +167,7 @@ class Sampler:
             control.close()
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        return cls(directory, perf, hz, process, control, warn)
+        return cls(directory, perf, hz, process, control, warn, files)
 
     def watch(self, scene: Scene) -> Watch:
         """A trial begins: who is who, and what time it is."""
@@ -239,7 +247,7 @@ class Sampler:
         """cut: perf ended by itself, so trials may go on after its last record."""
         if not self._noted:
             return
-        folder = Folder([each.window for each in self._noted], os.getpid())
+        folder = Folder([each.window for each in self._noted], os.getpid(), self.files)
         files = self._files()
         if not files:
             raise _broken("it left no file")
@@ -287,7 +295,7 @@ class Sampler:
             raise _broken(f"perf script ended with {process.returncode}")
 
     def _write(self, each: _Noted, lost: int) -> None:
-        rows, rest = each.window.rows()
+        table = each.window.table()
         found = Symbols(
             hz=self.hz,
             cpus=os.cpu_count() or 1,
@@ -295,19 +303,23 @@ class Sampler:
             end_ns=each.end_ns,
             bound_ns=each.bound_ns,
             lost=min(lost, _LATEST),
-            rows=rows,
-            rest=rest,
+            rows=table.rows,
+            rest=table.rest,
+            folded=table.folded,
             bin_ns=each.window.bin_ns,
             over_time=each.window.over_time(),
+            by_core=each.window.by_core(),
         )
         with disk_full_as_error(each.folder):
             put(each.folder / FILE, found.model_dump_json().encode())
 
 
-async def started(directory: Path, warn: Callable[[str, str], None]) -> Sampler | None:
+async def started(
+    directory: Path, warn: Callable[[str, str], None], image: Path | None = None
+) -> Sampler | None:
     """A sampler, or None where this host has none: that is said, and the run goes on."""
     try:
-        return await Sampler.start(directory, warn)
+        return await Sampler.start(directory, warn, image)
     except UllageError as error:
         if error.kind not in (PERF_MISSING, PERF_DENIED, PERF_BROKEN):
             raise

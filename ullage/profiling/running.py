@@ -19,6 +19,7 @@ from ullage.errors import (
     PROFILE_TOO_SHORT,
     UllageError,
 )
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.profiling import asked as asking
 from ullage.profiling import strength, trials
@@ -27,7 +28,7 @@ from ullage.profiling.hindered import Traffic
 from ullage.profiling.strength import Strength
 from ullage.progress import Progress
 from ullage.quantities import format_seconds
-from ullage.runs import Resource, Trial
+from ullage.runs import Resource
 
 SURVEY: Final = "survey"
 """Folder of the survey's own run, in that of the profile."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ullage.analysis.compare import stored
 from ullage.analysis.model import Analysis
 from ullage.analysis.rounding import ratio, share
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.report import curve
@@ -16,7 +17,7 @@ from ullage.report.lanes import Drawing
 from ullage.report.text import quantity
 from ullage.report.views import AcrossView, Figure, Specs, Table, TableCell, heads
 from ullage.report.workloads import add
-from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial, WorkloadRecord
+from ullage.runs import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
 from ullage.stats.interval import Interval, TooFewError, t_interval
 from ullage.stats.nested import collapse
 from ullage.stats.quantiles import quantile

@@ -14,6 +14,7 @@ import vl_convert
 from ullage import journal
 from ullage.analysis.model import Analysis
 from ullage.errors import EXPORT_UNKNOWN_PICTURE, UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.nearest import nearest
 from ullage.printable import clean
@@ -29,7 +30,6 @@ from ullage.report import (
     workloads,
 )
 from ullage.report.lanes import Drawing
-from ullage.runs import Trial
 
 Format = Literal["svg", "png", "pdf"]
 

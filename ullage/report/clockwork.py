@@ -8,13 +8,15 @@ from statistics import median
 from ullage import clock
 from ullage.clock.advice import ADVICE
 from ullage.errors import UllageError
+from ullage.events import InstanceClock, Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
+from ullage.quantities import many
 from ullage.report import timeline
 from ullage.report.text import quantity
 from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
 from ullage.report.workloads import add
-from ullage.runs import EnvironmentRecord, InstanceClock, Trial
+from ullage.runs import EnvironmentRecord
 
 _NOTE = (
     "A shared clock is the controller's own, by one line of one counter. The others are looked at "
@@ -46,7 +48,8 @@ def view(folder: RunFolder, specs: Specs) -> TimelineView:
             id=add(specs, chart),
             caption=f"Point at a bar for its details.{rows}",
             label=(
-                f"Timeline of {len(folder.trials)} trials in {len(environments)} environments, "
+                f"Timeline of {many(len(folder.trials), 'trial')} in "
+                f"{many(len(environments), 'environment')}, "
                 f"{bad} failed and {invalid} invalid. “All trials” is the same as a table."
             ),
             height=chart.height,

@@ -10,11 +10,12 @@ from typing import Any, Final
 import altair as alt
 
 from ullage.analysis.compare import medians as medians_of
+from ullage.events import Trial
 from ullage.printable import clean
 from ullage.report.lanes import Drawing, Row, finish, over
 from ullage.report.text import first_sentence, quantity, unit_scale
 from ullage.report.theme import SERIES
-from ullage.runs import Coordinate, EnvironmentRecord, Metric, Trial
+from ullage.runs import Coordinate, EnvironmentRecord, Metric
 from ullage.stats.quantiles import quantile
 
 HEIGHT: Final = 300

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ullage.analysis import rounding
 from ullage.analysis.energy import words
-from ullage.analysis.model import Analysis, Energy, EnergyFigure
+from ullage.analysis.energy.model import Energy, EnergyFigure
+from ullage.analysis.model import Analysis
 from ullage.printable import clean
 from ullage.report import first, forest, sides
 from ullage.report.text import unbroken

@@ -13,7 +13,7 @@ from ullage.analysis import rounding, sentences, words
 from ullage.analysis.model import Analysis, Comparison, ResourceSummary
 from ullage.folder import RunFolder
 from ullage.printable import clean
-from ullage.quantities import format_bytes, format_seconds
+from ullage.quantities import format_bytes, format_seconds, many
 from ullage.report import barrel, forest, sides
 from ullage.report.text import unbroken
 from ullage.report.views import (
@@ -89,7 +89,7 @@ def summary(analysis: Analysis) -> str:
     told = [f"{number} {word}" for word, number in counts.most_common()]
     environments = len({c.environment for c in analysis.primary()})
     return (
-        f"{environments} environments in {sum(counts.values())} comparisons with "
+        f"{many(environments, 'environment')} in {many(sum(counts.values()), 'comparison')} with "
         f"{clean(analysis.baseline_label, 60)}{sides.suffix(analysis)}: {words.listed(told)}."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -26,6 +26,8 @@ MOST_LINES: Final = 4
 """Lines of whole CPUs in a lane."""
 LEAST_TOLD: Final = 0.005
 """CPUs in the rows that the tables did not keep: less than that reads as nothing."""
+MOST_CORES: Final = 16
+"""Rows of a table by core: the busiest ones."""
 _AREA: Final = 0.68
 """Of a lane's height, below its name."""
 _LANE: Final = 100
@@ -47,8 +49,9 @@ _UNKNOWN: Final = ("not told whose", "c3")
 _ORDER: Final = dict.fromkeys([*_KINDS.values(), _UNKNOWN])
 
 _NOTE: Final = (
-    "Functions are named of the host's kernel and of its QEMU. Of all other programs it is the "
-    "file that was running: what a file in an instance calls its functions is anybody's word. "
+    "Functions are named of the host's kernel, of its QEMU, and of files of the run's image, as "
+    "far as these export their names. Of all else it is the file that was running: what another "
+    "file in an instance calls its functions is anybody's word. "
     "What a guest does inside of a vCPU is not seen from the host; who else works on the host is "
     "told by the programs' names alone."
 )
@@ -105,7 +108,8 @@ def _by_workload(run: Cells) -> list[list[Cell]]:
 def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
     chart = draw(mine)
     figure = _figure(mine, chart, specs) if chart is not None else None
-    return WorkloadPlaces(mine[0].title, figure, (_groups(mine), *map(_places, mine)))
+    tables = [table for cell in mine for table in (_places(cell), _cores(cell)) if table]
+    return WorkloadPlaces(mine[0].title, figure, (_groups(mine), *tables))
 
 
 def _figure(mine: Sequence[Cell], chart: Drawing, specs: Specs) -> Figure:
@@ -128,7 +132,7 @@ def _figure(mine: Sequence[Cell], chart: Drawing, specs: Specs) -> Figure:
 
 def _groups(mine: Sequence[Cell]) -> Table:
     """Whose work it was, environment by environment."""
-    found = [each for each in _ORDER if any(each in map(_kind, cell.groups) for cell in mine)]
+    found = _kinds(group for cell in mine for group in cell.groups)
     kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
     rows = []
     for cell in mine:
@@ -168,6 +172,39 @@ def _places(cell: Cell) -> Table:
         heads=heads(*names, numbers=("CPUs",)),
         rows=tuple(rows),
     )
+
+
+def _cores(cell: Cell) -> Table | None:
+    """Which of the host's cores did it, and for whom; None: its tables do not tell."""
+    busiest = cell.busiest
+    if not busiest:
+        return None
+    found = _kinds(cell.cores)
+    rows = []
+    for core, busy in sorted(busiest[:MOST_CORES]):
+        sums = [
+            sum(v[core] for g, v in cell.cores.items() if _kind(g) == each and core < len(v))
+            for each in found
+        ]
+        texts = [str(core), *(f"{value:.2f}" for value in (*sums, busy))]
+        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
+    if others := busiest[MOST_CORES:]:
+        together = f"{sum(busy for _, busy in others):.2f}"
+        name = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
+        texts = [name, *([""] * len(found)), together]
+        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
+    names = ("core", *(name for name, _ in found), "together")
+    return Table(
+        caption=f"{cell.label}: how busy each core of the host was",
+        heads=heads(*names, numbers=names[1:]),
+        rows=tuple(rows),
+    )
+
+
+def _kinds(groups: Iterable[str]) -> list[tuple[str, str]]:
+    """Of these groups, in their order."""
+    seen = {_kind(group) for group in groups}
+    return [each for each in _ORDER if each in seen]
 
 
 def _kind(group: str) -> tuple[str, str]:

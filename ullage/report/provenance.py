@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -162,7 +163,7 @@ def again(folder: RunFolder) -> str:
     r = folder.resolved
     return clean(
         f"ullage run plan.yaml              # the plan below; `seed: {r.seed}` keeps the order\n"
-        f"ullage report {r.run}    # this page, from the run folder alone",
+        f"ullage report {shlex.quote(r.run)}    # this page, from the run folder alone",
         600,
     )
 

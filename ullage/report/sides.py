@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from ullage.analysis.model import Analysis
 from ullage.analysis.words import SIDE_BY_SIDE
-from ullage.runs import Design, EnvironmentRecord, Resolved, Trial
+from ullage.events import Trial
+from ullage.runs import Design, EnvironmentRecord, Resolved
 
 
 def key(design: Design, environment: str, partner: str) -> str:

@@ -9,10 +9,11 @@ from typing import Final
 
 import altair as alt
 
+from ullage.events import Trial
 from ullage.printable import clean
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
 from ullage.report.text import first_sentence, quantity, unit_scale
-from ullage.runs import EnvironmentRecord, Metric, Trial
+from ullage.runs import EnvironmentRecord, Metric
 from ullage.stats.quantiles import Quantile
 
 MOST_POINTS: Final = 300

@@ -7,10 +7,11 @@ from typing import Final
 
 import altair as alt
 
+from ullage.events import Trial
 from ullage.printable import clean
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over, thin
 from ullage.report.text import duration, quantity
-from ullage.runs import EnvironmentRecord, Trial, WorkloadRecord
+from ullage.runs import EnvironmentRecord, WorkloadRecord
 
 MOST_BARS: Final = 2000
 SEEN: Final = 1 / 500

@@ -10,7 +10,9 @@ from markupsafe import Markup
 
 from ullage.analysis import rounding
 from ullage.analysis.details import details
-from ullage.analysis.model import Absolute, Analysis, Comparison
+from ullage.analysis.estimates import Absolute
+from ullage.analysis.model import Analysis, Comparison
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.report import curve, first, sides, strip
@@ -28,7 +30,7 @@ from ullage.report.views import (
     heads,
     mark,
 )
-from ullage.runs import Metric, Trial, WorkloadRecord
+from ullage.runs import Metric, WorkloadRecord
 from ullage.stats.quantiles import Quantile
 
 Values = Mapping[str, Absolute]

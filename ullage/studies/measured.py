@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from ullage.analysis import overhead, words
 from ullage.analysis.energy import words as energy_words
-from ullage.analysis.model import Absolute, Analysis, Comparison, EnergyFigure
+from ullage.analysis.energy.model import EnergyFigure
+from ullage.analysis.estimates import Absolute
+from ullage.analysis.model import Analysis, Comparison
 from ullage.analysis.rounding import share
 from ullage.folder import RunFolder, stamp
 from ullage.studies.base import Cell, Column, Figure, Row, Table

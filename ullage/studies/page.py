@@ -1,9 +1,9 @@
-"""A study as one HTML file in the look of the report, without its charts. Long to import."""
+"""A study as one HTML file in the look of the report, with its plot of energies. Long to import."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,12 +14,14 @@ from markupsafe import Markup
 
 import ullage
 from ullage import journal
+from ullage.folder import is_elastic, is_ordinary
 from ullage.printable import clean
+from ullage.report import energy, views
 from ullage.report import page as report
-from ullage.report import views
 from ullage.report.text import unbroken
-from ullage.studies import showing
+from ullage.studies import measured, showing
 from ullage.studies.base import Table
+from ullage.studies.finding import Runs
 from ullage.studies.showing import Shown
 
 NAME: Final = "study.html"
@@ -29,7 +31,7 @@ POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
-"""No script at all: tables and text need none."""
+"""No script at all: tables, text and the plot of energies need none."""
 _LONGEST: Final = 300
 """Of a cell: labels are a run's own words."""
 
@@ -42,6 +44,14 @@ class Link:
     run: str
     report: str
     """Empty where there is none."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The energies of a run over its baseline's, as its report draws them."""
+
+    title: str
+    panels: tuple[views.ForestPanel, ...]
 
 
 def write(found: Shown, out: Path) -> Path:
@@ -69,6 +79,7 @@ def render(found: Shown, place: Path) -> str:
             "answer": [unbroken(line) for line in showing.summary(found)],
             "published": _tables(found.tables),
             "fresh": _tables(found.fresh),
+            "energy": [*_energies(found.runs)],
             "links": [_link(name, path, place) for name, path in found.runs.items()],
             "readme": _html(found.study.readme()),
         }
@@ -79,6 +90,15 @@ def _html(readme: str) -> Markup:
     """Our own Markdown without its title, which the page has; HTML in it is shown as text."""
     body = readme.partition("\n")[2] if readme.startswith("# ") else readme
     return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(body))  # noqa: S704
+
+
+def _energies(runs: Runs) -> Iterator[Plot]:
+    """Of each run of ours that has some; elastic runs and those of the clock have no such plot."""
+    for plan, path in runs.items():
+        if not is_elastic(path) and is_ordinary(path):
+            section = energy.section(measured.opened(path).analysis)
+            if section is not None and section.forest:
+                yield Plot(f"{clean(plan, _LONGEST)}: {section.title}", section.forest)
 
 
 def _link(plan: str, path: Path, place: Path) -> Link:

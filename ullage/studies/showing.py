@@ -11,8 +11,9 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ullage.analysis import rounding
-from ullage.analysis.model import Interval
+from ullage.analysis.estimates import Interval
 from ullage.console import CleanConsole
+from ullage.quantities import many
 from ullage.studies.base import Cell, Column, Figure, Study, Table
 from ullage.studies.finding import Runs
 
@@ -69,8 +70,8 @@ def summary(found: Shown) -> list[str]:
         return [found.study.question, f"Of {found.study.source} no table can be recomputed."]
     lines = [
         found.study.question,
-        f"Of {found.study.source}: {_number(len(found.tables), 'table')} with "
-        f"{_number(len(figures), 'figure')}, recomputed from the published raw figures.",
+        f"Of {found.study.source}: {many(len(found.tables), 'table')} with "
+        f"{many(len(figures), 'figure')}, recomputed from the published raw figures.",
     ]
     if agreeing + differing:
         lines.append(
@@ -80,10 +81,6 @@ def summary(found: Shown) -> list[str]:
     else:
         lines.append("None of them is known as printed, so none could disagree.")
     return lines
-
-
-def _number(count: int, one: str) -> str:
-    return f"{count:,} {one}" + ("" if count == 1 else "s")
 
 
 def head(column: Column) -> str:

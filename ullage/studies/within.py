@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ullage.analysis.words import blocks
+from ullage.events import Trial
 from ullage.folder import RunFolder
-from ullage.runs import Trial, WorkloadRecord
+from ullage.runs import WorkloadRecord
 from ullage.stats.interval import t_interval
 from ullage.stats.nested import collapse
 from ullage.studies.base import Figure

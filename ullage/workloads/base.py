@@ -11,7 +11,8 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from ullage.artifacts import Artifact
-from ullage.runs import Curve, Metric, Resource, Scalar, Usage
+from ullage.events import Usage
+from ullage.runs import Curve, Metric, Resource, Scalar
 
 
 class Parameters(BaseModel):

@@ -10,14 +10,7 @@ from typing import Final
 
 from ullage.runs import Coordinate, Curve, Metric, Scalar
 from ullage.workloads import oltp_report, oltp_servers
-from ullage.workloads.base import (
-    Context,
-    InvalidTrialError,
-    Output,
-    Role,
-    Task,
-    Workload,
-)
+from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task, Workload
 from ullage.workloads.oltp_parameters import MIX, OltpParameters
 from ullage.workloads.oltp_report import Report, Result
 from ullage.workloads.oltp_servers import SERVERS
@@ -60,6 +53,7 @@ class Oltp(Workload[OltpParameters]):
     With `servers: each`, sysbench gives its connections to the servers in turn (`--mysql-host=a,b`:
     in the order of connecting, one for each thread), so that their numbers differ by one at most; a
     transaction stays on one server. Rows change from trial to trial, equally in all environments.
+    A trial in which a server said that its disk was full has no figures, whatever sysbench did.
     """
 
     name = "oltp"
@@ -245,6 +239,8 @@ class Oltp(Workload[OltpParameters]):
         """
         servers = _servers(outputs)
         for role in servers:  # first: the client only complains that it is gone
+            if role in outputs and (full := oltp_servers.disk_full(outputs[role].stderr)):
+                raise InvalidTrialError(f"the disk of {role} is full: {quoted(full, 300)}")
             oltp_servers.version(parameters.database, ended(outputs, role).stderr)
         if "client" in outputs and (fatal := _FATAL.findall(outputs["client"].stdout)):
             # The first is what failed, the second mostly why.

@@ -31,6 +31,13 @@ AS_NOBODY: Final = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-gro
 _DISK_PATH: Final = re.compile(r"\bInnoDB: Using (io_uring|Linux native AIO)$", re.MULTILINE)
 
 
+_FULL: Final = re.compile(
+    r"No space left on device|failed with error 28\b|Errno: 28\b"
+    r"|[Tt]he table '[^'\n]{1,64}' is full"
+    r"|could not write init file"  # PostgreSQL, of each connection that it cannot take for it
+)
+
+
 @dataclass(frozen=True)
 class Server:
     """One kind of server, as the workload sees it."""
@@ -159,6 +166,14 @@ def disk_path(log: str) -> str | None:
     """How MariaDB's InnoDB reads and writes its files: `io_uring`, `Linux native AIO`; or None."""
     found = _DISK_PATH.search(log[: 1 << 16])
     return found[1] if found else None
+
+
+def disk_full(log: str) -> str | None:
+    """The first line of the server's log that says its disk is full; or None."""
+    if (found := _FULL.search(log)) is None:
+        return None
+    end = log.find("\n", found.end())
+    return log[log.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else None].strip()
 
 
 def version(database: Database, log: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ullage import ours
 from ullage.elastic import clip
+from ullage.quantities import many
 from ullage.runs import Curve, Metric, Scalar
 from ullage.workloads import streaming_report as report
 from ullage.workloads.base import (
@@ -211,9 +212,10 @@ class Streaming(Workload[StreamingParameters]):
 
     def title(self, parameters: StreamingParameters) -> str:
         """`streaming of each: most viewers, the host`."""
-        many = "most viewers" if parameters.viewers is None else f"{parameters.viewers} viewers"
+        viewers = parameters.viewers
+        who = "most viewers" if viewers is None else many(viewers, "viewer")
         each = " of each" if parameters.servers == "each" else ""
-        return f"streaming{each}: {many}, {PLACES[parameters.client]}"
+        return f"streaming{each}: {who}, {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: StreamingParameters) -> float:
         """A step, or as many as a search makes that ends half way to the cap."""

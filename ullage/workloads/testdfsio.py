@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import ByteSize, Field
 
-from ullage.artifacts import maven
+from ullage.artifacts import Artifact, maven
 from ullage.runs import Coordinate, Curve, Metric, Scalar
 from ullage.workloads.base import (
     Context,
@@ -20,12 +20,20 @@ from ullage.workloads.base import (
     Workload,
 )
 from ullage.workloads.outputs import ended
-from ullage.workloads.testdfsio_report import MIB, Job, network, read_job
+from ullage.workloads.testdfsio_report import MIB, Job, network, on_yarn, read_job
 
-VERSION: Final = "3.4.1"
-_HADOOP: Final = "org.apache.hadoop"
-_INTO: Final = "/opt/hadoop"
-_HERE: Final = Path(__file__).resolve().parent / "hadoop"
+_HERE: Final = Path(__file__).resolve().parent
+_CONTAINER_MIB: Final = 256
+"""What a Java machine takes beside its heap, as YARN is told."""
+
+
+def _jars() -> tuple[Artifact, ...]:
+    """Hadoop with all that it needs: see `hadoop_jars/pom.xml`."""
+    listed = (_HERE / "hadoop_jars" / "jars.txt").read_text(encoding="ascii").splitlines()
+    return tuple(
+        maven(group, name, version, sha256, into="/opt/hadoop", classifier="".join(classifier))
+        for group, name, version, sha256, *classifier in map(str.split, listed)
+    )
 
 
 class DfsIoParameters(Parameters):
@@ -44,6 +52,11 @@ class DfsIoParameters(Parameters):
         description="where the blocks are kept: in the instance itself, or in another, on the same "
         "node or on another node",
     )
+    runner: Literal["local", "yarn"] = Field(
+        "local",
+        description="who runs the map tasks: the job's own Java machine, or YARN, each task in a "
+        "Java machine of its own",
+    )
     heap: ByteSize = Field(
         ByteSize(256 * MIB), ge=128 * MIB, le=1 << 40, description="heap of each Java machine"
     )
@@ -56,14 +69,23 @@ class DfsIo(Workload[DfsIoParameters]):
     """Hadoop's own benchmark of its file system: writes files, and reads them again (`TestDFSIO`).
 
     HDFS 3.4.1 from the jars of Maven Central: a NameNode and the jobs stand in the instance, the
-    DataNode where `datanode` says, so the blocks cross the network. Replication is 1. Map tasks run
-    in the job's own Java machine (LocalJobRunner, `maps` at a time); there is no YARN. Java
-    computes checksums, since Hadoop's native library is not in the jars. The page cache of whoever
-    keeps the blocks helps the reading, unless files are larger than its memory.
+    DataNode where `datanode` says, so the blocks cross the network. Replication is 1. Java computes
+    checksums, since Hadoop's native library is not in the jars. The page cache of whoever keeps the
+    blocks helps the reading, unless files are larger than its memory.
+
+    With `runner: local`, map tasks are threads of the job's own Java machine (LocalJobRunner). With
+    `runner: yarn`, a ResourceManager and a NodeManager stand in the instance too, and each task,
+    the reducer that adds up and the one that watches over the job (ApplicationMaster) is a Java
+    machine of its own in a container of YARN: `heap` + 256 MiB of memory each, `maps` + 1 at once
+    for a job. Six to eight machines of 200 to 280 MiB, with one job and the defaults, fill an
+    instance of 2 GiB. No task is tried again or done twice. A trial counts only where the job says
+    that YARN ran it, with a map task for each file, and the NodeManager started as many
+    containers; the facts name the applications.
 
     One trial formats nothing: files of the trial before are overwritten. Its time is that of the
     slowest job from the agreed start to its end, with the start of its two Java machines in it, as
-    the published figures (315 to 756 s for 1 to 3 jobs) have it; rates are TestDFSIO's own.
+    the published figures (315 to 756 s for 1 to 3 jobs) have it, and with what YARN takes to start
+    its own; rates are TestDFSIO's own.
     """
 
     name = "testdfsio"
@@ -71,65 +93,7 @@ class DfsIo(Workload[DfsIoParameters]):
     packages = ("openjdk-17-jre-headless",)
     programs = ("java",)
     parameters_model = DfsIoParameters
-    artifacts = (
-        maven(
-            _HADOOP,
-            "hadoop-client-api",
-            VERSION,
-            "a964d4daa054c9615bbafb4553efbb140fa7fb9ac6f358a24393f183a5703438",
-            into=_INTO,
-        ),
-        maven(
-            _HADOOP,
-            "hadoop-client-runtime",
-            VERSION,
-            "f6a800a159f918670db533606d33560d6c13b7e13f14eda493280ae33b9eeb2f",
-            into=_INTO,
-        ),
-        maven(
-            _HADOOP,
-            "hadoop-client-minicluster",
-            VERSION,
-            "5b90be54a39d856f237a4530e25f62aea4b67c180c73b5cfb1aff35c502b2d29",
-            into=_INTO,
-        ),
-        maven(
-            _HADOOP,
-            "hadoop-mapreduce-client-jobclient",
-            VERSION,
-            "ad789e3cf78b06311be84c2c3d8766e267684aa8eb70d03d3a27fdd8124132bf",
-            into=_INTO,
-            classifier="tests",
-        ),
-        maven(
-            "org.slf4j",
-            "slf4j-api",
-            "1.7.36",
-            "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0",
-            into=_INTO,
-        ),
-        maven(
-            "org.slf4j",
-            "slf4j-reload4j",
-            "1.7.36",
-            "ae6fdd5c9547896114d5ec7fa7503733b7d2890573d3886fb548b3119c4d3f67",
-            into=_INTO,
-        ),
-        maven(
-            "ch.qos.reload4j",
-            "reload4j",
-            "1.2.22",
-            "222f90d3e69541218ef6e70547749d693bd4c1846817e5bd7949b3e28950f99f",
-            into=_INTO,
-        ),
-        maven(
-            "commons-logging",
-            "commons-logging",
-            "1.2",
-            "daddea1ea0be0f56978ab3006b8ac92834afeefbd9b7e4e6316fca57df0fa636",
-            into=_INTO,
-        ),
-    )
+    artifacts = _jars()
     metrics = (
         Metric(
             name="seconds",
@@ -164,23 +128,25 @@ class DfsIo(Workload[DfsIoParameters]):
     def roles(self, parameters: DfsIoParameters) -> Sequence[Role]:
         """The NameNode and the jobs in the instance, the DataNode where it was asked for."""
         place = "instance" if parameters.datanode == "same" else parameters.datanode
-        jobs = [Role(f"job-{number}") for number in range(parameters.jobs)]
-        return Role("namenode"), Role("datanode", place), *jobs
+        yarn = ("resourcemanager", "nodemanager") if parameters.runner == "yarn" else ()
+        jobs = (f"job-{number}" for number in range(parameters.jobs))
+        return Role("namenode"), Role("datanode", place), *map(Role, (*yarn, *jobs))
 
     def files(self, parameters: DfsIoParameters) -> Mapping[str, Path]:
         """The settings, and the script that starts Java with them."""
-        return {file.name: file for file in sorted(_HERE.iterdir())}
+        return {file.name: file for file in sorted((_HERE / "hadoop").iterdir())}
 
     def title(self, parameters: DfsIoParameters) -> str:
-        """`HDFS, 2 × 16 MiB, 1 job`."""
+        """`HDFS, 2 × 16 MiB, 1 job on YARN`."""
         size = parameters.file_size // MIB
         jobs = f"{parameters.jobs} job{'s' if parameters.jobs > 1 else ''}"
-        return f"HDFS, {parameters.files} × {size} MiB, {jobs}"
+        runner = " on YARN" if parameters.runner == "yarn" else ""
+        return f"HDFS, {parameters.files} × {size} MiB, {jobs}{runner}"
 
     def duration_s(self, parameters: DfsIoParameters) -> float:
-        """Two starts of Java, and 50 MB/s."""
+        """Two starts of Java, or of YARN's containers one after another; and 50 MB/s."""
         moved = 2 * parameters.jobs * parameters.files * parameters.file_size
-        return 10.0 + moved / 50e6
+        return (60.0 if parameters.runner == "yarn" else 10.0) + moved / 50e6
 
     def prepare(self, parameters: DfsIoParameters, context: Context) -> Sequence[Task]:
         """An empty file system."""
@@ -189,18 +155,18 @@ class DfsIo(Workload[DfsIoParameters]):
     def tasks(self, parameters: DfsIoParameters, context: Context) -> Sequence[Task]:
         """Both servers, and the jobs."""
         timeout_s = parameters.timeout_s
-        servers = {"namenode": "NameNode RPC up at", "datanode": "successfully registered with NN"}
         services = [
             Task(
                 role,
-                self._argv(parameters, context, role, role),
+                (*self._argv(parameters, context, role, role), *arguments),
                 service=True,
                 ready=ready,
                 ready_s=min(300.0, timeout_s),
+                stop_signal=signal,
                 stop_s=20.0,
                 timeout_s=timeout_s + 600,
             )
-            for role, ready in servers.items()
+            for role, arguments, ready, signal in _servers(parameters)
         ]
         return *services, *(
             Task(
@@ -222,10 +188,10 @@ class DfsIo(Workload[DfsIoParameters]):
 
     def _size(self, parameters: DfsIoParameters, job: int) -> tuple[str, ...]:
         sizes = (job, parameters.files, int(parameters.file_size), parameters.maps)
-        return tuple(map(str, sizes))
+        return (*map(str, sizes), parameters.runner, str(_container_mib(parameters)))
 
     def check(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> None:
-        """Every job wrote and read as many files and bytes as it was asked to."""
+        """Every job wrote and read as many files and bytes as it was asked to, where it was."""
         for job in self._jobs(parameters, outputs):
             for step in (job.write, job.read):
                 mib = parameters.files * parameters.file_size // MIB
@@ -236,13 +202,15 @@ class DfsIo(Workload[DfsIoParameters]):
                     )
                 if not (step.throughput > 0 and step.seconds > 0):
                     raise InvalidTrialError("its throughput or time is not above 0")
+        if parameters.runner == "yarn":
+            self._applications(parameters, outputs)
 
     def parse(
         self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of checked jobs."""
         jobs = self._jobs(parameters, outputs)
-        names = [f"job-{number}" for number in range(parameters.jobs)]
+        names = _names(parameters)
         found: dict[str, Scalar | Curve] = {
             "seconds": max(outputs[name].seconds for name in names),
             "write_throughput": sum(job.write.throughput for job in jobs) * MIB,
@@ -252,6 +220,44 @@ class DfsIo(Workload[DfsIoParameters]):
             found["network_use"] = use
         return found
 
+    def facts(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+        """What YARN called each job's writing and reading."""
+        if parameters.runner == "local":
+            return {}
+        return {"applications": ", ".join(self._applications(parameters, outputs))}
+
+    def _applications(
+        self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
+    ) -> list[str]:
+        node = outputs["nodemanager"].stderr if "nodemanager" in outputs else ""
+        said = (ended(outputs, name).stderr for name in _names(parameters))
+        return [each for job in said for each in on_yarn(job, node, parameters.files)]
+
     def _jobs(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> list[Job]:
-        names = [f"job-{number}" for number in range(parameters.jobs)]
-        return [read_job(ended(outputs, name).stdout) for name in names]
+        return [read_job(ended(outputs, name).stdout) for name in _names(parameters)]
+
+
+def _names(parameters: DfsIoParameters) -> list[str]:
+    return [f"job-{number}" for number in range(parameters.jobs)]
+
+
+def _container_mib(parameters: DfsIoParameters) -> int:
+    return parameters.heap // MIB + _CONTAINER_MIB
+
+
+def _servers(parameters: DfsIoParameters) -> list[tuple[str, tuple[str, ...], str, int]]:
+    """Role, arguments, what it says once it is up, and the signal that ends it.
+
+    The ResourceManager keeps nothing from trial to trial, and has nothing to end in order.
+    """
+    found: list[tuple[str, tuple[str, ...], str, int]] = [
+        ("namenode", (), "NameNode RPC up at", 15),
+        ("datanode", (), "successfully registered with NN", 15),
+    ]
+    if parameters.runner == "yarn":
+        memory = (str(parameters.jobs * (parameters.maps + 1) * _container_mib(parameters)),)
+        found += [
+            ("resourcemanager", memory, "Transitioned to active state", 9),
+            ("nodemanager", memory, "Registered with ResourceManager as", 15),
+        ]
+    return found

@@ -15,6 +15,17 @@ MIB: Final = 1 << 20
 BINS: Final = 10
 """Of the time of a job, in which the use of the network is given."""
 
+_SUBMITTED: Final = re.compile(
+    r"Submitted application (application_\d{1,19}_\d{1,9})$", re.M | re.A
+)
+_DONE: Final = re.compile(r"Job job_(\d{1,19}_\d{1,9}) completed successfully$", re.M | re.A)
+_LOCAL: Final = re.compile(r"Running job: (job_local\d{1,19}_\d{1,9})$", re.M | re.A)
+_LAUNCHED: Final = re.compile(r"^\s*Launched map tasks=(\d{1,9})$", re.M | re.A)
+_CONTAINER: Final = re.compile(
+    r"Container container_(\d{1,19}_\d{1,9})_\d\d_(\d{1,9}) transitioned from \w{1,20} to RUNNING$",
+    re.M | re.A,
+)
+
 _SEEN: Final = re.compile(r"network (\d{1,19}) (\d{1,19}) (\d{1,19})")
 _NAMES: Final = ("files", "mib", "throughput", "rate", "deviation", "seconds")
 
@@ -117,3 +128,29 @@ def _at(seen: Sequence[Seen], instant: float) -> float:
             share = (instant - a.at_ns) / (b.at_ns - a.at_ns)
             return a.bytes + share * (b.bytes - a.bytes)
     return float(seen[-1].bytes)
+
+
+def on_yarn(said: str, node: str, files: int) -> list[str]:
+    """The two applications of a job, write and read: YARN ran them, with a map task for each file.
+
+    said: the log of the job; node: that of the NodeManager, which was not asked by the job. It must
+    have started a container for each map task, for the reducer and for who watches over them.
+    """
+    if local := _LOCAL.search(said):
+        raise InvalidTrialError(f"{local[1]} ran in the job's own Java machine, not on YARN")
+    found, done = _SUBMITTED.findall(said), _DONE.findall(said)
+    if len(found) != 2 or [f"application_{each}" for each in done] != found:
+        raise InvalidTrialError(
+            f"YARN was to run two applications: {len(found)} were submitted, {len(done)} done"
+        )
+    launched = [int(count) for count in _LAUNCHED.findall(said)]
+    if launched != [files, files]:
+        few = ", ".join(map(str, launched[:4])) + (", …" if len(launched) > 4 else "")
+        raise InvalidTrialError(f"{files} map tasks were asked for, YARN launched [{few}]")
+    started = {match.groups() for match in _CONTAINER.finditer(node)}
+    for each in done:
+        if (count := sum(job == each for job, _ in started)) != files + 2:
+            raise InvalidTrialError(
+                f"the NodeManager started {count} containers of job {each}, not {files + 2}"
+            )
+    return found

@@ -82,6 +82,16 @@ pub struct ClockSaid {
     pub reasons: Vec<&'static str>,
     /// It shows the controller's time.
     pub shared: bool,
+    /// For the programs that the agent runs: with this they show its time. None where the boot is not told.
+    pub line: Option<OwnLine>,
+}
+
+/// The line that the agent reads its time from, and the boot of the kernel on which that counts.
+#[derive(Debug, Serialize)]
+pub struct OwnLine {
+    pub boot_id: String,
+    /// In hexadecimal.
+    pub line: String,
 }
 
 /// What was moved by a `put` or a `get`.

@@ -9,6 +9,14 @@ pub fn bytes<'de, D: Deserializer<'de>, const N: usize>(from: D) -> Result<[u8; 
     parse(&text).ok_or_else(|| D::Error::custom(format!("{} hexadecimal digits are wanted", 2 * N)))
 }
 
+/// The same bytes as digits.
+pub fn text(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
 fn parse<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
@@ -29,6 +37,7 @@ mod tests {
     #[test]
     fn digits_are_read_and_nothing_else() {
         assert_eq!(parse("00fF10"), Some([0, 255, 16]));
+        assert_eq!(text(&[0, 255, 16]), "00ff10");
         for wrong in ["", "00ff1", "00ff1g", "00ff100", "+0ff10", "00é10"] {
             assert_eq!(parse::<3>(wrong), None, "{wrong}");
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ullage_clock::{Line, Stamp, rgap};
 
-use crate::answer::{Answer, ClockSaid};
+use crate::answer::{Answer, ClockSaid, OwnLine};
 use crate::channel::{Arrival, Channel, Input};
 use crate::child::Nursery;
 use crate::children::Children;
@@ -205,6 +205,7 @@ impl Server {
                 ordered_ns: time::ordered_ns(),
                 reasons: time::names(reasons),
                 shared,
+                line: time::line().map(|(boot_id, line)| OwnLine { boot_id, line }),
             },
         });
         Ok(())

@@ -8,7 +8,7 @@
 use ullage_clock::rgap::Standing;
 use ullage_clock::{Clock, Line, Reasons, Source, Stamp};
 
-use crate::sys;
+use crate::{hex, sys};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Brackets for [`Both`]: one without an interruption is among them.
@@ -75,6 +75,14 @@ pub fn share(boot_id: &str, line: &Line) -> bool {
     let here = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     let same = !boot_id.is_empty() && here.trim() == boot_id;
     same && Clock::get().adopt(line).is_ok() && !stamp().reasons.any(Reasons::DISTORTED)
+}
+
+/// Boot id and line (in hexadecimal) for programs here to show our time, until it is [`share`]d anew. None
+/// where `/proc` does not tell of which boot.
+pub fn line() -> Option<(String, String)> {
+    let boot_id = std::fs::read_to_string(BOOT_ID).ok()?;
+    let line = hex::text(&Clock::get().line().encode());
+    Some((boot_id.trim().into(), line))
 }
 
 /// The agent's clock and the kernel's at the same moment.

@@ -45,10 +45,6 @@ impl Chain {
         (self.last != NONE).then_some(self.last)
     }
 
-    pub fn is_empty(self) -> bool {
-        self.first == NONE
-    }
-
     /// At the end, something that is in no list.
     pub fn push<T: Linked>(&mut self, all: &mut [T], slot: u32) {
         *all[slot as usize].links_mut() = Links {

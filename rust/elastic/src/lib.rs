@@ -14,6 +14,7 @@ mod marks;
 mod nodes;
 pub mod policy;
 mod present;
+mod rings;
 mod settings;
 pub mod sim;
 

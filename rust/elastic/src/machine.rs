@@ -1,13 +1,20 @@
 //! The state machine.
 
+#![expect(
+    clippy::inline_always,
+    reason = "of each event of a simulation, millions a second: where it is known what happened, nothing else is looked at"
+)]
+
 use serde::Serialize;
 
-use crate::config::{Allocation, Config};
+use crate::config::Config;
 use crate::event::{Action, ClientId, Event, NodeId, Refused, Why};
 use crate::nodes::Nodes;
-use crate::policy::{Policy, View, Wish};
+use crate::policy::{Policy, View};
 use crate::present::{Dense, Hashed, Index, Place, Present};
 use crate::settings::BadSetting;
+
+mod settle;
 
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -99,7 +106,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
     ///
     /// # Errors
     /// If it cannot have happened; then nothing has changed.
-    #[inline]
+    #[inline(always)]
     pub fn handle(
         &mut self,
         at: u64,
@@ -198,7 +205,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
 
 /// What follows from each event. What cannot be is refused before anything changes.
 impl<P: Policy, I: Index> Machine<P, I> {
-    #[inline]
+    #[inline(always)]
     fn request(
         &mut self,
         at: u64,
@@ -243,7 +250,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn finished(
         &mut self,
         at: u64,
@@ -315,7 +322,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
     }
 
     /// A viewer in no list goes to a node with room.
-    #[inline]
+    #[inline(always)]
     fn seat(&mut self, slot: u32, client: ClientId, node: u32, actions: &mut Vec<Action>) {
         self.nodes.add(node);
         self.present.seat(slot, node, self.nodes.seats(node));
@@ -325,7 +332,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
     }
 
     /// A served viewer goes.
-    #[inline]
+    #[inline(always)]
     fn unseat(&mut self, at: u64, slot: u32, node: u32) {
         self.present.unseat(slot, self.nodes.seats(node));
         self.present.leave(slot);
@@ -334,7 +341,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
     }
 
     /// Those who wait, in order, as far as there is room.
-    #[inline]
+    #[inline(always)]
     fn serve_waiting(&mut self, actions: &mut Vec<Action>) {
         while let Some(slot) = self.present.first_waiting() {
             let Some(node) = self.nodes.with_room(self.config.placement) else {
@@ -343,88 +350,6 @@ impl<P: Policy, I: Index> Machine<P, I> {
             let client = self.present.stop_waiting(slot);
             self.view.waiting -= 1;
             self.seat(slot, client, node, actions);
-        }
-    }
-
-    /// Asks the policy, and does what it wishes as far as the configuration allows, until there is
-    /// nothing to do: each step leaves fewer idle nodes, or more that come.
-    #[inline]
-    fn settle(&mut self, actions: &mut Vec<Action>) {
-        loop {
-            self.look();
-            let wish = self.policy.wish(&self.view);
-            if self.view.coming < wish.coming.max(self.least_coming()) && self.may_allocate() {
-                let node = self.nodes.come();
-                self.view.coming += 1;
-                actions.push(Action::Allocate { node });
-            } else if let Some(slot) = self.excess(&wish) {
-                let node = self.nodes.leave(slot);
-                self.view.ready -= 1;
-                self.view.leaving += 1;
-                actions.push(Action::Release { node });
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// Brings the view up to date with what is kept elsewhere.
-    #[inline]
-    fn look(&mut self) {
-        self.view.spent = self.nodes.spent();
-        self.view.fresh = self.nodes.fresh();
-        self.view.spent_since = self.nodes.spent_since();
-        self.view.fresh_since = self.nodes.fresh_since();
-        let owed = match self.config.allocation {
-            _ if self.view.waiting == 0 => 0,
-            Allocation::OnePerRequest => self.view.waiting,
-            _ => self.view.waiting.div_ceil(u64::from(self.config.room)),
-        };
-        self.view.owed = u32::try_from(owed).unwrap_or(u32::MAX);
-    }
-
-    /// What must come whatever the policy says: the least that is configured, and something for those
-    /// who wait, who would wait for ever.
-    #[inline]
-    fn least_coming(&self) -> u32 {
-        let View { ready, .. } = self.view;
-        let hopeless = self.view.waiting > 0 && ready == 0;
-        let missing = self.config.min_nodes.saturating_sub(ready);
-        missing.max(u32::from(hopeless))
-    }
-
-    fn may_allocate(&self) -> bool {
-        let View {
-            coming,
-            ready,
-            leaving,
-            max_nodes,
-            ..
-        } = self.view;
-        let free = self.config.allocation != Allocation::OneAtATime || coming == 0;
-        self.config.room > 0
-            && free
-            && coming + ready + leaving < max_nodes
-            && self.nodes.can_come()
-    }
-
-    /// The idle node to release now.
-    #[inline]
-    fn excess(&self, wish: &Wish) -> Option<u32> {
-        let View {
-            spent,
-            fresh,
-            ready,
-            ..
-        } = self.view;
-        if ready <= self.config.min_nodes {
-            None
-        } else if spent > wish.spent {
-            self.nodes.first_spent()
-        } else if fresh > wish.fresh {
-            self.nodes.first_fresh()
-        } else {
-            None
         }
     }
 }

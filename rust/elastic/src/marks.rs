@@ -20,22 +20,15 @@ impl Marks {
         Self { levels }
     }
 
+    /// Whether a number is in the set from now on. All levels are written, needed or not: that is as
+    /// quick as to guess where to stop.
     #[inline]
-    pub fn set(&mut self, mut number: usize) {
-        for level in &mut self.levels {
-            level[number / BITS] |= 1 << (number % BITS);
-            number /= BITS;
-        }
-    }
-
-    #[inline]
-    pub fn clear(&mut self, mut number: usize) {
+    pub fn put(&mut self, mut number: usize, mut there: bool) {
         for level in &mut self.levels {
             let word = &mut level[number / BITS];
-            *word &= !(1 << (number % BITS));
-            if *word != 0 {
-                return;
-            }
+            let bit = number % BITS;
+            *word = *word & !(1 << bit) | u64::from(there) << bit;
+            there = *word != 0;
             number /= BITS;
         }
     }
@@ -83,11 +76,10 @@ mod tests {
             let (mut marks, mut set) = (Marks::new(limit), BTreeSet::new());
             for (add, index) in changes {
                 let number = index.index(limit);
+                marks.put(number, add);
                 if add {
-                    marks.set(number);
                     set.insert(number);
                 } else {
-                    marks.clear(number);
                     set.remove(&number);
                 }
                 prop_assert_eq!(marks.first(), set.first().copied());

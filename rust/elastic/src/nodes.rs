@@ -1,14 +1,20 @@
 //! The nodes, found by how full they are.
 
+#![expect(
+    clippy::inline_always,
+    reason = "two nodes' lists change with each event of a simulation, millions a second"
+)]
+
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::chain::{Chain, Linked, Links};
+use crate::chain::Chain;
 use crate::config::Placement;
 use crate::event::NodeId;
 use crate::machine::NodeState;
 use crate::marks::Marks;
+use crate::rings::Rings;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
@@ -20,33 +26,23 @@ pub struct Node {
     /// Since when it has been idle.
     since: u64,
     used: bool,
-    links: Links,
 }
 
-impl Linked for Node {
-    #[inline]
-    fn links(&self) -> &Links {
-        &self.links
+/// The list of those where nobody watches any more, in the order in which they became so. The lists
+/// after it are of one viewer, of two and so on, up to those that are full.
+const SPENT: u32 = 0;
+
+impl Node {
+    /// Where it is listed while it is ready.
+    #[inline(always)]
+    fn list(&self, room: u32) -> u32 {
+        if self.used { self.viewers } else { fresh(room) }
     }
-
-    #[inline]
-    fn links_mut(&mut self) -> &mut Links {
-        &mut self.links
-    }
 }
 
-/// Nodes without viewers.
-#[derive(Clone, Copy, Debug)]
-struct Idle {
-    chain: Chain,
-    count: u32,
-}
-
-impl Idle {
-    const NONE: Self = Self {
-        chain: Chain::EMPTY,
-        count: 0,
-    };
+/// The list of those where nobody has watched yet, after those that are full.
+const fn fresh(room: u32) -> u32 {
+    room + 1
 }
 
 /// All nodes that there are. Those that are ready are listed by their number of viewers; of several
@@ -58,14 +54,13 @@ pub struct Nodes {
     free: Vec<u32>,
     slots: HashMap<NodeId, u32, RandomState>,
     next: NodeId,
-    /// By number of viewers: those that have some and room for more.
-    by_viewers: Vec<Chain>,
-    /// Which of these are not empty.
+    /// Those that are ready: each list as its nodes came to it.
+    lists: Rings,
+    /// Which lists are not empty, of the spent and of those with viewers and room for more.
     marks: Marks,
-    /// Nobody watches there any more; in the order in which they became so.
-    spent: Idle,
-    /// Nobody has watched there yet; in the order in which they became ready.
-    fresh: Idle,
+    /// How many there are in two of the lists.
+    spent: u32,
+    fresh: u32,
 }
 
 impl Nodes {
@@ -76,10 +71,10 @@ impl Nodes {
             free: Vec::new(),
             slots: HashMap::default(),
             next: 0,
-            by_viewers: vec![Chain::EMPTY; room as usize],
-            marks: Marks::new(room as usize),
-            spent: Idle::NONE,
-            fresh: Idle::NONE,
+            lists: Rings::new(room + 2),
+            marks: Marks::new(room as usize + 2),
+            spent: 0,
+            fresh: 0,
         }
     }
 
@@ -103,6 +98,7 @@ impl Nodes {
     }
 
     /// A new one, that comes.
+    #[inline(never)]
     pub fn come(&mut self) -> NodeId {
         let node = Node {
             id: self.next,
@@ -111,7 +107,6 @@ impl Nodes {
             seats: Chain::EMPTY,
             since: 0,
             used: false,
-            links: Links::ALONE,
         };
         let slot = if let Some(slot) = self.free.pop() {
             self.all[slot as usize] = node;
@@ -126,26 +121,30 @@ impl Nodes {
         node.id
     }
 
+    #[inline(never)]
     pub fn ready(&mut self, slot: u32, at: u64) {
         let node = &mut self.all[slot as usize];
         node.state = NodeState::Ready;
         node.since = at;
-        self.list(slot);
+        self.list(slot, fresh(self.room));
     }
 
     /// An idle one begins to leave.
+    #[inline(never)]
     pub fn leave(&mut self, slot: u32) -> NodeId {
-        self.unlist(slot);
         let node = &mut self.all[slot as usize];
         node.state = NodeState::Leaving;
-        node.id
+        let (id, list) = (node.id, node.list(self.room));
+        self.unlist(slot, list);
+        id
     }
 
     /// It is no more.
+    #[inline(never)]
     pub fn forget(&mut self, slot: u32) -> Node {
         let node = self.all[slot as usize];
         if node.state == NodeState::Ready {
-            self.unlist(slot);
+            self.unlist(slot, node.list(self.room));
         }
         self.slots.remove(&node.id);
         self.free.push(slot);
@@ -153,54 +152,61 @@ impl Nodes {
     }
 
     /// The one to send the next viewer to. None: there is no room.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a list's number was put there"
+    )]
     pub fn with_room(&self, placement: Placement) -> Option<u32> {
-        let idle = || self.spent.chain.last().or_else(|| self.fresh.chain.last());
-        let listed = |viewers: Option<usize>| viewers.and_then(|n| self.by_viewers[n].last());
+        let listed = |list: Option<usize>| list.and_then(|list| self.lists.last(list as u32));
+        let fresh = || self.lists.last(fresh(self.room));
         match placement {
-            Placement::Fullest => listed(self.marks.last()).or_else(idle),
-            Placement::Emptiest => idle().or_else(|| listed(self.marks.first())),
+            Placement::Fullest => listed(self.marks.last()).or_else(fresh),
+            Placement::Emptiest => {
+                let idle = self.lists.last(SPENT).or_else(fresh);
+                idle.or_else(|| listed(self.marks.first()))
+            }
         }
     }
 
     /// The one that has been spent longest.
     pub fn first_spent(&self) -> Option<u32> {
-        self.spent.chain.first()
+        self.lists.first(SPENT)
     }
 
     /// The one that has been fresh longest.
     pub fn first_fresh(&self) -> Option<u32> {
-        self.fresh.chain.first()
+        self.lists.first(fresh(self.room))
     }
 
     /// A ready one has one viewer more.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, slot: u32) {
-        self.unlist(slot);
         let node = &mut self.all[slot as usize];
-        node.viewers += 1;
+        let (from, to) = (node.list(self.room), node.viewers + 1);
+        node.viewers = to;
         node.used = true;
-        self.list(slot);
+        self.shift(slot, from, to);
     }
 
     /// A ready one has one viewer less.
-    #[inline]
+    #[inline(always)]
     pub fn subtract(&mut self, slot: u32, at: u64) {
-        self.unlist(slot);
         let node = &mut self.all[slot as usize];
-        node.viewers -= 1;
+        let (from, to) = (node.viewers, node.viewers - 1);
+        node.viewers = to;
         node.since = at;
-        self.list(slot);
+        self.shift(slot, from, to);
     }
 
     #[inline]
     pub fn spent(&self) -> u32 {
-        self.spent.count
+        self.spent
     }
 
     #[inline]
     pub fn fresh(&self) -> u32 {
-        self.fresh.count
+        self.fresh
     }
 
     /// Since when the first spent one has been spent.
@@ -222,43 +228,44 @@ impl Nodes {
         nodes
     }
 
-    #[inline]
-    fn list(&mut self, slot: u32) {
-        let Node { viewers, used, .. } = self.all[slot as usize];
-        if viewers == 0 {
-            let idle = if used {
-                &mut self.spent
-            } else {
-                &mut self.fresh
-            };
-            idle.count += 1;
-            idle.chain.push(&mut self.all, slot);
-        } else if viewers < self.room {
-            let place = viewers as usize;
-            if self.by_viewers[place].is_empty() {
-                self.marks.set(place);
-            }
-            self.by_viewers[place].push(&mut self.all, slot);
-        }
+    /// From list to list.
+    #[inline(always)]
+    fn shift(&mut self, slot: u32, from: u32, to: u32) {
+        self.unlist(slot, from);
+        self.list(slot, to);
     }
 
-    #[inline]
-    fn unlist(&mut self, slot: u32) {
-        let Node { viewers, used, .. } = self.all[slot as usize];
-        if viewers == 0 {
-            let idle = if used {
-                &mut self.spent
-            } else {
-                &mut self.fresh
-            };
-            idle.count -= 1;
-            idle.chain.remove(&mut self.all, slot);
-        } else if viewers < self.room {
-            let place = viewers as usize;
-            self.by_viewers[place].remove(&mut self.all, slot);
-            if self.by_viewers[place].is_empty() {
-                self.marks.clear(place);
-            }
+    #[inline(always)]
+    fn list(&mut self, slot: u32, list: u32) {
+        self.lists.push(list, slot);
+        self.moved(list, 1);
+    }
+
+    #[inline(always)]
+    fn unlist(&mut self, slot: u32, list: u32) {
+        self.lists.remove(slot);
+        self.moved(list, -1);
+    }
+
+    /// So many more are in a list.
+    #[inline(always)]
+    fn moved(&mut self, list: u32, more: i32) {
+        if list == SPENT || list == fresh(self.room) {
+            self.count_idle(list, more);
         }
+        // Both are looked at, so that nothing has to be guessed.
+        let marked = (list < self.room) & !self.lists.is_empty(list);
+        self.marks.put(list as usize, marked);
+    }
+
+    /// Seldom, so out of the way.
+    #[cold]
+    fn count_idle(&mut self, list: u32, more: i32) {
+        let count = if list == SPENT {
+            &mut self.spent
+        } else {
+            &mut self.fresh
+        };
+        *count = count.wrapping_add_signed(more);
     }
 }

@@ -14,6 +14,7 @@ mod node;
 mod nodes;
 mod playback;
 mod process;
+mod reach;
 mod search;
 mod seen;
 mod session;
@@ -46,6 +47,8 @@ enum Command {
     Search(File),
     /// Stream to viewers, for tests and for the generator's own figures.
     Node(node::Options),
+    /// See whether a front answers here.
+    Reach(reach::Options),
     /// One process of viewers, of `run`.
     #[command(hide = true)]
     Shard,
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Run(file) => fleet::command(&file.config),
         Command::Search(file) => search::command(&file.config),
         Command::Node(options) => node::command(&options),
+        Command::Reach(options) => reach::command(&options),
         Command::Shard => process::command(),
     };
     result.unwrap_or_else(|failure: Failure| failure.tell())

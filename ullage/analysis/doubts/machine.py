@@ -15,7 +15,7 @@ import numpy as np
 from ullage.analysis.compare import Draft
 from ullage.analysis.model import Doubt
 from ullage.analysis.rounding import share
-from ullage.runs import Trial
+from ullage.events import Trial
 
 STEAL = 0.01
 """Share of CPU time that the hypervisor took, above which we say so."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from ullage.analysis import compare, systematic
 from ullage.analysis.compare import Draft
 from ullage.analysis.doubts.failures import coordinate, nothing_common
-from ullage.analysis.model import CurvePoint, Doubt, Interval
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import CurvePoint, Doubt
 from ullage.analysis.rounding import ratio, share
-from ullage.runs import EnvironmentRecord, Trial
+from ullage.events import Trial
+from ullage.runs import EnvironmentRecord
 from ullage.stats.floor import Floor
 
 MATTERS = 0.25

@@ -13,8 +13,8 @@ from ullage.analysis.doubts import machine
 from ullage.analysis.doubts.readings import NO_FIGURES
 from ullage.analysis.model import Comparison, Doubt
 from ullage.analysis.rounding import ratio, share
+from ullage.events import HOST_SHARED, Trial
 from ullage.folder import RunFolder, typed
-from ullage.runs import HOST_SHARED, Trial
 from ullage.stats import bimodality, warmup
 from ullage.stats.drift import drift
 from ullage.stats.interval import Floats

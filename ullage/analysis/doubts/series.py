@@ -14,9 +14,10 @@ import numpy as np
 from ullage.analysis import compare
 from ullage.analysis.compare import Draft
 from ullage.analysis.doubts.failures import pairs
-from ullage.analysis.model import Doubt, Interval
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Doubt
 from ullage.analysis.rounding import ratio, share
-from ullage.runs import Trial
+from ullage.events import Trial
 from ullage.stats import autocorrelation, bimodality, warmup
 from ullage.stats import interval as intervals
 from ullage.stats.drift import drift

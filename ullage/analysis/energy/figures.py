@@ -11,8 +11,9 @@ import numpy as np
 
 from ullage.analysis import money
 from ullage.analysis.energy.trials import Metered, TrialEnergy
-from ullage.analysis.model import Component
-from ullage.runs import Metric, Trial, WorkloadRecord
+from ullage.analysis.estimates import Component
+from ullage.events import Trial
+from ullage.runs import Metric, WorkloadRecord
 
 Components = tuple[Component, ...]
 Unit = Literal["J", "W", "J s"]

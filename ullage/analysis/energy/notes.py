@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.energy.integrate import Missing
+from ullage.analysis.energy.model import EnergyNote
 from ullage.analysis.energy.trials import SHARED, Metered, TrialEnergy
-from ullage.analysis.model import EnergyNote
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.stats.budget import rectangular
@@ -36,7 +36,7 @@ def of(folder: RunFolder, sources: Sequence[Metered]) -> tuple[EnergyNote, ...]:
     absent = [meter for meter in folder.resolved.energy_meters if meter.label not in known]
     return (
         *(_absent(meter.label, meter.meter) for meter in absent),
-        *(note for each in sources for note in (*_missing(each), *_series(each))),
+        *(note for each in sources for note in (*_whose(each), *_missing(each), *_series(each))),
         *_disagreements(sources),
     )
 
@@ -48,6 +48,21 @@ def _absent(label: str, meter: str) -> EnergyNote:
         message=f"the meter {label} ({meter}) gave no readings in this run",
         advice="`ullage meter list` says what it lacks",
     )
+
+
+def _whose(metered: Metered) -> Iterator[EnergyNote]:
+    """Of one guest nobody said which environment it is: its figures stand beside all of them."""
+    if metered.source.scope == "guest" and metered.series:
+        channels = (each.channel for each in metered.series)
+        which = clean("; ".join(dict.fromkeys(c.source or c.name for c in channels)), 200)
+        yield EnergyNote(
+            code="energy-of-a-guest",
+            label=metered.source.label,
+            message=f"{called(metered)} tells of one guest or process ({which}), and of no "
+            "environment: its figures stand beside each of them, whoever worked",
+            advice="they are those of the trials only where ullage itself runs inside that guest; "
+            "for environments take a meter of the package or the wall",
+        )
 
 
 def _missing(metered: Metered) -> Iterator[EnergyNote]:

@@ -14,15 +14,17 @@ from ullage.analysis import compare, doubts
 from ullage.analysis.compare import Draft, Source
 from ullage.analysis.energy import figures, notes
 from ullage.analysis.energy.figures import Quantity, Typical
+from ullage.analysis.energy.model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.energy.trials import Metered, TrialEnergy, metered
+from ullage.analysis.estimates import Budget
 from ullage.analysis.floors import floor_of
-from ullage.analysis.model import Budget, Energy, EnergyFigure, EnergyNote
 from ullage.analysis.money import work
 from ullage.analysis.systematic import expanded
 from ullage.analysis.words import name
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.pairs import Cells
-from ullage.runs import EnvironmentRecord, Metric, Resolved, Trial, WorkloadRecord
+from ullage.runs import EnvironmentRecord, Metric, Resolved, WorkloadRecord
 from ullage.stats.budget import combine
 from ullage.stats.floor import APART, SHARED
 from ullage.stats.verdict import Case, Judgement, judge

@@ -12,8 +12,8 @@ import numpy as np
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Series, Stretch, read, series
 from ullage.channels import Method, Scope, addable
+from ullage.events import Idle, Started, Trial
 from ullage.folder import RunFolder
-from ullage.runs import Idle, Started, Trial
 
 SHARED: Final = "shared"
 """Code of what is missing in a duet."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ullage.analysis import money, rounding
-from ullage.analysis.model import Analysis, Energy, EnergyFigure, Interval
+from ullage.analysis.energy.model import Energy, EnergyFigure
+from ullage.analysis.estimates import Interval
+from ullage.analysis.model import Analysis
 from ullage.channels import Method, Scope
 
 HEADS: Final = (

@@ -26,9 +26,10 @@ from ullage.analysis.profiles.solving import (
     solve,
 )
 from ullage.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.pairs import Cells, pair
-from ullage.runs import Resource, Trial
+from ullage.runs import Resource
 
 MOST_FAILED: Final = 0.1
 """Share of a cell's trials that may fail, as everywhere."""

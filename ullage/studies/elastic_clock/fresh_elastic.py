@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis.rounding import share
-from ullage.elastic import summary
 from ullage.elastic.answer import undecided
+from ullage.elastic.contrasts import Contrast
 from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.reading import ElasticRun
-from ullage.elastic.summary import Contrast, EnvironmentSummary
+from ullage.elastic.sides import sides
+from ullage.elastic.summary import EnvironmentSummary, Summary, summarise
 from ullage.studies.base import Cell, Column, Figure, Row, Table
 from ullage.studies.elastic_clock.derived_elastic import Read
 
@@ -29,7 +30,7 @@ SHOWN: Final = (
 def tables(path: Path, read: Read) -> list[Table | None]:
     """Of a run of `quick.yaml` or `full.yaml`."""
     run = ElasticRun.open(path)
-    found = summary.summarise(run, summary.sides(run))
+    found = summarise(run, sides(run))
     return [_metrics(found, _there(read("elastic2015_blocking"))), _contrasts(found)]
 
 
@@ -45,7 +46,7 @@ def _there(rows: list[dict[str, str]]) -> dict[str, float]:
     }
 
 
-def _metrics(found: summary.Summary, there: dict[str, float]) -> Table:
+def _metrics(found: Summary, there: dict[str, float]) -> Table:
     return Table(
         key="movie-fresh",
         caption="ElasticMovie: what its viewers felt, and how its nodes came and went",
@@ -85,7 +86,7 @@ def _estimate(environment: EnvironmentSummary, metric: str, factor: float) -> Fi
     return Figure(value=factor * found.estimate, low=factor * found.low, high=factor * found.high)
 
 
-def _contrasts(found: summary.Summary) -> Table | None:
+def _contrasts(found: Summary) -> Table | None:
     primary = [c for c in found.contrasts if c.primary]
     if not primary:
         return None

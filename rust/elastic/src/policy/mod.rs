@@ -116,6 +116,8 @@ macro_rules! policies {
 
         /// Any of the policies of the list.
         #[derive(Clone, Debug, PartialEq)]
+        // Which one it is needs no working out from the fields.
+        #[repr(u8)]
         enum Listed {
             $($policy($policy)),+
         }
@@ -128,7 +130,7 @@ macro_rules! policies {
                 }
             }
 
-            #[inline]
+            #[inline(always)]
             fn wish(&mut self, view: &View) -> Wish {
                 match self {
                     $(Self::$policy(policy) => policy.wish(view)),+
@@ -168,7 +170,8 @@ impl AnyPolicy {
 }
 
 impl Policy for AnyPolicy {
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "asked after each event")]
     fn wish(&mut self, view: &View) -> Wish {
         self.listed.wish(view)
     }

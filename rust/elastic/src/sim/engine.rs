@@ -261,7 +261,8 @@ impl<'a, O: Observer> Engine<'a, O> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "for most events")]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a viewer's number is its slot"

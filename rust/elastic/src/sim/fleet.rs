@@ -126,6 +126,7 @@ impl Fleet {
     }
 
     /// The machine wants a node: what becomes of the first attempt.
+    #[inline(never)]
     pub(super) fn allocate(&mut self, at: u64, node: NodeId) -> Due {
         self.counts.asked += 1;
         self.coming += 1;
@@ -263,6 +264,7 @@ impl Fleet {
     }
 
     /// The machine lets a node go: when it is gone.
+    #[inline(never)]
     pub(super) fn release(&mut self, at: u64, node: NodeId) -> Due {
         if let Some(there) = self.nodes.get_mut(&node) {
             there.state = State::Leaving;

@@ -25,8 +25,12 @@ fn time(entry: Entry) -> u64 {
 
 /// As many are sorted at once: more are dealt into a finer rung first.
 const SORTED: usize = 64;
-/// Entries to a bucket, on average, when a rung is made.
-const IN_A_BUCKET: usize = 16;
+/// Entries to a bucket, on average, when a rung is made. In a small rung few: its buckets are in the
+/// nearest cache all the same, and what comes later seldom has to be dealt again.
+const IN_A_BUCKET: usize = 8;
+const IN_A_SMALL_BUCKET: usize = 2;
+/// Entries of a small rung.
+const SMALL: usize = 4096;
 
 /// Buckets of equal width, a power of two.
 #[derive(Default)]
@@ -49,7 +53,12 @@ impl Rung {
 
     /// Lays it over `span` from `start`, for `entries`.
     fn lay(&mut self, start: u64, span: u64, entries: usize) {
-        let wanted = (entries / IN_A_BUCKET).next_power_of_two().max(2);
+        let each = if entries < SMALL {
+            IN_A_SMALL_BUCKET
+        } else {
+            IN_A_BUCKET
+        };
+        let wanted = (entries / each).next_power_of_two().max(2);
         let width = span / wanted as u64 + 1;
         self.shift = width.next_power_of_two().trailing_zeros();
         self.start = start;
@@ -93,6 +102,8 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     /// Not before the time of what was taken last.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "for most of the ends of sessions")]
     pub(crate) fn push(&mut self, entry: Entry) {
         let at = time(entry);
         if at >= self.top_start {
@@ -105,6 +116,12 @@ impl Ladder {
                 return;
             }
         }
+        self.insert(entry);
+    }
+
+    /// Into `bottom`, where it belongs.
+    #[inline(never)]
+    fn insert(&mut self, entry: Entry) {
         let place = self.bottom.partition_point(|other| *other > entry);
         self.bottom.insert(place, entry);
         if self.bottom.len() > 2 * SORTED {
@@ -121,12 +138,10 @@ impl Ladder {
         self.bottom.last().copied()
     }
 
-    /// Takes what `peek` has shown.
+    /// Takes what `peek` has just shown.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Entry> {
-        let first = self.peek();
+    pub(crate) fn pop(&mut self) {
         self.bottom.pop();
-        first
     }
 
     /// The next entries into `bottom`, which is empty.

@@ -48,7 +48,8 @@ impl Meter {
     }
 
     /// An event has happened: from now on it is so.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "after each event")]
     pub(super) fn set(&mut self, at: u64, view: &View) {
         if at >= self.mark {
             self.pass(at);

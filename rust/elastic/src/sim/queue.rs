@@ -63,17 +63,28 @@ pub(super) struct Queue {
 /// What comes in the order of its times.
 struct Row {
     all: VecDeque<Entry>,
+    first: Entry,
     last: Entry,
 }
 
 impl Row {
     const EMPTY: Self = Self {
         all: VecDeque::new(),
+        first: NONE,
         last: 0,
     };
 
-    fn first(&self) -> Entry {
-        self.all.front().copied().unwrap_or(NONE)
+    #[inline]
+    fn push(&mut self, new: Entry) {
+        self.first = self.first.min(new);
+        self.last = new;
+        self.all.push_back(new);
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.all.pop_front();
+        self.first = self.all.front().copied().unwrap_or(NONE);
     }
 }
 
@@ -99,8 +110,7 @@ impl Queue {
             _ => return self.ladder.push(new),
         };
         if row.last <= new {
-            row.last = new;
-            row.all.push_back(new);
+            row.push(new);
             self.first = self.first.min(new);
         } else {
             self.ladder.push(new);
@@ -127,13 +137,11 @@ impl Queue {
     }
 
     fn pop_row(&mut self) {
-        let mut finished = self.finished.first();
-        if finished == self.first {
-            self.finished.all.pop_front();
-            finished = self.finished.first();
+        if self.finished.first == self.first {
+            self.finished.pop();
         } else {
-            self.timed_out.all.pop_front();
+            self.timed_out.pop();
         }
-        self.first = finished.min(self.timed_out.first());
+        self.first = self.finished.first.min(self.timed_out.first);
     }
 }

@@ -9,7 +9,8 @@ use crate::sim::queue::{Due, Kind};
 use crate::sim::sessions::Session;
 
 impl<O: Observer> Engine<'_, O> {
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "for each viewer that is served")]
     pub(super) fn redirect(&mut self, at: u64, slot: u32, node: NodeId) {
         self.decisions.redirect += 1;
         let waited = slot != self.asking;
@@ -49,6 +50,7 @@ impl<O: Observer> Engine<'_, O> {
         self.records.served(session.number, at, node);
     }
 
+    #[inline(never)]
     pub(super) fn wait(&mut self, at: u64, slot: u32) {
         self.decisions.wait += 1;
         self.sessions.keep(slot, self.asker);
@@ -64,6 +66,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn turn_away(&mut self, at: u64, slot: u32, why: Why) {
         self.decisions.turn_away += 1;
         let session = if slot == self.asking {
@@ -79,6 +82,7 @@ impl<O: Observer> Engine<'_, O> {
         self.end(at, slot, session, end);
     }
 
+    #[inline(never)]
     pub(super) fn lose(&mut self, at: u64, slot: u32) {
         self.decisions.lost += 1;
         self.counts.lost += 1;

@@ -1,0 +1,55 @@
+"""Options and machines for QEMU, and a kernel that boots in no time and then hangs."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from pathlib import Path
+from typing import Any
+
+from ullage.environments.qemu_command import Machine
+from ullage.environments.qemu_options import QemuOptions
+from ullage.kernel import GuestKernel
+
+MIB = 1 << 20
+
+
+def options(**fields: object) -> QemuOptions:
+    return QemuOptions.model_validate(fields)
+
+
+def hanging_kernel(folder: Path) -> GuestKernel:
+    """Prints `HI` on the console and halts for ever.
+
+    A multiboot kernel (Multiboot Specification 0.6.96, §3.1) with load addresses of its own.
+    """
+    code = b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb0I\xee\xf4\xeb\xfd"  # cli; out 0x3f8 …; hlt; jmp
+    magic, flags, base = 0x1BADB002, 1 << 16, 0x100000
+    end = base + 32 + len(code)
+    header = struct.pack(
+        "<8I", magic, flags, -(magic + flags) & 0xFFFFFFFF, base, base, end, end, base + 32
+    )
+    kernel, initrd = folder / "kernel", folder / "initrd"
+    kernel.write_bytes(header + code)
+    initrd.write_bytes(b"nothing")
+    return GuestKernel("0", "hanging 0", kernel, initrd)
+
+
+def machine(folder: Path, **changes: Any) -> Machine:
+    kernel = hanging_kernel(folder)
+    fields: dict[str, Any] = {
+        "name": "vm-0",
+        "accelerator": "tcg",
+        "machine": "q35",
+        "cpu_model": "max",
+        "cpus": 1,
+        "memory_bytes": 64 * MIB,
+        "kernel": kernel.kernel,
+        "initrd": kernel.initrd,
+        "append": ("quiet",),
+    }
+    return Machine(**(fields | changes))
+
+
+def pairs(argv: list[str]) -> list[tuple[str, str]]:
+    return list(itertools.pairwise(argv))

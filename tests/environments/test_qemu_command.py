@@ -1,0 +1,94 @@
+"""What the plan may say of a VM, and the command line that follows; the real QEMU takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from tests.environments.qemukit import MIB, machine, options, pairs
+from ullage.environments.qemu_command import Cache, Drive, Link, command_line
+from ullage.environments.qemu_process import QemuProcess
+
+
+def test_the_plan_reads_well() -> None:
+    wanted = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
+    assert wanted.disk.size == 2 << 30
+    assert wanted.disk.cache == "none"
+    assert options().accel == "auto"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nic": "rtl8139"},
+        {"disk": {"cache": "maybe"}},
+        {"disk": {"size": "1KiB"}},
+        {"cpu_model": "max -S"},
+        {"cpu_model": "-S"},
+        {"cpu_model": "max\n"},
+        {"net": "tap"},
+        {"boot_deadline_s": 0},
+    ],
+)
+def test_the_plan_is_checked(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        options(**fields)
+
+
+@pytest.mark.parametrize(
+    ("cache", "direct", "no_flush", "write_cache"),
+    [
+        ("none", True, False, "on"),
+        ("writeback", False, False, "on"),
+        ("writethrough", False, False, "off"),
+        ("directsync", True, False, "off"),
+        ("unsafe", False, True, "on"),
+    ],
+)
+def test_cache_modes(
+    tmp_path: Path, cache: Cache, direct: bool, no_flush: bool, write_cache: str
+) -> None:
+    path = tmp_path / "a,b=c.qcow2"
+    argv = command_line(machine(tmp_path, drives=(Drive(path, "qcow2", cache),)), 3, 4)
+    found = json.loads(argv[argv.index("-blockdev") + 1])
+    assert found["file"]["filename"] == str(path)
+    assert found["cache"] == found["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
+    assert ("-device", f"virtio-blk-pci,drive=disk0,write-cache={write_cache}") in pairs(argv)
+
+
+def test_links(tmp_path: Path) -> None:
+    def of(link: Link) -> list[tuple[str, str]]:
+        return pairs(command_line(machine(tmp_path, link=link), 3, 4))
+
+    tap = of(Link("e1000", "u1-t2", "02:00:00:00:00:01"))
+    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=off") in tap
+    assert ("-device", "e1000,netdev=net,mac=02:00:00:00:00:01,romfile=") in tap
+    vhost = of(Link("virtio", "u1-t2", "02:00:00:00:00:01", vhost=True))
+    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=on") in vhost
+    user = of(Link("virtio", None, "02:00:00:00:00:01"))
+    assert ("-netdev", "user,id=net,restrict=on,ipv6=off") in user
+
+
+def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
+    async def start() -> str:
+        raw = tmp_path / "a,b.raw"
+        raw.write_bytes(bytes(MIB))
+        drive = Drive(raw, "raw", "writethrough", read_only=True)
+        link = Link("e1000", None, "02:00:00:00:00:01")
+        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), link=link)
+        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            await process.stop()
+            await process.cont()
+        finally:
+            await process.kill()
+            await process.kill()
+        assert not process.running
+        return status
+
+    assert "Cpus_allowed_list:\t0\n" in asyncio.run(start())

@@ -1,0 +1,75 @@
+"""TestDFSIO on a real HDFS in a container, by YARN's containers; and what only looks so."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage.folder import RunFolder
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PLAN = """\
+name: yarn
+baseline: container
+resources: {cpus: 1, memory: 2GiB}
+environments:
+  container: {provider: oci}
+workloads:
+  - {name: testdfsio, runner: yarn, files: 3, file_size: 4MiB, datanode: same}
+blocks: {min: 1, max: 1}
+"""
+FALLS_BACK = """
+from dataclasses import replace
+real = DfsIo.tasks
+def tasks(self, parameters, context):
+    for task in real(self, parameters, context):
+        yield replace(task, argv=tuple("local" if a == "yarn" else a for a in task.argv))
+DfsIo.tasks = tasks
+"""
+
+
+def ran(tmp_path: Path, change: str = "") -> tuple[int, RunFolder]:
+    """`ullage run`, in a process where the workload was changed so."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    code = ["from ullage.workloads.testdfsio import DfsIo", change]
+    code += ["from ullage.__main__ import main", "main()"]
+    argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
+    done = subprocess.run(
+        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
+    )
+    assert done.stdout, done.stderr
+    assert not left_by(tmp_path / "runs")
+    return done.returncode, RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+
+
+def test_yarn_runs_the_map_tasks(tmp_path: Path) -> None:
+    status, folder = ran(tmp_path)
+    assert status == 0 and len(folder.trials) == 2
+    seen: list[str] = []
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        write, read = trial.facts["applications"].split(", ")
+        assert re.fullmatch(r"application_\d+_0001", write)
+        assert re.fullmatch(r"application_\d+_0002", read)
+        seen += [write, read]
+        for name in ("seconds", "write_throughput", "read_throughput"):
+            figure = trial.metrics[name]
+            assert isinstance(figure, float) and figure > 0
+    assert len(set(seen)) == 4, "each trial has a ResourceManager of its own"
+
+
+def test_a_job_that_falls_back_to_its_own_java_machine_has_no_figures(tmp_path: Path) -> None:
+    status, folder = ran(tmp_path, FALLS_BACK)
+    assert status != 0 and folder.trials
+    for trial in folder.trials:
+        assert trial.status == "invalid" and not trial.metrics
+        assert trial.reason is not None
+        assert "ran in the job's own Java machine, not on YARN" in trial.reason.message

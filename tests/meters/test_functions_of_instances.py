@@ -1,0 +1,107 @@
+"""Functions of real programs in real instances: those of the image's files, and of no other."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.environments import containerkit as kit
+from ullage import agent, clock, places
+from ullage.agent import Command
+from ullage.environments.base import Instance, Provider
+from ullage.environments.lxc import Lxc, LxcOptions
+from ullage.environments.native import Native, NativeOptions
+from ullage.environments.oci import Oci, OciOptions
+from ullage.meters import Scene
+from ullage.meters.symbols import FILE, Sampler
+from ullage.symbolsfile import SymbolRow, Symbols
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+
+WORK = "for ((i = 0; i < 400000; i++)); do :; done"
+INSIDE = "/usr/bin/bash"
+COPY = "/data/copied"
+
+
+@asynccontextmanager
+async def made(provider: Provider) -> AsyncIterator[Instance]:
+    """One instance of the base image, without a network."""
+    tag = places.new_tag()
+    places.claim(tag, "/nowhere")
+    state, data = places.state_dir(tag) / "c-0", places.data_dir(tag) / "c-0"
+    try:
+        for directory in (state, data):
+            directory.mkdir()
+        await provider.check()
+        spec = kit.bare_spec(
+            tag=tag, image=kit.image(), agent=agent.binary(), state_dir=state, data_dir=data
+        )
+        instance = await provider.create(spec)
+        try:
+            yield instance
+        finally:
+            await instance.destroy()
+    finally:
+        for directory in (state.parent, data.parent):
+            shutil.rmtree(directory)
+
+
+async def burn(instance: Instance, program: str) -> None:
+    done, _, said = await instance.agent.run(Command(argv=(program, "-c", WORK)))
+    assert done.status == 0, said
+
+
+def exported(file: Path) -> set[str]:
+    """By another's word."""
+    argv = ["nm", "--dynamic", "--defined-only", str(file)]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return {row.split()[-1].partition("@")[0] for row in told.splitlines()}
+
+
+def own(found: Symbols, program: str) -> list[SymbolRow]:
+    """What it did in its own file, which is called as it is."""
+    return [row for row in found.rows if row.program == row.object == program]
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [Native(NativeOptions()), Oci(OciOptions()), Lxc(LxcOptions())],
+    ids=["native", "oci", "lxc"],
+)
+def test_the_images_shell_is_named_and_a_copy_of_it_is_not(
+    tmp_path: Path, provider: Provider
+) -> None:
+    """The copy has the very bytes and lies where the instance can write: its word is anybody's."""
+
+    async def scenario() -> Symbols:
+        said: list[str] = []
+        root = kit.image().root
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code), root)
+        try:
+            async with made(provider) as instance:
+                await instance.agent.run(Command(argv=("cp", INSIDE, COPY)))
+                scene = Scene(instance.spec.tag, (instance.name,))
+                watch, start_ns = sampler.watch(scene), clock.ordered_ns()
+                for program in (INSIDE, COPY):
+                    await burn(instance, program)
+                sampler.note(watch, tmp_path, start_ns, clock.ordered_ns())
+        finally:
+            await sampler.stop()
+        assert said == []
+        return Symbols.model_validate_json((tmp_path / FILE).read_bytes())
+
+    found = asyncio.run(scenario())
+    named = [row for row in own(found, "bash") if row.symbol]
+    assert named
+    assert {row.symbol for row in named} <= exported(kit.image().root / INSIDE.lstrip("/"))
+    copied = own(found, "copied")
+    assert copied
+    assert {row.symbol for row in copied} == {""}
+    seen = sum(sum(each.samples) for each in found.by_core if each.group == "programs")
+    assert seen == sum(row.samples for row in found.rows if row.group == "programs")
