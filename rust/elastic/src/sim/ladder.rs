@@ -27,7 +27,9 @@ fn time(entry: Entry) -> u64 {
 const SORTED: usize = 64;
 /// Entries to a bucket, on average, when a rung is made. In a small rung few: its buckets are in the
 /// nearest cache all the same, and what comes later seldom has to be dealt again.
-const IN_A_BUCKET: usize = 8;
+const IN_A_BUCKET: usize = 16;
+// Else a rung could be dealt into one of its own size, for ever.
+const _: () = assert!(SORTED >= 4 * IN_A_BUCKET);
 const IN_A_SMALL_BUCKET: usize = 2;
 /// Entries of a small rung.
 const SMALL: usize = 4096;
