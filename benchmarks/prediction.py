@@ -117,9 +117,10 @@ def measure(
         kept.mkdir(parents=True, exist_ok=True)
         material(root)
         for each in only:
-            profile = _profiled(each, root, sizes)
-            if profile is not None:
-                journal.put(kept / f"{each.key}{PROFILE}", profile.model_dump_json().encode())
+            file = kept / f"{each.key}{PROFILE}"
+            file.unlink(missing_ok=True)
+            if (profile := _profiled(each, root, sizes)) is not None:
+                journal.put(file, profile.model_dump_json().encode())
         _measured(root, kept, only, sizes)
         return again(kept)
 
@@ -224,18 +225,19 @@ def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:
 
 
 def figures(found: Sequence[Cell], profiles: Mapping[str, Profile]) -> list[Figure]:
-    """A row for each cell; the median absolute error of each environment, of the programs that were
-    held out, and over all others."""
+    """A row for each cell; the median absolute error of each environment and over all of them, and
+    apart from these that of the programs that were held out."""
     rows = [_row(cell, profiles) for cell in found]
+    names = {each.key for each in HELD_OUT}
+    apart = [cell for cell in found if cell.application in names]
+    found = [cell for cell in found if cell.application not in names]
     for environment in dict.fromkeys(cell.prediction.environment for cell in found):
         of = [abs(c.error) for c in found if c.prediction.environment == environment]
         rows.append(_median(f"median error, {environment}", of))
-    names = {each.key for each in HELD_OUT}
-    if apart := [cell for cell in found if cell.application in names]:
+    if apart:
         line = _median("median error, programs held out", [abs(cell.error) for cell in apart])
         which = ", ".join(dict.fromkeys(cell.application for cell in apart))
         rows.append(replace(line, note=f"{which}: never used while the method was tuned"))
-    found = [cell for cell in found if cell.application not in names]
     every = [abs(cell.error) for cell in found]
     if every:
         total = _median("median error of the predicted overhead", every)

@@ -43,14 +43,16 @@ def test_bars_do_not_break_a_table() -> None:
 
 
 def test_every_workload_parameter_and_metric_has_its_place() -> None:
-    page = docs_reference.workloads_page(workloads.WORKLOADS)
+    pages = docs_reference.pages()
     for workload in workloads.WORKLOADS:
-        section = page.partition(f"\n## {workload.name}\n")[2].partition("\n## ")[0]
+        page = pages[f"workloads/{workload.name}.md"]
+        assert page.partition("\n# ")[2].startswith(f"{workload.name}\n")
+        assert f"[`{workload.name}`](workloads/{workload.name}.md)" in pages["workloads.md"]
         for name, field in workload.parameters_model.model_fields.items():
-            assert f"| `{field.alias or name}` |" in section
+            assert f"| `{field.alias or name}` |" in page
         for metric in workload.metrics:
-            assert f"| `{metric.name}`" in section
-        assert "*primary*" in section
+            assert f"| `{metric.name}`" in page
+        assert "*primary*" in page
 
 
 def test_every_provider_has_its_place() -> None:
@@ -88,3 +90,13 @@ def test_pages_are_written_then_found_up_to_date(
     page.write_text(page.read_text() + "by hand\n")
     assert docs_reference.main(["--check", *to]) == 1
     assert "errors.md: not up to date" in capsys.readouterr().err
+
+
+def test_the_page_of_a_workload_that_is_no_more_is_taken_away(tmp_path: Path) -> None:
+    to = ["--to", str(tmp_path)]
+    docs_reference.main(to)
+    gone = tmp_path / "workloads" / "abacus.md"
+    gone.write_text("# abacus\n")
+    assert docs_reference.main(["--check", *to]) == 1 and gone.exists()
+    assert docs_reference.main(to) == 0 and not gone.exists()
+    assert docs_reference.main(["--check", *to]) == 0

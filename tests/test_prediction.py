@@ -40,6 +40,19 @@ def test_what_was_kept_is_told_of_without_measuring(tmp_path: Path) -> None:
     assert total.note.startswith(f"{sum(name.startswith('gcc in ') for name in found)} cells;")
 
 
+def test_a_program_that_cannot_be_profiled_keeps_no_profile_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be told of beside a run that is new."""
+    before = tmp_path / f"gzip{prediction.PROFILE}"
+    before.write_text("of another day")
+    for name in ("_profiled", "_measured"):
+        monkeypatch.setattr(prediction, name, lambda *_: None)
+    monkeypatch.setattr(prediction, "again", lambda kept: [*kept.glob(f"*{prediction.PROFILE}")])
+    gzip = next(each for each in applications.EVERY if each.key == "gzip")
+    assert prediction.measure(quick=True, keep=tmp_path, only=[gzip]) == []
+
+
 def test_programs_that_are_held_out_are_no_others(tmp_path: Path) -> None:
     known = {each.key for each in applications.APPLICATIONS}
     assert not known & {each.key for each in applications.HELD_OUT}

@@ -72,6 +72,17 @@ def test_it_is_saved_whole(ullage: Ullage, saved: str, tmp_path: Path) -> None:
     assert Profile.model_validate_json((tmp_path / "again.json").read_text()) == first
 
 
+@pytest.mark.parametrize("where", ["no/such/folder.json", "folder"])
+def test_where_it_cannot_be_saved_is_said_before_it_is_measured(
+    ullage: Ullage, tmp_path: Path, where: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    done = ullage("--save", where, "--", "sleep", "0.2")
+    assert done.code == errors.FILE_FAILED.exit_code
+    assert f"error[{errors.FILE_FAILED.code}]: {where}: " in done.stderr
+    assert not (tmp_path / "profiles").exists()  # nothing was measured
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

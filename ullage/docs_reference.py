@@ -43,6 +43,7 @@ def pages() -> dict[str, str]:
     """File name → what must stand in it."""
     return {
         "workloads.md": workloads_page(workloads.WORKLOADS),
+        **{f"workloads/{each.name}.md": workload_page(each) for each in workloads.WORKLOADS},
         "providers.md": providers_page(environments.PROVIDERS),
         "meters.md": meters_page(meters.METERS),
         "energy-meters.md": energy_meters_page(energy.ENERGY_METERS),
@@ -51,23 +52,39 @@ def pages() -> dict[str, str]:
 
 
 def workloads_page(found: Sequence[type[AnyWorkload]]) -> str:
-    """Every workload: its docstring, parameters, metrics and packages."""
+    """All workloads, each with the first sentence of its docstring."""
+    rows = [
+        (f"[`{each.name}`](workloads/{each.name}.md)", each.resource, _first_line(each))
+        for each in found
+    ]
     parts = [
         _NOTE,
         "# Workloads\n",
-        "What a plan may name under `workloads:`. Sizes are written `16KiB` or `1GiB`; figures "
-        "have SI units. A metric marked *primary* gets a verdict.\n",
+        "What a plan may name under `workloads:`, a page for each.\n",
+        _markdown(("Workload", "Resource", "What it does"), rows),
     ]
-    for workload in found:
-        parts += [
-            f"## {workload.name}\n",
-            f"{cleandoc(workload.__doc__ or '')}\n",
-            f"Resource: {workload.resource}. "
-            f"Debian packages: {', '.join(map(_code, workload.packages)) or 'none'}.\n",
-            _table("Parameter", _fields(workload.parameters_model)),
-            _metrics(workload.metrics),
-        ]
     return "\n".join(parts)
+
+
+def workload_page(workload: type[AnyWorkload]) -> str:
+    """One workload: its docstring, parameters, metrics and packages."""
+    parts = [
+        _NOTE,
+        f"# {workload.name}\n",
+        f"{cleandoc(workload.__doc__ or '')}\n",
+        f"Resource: {workload.resource}. "
+        f"Debian packages: {', '.join(map(_code, workload.packages)) or 'none'}.\n",
+        "Sizes are written `16KiB` or `1GiB`; figures have SI units. "
+        "A metric marked *primary* gets a verdict.\n",
+        _table("Parameter", _fields(workload.parameters_model)),
+        _metrics(workload.metrics),
+        "[All workloads](../workloads.md)\n",
+    ]
+    return "\n".join(parts)
+
+
+def _first_line(workload: type[AnyWorkload]) -> str:
+    return cleandoc(workload.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def providers_page(found: Sequence[type[Provider]]) -> str:
@@ -280,9 +297,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; 1 when a page is old")
     parser.add_argument("--to", type=Path, default=PLACE, help="directory of the pages")
     asked = parser.parse_args(argv)
+    written = pages()
     old = []
-    for name, text in pages().items():
-        page: Path = asked.to / name
+    for page in sorted((asked.to / "workloads").glob("*.md")):
+        if f"workloads/{page.name}" not in written:  # of a workload that is no more
+            old.append(page)
+            if not asked.check:
+                page.unlink()
+    for name, text in written.items():
+        page = asked.to / name
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         old.append(page)

@@ -343,6 +343,8 @@ def checked(
             ) from error
         missing = fault["type"] == "missing"
         reason = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "model_type":  # pydantic would name a class of ours
+            reason = "a mapping, `field: value`"
         raise UllageError(
             PLAN_BAD_FIELD,
             **where,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.markup import escape
 
-from ullage.errors import ExitCode
+from ullage.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.interruption import interruptible
 from ullage.quantities import Seconds
 from ullage.resultscli import RUNS, Json, RunsOption, print_json
@@ -83,6 +84,8 @@ def profile_command(
             "a command and --load are given, and only one of them may be: --load runs nothing"
         )
     wanted, seconds = _resources(resources), _seconds(budget)
+    if save is not None:
+        _writable(save)
     of = None if run is None else named(run, runs)
     analysis, of_run = _analysed(of)
     if load is not None:
@@ -106,6 +109,16 @@ def profile_command(
 
         predicted = predict(found, analysis)
     _print(found, predicted, of, as_json=as_json)
+
+
+def _writable(file: Path) -> None:
+    """What is measured for minutes is to have its place before; raises FILE_FAILED."""
+    if file.is_dir():
+        raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EISDIR))
+    if not file.parent.is_dir():
+        raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.ENOENT))
+    if not os.access(file.parent, os.W_OK):
+        raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EACCES))
 
 
 def _measured(asked: Asked, profiles: Path) -> Profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,16 @@ def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
     beside = against.compare(run, found, other, theirs)
     assert {(c.environment, c.baseline) for c in beside.contrasts} == {("lxc", "docker")}
     assert "room 5, there 7" in beside.notes[0] and "boot delay of lxc" in beside.notes[0]
+
+
+def test_where_the_viewers_came_from_differs_too(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two")
+    machines = {"number": 2, "label": "crun", "options": {}, "resources": {"cpus": 1.0}}
+    told = other.resolved.model_copy(update={"generators": machines})
+    beside = against.compare(run, found, replace(other, resolved=told), theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    assert "viewers' origin this host, there 2 × crun" in note
 
 
 def test_runs_without_a_common_environment_are_not_compared(tmp_path: Path) -> None:

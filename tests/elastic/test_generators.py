@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -47,6 +48,13 @@ class AheadOfUs(Native):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ULLAGE_CLOCK_DISTORT", f"2000,{AHEAD_NS}")
             return await super().create(spec)
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is claimed here is no run of this host."""
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
 
 
 def machines(
@@ -107,9 +115,9 @@ def test_two_machines_share_one_schedule(built: Path, tmp_path: Path) -> None:
     assert summary["due"] == summary["outcomes"]["served"] == 7
     said = sorted(path.name for path in (stage.repetition.folder / folders.GENERATORS).iterdir())
     assert said == [
-        f"generator-of-0r0-{number}.{kind}"
+        f"generator-of-0r0-m{number}.{kind}"
         for number in range(2)
-        for kind in ("json", "jsonl", "stderr")
+        for kind in ("config.json", "json", "jsonl", "stderr")
     ]
     assert not left_by(stage)
 
@@ -160,7 +168,7 @@ def test_a_machine_that_dies_ends_the_repetition(built: Path, tmp_path: Path) ->
     # With its agent its viewers die: what is heard first is told.
     ways = {errors.AGENT_LOST.code, errors.ELASTIC_GENERATOR_FAILED.code}
     assert stage.outcome.reason.code in ways
-    assert "generator-of-0r0-1" in stage.outcome.reason.message
+    assert "generator-of-0r0-m1" in stage.outcome.reason.message
     assert not (stage.repetition.folder / folders.SESSIONS).exists()
     assert not left_by(stage)
 
@@ -194,7 +202,7 @@ def test_a_front_that_is_not_reached_is_told(built: Path, tmp_path: Path) -> Non
 def test_a_machine_that_cannot_be_had_leaves_no_other(built: Path, tmp_path: Path) -> None:
     class Scarce(Native):
         async def create(self, spec: InstanceSpec) -> Instance:
-            if spec.name.endswith("-1"):
+            if spec.name.endswith("-m1"):
                 raise UllageError(errors.NETWORK_FULL, what="every place", where="the cloud")
             return await super().create(spec)
 
@@ -207,12 +215,27 @@ def test_a_machine_that_cannot_be_had_leaves_no_other(built: Path, tmp_path: Pat
     assert not left_by(stage)
 
 
+def test_no_node_has_a_generator_s_name(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, machines=machines(Path("agent"), 3))
+    here = stage.repetition.environment
+    for key in ("generator", "generator-of", "generator-of-0r0"):
+        environment = dataclasses.replace(here, key=key)
+        host = machines(Path("agent"), 1)(stage.repetition.setting.tag).host
+        setting = dataclasses.replace(stage.repetition.setting, hosts={key: host})
+        viewers = setting.viewers(environment, 0, tmp_path)
+        assert isinstance(viewers, Generators)
+        nodes = setting.maker(environment, 0)
+        known = {nodes.name(node, attempt) for node in range(4) for attempt in (1, 2)}
+        assert len(viewers.names) == 3
+        assert not known & set(viewers.names)
+
+
 def test_one_that_is_made_is_removed_when_the_others_are_not_waited_for(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(Native):
         async def create(self, spec: InstanceSpec) -> Instance:
-            if spec.name.endswith("-1"):
+            if spec.name.endswith("-m1"):
                 await asyncio.Event().wait()
             return await super().create(spec)
 

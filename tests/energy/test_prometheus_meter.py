@@ -95,6 +95,8 @@ def test_a_certificate_must_be_trusted_each_time(tmp_path: Path) -> None:
 def test_certificates_are_of_https(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="`ca_file` is for https:"):
         meter("http://127.0.0.1/metrics", ca_file=tmp_path / "ca.pem", **OWN)
+    with pytest.raises(ValidationError, match="`ca_file` is for https:"):
+        meter("HTTP://127.0.0.1/metrics", ca_file=tmp_path / "ca.pem", **OWN)
 
 
 @pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="needs node_exporter")

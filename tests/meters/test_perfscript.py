@@ -221,6 +221,15 @@ def test_functions_of_the_images_own_files(tool: tuple[Path, int]) -> None:
     }
 
 
+@pytest.mark.parametrize("device", ["ffffffff:00", "00:ffffffff", "1000:00", "00:100000"])
+def test_a_device_that_no_kernel_has_breaks_nothing(device: str, tool: tuple[Path, int]) -> None:
+    """A file's name, which may hold a line end and the like of this, is its program's own."""
+    what = f"PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 {device} 1 0]: r-xp /usr/bin/tool"
+    line = f"               x     7/7     [000]     1.000000000: {what}"
+    folder, window = folded(line, roots={7: "agent"}, files=OwnFiles(tool[0].parent))
+    assert (window.table().rows, folder.unread) == ((), 0)
+
+
 def test_many_functions_take_the_place_of_no_other_row() -> None:
     """The rarest stand with their files; a function of the kernel or of QEMU never does."""
     window = Window(0, 10**12, {})
@@ -237,6 +246,23 @@ def test_many_functions_take_the_place_of_no_other_row() -> None:
     assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
     assert lib.samples == table.folded == MOST_ROWS + 20 - len(named)
     assert {f"f{n:03}" for n in range(100, 120)} <= {*named}
+
+
+def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
+    """What is left of it would be compared as if it were all."""
+    window = Window(0, 10**12, {})
+    for name, samples in (("often", 60), ("seldom", 1)):
+        for _ in range(samples):
+            window.take(("programs", name, "lib", "work"), 0, 0)
+    for n in range(MOST_ROWS):
+        for _ in range(2):
+            window.take(("programs", "p", "lib", f"f{n:03}"), 0, 0)
+    table = window.table()
+    assert {row.program: row.samples for row in table.rows if row.symbol == "work"} == {
+        "often": 60,
+        "seldom": 1,
+    }
+    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
 
 
 @pytest.mark.parametrize(

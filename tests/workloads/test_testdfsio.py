@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ByteSize
+from pydantic import ByteSize, ValidationError
 
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.testdfsio import DfsIo, DfsIoParameters
@@ -152,6 +152,13 @@ def test_what_a_job_says_without_end_is_not_repeated() -> None:
     with pytest.raises(InvalidTrialError, match="launched") as caught:
         WORKLOAD.check(YARN, {**found, "job-0": replace(found["job-0"], stderr=log)})
     assert len(str(caught.value)) < 200
+
+
+def test_more_than_yarn_could_tell_of_is_refused() -> None:
+    DfsIoParameters(jobs=8, files=125, runner="yarn")
+    DfsIoParameters(jobs=8, files=126)
+    with pytest.raises(ValidationError, match="at most 1000 files of all jobs"):
+        DfsIoParameters(jobs=8, files=126, runner="yarn")
 
 
 def test_without_its_node_nothing_is_proved() -> None:

@@ -79,6 +79,7 @@ def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
     names = ("time_scale", "room", "patience_s", "buffer_s", "arrivals", "resources", "ullage")
     for name in names:
         yield from _differs(name.removesuffix("_s"), getattr(one, name), getattr(two, name))
+    yield from _differs("viewers' origin", _origin(one), _origin(two))
     video = ("length_s", "bitrate_bps", "kind")
     yield from _differs(
         "video",
@@ -92,6 +93,13 @@ def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
             yield from _differs(what, getattr(mine, name), getattr(theirs, name))
     for name in ("cpu_model", "kernel"):
         yield from _differs(name.replace("_", " "), one.host.get(name), two.host.get(name))
+
+
+def _origin(resolved: Resolved) -> str:
+    if (machines := resolved.generators) is None:
+        return "this host"
+    made_of = ", ".join(f"{key} {machines.get(key)}" for key in ("options", "resources"))
+    return f"{machines.get('number')} × {machines.get('label')} ({made_of})"
 
 
 def _differs(name: str, one: Any, two: Any) -> Iterator[str]:

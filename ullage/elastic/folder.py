@@ -11,7 +11,7 @@
         outcome.json                        `Outcome`: how the repetition ended
         front.json, viewers-config.json     what the two programs were told
         front.stderr, viewers.stderr        what they said beside
-        generators/                         of viewers from several machines: what each said
+        generators/                         viewers from several machines: all told and said
 
 Instants `*_ns` are nanoseconds of the run's global clock (the controller's, `ullage.clock`) unless
 the name says `epoch`; durations are real seconds. What the plan says in the users' time was divided

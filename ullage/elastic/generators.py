@@ -80,9 +80,8 @@ class Generators:
 
     async def __aenter__(self) -> Generators:
         """Make all machines. What `allocating.allocate` raises; nothing is left then."""
-        names = [f"{self.prefix}-{index}" for index in range(self.machines.number)]
         try:
-            self._made = await _all(map(self._make, names))  # in their order
+            self._made = await _all(map(self._make, self.names))  # in their order
         except BaseException:
             await self._remove()
             raise
@@ -95,6 +94,11 @@ class Generators:
 
     async def __aexit__(self, *_: object) -> None:
         await self._remove()
+
+    @property
+    def names(self) -> list[str]:
+        """Of the machines: a node's ends with a number."""
+        return [f"{self.prefix}-m{index}" for index in range(self.machines.number)]
 
     @property
     def instances(self) -> list[Instance]:
@@ -166,7 +170,10 @@ class Generators:
         }
         if "path" in settings["arrivals"]:
             told["arrivals"] = settings["arrivals"] | {"path": _TRACE}
-        await agent.put(json.dumps(told).encode(), f"{part.cwd}/{_CONFIG}")
+        config = json.dumps(told, indent=1).encode()
+        with disk_full_as_error(self.folder):
+            put(self._place(part, "config.json"), config)
+        await agent.put(config, f"{part.cwd}/{_CONFIG}")
         with disk_full_as_error(self.folder):
             part.process = await agent.spawn(
                 Command(part.task.argv, cwd=part.cwd, timeout_s=self.limit_s),

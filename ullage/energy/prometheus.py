@@ -63,7 +63,7 @@ class PrometheusOptions(OutsideOptions):
 
     @model_validator(mode="after")
     def _preset_or_all(self) -> Self:
-        if self.ca_file is not None and self.url.startswith("http:"):
+        if self.ca_file is not None and urlsplit(self.url).scheme == "http":
             raise ValueError("`ca_file` is for https:")
         own = (self.unit, self.scope, self.method)
         if self.preset is None and (self.metric is None or None in own):

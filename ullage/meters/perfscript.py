@@ -52,7 +52,7 @@ _MAPPED: Final = re.compile(
     r" PERF_RECORD_MMAP2 (?P<pid>\d{1,10})/\d{1,10}:"
     r" \[0x(?P<start>[0-9a-f]{1,16})\(0x(?P<length>[0-9a-f]{1,16})\)"
     r" @ (?P<offset>0x[0-9a-f]{1,16}|0)"
-    r" (?P<major>[0-9a-f]{2,8}):(?P<minor>[0-9a-f]{2,8}) (?P<inode>\d{1,20}) \d{1,20}\]:"
+    r" (?P<major>[0-9a-f]{2,3}):(?P<minor>[0-9a-f]{2,5}) (?P<inode>\d{1,20}) \d{1,20}\]:"
     r" \S{4} (?P<path>/.+)"
 )
 _LOST: Final = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\D*(?:lost )?(\d{1,18})")
@@ -126,15 +126,22 @@ class Window:
         return Table(rows, count.total() - sum(row.samples for row in rows), folded)
 
     def _folded(self) -> tuple[Counter[Key], int]:
-        """With as few of them counted for their file alone as makes the rows no too many."""
+        """With as few of them counted for their file alone as makes the rows no too many.
+
+        A function is so in all threads, or in none: the sum of its rows is all that was seen of it.
+        """
         count, folded = self.count.copy(), 0
-        mine = [key for key in count if key[0] == "programs" and key[3] and not of_kernel(key[2])]
-        for key in sorted(mine, key=lambda key: (count[key], key)):
+        mine: dict[tuple[str, str], list[Key]] = {}
+        for key in sorted(count):
+            if key[0] == "programs" and key[3] and not of_kernel(key[2]):
+                mine.setdefault(key[2:], []).append(key)
+        for keys in sorted(mine.values(), key=lambda keys: sum(count[key] for key in keys)):
             if len(count) <= MOST_ROWS:
                 break
-            samples = count.pop(key)
-            count[(*key[:3], "")] += samples
-            folded += samples
+            for key in keys:
+                samples = count.pop(key)
+                count[(*key[:3], "")] += samples
+                folded += samples
         return count, folded
 
 

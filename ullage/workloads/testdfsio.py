@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, model_validator
 
 from ullage.artifacts import Artifact, maven
 from ullage.runs import Coordinate, Curve, Metric, Scalar
@@ -25,6 +25,8 @@ from ullage.workloads.testdfsio_report import MIB, Job, network, on_yarn, read_j
 _HERE: Final = Path(__file__).resolve().parent
 _CONTAINER_MIB: Final = 256
 """What a Java machine takes beside its heap, as YARN is told."""
+MOST_ON_YARN: Final = 1000
+"""Files of all jobs. A NodeManager says some 4 KiB of each container, and 8 MiB are looked at."""
 
 
 def _jars() -> tuple[Artifact, ...]:
@@ -63,6 +65,15 @@ class DfsIoParameters(Parameters):
     timeout_s: float = Field(
         1800, gt=0, le=86_400, allow_inf_nan=False, description="seconds after which it is ended"
     )
+
+    @model_validator(mode="after")
+    def _yarn_tells_of_all(self) -> Self:
+        if self.runner == "yarn" and self.jobs * self.files > MOST_ON_YARN:
+            raise ValueError(
+                f"at most {MOST_ON_YARN} files of all jobs together with `runner: yarn`: what it "
+                "says of its containers would be more than is looked at"
+            )
+        return self
 
 
 class DfsIo(Workload[DfsIoParameters]):

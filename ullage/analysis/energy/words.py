@@ -64,7 +64,7 @@ def note(analysis: Analysis) -> str:
 
 def told(analysis: Analysis) -> list[str]:
     """What is missing, and what to doubt."""
-    return [f"{each.message}. {each.advice} ({each.code})" for each in analysis.energy_notes]
+    return [f"{each.message}; {each.advice} ({each.code})" for each in analysis.energy_notes]
 
 
 def figure(energy: Energy, joules: float) -> str:

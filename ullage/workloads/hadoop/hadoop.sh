@@ -64,6 +64,7 @@ resourcemanager)
 nodemanager)
     JAVA_HOME=$(readlink -f "$(command -v java)")
     export JAVA_HOME="${JAVA_HOME%/bin/java}" # for the containers
+    rm -rf yarn # of the trial before
     trap end_node TERM
     $java org.apache.hadoop.yarn.server.nodemanager.NodeManager \
         "-Dyarn.nodemanager.resource.memory-mb=$1" &
