@@ -339,6 +339,7 @@ def test_output_that_was_cut_gives_no_figure(
     monkeypatch.setitem(defaults, "keep_bytes", 1000)
     _, folder = run(tmp_path, ['name: command, argv: ["seq", "5000"]'], blocks=1)
     assert {trial.reason.code for trial in folder.trials if trial.reason} == {"output-cut"}
+    assert all("print less, or into a file" in str(trial.reason) for trial in folder.trials)
     raw = folder.path / str(folder.trials[0].roles[0].stdout)
     assert raw.read_text().endswith("5000\n")
 

@@ -28,7 +28,7 @@ from ullage.plan import (
     no_environment,
     shown,
 )
-from ullage.quantities import many
+from ullage.quantities import format_bytes, many
 from ullage.runs import Design, Price
 from ullage.workloads.base import Parameters, Place, Workload
 from ullage.yamlfile import FieldPath, YamlFile
@@ -118,6 +118,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         _check_endpoints(plan, loads, document)
     _check_partners(plan, loads, keys, document)
     _check_each(plan, made, loads, document)
+    _check_memory(plan, made, loads, document)
     meters = energyplan.resolve(plan, document)
     matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
     if matrix.cells > MAX_CELLS:
@@ -197,6 +198,23 @@ def _check_each(
                     f"{load.key} has work for {most} instances at most, and {environment.key} has "
                     f"{environment.instances}: the others would stand idle",
                     "give as many `ranks` as there are instances",
+                )
+
+
+def _check_memory(
+    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+) -> None:
+    """Refuse a trial that would only be killed for its memory."""
+    for load in loads:
+        least = load.workload.least_memory(load.parameters)
+        for environment in made:
+            if environment.resources.memory < least:
+                raise impossible(
+                    document,
+                    _path(plan, load),
+                    f"{load.key} takes at least {format_bytes(least)} of memory, and "
+                    f"{environment.key} has {format_bytes(environment.resources.memory)}",
+                    "give it more `memory`, or the workload less to do at once",
                 )
 
 

@@ -68,7 +68,8 @@ class Part:
         if not process.complete:
             raise TrialFailedError(
                 "output-cut",
-                f"{self.name} printed more than is looked at; all of it is in the run folder",
+                f"{self.name} printed more than is looked at: have it print less, or into a file; "
+                "all of it is in the run folder",
             )
         self._check_clock(done, instant_ns)
         self._check_limit(done)

@@ -133,5 +133,7 @@ def test_equal_means_equal_in_all() -> None:
 def test_it_says_from_which_machines_viewers_come(tmp_path: Path) -> None:
     text = f"{PLAN}generators: {{number: 3, provider: native, resources: {{memory: 64MiB}}}}\n"
     assert "they come from 3 machines of native, 1 CPU and 64MiB each" in dry(tmp_path, text).stdout
-    assert told(tmp_path, text)["generators"] == {"number": 3, "provider": "native"}
+    machines = told(tmp_path, text)["generators"]
+    assert machines["number"] == 3 and machines["provider"] == "native"
+    assert machines["resources"] == {"cpus": 1, "memory": 256 << 20}
     assert told(tmp_path)["generators"] is None

@@ -134,7 +134,7 @@ def test_all_are_on_one_clock() -> None:
     assert abs(violation["at_ns"] - (ZERO + SECOND + 40)) <= found.clock_bound_ns
     assert violation["length_ns"] == 7
     assert found.clock_bound_ns >= HALF
-    assert "started within 0 ms; 1 of 2 clocks are the run's own" in found.note
+    assert "started within 0 ns; 1 of 2 clocks are the run's own" in found.note
 
 
 def test_counts_are_summed_and_the_worst_lateness_stands() -> None:

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ByteSize, ValidationError
 
+from ullage import errors, matrix, plan
+from ullage.errors import UllageError
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.testdfsio import DfsIo, DfsIoParameters
 from ullage.workloads.testdfsio_report import BINS, MIB, Seen, network, read_job
@@ -159,6 +161,24 @@ def test_more_than_yarn_could_tell_of_is_refused() -> None:
     DfsIoParameters(jobs=8, files=126)
     with pytest.raises(ValidationError, match="at most 1000 files of all jobs"):
         DfsIoParameters(jobs=8, files=126, runner="yarn")
+
+
+def test_too_little_memory_is_refused_in_the_plan() -> None:
+    text = """name: dfs
+baseline: native
+resources: {{memory: {memory}}}
+environments:
+  native: {{provider: native}}
+workloads:
+  - {{name: testdfsio, runner: {runner}}}
+"""
+    with pytest.raises(UllageError) as caught:
+        matrix.resolve(*plan.loads(text.format(memory="512MiB", runner="yarn")))
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    said = "plan.yaml:7: testdfsio takes at least 1.0GiB of memory, and native has 512MiB"
+    assert said in caught.value.message
+    matrix.resolve(*plan.loads(text.format(memory="2GiB", runner="yarn")))
+    matrix.resolve(*plan.loads(text.format(memory="512MiB", runner="local")))
 
 
 def test_without_its_node_nothing_is_proved() -> None:

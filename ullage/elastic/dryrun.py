@@ -331,7 +331,11 @@ def as_dict(found: Forecast) -> dict[str, Any]:
         ],
         "generators": None
         if found.generators is None
-        else {"number": found.generators.number, "provider": found.generators.provider.name},
+        else {
+            "number": found.generators.number,
+            "provider": found.generators.provider.name,
+            "resources": found.generators.resources.model_dump(mode="json"),
+        },
         "repetitions": plan.repetitions,
         "time_scale": plan.time_scale,
         "patience_s": Scaled(plan).patience_s,

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ullage.agent import Finished
 from ullage.agentclock import WORST_PPB, ClockMap
 from ullage.agentframes import FrameError
+from ullage.clock.words import span
 from ullage.elastic.reading import Session, disorder
 from ullage.printable import clean
 from ullage.quantities import many
@@ -312,20 +313,14 @@ def _note(each: Sequence[_One], bound_ns: int) -> str:
     shared = sum(one.came.clock.shared for one in each)
     clocks = f"{shared} of {len(each)} clocks are the run's own"
     if shared < len(each):
-        clocks += f", the others' instants were corrected and are off by at most {_ms(bound_ns)} ms"
-    apart = _ms(max(starts) - min(starts))
-    told = (
-        f"the viewers came from {many(len(each), 'machine')}, started within {apart} ms; {clocks}"
-    )
-    late = [_ms(1e9 * p99) for one in each if (p99 := one.told.lateness_s.get("p99")) is not None]
+        clocks += f", the others' instants were corrected and are off by at most {span(bound_ns)}"
+    apart = span(max(starts) - min(starts))
+    told = f"the viewers came from {many(len(each), 'machine')}, started within {apart}; {clocks}"
+    late = [span(1e9 * p99) for one in each if (p99 := one.told.lateness_s.get("p99")) is not None]
     if not late:
         return told
     whose = "of each" if len(late) == len(each) else "of each that sent anything"
-    return f"{told}; {whose} one send in a hundred was later than {', '.join(late)} ms"
-
-
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.2g}" if ns < 99.5e6 else f"{ns / 1e6:,.0f}"
+    return f"{told}; {whose} one send in a hundred was later than {', '.join(late)}"
 
 
 def _sum(each: Iterable[dict[str, int]]) -> dict[str, int]:

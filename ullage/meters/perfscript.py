@@ -34,7 +34,7 @@ from ullage.symbolsfile import (
 
 FIELDS: Final = "comm,pid,tid,cpu,time,ip,sym,dso"
 """What `perf script -F` is to print, with `--ns`, and events of tasks, mappings and losses."""
-MOST_ROWS: Final = 100
+MOST_ROWS: Final = 250
 _MOST_KEYS: Final = 5_000
 """Different rows that a window can have: a program that gives its threads ever new names has no
 more."""

@@ -139,6 +139,10 @@ class Workload(ABC, Generic[P]):
         """How many instances have work where a role is played in `each`; None: all that are."""
         return None
 
+    def least_memory(self, parameters: P) -> int:
+        """Bytes of memory with fewer of which an instance cannot do it; 0: not known."""
+        return 0
+
     def files(self, parameters: P) -> Mapping[str, Path]:
         """Programs and data of ours that it needs inside: name → file on this host.
 

@@ -25,6 +25,8 @@ from ullage.workloads.testdfsio_report import MIB, Job, network, on_yarn, read_j
 _HERE: Final = Path(__file__).resolve().parent
 _CONTAINER_MIB: Final = 256
 """What a Java machine takes beside its heap, as YARN is told."""
+_MACHINE: Final = 150 * MIB
+"""Less than any of Hadoop's Java machines took: 200 to 280 MiB with the default heap."""
 MOST_ON_YARN: Final = 1000
 """Files of all jobs. A NodeManager says some 4 KiB of each container, and 8 MiB are looked at."""
 
@@ -142,6 +144,13 @@ class DfsIo(Workload[DfsIoParameters]):
         yarn = ("resourcemanager", "nodemanager") if parameters.runner == "yarn" else ()
         jobs = (f"job-{number}" for number in range(parameters.jobs))
         return Role("namenode"), Role("datanode", place), *map(Role, (*yarn, *jobs))
+
+    def least_memory(self, parameters: DfsIoParameters) -> int:
+        """By its Java machines in the instance: servers, jobs, and what runs in containers."""
+        machines = 1 + (parameters.datanode == "same") + parameters.jobs
+        if parameters.runner == "yarn":
+            machines += 2 + parameters.jobs * (1 + min(parameters.maps, parameters.files))
+        return machines * _MACHINE
 
     def files(self, parameters: DfsIoParameters) -> Mapping[str, Path]:
         """The settings, and the script that starts Java with them."""

@@ -42,7 +42,8 @@ struct Connection {
     to: u64,
 }
 
-/// Until standard input ends, or a signal.
+/// Until standard input ends, or a signal. A file, or `/dev/null` as a script's `&` gives it, cannot
+/// be waited for: then a signal.
 pub fn command(options: &Options) -> Result<ExitCode, Failure> {
     serve(options).map_err(|error| Failure::new("the node", error))?;
     Ok(ExitCode::SUCCESS)
@@ -66,7 +67,10 @@ fn serve(options: &Options) -> io::Result<()> {
         connections: Vec::new(),
     };
     node.poll.add(listener.as_raw_fd(), LISTENER)?;
-    node.poll.add(io::stdin().as_raw_fd(), INPUT)?;
+    match node.poll.add(io::stdin().as_raw_fd(), INPUT) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
+        added => added?,
+    }
     let mut events = [NO_EVENT; BATCH];
     loop {
         let count = node.poll.wait(&mut events, None)?;

@@ -251,6 +251,29 @@ fn the_node_of_ours_streams_whole_and_in_parts() {
 }
 
 #[test]
+fn the_node_of_ours_streams_behind_a_script() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ullage-viewers"))
+        .args(["node", "--bytes", "1000"])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    let listening: Value = serde_json::from_str(&line).expect("JSON");
+    let address = listening["listening"].as_str().expect("an address");
+    let ran = run(&json!({
+        "nodes": [format!("http://{address}/clip")],
+        "arrivals": {"count": 1},
+        "video": {"bytes": 1000, "bitrate_bps": 8_000_000, "chunk_bytes": 1000},
+    }));
+    child.kill().expect("it runs until then");
+    child.wait().expect("ended");
+    assert_eq!(ran.summary["outcomes"]["served"], 1, "{}", ran.summary);
+}
+
+#[test]
 fn a_search_does_not_find_more_than_the_node_has_room_for() {
     let taken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let address = server(move |mut stream| {
