@@ -55,6 +55,8 @@ HELD_OUT: Final = (
             "enc",
             "-camellia-256-cbc",
             "-pbkdf2",
+            "-iter",
+            "1500000",
             "-k",
             "k",
             "-in",

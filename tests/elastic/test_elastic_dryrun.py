@@ -135,5 +135,5 @@ def test_it_says_from_which_machines_viewers_come(tmp_path: Path) -> None:
     assert "they come from 3 machines of native, 1 CPU and 64MiB each" in dry(tmp_path, text).stdout
     machines = told(tmp_path, text)["generators"]
     assert machines["number"] == 3 and machines["provider"] == "native"
-    assert machines["resources"] == {"cpus": 1, "memory": 256 << 20}
+    assert machines["resources"] == {"cpus": 1, "memory": 64 << 20}
     assert told(tmp_path)["generators"] is None
