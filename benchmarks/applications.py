@@ -46,7 +46,7 @@ APPLICATIONS: Final = (
     ),
 )
 HELD_OUT: Final = (
-    Application("bzip2", ("bzip2", "-9", "-k", "-f", "work.sql"), ("work.sql",), "bzip2"),
+    Application("bzip2", ("bzip2", "-9", "-k", "-f", "text"), ("text",), "bzip2"),
     Application("perl", ("perl", "work.pl", "text"), ("work.pl", "text"), "perl", "words "),
     Application(
         "openssl",
