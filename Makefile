@@ -21,6 +21,7 @@ PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
+LAB_PACKAGES := ffmpeg
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -80,8 +81,12 @@ test-rust:
 LAB ?= tests
 
 .PHONY: lab
-lab: run-packages test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
+lab: lab-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m lab --timeout 1200 $(LAB)
+
+.PHONY: lab-packages
+lab-packages: test-packages
+	@scripts/need-packages $(LAB_PACKAGES)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs

@@ -117,7 +117,7 @@ def test_a_run_of_another_kind_is_taken_up_by_another_command(tmp_path: Path) ->
 def test_a_pilot_is_found_by_its_name(place: Path) -> None:
     (place / "plan.yaml").write_text(PLAN)
     argv = ("run", "plan.yaml", "--dry-run", "--json", "--pilot")
-    assert ullage(*argv, NAME, cwd=place).json["learned"] is False
+    assert ullage(*argv, NAME, cwd=place).json["pilot"]["blocks"] == 6
     done = ullage(*argv, "absent", cwd=place)
     assert errors.RUN_NOT_FOUND.code in done.stderr
 
