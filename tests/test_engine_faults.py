@@ -22,8 +22,12 @@ from ullage.engine import Engine
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
 from ullage.errors import UllageError
+from ullage.events import Reason
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder
+from ullage.matrix import Load
+from ullage.preparing import perform
+from ullage.team import Team
 from ullage.workloads import command
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
@@ -263,18 +267,16 @@ def test_one_that_does_not_wake_leaves_no_other_awake(
 def test_a_cleanup_that_cannot_be_done_takes_nothing_from_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, trials = NativeInstance.thaw, 6
-    thaws: list[str] = []
-
-    async def thaw(self: NativeInstance) -> None:
-        thaws.append(self.name)
-        if len(thaws) > trials:
+    async def performed(
+        team: Team, load: Load, seed: int, make: Callable[..., Any]
+    ) -> Reason | None:
+        if make.__name__ == "cleanup":
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "freezer.state")
-        await real(self)
+        return await perform(team, load, seed, make)
 
-    monkeypatch.setattr(NativeInstance, "thaw", thaw)
+    monkeypatch.setattr("ullage.fleet.perform", performed)
     outcome, folder = run(tmp_path, [TRUE])
-    assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 0, trials)
+    assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 0, 6)
     told = [warned.message for warned in folder.warnings if warned.code == "no-cleanup"]
     assert len(told) == 3, "once for each environment"
 
