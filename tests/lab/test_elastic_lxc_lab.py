@@ -113,7 +113,7 @@ def test_a_front_and_a_server_that_are_killed_end_nothing(tmp_path: Path) -> Non
     outcome = folders.read_outcome(folders.repetition_folder(run, "node", 0))
     assert outcome is not None
     assert outcome.status == "ok"
-    assert outcome.notes[0].startswith("the front died 1 times")
+    assert outcome.notes[0].startswith("the front died 1 time and")
     assert not kit.left_by(runs)
 
 
