@@ -31,9 +31,10 @@ workloads:
 """
 
 
-def test_native_and_in_a_container(tmp_path: Path) -> None:
+def run(tmp_path: Path, text: str) -> RunFolder:
+    """The plan, run whole; some of its trials may have no figure."""
     plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN)
+    plan.write_text(text)
     argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
@@ -41,7 +42,11 @@ def test_native_and_in_a_container(tmp_path: Path) -> None:
     assert done.returncode in (0, 3), done.stderr
     assert not left_by(tmp_path / "runs")
     (path,) = (tmp_path / "runs").iterdir()
-    folder = RunFolder.open(path)
+    return RunFolder.open(path)
+
+
+def test_native_and_in_a_container(tmp_path: Path) -> None:
+    folder = run(tmp_path, PLAN)
     assert {trial.environment for trial in folder.trials} >= {"native", "container"}
     for trial in folder.trials:
         assert all(role.status in (0, 1) for role in trial.roles), trial.reason
@@ -75,21 +80,11 @@ workloads:
 
 
 def test_how_many_a_container_and_an_emulated_machine_sustain(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(LIMITED)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode in (0, 3), done.stderr
-    assert not left_by(tmp_path / "runs")
-    (path,) = (tmp_path / "runs").iterdir()
-    trials = RunFolder.open(path).trials
+    trials = run(tmp_path, LIMITED).trials
     assert {trial.environment for trial in trials} >= {"container", "vm"}
     for trial in trials:
-        if (
-            trial.reason is not None
-        ):  # the viewers came to their own end, or this machine stood still
+        if trial.reason is not None:
+            # The viewers came to their own end, or this machine stood still.
             assert trial.status == "invalid" and not trial.metrics
             assert re.search("^no figure: |began so late", trial.reason.message), trial.reason
             continue

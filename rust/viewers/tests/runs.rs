@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -224,20 +224,26 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(kept, "precious");
 }
 
+/// `ullage-viewers node`, and where it listens.
+fn node_of_ours(bytes: usize, stdin: Stdio) -> (Child, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ullage-viewers"))
+        .args(["node", "--bytes", &bytes.to_string()])
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    let listening: Value = serde_json::from_str(&line).expect("JSON");
+    let address = listening["listening"].as_str().expect("an address");
+    (child, address.to_owned())
+}
+
 #[test]
 fn the_node_of_ours_streams_whole_and_in_parts() {
     for read in ["ranges", "whole"] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ullage-viewers"))
-            .args(["node", "--bytes", "100000"])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("started");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("piped");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
-        let listening: Value = serde_json::from_str(&line).expect("JSON");
-        let address = listening["listening"].as_str().expect("an address");
+        let (mut child, address) = node_of_ours(100_000, Stdio::piped());
         let ran = run(&json!({
             "nodes": [format!("http://{address}/clip")],
             "arrivals": {"count": 10},
@@ -252,17 +258,7 @@ fn the_node_of_ours_streams_whole_and_in_parts() {
 
 #[test]
 fn the_node_of_ours_streams_behind_a_script() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ullage-viewers"))
-        .args(["node", "--bytes", "1000"])
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("started");
-    let mut line = String::new();
-    let out = child.stdout.take().expect("piped");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
-    let listening: Value = serde_json::from_str(&line).expect("JSON");
-    let address = listening["listening"].as_str().expect("an address");
+    let (mut child, address) = node_of_ours(1000, Stdio::null());
     let ran = run(&json!({
         "nodes": [format!("http://{address}/clip")],
         "arrivals": {"count": 1},
