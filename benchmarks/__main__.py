@@ -16,7 +16,8 @@ from benchmarks import (
     pipelines,
     prediction,
 )
-from benchmarks.elastic import allocation, decisions, front, published, simulator, twin, viewers
+from benchmarks.elastic import allocation
+from benchmarks.elastic.__main__ import BENCHMARKS as ELASTIC
 from benchmarks.figures import main
 from benchmarks.injection import command as injection
 from benchmarks.trust import aims as trust
@@ -40,12 +41,7 @@ BENCHMARKS = (
     pipelines,
     prediction,
     allocation,
-    twin,
-    front,
-    viewers,
-    decisions,
-    published,
-    simulator,
+    *ELASTIC,
     meter_cost,
     causes_cost,
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+
+import pytest
 
 from tests.environments import containerkit as kit
 from ullage import agent
 from ullage.allocating import Application, Node
 from ullage.environments.base import Instance, InstanceSpec, Provider
-from ullage.environments.native import Native, NativeOptions
+from ullage.environments.native import Native, NativeInstance, NativeOptions
 from ullage.image import Image
 from ullage.imagecopy import Copy
 from ullage.plan import Resources
@@ -45,6 +47,38 @@ async def node(
     async with kit.running(chosen) as run:
         resources = Resources.model_validate({"cpus": 1, "memory": 256 * MIB})
         yield Node(run.tag, chosen, resources, image, agent.binary(), run.network, copy)
+
+
+def broken_destroy(
+    monkeypatch: pytest.MonkeyPatch,
+    misbehave: Callable[[], Awaitable[None]],
+    *,
+    times: int,
+    name: str = "",
+) -> list[str]:
+    """Who is to be destroyed does that before, the first so many times; every try, by name.
+
+    name: nobody but this one.
+    """
+    real = NativeInstance.destroy
+    tried: list[str] = []
+
+    async def destroy(self: NativeInstance) -> None:
+        if name in ("", self.name):
+            tried.append(self.name)
+            if len(tried) <= times:
+                await misbehave()
+        await real(self)
+
+    monkeypatch.setattr(NativeInstance, "destroy", destroy)
+    return tried
+
+
+async def dead(instance: Instance) -> None:
+    """Wait until its processes are, which is told by the agent's channel."""
+    async with asyncio.timeout(60):
+        while instance.alive:
+            await asyncio.sleep(0.01)
 
 
 class Bad(Native):

@@ -210,7 +210,7 @@ def test_files_there_and_back(with_agent: Callable[[Use], None], tmp_path: Path)
         assert await client.get(str(tmp_path / "b")) == data
         await client.put(b"", str(tmp_path / "empty"))
         assert await client.get(str(tmp_path / "empty")) == b""
-        with pytest.raises(AgentError, match="longer than 1000 bytes"):
+        with pytest.raises(AgentError, match="longer than 1000B"):
             await client.get(str(tmp_path / "b"), limit=1000)
         with pytest.raises(AgentError, match="No such file"):
             await client.get(str(tmp_path / "c"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +20,7 @@ from ullage.allocation_record import Batch
 from ullage.commands import run
 from ullage.environments.base import Instance, InstanceSpec, nobody
 from ullage.environments.lxc import Lxc, LxcOptions
-from ullage.environments.native import Native, NativeInstance, NativeOptions
+from ullage.environments.native import Native, NativeOptions
 from ullage.environments.oci import Oci, OciOptions
 from ullage.errors import ErrorKind, UllageError
 from ullage.places import data_dir
@@ -349,19 +350,8 @@ def test_cancelled_in_the_middle_nothing_is_left() -> None:
 def broken_release(
     monkeypatch: pytest.MonkeyPatch, misbehave: Callable[[], Awaitable[None]]
 ) -> None:
-    """The instance `a-1-bad` does that before it is destroyed, the first time."""
-    real = NativeInstance.destroy
-    tried: list[str] = []
-
-    async def destroy(self: NativeInstance) -> None:
-        try:
-            if self.name == "a-1-bad" and not tried:
-                tried.append(self.name)
-                await misbehave()
-        finally:
-            await real(self)
-
-    monkeypatch.setattr(NativeInstance, "destroy", destroy)
+    """The first time that the instance `a-1-bad` is to be destroyed, it does that before."""
+    kit.broken_destroy(monkeypatch, misbehave, name="a-1-bad", times=1)
 
 
 def test_a_release_that_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,3 +379,69 @@ def test_a_release_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
             return await fails(errors.NETWORK_FAILED, together(node, 2, "-bad"))
 
     assert "no such link" in asyncio.run(scenario()).message
+
+
+async def busy() -> None:
+    raise UllageError(errors.NETWORK_FAILED, reason="busy for a moment")
+
+
+def test_a_release_that_failed_is_done_when_it_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = kit.broken_destroy(monkeypatch, busy, times=1)
+
+    async def scenario() -> None:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0", application=kit.server())
+            await fails(errors.NETWORK_FAILED, release(made))
+            await kit.dead(made.instance)  # nothing runs on, whatever is left of it
+            assert node.used == 1
+            await release(made)
+            assert tried == ["a-0", "a-0"]
+            assert node.used == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_release_that_never_comes_to_its_end_is_never_told_as_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit.broken_destroy(monkeypatch, busy, times=3)
+
+    async def scenario() -> None:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0")
+            for _ in range(3):
+                await fails(errors.NETWORK_FAILED, release(made))
+                await kit.dead(made.instance)
+                assert node.used == 1
+            await release(made)  # the host is not to keep what this test made
+            assert node.used == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_release_that_does_not_even_hear_is_late_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation_down, "GENTLE_S", 0.1)
+
+    async def scenario() -> None:
+        let_go = asyncio.Event()
+
+        async def deaf() -> None:
+            while not let_go.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await let_go.wait()
+
+        kit.broken_destroy(monkeypatch, deaf, times=1)
+        async with kit.node() as node:
+            made = await allocate(node, "a-0")
+            for _ in range(2):
+                await fails(errors.RELEASE_TOO_LATE, release(made, limit_s=0.2))
+                assert node.used == 1
+            let_go.set()
+            await release(made)
+            assert node.used == 0
+
+    asyncio.run(scenario())

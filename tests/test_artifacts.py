@@ -87,5 +87,5 @@ def test_a_jar_of_maven_central() -> None:
 
 def test_a_host_that_lacks_one_is_told_where_it_is() -> None:
     with pytest.raises(UllageError) as caught:
-        image.require_on_host([], [jar("/nowhere/a.jar")])
+        image.require_on_host({}, [jar("/nowhere/a.jar")])
     assert caught.value.kind is errors.HOST_MISSING and "example.org" in caught.value.hint

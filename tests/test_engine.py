@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.enginekit import Quiet, prepare, run
+from tests.enginekit import Quiet, engine, prepare, resumed, run
 from ullage import errors, journal
 from ullage.engine import Engine
 from ullage.errors import UllageError
@@ -111,6 +111,39 @@ def test_two_factors_interrupted_and_resumed(tmp_path: Path) -> None:
     assert (outcome.reason, len(after.trials)) == ("blocks", 48)
     assert after.trials[: len(before.trials)] == before.trials
     assert after.resolved.seed == before.resolved.seed
+
+
+def test_a_block_whose_end_was_not_written_keeps_its_trials(tmp_path: Path) -> None:
+    """`kill -9` between the last trial of a block and the line that closes it."""
+    one = engine(tmp_path, ['name: command, argv: ["sleep", "0.1"]'], blocks=2)
+    asyncio.run(one.run())
+    file = one.folder / journal.JOURNAL
+    lines = file.read_bytes().splitlines(keepends=True)
+    (_, last) = [i for i, line in enumerate(lines) if b'"event":"block"' in line]
+    file.write_bytes(b"".join(lines[:last]))
+    before = RunFolder.open(one.folder)
+    assert [block.block for block in before.blocks] == [0]
+    assert before.complete_blocks == (0, 1), "it has all its trials"
+    assert before.spent_s > before.blocks[0].seconds + 3 * 0.1, "a budget counts it"
+    outcome = asyncio.run(resumed(one).run())
+    after = RunFolder.open(one.folder)
+    assert (outcome.reason, outcome.blocks) == ("blocks", 2)
+    assert after.trials == before.trials, "none of it is done again"
+
+
+def test_a_block_of_which_trials_were_lost_does_only_these_again(tmp_path: Path) -> None:
+    one = engine(tmp_path, ['name: command, argv: ["true"]'], blocks=2)
+    asyncio.run(one.run())
+    file = one.folder / journal.JOURNAL
+    lines = file.read_bytes().splitlines(keepends=True)
+    trials = [i for i, line in enumerate(lines) if b'"event":"trial"' in line]
+    file.write_bytes(b"".join(lines[: trials[-1]]) + lines[trials[-1]][:20])
+    before = RunFolder.open(one.folder)
+    asyncio.run(resumed(one).run())
+    after = RunFolder.open(one.folder)
+    assert after.trials[:5] == before.trials and len(after.trials) == 6
+    assert after.complete_blocks == (0, 1)
+    assert [block.block for block in after.blocks] == [0, 1]
 
 
 def test_unequal_environments_are_refused_and_allowed_by_name(tmp_path: Path) -> None:

@@ -360,9 +360,11 @@ def test_the_hosts_programs_are_looked_for_first(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UllageError) as caught:
-        asyncio.run(engine(tmp_path, "name: sysbench-cpu").run())
+        asyncio.run(engine(tmp_path, "name: sysbench-cpu", "name: wrk, server: apache2").run())
     assert caught.value.kind is errors.HOST_MISSING
-    assert "sysbench" in caught.value.message
+    assert "apache2, sysbench, wrk" in caught.value.message
+    assert "apt-get install apache2 sysbench wrk" in caught.value.hint
+    assert "nginx" not in str(caught.value), "the plan asks for Apache"
 
 
 def test_memory_that_all_share_twice_is_told(

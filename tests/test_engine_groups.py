@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from pydantic import Field
 
 from tests.enginekit import frozen, run, said
-from ullage import workloads
+from ullage import attempt, workloads
+from ullage.agent import Process
 from ullage.fleet import Fleet
 from ullage.needs import HOST
 from ullage.runs import Metric, Scalar
@@ -36,12 +38,15 @@ class Played(Workload[PlayedParameters]):
     name = "played"
     resource = "other"
     packages = ()
-    programs = ("sh",)
+    source = ("[ours](none)",)
     parameters_model = PlayedParameters
     metrics = (
         Metric(name="seconds", unit="s", better="lower", primary=True, description="Elapsed."),
     )
     program: Path
+
+    def programs(self, parameters: PlayedParameters) -> Mapping[str, str]:
+        return {"sh": "dash"}
 
     def roles(self, parameters: PlayedParameters) -> Sequence[Role]:
         return Role("main"), Role("peer", parameters.place)
@@ -144,6 +149,31 @@ def test_a_service_is_told_to_end_as_it_wants(tmp_path: Path) -> None:
         assert trial.status == "ok", trial.reason
         (main,) = [text for text in said(folder, trial) if text.startswith("up")]
         assert main == "up\nby INT\n"
+
+
+def test_a_service_that_not_even_sigkill_ends_fails_its_trial_and_its_instance_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a disk which does not answer: here its signals do not reach it."""
+    kill, deaf = Process.kill, list[Process]()
+
+    async def not_the_first(self: Process, signal: int = 15) -> None:
+        if not deaf:
+            deaf.append(self)
+        if self is not deaf[0]:
+            await kill(self, signal)
+
+    monkeypatch.setattr(Process, "kill", not_the_first)
+    monkeypatch.setattr(attempt, "KILLED_S", 0.2)
+    _, folder = run(tmp_path, ["name: played, place: instance"], blocks=2)
+    bad, *good = folder.trials
+    assert bad.status == "failed" and not bad.metrics and bad.reason is not None
+    assert bad.reason.code == "not-ended"
+    name = bad.roles[0].instance
+    assert bad.reason.message.startswith(f"main (sh) has not ended in {name}, although")
+    assert {trial.status for trial in good} == {"ok"} and len(good) == 5
+    assert [each.code for each in folder.warnings if name in each.message] == ["not-ended"]
+    assert Counter(each.instance for each in folder.provisioned)[name] == 2
 
 
 def test_a_service_that_never_comes_up_fails_the_trial(tmp_path: Path) -> None:

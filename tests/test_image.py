@@ -284,10 +284,12 @@ def test_host_sources_leave_out_other_archives(
 
 
 def test_image_of_the_host() -> None:
-    image.require_on_host(["ls", "sh"])
+    image.require_on_host({"ls": "coreutils", "sh": "dash"})
     record = image.host_image(["ls"])
     assert record.kind == "host"
     assert record.packages["coreutils"]
     with pytest.raises(UllageError) as caught:
-        image.require_on_host(["ls", "no-such-program-here"])
+        image.require_on_host({"no-b": "b", "no-a": "a", "ls": "coreutils", "no-b-too": "b"})
     assert caught.value.kind is errors.HOST_MISSING
+    assert caught.value.message == "missing on this host: no-b, no-a, no-b-too"
+    assert caught.value.hint == "install it: apt-get install a b"

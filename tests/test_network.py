@@ -199,6 +199,24 @@ def test_destroy_leaves_nothing_and_may_be_repeated() -> None:
 
 
 @pytest.mark.root
+def test_several_taps_for_one_address() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            tap = await net.tap("vm-0", links=3)
+            macs = [mac for _, mac in tap.taps]
+            assert macs[0] == tap.mac == net.mac(tap.address)
+            assert len(set(macs)) == 3
+            assert all(int(mac[:2], 16) & 3 == 2 for mac in macs)  # local, of one station
+            assert all(links(net.tag)[device]["master"] == net.bridge for device, _ in tap.taps)
+            other = await net.tap("vm-1", links=3)
+            assert len(links(net.tag)) == 7
+            await net.release(tap)
+            assert set(links(net.tag)) == {net.bridge, *(device for device, _ in other.taps)}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
 def test_what_goes_to_the_neighbour_crosses_both_bridges() -> None:
     async def scenario() -> None:
         async with network() as net:

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from ullage.quantities import Bytes, Fraction, Seconds, format_bytes, format_seconds, many
+from ullage.quantities import (
+    Bytes,
+    Fraction,
+    Seconds,
+    exact_bytes,
+    format_bytes,
+    format_seconds,
+    many,
+)
 
 fraction, seconds, size = TypeAdapter(Fraction), TypeAdapter(Seconds), TypeAdapter(Bytes)
 
@@ -78,3 +86,16 @@ def test_durations_for_people(value: float, text: str) -> None:
 )
 def test_one_is_no_plural(number: int, said: str) -> None:
     assert many(number, "block") == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0B"), (512, "512B"), (4096, "4KiB"), (64 << 20, "64MiB"), (1 << 44, "16TiB")],
+)
+def test_exact_sizes(value: int, text: str) -> None:
+    assert exact_bytes(value) == text
+
+
+@pytest.mark.parametrize("value", [1025, 65_507, (1 << 30) - 1])
+def test_a_size_is_not_rounded_where_it_is_a_bound(value: int) -> None:
+    assert exact_bytes(value) == f"{value}B"

@@ -11,18 +11,24 @@ import yaml
 from jsonschema import Draft202012Validator
 from typer.main import get_command
 
-from ullage import cli, init, matrix, plan
+from ullage import cli, init, matrix, plan, workloads
 from ullage.elastic import plan as elastic_plan
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ELASTIC = sorted((ROOT / "docs/plans").glob("elastic-*.yaml"))
 PLANS = [
     (page.relative_to(ROOT), block)
     for page in PAGES
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
     if "baseline:" in block and "arrivals:" not in block
 ] + [
-    (Path(name), (ROOT / name).read_text()) for name in ("demo.yaml", "ullage/templates/plan.yaml")
+    (file.relative_to(ROOT), file.read_text())
+    for file in (
+        ROOT / "demo.yaml",
+        ROOT / "ullage/templates/plan.yaml",
+        *sorted(each for each in (ROOT / "docs/plans").glob("*.yaml") if each not in ELASTIC),
+    )
 ]
 
 
@@ -42,7 +48,7 @@ def test_plans_resolve(page: Path, text: str, tmp_path: Path) -> None:
 def test_elastic_plans_are_read() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/elastic.md").read_text(), re.DOTALL)
     plans = [block for block in blocks if "arrivals:" in block]
-    plans += [file.read_text() for file in (ROOT / "docs/plans").glob("elastic-*.yaml")]
+    plans += [file.read_text() for file in ELASTIC]
     assert len(plans) > 2
     for text in plans:
         assert elastic_plan.loads(text)[0].environments
@@ -55,7 +61,17 @@ def test_an_editor_that_knows_the_schema_agrees(page: Path, text: str) -> None:
 
 
 def test_some_plans_are_there() -> None:
-    assert {str(page) for page, _ in PLANS} >= {"README.md", "docs/plan.md"}
+    assert {str(page) for page, _ in PLANS} >= {
+        "README.md",
+        "docs/plan.md",
+        "docs/plans/allocation.yaml",
+        "docs/plans/everything.yaml",
+    }
+
+
+def test_everything_is_every_workload() -> None:
+    made, _ = plan.load(ROOT / "docs/plans/everything.yaml")
+    assert {entry.name for entry in made.workloads} == set(workloads.names())
 
 
 def test_the_readmes_commands_exist() -> None:

@@ -89,9 +89,12 @@ class Asking(Workload[AskingParameters]):
     name = "asking"
     resource = "other"
     packages = ()
-    programs = ("sh",)
+    source = ("[ours](none)",)
     parameters_model = AskingParameters
     metrics = (SECONDS,)
+
+    def programs(self, parameters: AskingParameters) -> Mapping[str, str]:
+        return {"sh": "dash"}
 
     def roles(self, parameters: AskingParameters) -> Sequence[Role]:
         return Role("main"), Role("peer", "second")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.synthetic import CURVE_WORKLOAD, SCRIPT, WORKLOADS, make_run
-from ullage import errors, tables
+from ullage import errors, parquetrows, tables
 from ullage.errors import UllageError
 from ullage.folder import RunFolder
 
@@ -118,7 +118,7 @@ def test_how_well_clocks_are_known(runs: Path) -> None:
 
 
 def test_every_column_can_be_named_without_quotes(runs: Path) -> None:
-    for view, schema in tables.SCHEMAS.items():
+    for view, schema in parquetrows.SCHEMAS.items():
         names = ", ".join(schema.names)
         assert tables.query(f"select {names} from {view} limit 1", runs).num_rows == 1
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
+from ullage import trial
+from ullage.attempt import Attempt
 from ullage.environments import Instance
+from ullage.meters import Scene
 from ullage.team import Team
 from ullage.workloads.base import Role
 
@@ -53,3 +57,18 @@ def test_only_those_whose_place_a_role_has() -> None:
     assert team().only({"each"}).members == [ONE, TWO, THREE]
     assert team(partner=instance("lxc-0")).only({"instance"}).members == [ONE]
     assert team().only(set()).instance is ONE
+
+
+def test_the_other_end_is_not_under_test() -> None:
+    assert team().only({"second", "host"}).ends == [TWO, HOST]
+    assert team().only({"each", "second", "host"}).ends == [HOST]
+    assert Team(ONE).ends == []
+
+
+def test_meters_are_told_who_is_at_the_other_end() -> None:
+    mine = team().only({"second"})
+    attempt = SimpleNamespace(
+        fleet=SimpleNamespace(tag="u0000000"), teams=[mine], workers=lambda: mine.members
+    )
+    scene = trial._scene(cast(Attempt, attempt))
+    assert scene == Scene("u0000000", ("vm-0", "vm-1"), ("vm-1",))

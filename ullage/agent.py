@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any
 
-from ullage import agentclock, agentfacts, clock, errors, places
-from ullage.agentchannel import AgentError, Call, Channel, Exchange, printable, quiet_future
+from ullage import agentclock, agentfacts, agentfiles, clock, errors, places
+from ullage.agentchannel import AgentError, Channel, printable
 from ullage.agentclock import ClockMap, Look, Said, Series, Why
-from ullage.agentframes import VERSION, Data, FrameError, Kind, Message
+from ullage.agentframes import VERSION, FrameError, Message
 from ullage.agentprocess import KEEP_BYTES, Command, Finished, Output, Process
 from ullage.agenttransport import Transport, quoted
 from ullage.errors import UllageError
@@ -33,11 +32,6 @@ __all__ = [
     "binary",
     "printable",
 ]
-
-Piece = bytes | memoryview
-
-_CHUNK: Final = 128 * 1024
-_GET_LIMIT: Final = 64 * 1024 * 1024
 
 
 def binary() -> Path:
@@ -232,24 +226,11 @@ class AgentClient:
 
     async def put(self, data: bytes | Path, path: str, mode: int = 0o644) -> None:
         """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole."""
-        if isinstance(data, bytes):
-            await self._put(_slices(data), len(data), path, mode)
-            return
-        with await asyncio.to_thread(data.open, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            await self._put(_reads(file, size), size, path, mode)
+        await agentfiles.put(self._channel, data, path, mode)
 
-    async def get(self, path: str, limit: int = _GET_LIMIT) -> bytes:
+    async def get(self, path: str, limit: int = agentfiles.GET_LIMIT) -> bytes:
         """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes."""
-        exchange = _Get(limit + 1)  # the agent stops there without a word
-        self._channel.request(exchange, path=path, limit=limit + 1)
-        await self._channel.answer(exchange, exchange.future)
-        if not exchange.whole:
-            raise self._corrupt(path)
-        if len(exchange.data) > limit:
-            reason = f"{path} is longer than {limit} bytes"
-            raise AgentError(self._channel.agent, "get", "too-long", reason)
-        return bytes(exchange.data)
+        return await agentfiles.get(self._channel, path, limit)
 
     async def sample(self) -> dict[str, Any]:
         """Counters of the machine inside, as the protocol lists them."""
@@ -328,57 +309,6 @@ class AgentClient:
     def _unknown(self, reason: str) -> UllageError:
         return UllageError(errors.AGENT_CLOCK, agent=self._channel.agent, reason=reason)
 
-    async def _put(self, pieces: AsyncIterator[Piece], size: int, path: str, mode: int) -> None:
-        done = Call("put", "done", lambda answer: answer.text("sha256"))
-        number = self._channel.request(done, path=path, mode=mode, size=size)
-        digest = hashlib.sha256()
-        async for piece in pieces:
-            if done.future.done():  # refused: the rest is not wanted
-                break
-            digest.update(piece)
-            await self._channel.send_data(number, piece)
-        seen, _ = await self._channel.answer(done, done.future)
-        if seen != digest.hexdigest():
-            raise self._corrupt(path)
-
-    def _corrupt(self, path: str) -> UllageError:
-        reason = "its SHA-256 is not the sender's"
-        return UllageError(
-            errors.AGENT_CORRUPT, path=path, agent=self._channel.agent, reason=reason
-        )
-
-
-class _Get(Exchange):
-    """A file that comes from inside."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__("get")
-        self.data = bytearray()
-        self.whole = False
-        self.future: asyncio.Future[None] = quiet_future()
-        self._limit = limit
-        self._digest = hashlib.sha256()
-
-    def on_message(self, message: Message, arrived_ns: int) -> bool:
-        """Take `done`."""
-        if message.op != "done":
-            raise FrameError(f"{message.op} in answer to get")
-        size, digest = message.integer("size"), message.text("sha256")
-        self.whole = size == len(self.data) and digest == self._digest.hexdigest()
-        self.future.set_result(None)
-        return True
-
-    def on_data(self, frame: Data) -> None:
-        """Take a piece of the file."""
-        if frame.kind is not Kind.FILE or len(self.data) + len(frame.data) > self._limit:
-            raise FrameError("more than was asked for in answer to get")
-        self.data += frame.data
-        self._digest.update(frame.data)
-
-    def on_fail(self, error: UllageError) -> None:
-        """It cannot be read, or the channel is gone."""
-        self.future.set_exception(error)
-
 
 def _hello(hello: Message) -> tuple[dict[str, Any], Said, dict[str, str] | None]:
     version = hello.integer("version")
@@ -386,20 +316,3 @@ def _hello(hello: Message) -> tuple[dict[str, Any], Said, dict[str, str] | None]
         raise FrameError(f"it speaks version {version}, not {VERSION}")
     facts = agentfacts.checked(hello.mapping("facts"))
     return facts, Said.read(hello), agentclock.own_line(hello)
-
-
-async def _slices(data: bytes) -> AsyncIterator[Piece]:
-    view = memoryview(data)
-    for start in range(0, len(view), _CHUNK):
-        yield view[start : start + _CHUNK]
-
-
-async def _reads(file: BinaryIO, size: int) -> AsyncIterator[Piece]:
-    """Exactly `size` bytes, as they were promised; a file that shrinks meanwhile is an OSError."""
-    left = size
-    while left:
-        piece = await asyncio.to_thread(file.read, min(left, _CHUNK))
-        if not piece:
-            raise OSError(f"{file.name} shrank while it was read")
-        left -= len(piece)
-        yield piece

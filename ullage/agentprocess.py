@@ -16,6 +16,7 @@ from ullage.agentclock import ClockMap, Instant
 from ullage.agentframes import Data, FrameError, Kind, Message
 from ullage.errors import UllageError
 from ullage.events import Usage
+from ullage.quantities import exact_bytes
 from ullage.runs import LATEST_NS
 
 KEEP_BYTES: Final = 8 * 1024 * 1024
@@ -235,7 +236,7 @@ class Process(Exchange):
                 errors.AGENT_FLOOD,
                 program=self.command.argv[0],
                 agent=self._channel.agent,
-                limit=OUTPUT_LIMIT,
+                limit=exact_bytes(OUTPUT_LIMIT),
             )
         if self._trouble is not None:
             self.kill_unheard()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -24,6 +23,7 @@ from ullage.environments import Instance, InstanceSpec
 from ullage.environments.base import Stage
 from ullage.errors import ALLOCATION_APPLICATION, ALLOCATION_TOO_LATE, RELEASE_TOO_LATE, UllageError
 from ullage.network import Network
+from ullage.undo import Undo
 
 __all__ = ["Allocated", "Application", "Node", "Step", "allocate", "release"]
 
@@ -72,7 +72,7 @@ class Allocated:
     steps: Mapping[Step, int]
     """Step → ns on this host's clock, in the order in which they happened."""
     application: Process | None
-    undo: AsyncExitStack
+    undo: Undo
     """All that it will leave; `release` unwinds it."""
 
     @property
@@ -126,8 +126,7 @@ async def allocate(
     steps.now("asked")
     spec = node.choose(name)
     steps.now("chosen")
-    undo = AsyncExitStack()
-    undo.callback(node.give_back, spec)
+    undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
     try:
         return await down.bounded(
@@ -145,8 +144,9 @@ async def allocate(
 async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> tuple[int, int]:
     """Take an instance away; when that was asked, and when nothing of it was left (ns).
 
-    RELEASE_TOO_LATE when it took too long, or what the provider raises; its processes are killed
-    then, and what may still be left carries the run's tag.
+    RELEASE_TOO_LATE when it took too long, or what the provider raises. Its processes are killed
+    then, what could not be removed is tried again when this is called again, and until all is gone
+    its place on the node is not free. What is left for good carries the run's tag.
     """
     asked = clock.ordered_ns()
     spec, undo = allocated.instance.spec, allocated.undo
@@ -159,7 +159,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
             lambda: UllageError(RELEASE_TOO_LATE, name=spec.name, seconds=limit_s),
         )
     except BaseException:
-        await down.unwind(undo, spec)
+        await down.kill(spec)
         raise
     return asked, clock.ordered_ns()
 
@@ -172,20 +172,20 @@ class _Making:
     spec: InstanceSpec
     steps: Steps
     application: Application | None
-    undo: AsyncExitStack
+    undo: Undo
 
     async def made(self) -> Allocated:
         """The instance, up, with its application."""
         await asyncio.to_thread(self._make_directories)
-        self.undo.push_async_callback(asyncio.to_thread, self._remove_directories)
+        self.undo.push(asyncio.to_thread, self._remove_directories)
         node, spec = self.node, self.spec
         image, remove = await imagecopy.copy(node.image, node.copy, node.provider, spec)
-        self.undo.push_async_callback(remove)
+        self.undo.push(remove)
         self.steps.now("copied")
         watch = _Watch(self.steps, node.network, self._port)
         try:
             instance = await node.provider.create(replace(spec, image=image, told=watch.told))
-            self.undo.push_async_callback(instance.destroy)
+            self.undo.push(instance.destroy)
             if instance.address is not None and "addressed" not in self.steps.seen:
                 watch.told("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")

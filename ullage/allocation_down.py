@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 from ullage.environments import InstanceSpec
 from ullage.environments.containers import container_id, whole_group
 from ullage.errors import UllageError
+from ullage.undo import Undo
 
 GENTLE_S: Final = 20.0
 """What has been told to end has so long, before its processes are killed, and so long after."""
@@ -24,7 +24,7 @@ _abandoned: Final[set[asyncio.Future[Any]]] = set()
 async def bounded(
     work: Coroutine[Any, Any, T],
     limit_s: float,
-    undo: AsyncExitStack,
+    undo: Undo,
     spec: InstanceSpec,
     late: Callable[[], UllageError],
 ) -> T:
@@ -46,7 +46,7 @@ async def bounded(
     raise late()
 
 
-async def unwind(undo: AsyncExitStack, spec: InstanceSpec) -> None:
+async def unwind(undo: Undo, spec: InstanceSpec) -> None:
     """Undo all, whatever goes wrong in it: the run's end removes by its tag what is left then."""
     task = asyncio.ensure_future(undo.aclose())
     await _ended(task, spec)
@@ -54,7 +54,7 @@ async def unwind(undo: AsyncExitStack, spec: InstanceSpec) -> None:
         _abandon(task, undo)
 
 
-async def _end(task: asyncio.Future[Any], undo: AsyncExitStack, spec: InstanceSpec) -> None:
+async def _end(task: asyncio.Future[Any], undo: Undo, spec: InstanceSpec) -> None:
     task.cancel()
     await _ended(task, spec)
     if not task.done():
@@ -65,13 +65,13 @@ async def _ended(task: asyncio.Future[Any], spec: InstanceSpec) -> None:
     """Until it has, or nothing more can be done about it; its exception is nobody's any more."""
     await asyncio.wait({task}, timeout=GENTLE_S)
     if not task.done():
-        await _kill(spec)
+        await kill(spec)
         await asyncio.wait({task}, timeout=GENTLE_S)
     if task.done() and not task.cancelled():
         task.exception()
 
 
-def _abandon(task: asyncio.Future[Any], undo: AsyncExitStack) -> None:
+def _abandon(task: asyncio.Future[Any], undo: Undo) -> None:
     _abandoned.add(task)
 
     def over(done: asyncio.Future[Any]) -> None:
@@ -85,12 +85,12 @@ def _abandon(task: asyncio.Future[Any], undo: AsyncExitStack) -> None:
     task.add_done_callback(over)
 
 
-async def _quietly(undo: AsyncExitStack) -> None:
+async def _quietly(undo: Undo) -> None:
     with contextlib.suppress(Exception):
         await undo.aclose()
 
 
-async def _kill(spec: InstanceSpec) -> None:
+async def kill(spec: InstanceSpec) -> None:
     """Whatever runs in the instance's control groups, its transport and its hypervisor too."""
     parts = ("", ".held", ".monitor", ".pivot")
     for name in (*(spec.name + part for part in parts), container_id(spec)):

@@ -68,6 +68,11 @@ class Node:
             network=self.network,
         )
 
+    @property
+    def used(self) -> int:
+        """Instances that have a place: those that were made and are not gone whole."""
+        return len(self._places)
+
     def give_back(self, spec: InstanceSpec) -> None:
         """Its place is free again."""
         place = self._places.pop(spec.name, None)
@@ -86,7 +91,7 @@ class Node:
         asked, free = count * each, available_bytes()
         if self._budget is None:
             self._budget = free
-        free = min(free, self._budget - len(self._places) * each)
+        free = min(free, self._budget - self.used * each)
         if asked > free:
             raise UllageError(
                 ALLOCATION_NO_ROOM,

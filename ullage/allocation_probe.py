@@ -1,7 +1,8 @@
 """What is seen of an instance from outside: its port closed, then open, then a reply.
 
-Nothing tells from outside that somebody begins to listen, so here, and only here, is a quantum: a
-connection that was refused is tried again REST_S later. What was not answered at all is given up
+Nothing tells from outside that somebody begins to listen, so a connection that was refused is tried
+again: a tenth of the time later that somebody has been expected there, and REST_S later at most
+(`looking`). What was not answered at all is given up
 and tried anew after SILENT_S, so that no second of the kernel's own patience hides in a figure. For
 the same reason the kernel is told the MAC address: a question for it that was lost, because the
 bridge did not yet pass frames on, it would ask again only a second later.
@@ -16,8 +17,11 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Final, Literal
+
+from ullage import looking
 
 REST_S: Final = 0.005
 SILENT_S: Final = 0.05
@@ -56,7 +60,7 @@ async def watch_port(
 
     After that nobody is disturbed until somebody is expected there.
     """
-    refused = False
+    refused, began = False, time.monotonic()
     while True:
         found = await _knock(address, port)
         if found == 0:
@@ -67,10 +71,12 @@ async def watch_port(
                 refused = True
                 seen("port_closed")
                 await expected.wait()
+                began = time.monotonic()
             else:
-                await asyncio.sleep(REST_S)
+                await asyncio.sleep(looking.rest_s(time.monotonic() - began, REST_S))
         elif found != errno.ETIMEDOUT:
-            await asyncio.sleep(REST_S)  # no route yet: the interface comes up in this moment
+            # No route yet: the interface comes up in this moment.
+            await asyncio.sleep(looking.rest_s(time.monotonic() - began, REST_S))
 
 
 async def _knock(address: str, port: int) -> int:

@@ -31,8 +31,8 @@ from ullage.team import Team
 from ullage.workloads.base import Output
 from ullage.workloads.conducted import Conducted
 
-SERVICE_END_S: Final = 5.0
-"""What still runs after a failure has so long to be gone once it is killed."""
+KILLED_S: Final = 30.0
+"""A program has so long to be gone once it is killed; only the kernel can keep it longer."""
 
 Span = tuple[int, int]
 """Two instants, ns."""
@@ -130,14 +130,18 @@ class Attempt:
         return figures.over_iterations(of_iterations, self.load.workload.metrics)
 
     async def stop(self) -> None:
-        """Kill what still runs after a failure or an interruption."""
+        """Kill what still runs after a failure or an interruption.
+
+        Where that does not end it, its instance goes: what stays would load the trials after this.
+        """
         for part in self.rounds[-1] if self.rounds else ():
             if part.process and not part.finished and part.instance.alive:
                 try:
                     await part.process.kill(9)
-                    part.finished = await asyncio.wait_for(part.process.wait(), SERVICE_END_S)
+                    part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
                 except (UllageError, TimeoutError):
-                    continue
+                    if part.process.running and part.instance.alive:
+                        await self.fleet.give_up(part.instance, _stays(part))
 
     def spans(self) -> list[Span | None]:
         """First start and last end of each iteration's work; None where none of it ended."""
@@ -283,14 +287,25 @@ def _check_beside(part: Part) -> None:
 
 
 async def _end_service(part: Part) -> None:
-    """A service may end by itself (`iperf3 -1`); else it is told to, then made to."""
+    """A service may end by itself (`iperf3 -1`); else it is told to, then made to.
+
+    TrialFailedError where not even that ends it.
+    """
     assert part.process is not None
     task = part.task
-    for wait_s, signal in ((0.3, task.stop_signal), (task.stop_s, 9)):
+    for wait_s, signal in ((0.3, task.stop_signal), (task.stop_s, 9), (KILLED_S, None)):
         try:
             part.finished = await asyncio.wait_for(part.process.wait(), wait_s)
         except TimeoutError:
+            if signal is None:
+                raise TrialFailedError("not-ended", _stays(part)) from None
             await part.process.kill(signal)
         else:
             return
-    part.finished = await part.process.wait()
+
+
+def _stays(part: Part) -> str:
+    return (
+        f"{part.name} ({part.task.argv[0]}) has not ended in {part.instance.name}, although it "
+        "was killed: the kernel does not let it go"
+    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage import errors
+from ullage import errors, looking
 from ullage.errors import UllageError
 from ullage.places import TAG, check_tag
 
@@ -36,7 +36,6 @@ _UNLIMITED_BYTES: Final = 1 << 62
 _PATIENCE_S: Final = 10.0
 _SHORT_POLL_S: Final = 0.0001
 _SHORT_POLLS: Final = 10
-_LONG_POLL_S: Final = 0.01
 _IN_USE: Final = {errno.EBUSY, errno.ENOTEMPTY}
 
 
@@ -294,17 +293,18 @@ class Group:
 
 
 async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
-    """Poll: closely at first, as most changes take microseconds, then at leisure."""
-    deadline = time.monotonic() + _PATIENCE_S
+    """Look closely at first, as most changes take microseconds, then as `looking` says."""
+    began = time.monotonic()
     for _ in range(_SHORT_POLLS):
         if reached():
             return
         # The event loop's own timer is no finer than 1 ms; all of these together last as long.
         time.sleep(_SHORT_POLL_S)  # noqa: ASYNC251
     while not reached():
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > _PATIENCE_S:
             raise UllageError(errors.CGROUP_STUCK, path=path, state=state, seconds=_PATIENCE_S)
-        await asyncio.sleep(_LONG_POLL_S)
+        await asyncio.sleep(looking.rest_s(waited_s))
 
 
 def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:

@@ -26,7 +26,15 @@ from ullage.interruption import interruptible
 from ullage.metercli import meter_app
 from ullage.profilecli import profile_command
 from ullage.quantities import many
-from ullage.resultscli import RESULTS, RUNS, Json, RunsOption, print_json
+from ullage.resultscli import (
+    RESULTS,
+    RUNS,
+    Json,
+    PlanArgument,
+    ResumeOption,
+    RunsOption,
+    print_json,
+)
 from ullage.studycli import study_app
 from ullage.weighcli import weigh_command
 
@@ -159,15 +167,8 @@ def image_build(
 
 @app.command("run")
 def run_command(
-    file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            help="Take up an interrupted run: its folder, or its name in --runs.",
-            show_default=False,
-        ),
-    ] = None,
+    file: PlanArgument = None,
+    resume: ResumeOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show cells, order, time and power; run nothing.")
     ] = False,

@@ -22,7 +22,7 @@ from ullage import energy, environments, errors, meters, workloads
 from ullage.energy import EnergyMeter
 from ullage.environments import Provider
 from ullage.meters import Meter
-from ullage.quantities import format_bytes
+from ullage.quantities import exact_bytes, format_bytes
 from ullage.runs import Metric
 from ullage.workloads.registry import AnyWorkload
 
@@ -67,11 +67,13 @@ def workloads_page(found: Sequence[type[AnyWorkload]]) -> str:
 
 
 def workload_page(workload: type[AnyWorkload]) -> str:
-    """One workload: its docstring, parameters, metrics and packages."""
+    """One workload: its docstring, sources, parameters, metrics and packages."""
     parts = [
         _NOTE,
         f"# {workload.name}\n",
         f"{cleandoc(workload.__doc__ or '')}\n",
+        "Sources:\n",
+        "".join(f"* {line}\n" for line in workload.source),
         f"Resource: {workload.resource}. "
         f"Debian packages: {', '.join(map(_code, workload.packages)) or 'none'}.\n",
         "Sizes are written `16KiB` or `1GiB`; figures have SI units. "
@@ -268,7 +270,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _number(value: Any, is_size: bool) -> str:
-    return format_bytes(int(value)) if is_size else f"{value:,}".replace(",", " ")
+    return exact_bytes(int(value)) if is_size else f"{value:,}".replace(",", " ")
 
 
 def _plain(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.resultscli import RUNS, Json, RunsOption
+from ullage.resultscli import RUNS, Json, PlanArgument, ResumeOption, RunsOption
 
 elastic_app = typer.Typer(
     help="How fast an environment grows and shrinks, and what its users feel of it.",
@@ -25,15 +25,8 @@ ElasticRun = Annotated[
 
 @elastic_app.command("run")
 def run_command(
-    file: Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume",
-            help="Take up an interrupted run: its folder, or its name in --runs.",
-            show_default=False,
-        ),
-    ] = None,
+    file: PlanArgument = None,
+    resume: ResumeOption = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show environments, order, time and parity; run nothing."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import time
 from collections.abc import AsyncIterator
@@ -12,10 +11,8 @@ from pathlib import Path
 
 from ullage import (
     __version__,
-    clock,
     host,
     image,
-    leftovers,
     parity,
     places,
     records,
@@ -32,14 +29,11 @@ from ullage.events import (
     BlockDone,
     Finished,
     Provisioned,
-    Started,
     Synchronised,
     Trial,
-    Warned,
 )
 from ullage.fleet import Fleet
 from ullage.folder import RunFolder, sessions
-from ullage.interruption import to_the_end
 from ullage.journal import RESOLVED, TRIALS, Journal, now_ns
 from ullage.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.needs import of_plan
@@ -48,58 +42,49 @@ from ullage.plan import Plan
 from ullage.progress import Outcome, Progress
 from ullage.quantities import format_seconds, many
 from ullage.runs import FORMAT, ImageRecord, Parity, Resolved
+from ullage.session import Session
 from ullage.stats.stop import StopRule
 
 DIVERGED = "run-moved"
 
 
-class Engine:
+class Engine(Session):
     """One execution of one plan, or its resumption."""
+
+    ended = Finished
 
     def __init__(
         self, plan: Plan, matrix: Matrix, folder: Path, progress: Progress, *, resume: bool = False
     ) -> None:
-        self.plan, self.matrix, self.folder, self.progress = plan, matrix, folder, progress
+        super().__init__(folder, progress.warning)
+        self.plan, self.matrix, self.progress = plan, matrix, progress
         self.resume = resume
         self.earlier: RunFolder | None = None
-        self.tag = places.new_tag()
-        self.began = time.monotonic()
         self.trials: dict[str, Trial] = {}
         self.spent_s = 0.0
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
         self.history = History()
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
-        self.journal: Journal
         self.fleet: Fleet | None = None
         self.shared = False
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
     async def run(self) -> Outcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
-        reason, message = "failed", ""
         with Journal(self.folder) as self.journal:
             self._take_up()
             if over := self._over():
                 return self._outcome(over)
-            try:
-                await self._started()
-                async with self._provisioned() as fleet:
-                    await self._rest()
-                    reason = await self._blocks(fleet)
-                    await self.metering.stop()
-            except asyncio.CancelledError:
-                reason = "interrupted"
-                raise
-            except Exception as error:
-                message = str(error)[:2000]
-                raise
-            finally:
-                try:
-                    await to_the_end(self._tear_down())
-                finally:
-                    self._finished(reason, message)
-        return self._outcome(reason)
+            await self._worked()
+        return self._outcome(self.reason)
+
+    async def _work(self) -> None:
+        await self._started(sessions(self.folder), resumed=self.earlier is not None)
+        async with self._provisioned() as fleet:
+            await self._rest()
+            self.reason = await self._blocks(fleet)
+            await self.metering.stop()
 
     def _take_up(self) -> None:
         """What earlier sessions have done. RUN_BAD_FORMAT where some of it is missing."""
@@ -114,7 +99,7 @@ class Engine:
         self.earlier = RunFolder.open(self.folder)
         self.seed = self.earlier.resolved.seed
         self.trials = {done.trial: done for done in self.earlier.trials}
-        self.spent_s = sum(block.seconds for block in self.earlier.blocks)
+        self.spent_s = self.earlier.spent_s
 
     def _over(self) -> str | None:
         """Why there is nothing left to do, when the run has ended and its plan allows no more."""
@@ -126,24 +111,6 @@ class Engine:
         # With another plan it is not this run that is over: that is refused as ever.
         other = records.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
         return reason if ended and not other else None
-
-    async def _started(self) -> None:
-        """Say who works on the folder, and remove what earlier controllers left on the host."""
-        before = sessions(self.folder)
-        self.journal.append(
-            Started(
-                epoch_ns=now_ns(),
-                start_ns=clock.ordered_ns(),
-                pid=os.getpid(),
-                tag=self.tag,
-                resumed=self.earlier is not None,
-                boot_id=places.boot_id(),
-                clock=records.own_clock(),
-            )
-        )
-        places.claim(self.tag, str(self.folder))
-        for session in before:
-            await self._remove(session.tag)
 
     @contextlib.asynccontextmanager
     async def _provisioned(self) -> AsyncIterator[Fleet]:
@@ -305,7 +272,7 @@ class Engine:
         budget = self.plan.blocks.budget
         if budget is None:
             return False
-        earlier = sum(b.seconds for b in self.earlier.blocks) if self.earlier else 0.0
+        earlier = self.earlier.spent_s if self.earlier else 0.0
         spent = earlier + time.monotonic() - self.began
         return spent + more * self.spent_s / blocks > budget
 
@@ -332,23 +299,8 @@ class Engine:
         finally:
             await self._remove(self.tag)
 
-    async def _remove(self, tag: str) -> None:
-        """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
-        found = await asyncio.to_thread(leftovers.find, tag, own=True)
-        for left, why in await asyncio.to_thread(leftovers.remove, found):
-            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
-
-    def _finished(self, reason: str, message: str) -> None:
-        self.journal.append(
-            Finished.model_validate(
-                {
-                    "epoch_ns": now_ns(),
-                    "seconds": time.monotonic() - self.began,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
-        )
+    def _finished(self, message: str) -> None:
+        super()._finished(message)
         providers = {e.key: e.provider.name for e in self.matrix.environments}
         learn_from(self.history, providers, self.trials.values())
         self.history.save()
@@ -362,10 +314,6 @@ class Engine:
             trials=len(trials),
             failed=sum(done.status != "ok" for done in trials),
         )
-
-    def _warn(self, code: str, text: str) -> None:
-        self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
-        self.progress.warning(text)
 
     def _write_resolved(self) -> None:
         self.journal.resolve(self._resolved())

@@ -110,7 +110,7 @@ def chosen(
             EXPORT_UNKNOWN_FORMAT,
             found=repr(form),
             allowed=", ".join((*forms, *others)),
-            suggestion=nearest(form, (*forms, *others)),
+            suggestion=nearest(form, (*forms, *others), listed=True),
         )
     return forms[form]
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ullage.nearest import nearest
-from ullage.plan import allowed_fields, impossible
+from ullage.planfile import allowed_fields, impossible
 from ullage.yamlfile import FieldPath, YamlFile
 
 MAX_CELLS = 10_000

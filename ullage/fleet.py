@@ -24,7 +24,7 @@ from ullage.image import Image
 from ullage.journal import now_ns
 from ullage.matrix import Environment, Load, Matrix
 from ullage.meters import symbols
-from ullage.naming import slug
+from ullage.naming import instance_name
 from ullage.needs import HOST, Kind, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
 from ullage.network import Network
@@ -258,6 +258,11 @@ class Fleet:
                 "left-running", f"processes outlived a trial in {instance.name}: {left}, ended"
             )
 
+    async def give_up(self, instance: Instance, why: str) -> None:
+        """Remove one that no trial can use any more; it is made again when its turn comes."""
+        self.warn("not-ended", f"{instance.name} is made again: {why}")
+        await self._put_away(instance)
+
     async def _put_away(self, instance: Instance) -> None:
         try:
             await instance.destroy()
@@ -351,7 +356,7 @@ class Fleet:
     def _name(self, key: str, index: int) -> str:
         """A short name that no other environment of the run has."""
         if key not in self._names:
-            base = slug(key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
+            base = instance_name(key)
             name, suffix = base, 2
             while name in self._names.values():
                 name, suffix = f"{base}-x{suffix}", suffix + 1

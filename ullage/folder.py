@@ -74,6 +74,18 @@ class RunFolder:
         return self._of(BlockDone)
 
     @cached_property
+    def spent_s(self) -> float:
+        """What its blocks have taken; one that is not closed counts by its trials."""
+        closed = {block.block for block in self.blocks}
+        open_ = [
+            ((trial.end_ns - trial.start_ns) / 1e9 + trial.overhead_s)
+            / (1 if trial.partner is None else 2)  # which ran at the same time
+            for trial in self.trials
+            if trial.block not in closed
+        ]
+        return sum(block.seconds for block in self.blocks) + sum(open_)
+
+    @cached_property
     def complete_blocks(self) -> tuple[int, ...]:
         """Numbers of the blocks of which every cell has its trial, in order.
 

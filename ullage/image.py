@@ -153,16 +153,19 @@ async def build(
     return _load(place)
 
 
-def require_on_host(programs: Iterable[str], artifacts: Iterable[Artifact] = ()) -> None:
-    """HOST_MISSING for the first program or file that the host does not have."""
+def require_on_host(programs: Mapping[str, str], artifacts: Iterable[Artifact] = ()) -> None:
+    """HOST_MISSING with all programs that the host does not have, else with the first file.
+
+    programs: name → the Debian package that holds it.
+    """
+    lacking = [name for name in programs if shutil.which(name) is None]
+    if lacking:
+        packages = sorted({programs[name] for name in lacking})
+        command = f"apt-get install {' '.join(packages)}"
+        raise UllageError(HOST_MISSING, what=", ".join(lacking), command=command)
     for artifact in artifacts:
         if not Path(artifact.path).exists():
             raise UllageError(HOST_MISSING, what=artifact.path, command=f"put {artifact.url} there")
-    for program in programs:
-        if shutil.which(program) is None:
-            raise UllageError(
-                HOST_MISSING, what=program, command="the Debian package that holds it"
-            )
 
 
 def host_image(programs: Iterable[str]) -> ImageRecord:

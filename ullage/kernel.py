@@ -39,7 +39,8 @@ MODULES: Final = (
     "crc32c-intel",
     "ext4",
 )
-MORE_MODULES: Final = ("nfsv4", "nfsd")
+BONDING: Final = "bonding"
+MORE_MODULES: Final = ("nfsv4", "nfsd", BONDING)
 """Loaded by guests that ask for them alone: they make a boot by emulation seconds longer."""
 
 _FORMAT: Final = "2"

@@ -11,22 +11,18 @@ from ullage.artifacts import Artifact
 from ullage.energy import plan as energyplan
 from ullage.energy.plan import PlannedMeter
 from ullage.environments import Provider
-from ullage.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD, UllageError
+from ullage.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD
 from ullage.factors import MAX_CELLS, combinations, keyed, merged
 from ullage.naming import slug
-from ullage.nearest import nearest
 from ullage.neighbours import PROGRAMS
-from ullage.plan import (
-    EnvironmentPlan,
-    Neighbour,
-    Plan,
-    Resources,
-    WorkloadPlan,
+from ullage.plan import EnvironmentPlan, Neighbour, Plan, Resources, WorkloadPlan
+from ullage.planfile import (
     allowed_fields,
     checked,
     impossible,
     no_environment,
     shown,
+    unknown,
 )
 from ullage.quantities import format_bytes, many
 from ullage.runs import Design, Price
@@ -250,14 +246,9 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
         try:
             kind = environments.get(entry.provider)
         except KeyError:
-            raise UllageError(
-                PLAN_UNKNOWN_PROVIDER,
-                file=document.name,
-                line=document.line((*path, "provider")),
-                found=repr(entry.provider),
-                allowed=", ".join(environments.names()),
-                suggestion=nearest(entry.provider, environments.names()),
-            ) from None
+            known = environments.names()
+            at = (*path, "provider")
+            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, known) from None
         if plan.image == "host" and not kind.host_image:
             raise impossible(
                 document,
@@ -325,14 +316,9 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
         try:
             workload = workloads.get(entry.name)
         except KeyError:
-            raise UllageError(
-                PLAN_UNKNOWN_WORKLOAD,
-                file=document.name,
-                line=document.line((*path, "name")),
-                found=repr(entry.name),
-                allowed=", ".join(workloads.names()),
-                suggestion=nearest(entry.name, workloads.names()),
-            ) from None
+            known = workloads.names()
+            at = (*path, "name")
+            raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, known) from None
         model = workload.parameters_model
         for factors in combinations(entry.vary, document, (*path, "vary"), model):
             data = merged(entry.parameters, factors)
@@ -381,7 +367,12 @@ def artifacts(matrix: Matrix | None) -> list[Artifact]:
     return sorted(found, key=lambda each: each.path)
 
 
-def needed_programs(matrix: Matrix) -> list[str]:
-    """Programs that must be on the PATH of every instance."""
-    found = {name for load in matrix.loads for name in load.workload.programs}
-    return sorted(found | {e.neighbour.program for e in matrix.environments if e.neighbour})
+def needed_programs(matrix: Matrix) -> dict[str, str]:
+    """Programs that must be on the PATH of every instance → the Debian packages that hold them."""
+    found: dict[str, str] = {}
+    for load in matrix.loads:
+        found |= load.workload.programs(load.parameters)
+    for environment in matrix.environments:
+        if beside := environment.neighbour:
+            found[beside.program] = PROGRAMS[beside.program].package
+    return dict(sorted(found.items()))

@@ -1,4 +1,4 @@
-"""Keys of environments and workloads as names of files."""
+"""Keys of environments and workloads as names of files, and of instances."""
 
 from __future__ import annotations
 
@@ -9,3 +9,11 @@ def slug(key: str) -> str:
     while "--" in plain:
         plain = plain.replace("--", "-")
     return plain
+
+
+def instance_name(key: str) -> str:
+    """The beginning of an instance's name, which becomes a host name: short, and `a-z0-9-` alone.
+
+    Several keys may have the same.
+    """
+    return slug(key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")

@@ -46,9 +46,14 @@ CANDIDATES: Final = tuple(
 )
 """Where a /24 is looked for: RFC 1918, and in the last place RFC 2544 (benchmarking)."""
 
+MOST_LINKS: Final = 4
+"""NICs of a VM that are one inside."""
+
 _CLONE_NEWNET: Final = 0x40000000
 _FIRST_HOST: Final = 2
 _LAST_HOST: Final = 254
+_TAP_KINDS: Final = "txyz"
+"""A letter for each tap of a VM, in the names of devices."""
 _PROBES: Final = 10
 _PROBE_TIMEOUT_S: Final = 0.3
 
@@ -79,7 +84,16 @@ class NamespaceEndpoint(Endpoint):
 
 @dataclass(frozen=True)
 class TapEndpoint(Endpoint):
-    """A tap for a VM; the guest sets MAC and address itself."""
+    """A tap for a VM, or several; the guest sets MAC and address itself."""
+
+    more: tuple[str, ...] = ()
+    """The host's ends of its other NICs, ports of the same bridge."""
+
+    @property
+    def taps(self) -> tuple[tuple[str, str], ...]:
+        """Device and MAC of each NIC; the first has the endpoint's own."""
+        devices = (self.device, *self.more)
+        return tuple((device, _other_mac(self.mac, n)) for n, device in enumerate(devices))
 
 
 def choose_subnet(tag: str, taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
@@ -197,17 +211,20 @@ class Network:
             raise
         return endpoint
 
-    async def tap(self, name: str) -> TapEndpoint:
-        """A tap on the bridge, up, that any root process may open."""
-        endpoint = TapEndpoint(*self._place(name, "t"))
-        device = endpoint.device
+    async def tap(self, name: str, links: int = 1) -> TapEndpoint:
+        """A tap on the bridge, up, that any root process may open; or several, for one address."""
+        place = self._place(name, "t")
+        host = place[1].removeprefix(f"{self.tag}-t")
+        more = tuple(f"{self.tag}-{_TAP_KINDS[n]}{host}" for n in range(1, links))
+        endpoint = TapEndpoint(*place, more=more)
         try:
-            await _batch(
-                f"tuntap add dev {device} mode tap vnet_hdr",
-                f"link set dev {device} addrgenmode none",
-                f"link set dev {device} master {self.bridge} up",
-            )
-            self.silence(device)
+            for device, _ in endpoint.taps:
+                await _batch(
+                    f"tuntap add dev {device} mode tap vnet_hdr",
+                    f"link set dev {device} addrgenmode none",
+                    f"link set dev {device} master {self.bridge} up",
+                )
+                self.silence(device)
         except BaseException:
             await self.release(endpoint)
             raise
@@ -219,7 +236,9 @@ class Network:
 
     async def release(self, endpoint: Endpoint) -> None:
         """Remove an endpoint; does nothing when it is gone."""
-        await attempt(["ip", "link", "delete", "dev", endpoint.device])
+        more = endpoint.more if isinstance(endpoint, TapEndpoint) else ()
+        for device in (endpoint.device, *more):
+            await attempt(["ip", "link", "delete", "dev", device])
         if isinstance(endpoint, NamespaceEndpoint):
             await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
         self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
@@ -292,6 +311,11 @@ class Network:
     def _mac(self, host: int) -> str:
         """Locally administered, unicast, and the same for the same tag and place."""
         return ":".join(f"{byte:02x}" for byte in (0x02, *_digest(self.tag)[:4], host))
+
+
+def _other_mac(mac: str, number: int) -> str:
+    """Of the n-th NIC of the same VM: locally administered and unicast too."""
+    return f"{0x02 + 4 * number:02x}{mac[2:]}"
 
 
 async def remove(tag: str) -> None:

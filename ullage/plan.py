@@ -1,43 +1,32 @@
 """The plan: what a user writes in `plan.yaml`, checked field by field.
 
-Every complaint names the file, the line, the field, what was found, what is allowed and the nearest
-valid name. `ullage.matrix` turns a plan into the environments and workloads of a run.
+`ullage.planfile` reads it and says what is wrong; `ullage.matrix` turns it into the environments
+and workloads of a run.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ullage.copies import Copies
-from ullage.errors import (
-    PLAN_BAD_FIELD,
-    PLAN_BAD_NAME,
-    PLAN_IMPOSSIBLE_MATRIX,
-    PLAN_NO_BASELINE,
-    PLAN_UNKNOWN_FIELD,
-    UllageError,
+from ullage.errors import PLAN_BAD_FIELD, PLAN_IS_ELASTIC, UllageError
+from ullage.planfile import (
+    Fields,
+    Reader,
+    check_fields,
+    check_kind,
+    check_names,
+    checked,
+    no_environment,
 )
-from ullage.nearest import nearest
 from ullage.quantities import Bytes, Delay, Fraction, Memory, Seconds, Share
 from ullage.runs import Correction, Design, Price
-from ullage.yamlfile import FieldPath, YamlFile, parse, read
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-"""Names become folders, cgroups and devices, so they are plain."""
+from ullage.yamlfile import FieldPath, YamlFile
 
 NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
 """What must be equal over the environments unless the plan allows it by name."""
-
-
-class Fields(BaseModel):
-    """Base of the plan's parts: unknown fields are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Resources(Fields):
@@ -216,36 +205,12 @@ class Plan(Fields):
     seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
 
 
-def load(file: Path) -> tuple[Plan, YamlFile]:
-    """Read and check a plan file; every fault is a UllageError that names the line."""
-    document = read(file)
-    return check(document), document
-
-
-def loads(text: str, name: str = "plan.yaml") -> tuple[Plan, YamlFile]:
-    """The same from a string."""
-    document = parse(text, name)
-    return check(document), document
-
-
 def check(document: YamlFile) -> Plan:
     """Check the fields that all plans share; the matrix checks the rest."""
-    if not isinstance(document.data, dict):
-        raise UllageError(
-            PLAN_BAD_FIELD,
-            file=document.name,
-            line=1,
-            field="the plan",
-            found="no fields" if document.data is None else type(document.data).__name__,
-            allowed="a plan is a list of `field: value`",
-            suggestion="`ullage init` writes one",
-        )
+    check_fields(document, "plan", "`ullage init` writes one")
+    check_kind(document, own="workloads", other="arrivals", wrong=PLAN_IS_ELASTIC)
     plan = checked(Plan, document.data, document, ())
-    for path, name in _names(plan):
-        if not NAME.fullmatch(name) or ".." in name:
-            raise UllageError(
-                PLAN_BAD_NAME, file=document.name, line=document.line(path), found=repr(name)
-            )
+    check_names(document, _names(plan))
     for path, name in [(("baseline",), plan.baseline)] + [
         (("again", i), name) for i, name in enumerate(plan.again)
     ]:
@@ -253,6 +218,10 @@ def check(document: YamlFile) -> Plan:
             raise no_environment(document, path, name, list(plan.environments))
     _check_generations(plan, document)
     return plan
+
+
+_READER: Final = Reader(check)
+load, loads = _READER.load, _READER.loads
 
 
 def _check_generations(plan: Plan, document: YamlFile) -> None:
@@ -274,33 +243,6 @@ def _check_generations(plan: Plan, document: YamlFile) -> None:
             )
 
 
-def no_environment(
-    document: YamlFile, path: FieldPath, name: str, known: Sequence[str]
-) -> UllageError:
-    """The complaint about a field that should name an environment and does not."""
-    where = {"file": document.name, "line": document.line(path), "found": repr(name)}
-    if path == ("baseline",):
-        return UllageError(PLAN_NO_BASELINE, **where, allowed=", ".join(known))
-    return UllageError(
-        PLAN_BAD_FIELD,
-        **where,
-        field=".".join(map(str, path)),
-        allowed=f"one of the environments: {', '.join(known)}",
-        suggestion=nearest(name, known),
-    )
-
-
-def impossible(document: YamlFile, path: FieldPath, reason: str, suggestion: str) -> UllageError:
-    """The complaint about what is well written, and cannot be made."""
-    return UllageError(
-        PLAN_IMPOSSIBLE_MATRIX,
-        file=document.name,
-        line=document.line(path),
-        reason=reason,
-        suggestion=suggestion,
-    )
-
-
 def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
     named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
     named += [(("environments", key), key) for key in plan.environments]
@@ -310,83 +252,3 @@ def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
         if workload.alias is not None
     ]
     return named
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def checked(
-    model: type[M], data: Any, document: YamlFile, at: FieldPath, also: Sequence[str] = ()
-) -> M:
-    """Validate `data` (which stands at path `at` of the document) or raise the first fault.
-
-    `also`: names that may stand there too, because another model reads them.
-    """
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        # A misspelt field is also a missing one: say the former.
-        fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
-        path = (*at, *fault["loc"])
-        where = {"file": document.name, "line": document.line(path)}
-        field = ".".join(str(part) for part in path) or "the plan"
-        if fault["type"] == "extra_forbidden":
-            allowed = allowed_fields(model, fault["loc"][:-1])
-            allowed += also if len(fault["loc"]) == 1 else ()
-            raise UllageError(
-                PLAN_UNKNOWN_FIELD,
-                **where,
-                field=field,
-                allowed=", ".join(allowed),
-                suggestion=nearest(str(path[-1]), allowed),
-            ) from error
-        missing = fault["type"] == "missing"
-        reason = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "model_type":  # pydantic would name a class of ours
-            reason = "a mapping, `field: value`"
-        raise UllageError(
-            PLAN_BAD_FIELD,
-            **where,
-            field=field,
-            found="nothing" if missing else shown(fault["input"]),
-            allowed="this field is needed" if missing else reason[:1].lower() + reason[1:],
-            suggestion=_describe(model, fault["loc"]),
-        ) from error
-
-
-def shown(value: object, limit: int = 60) -> str:
-    """A value of the user's, short enough for a message."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def allowed_fields(model: type[BaseModel], path: FieldPath) -> list[str]:
-    """The field names of the model that stands at `path` below `model`."""
-    found = _model_at(model, path)
-    return [field.alias or name for name, field in found.model_fields.items()]
-
-
-def _describe(model: type[BaseModel], path: FieldPath) -> str:
-    names = [part for part in path if isinstance(part, str)]
-    parent = _model_at(model, path[:-1]) if path else model
-    for name, field in parent.model_fields.items():
-        if names and names[-1] in (name, field.alias) and field.description:
-            return f"{names[-1]}: {field.description}"
-    return "mend the field; docs/plan.md describes every one"
-
-
-def _model_at(model: type[BaseModel], path: FieldPath) -> type[BaseModel]:
-    """Follow field names through nested models, skipping list indices and dictionary keys."""
-    for part in path:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        inner = _models_in(field.annotation) if field else []
-        if inner:
-            model = inner[0]
-    return model
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [m for part in getattr(annotation, "__args__", ()) for m in _models_in(part)]

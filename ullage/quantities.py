@@ -97,3 +97,9 @@ def format_bytes(size: int) -> str:
         if size >= step:
             return f"{size // step}{unit}" if size % step == 0 else f"{size / step:.1f}{unit}"
     return f"{size}B"
+
+
+def exact_bytes(size: int) -> str:
+    """`1GiB`, `65507B`: in the largest unit that is exact, for what is allowed."""
+    text = format_bytes(size)
+    return f"{size}B" if "." in text else text

@@ -150,8 +150,8 @@ def moved(old: Resolved, now: Resolved) -> list[str]:
 
 
 def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:
-    """What it is by the plan and the provider's check; not what was seen inside."""
-    return record.model_dump(mode="json", exclude={"nuisances", "facts"})
+    """What it is by the plan and the provider's check; not what was seen inside, or is drawn."""
+    return record.model_dump(mode="json", exclude={"nuisances", "facts", "scaling"})
 
 
 def label(found: Environment, matrix: Matrix) -> str:

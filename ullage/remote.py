@@ -192,6 +192,11 @@ def plain(text: str) -> str:
     return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
 
 
+def asked(stderr: str) -> bool:
+    """Whether a program has asked for something in another instance."""
+    return any(_asks(line) for line in stderr.split("\n"))
+
+
 def _asks(line: str) -> bool:
     return line.startswith(MARK.decode())
 

@@ -1,4 +1,4 @@
-"""Commands that read what runs left: list, show, report, export, query.
+"""Commands that read what runs left: list, show, report, export, query; options that many have.
 
 What they need is imported when they run.
 """
@@ -33,6 +33,15 @@ RunArgument = Annotated[
     ),
 ]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+PlanArgument = Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)]
+ResumeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        help="Take up an interrupted run: its folder, or its name in --runs.",
+        show_default=False,
+    ),
+]
 
 
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ullage.channels import Channel
 
@@ -97,6 +97,13 @@ class EnergyMeterRecord(Record):
     """None: it was not there when the run began, and the plan calls it optional."""
 
 
+def _several(value: Any) -> Any:
+    """Runs of before there could be several have one, or null."""
+    if value is None or isinstance(value, str):
+        return () if value is None else (value,)
+    return value
+
+
 class WorkloadRecord(Record):
     """A workload with one parameter set, as it stands in `resolved.json`."""
 
@@ -109,8 +116,8 @@ class WorkloadRecord(Record):
     factors: dict[str, Any] = {}
     """The parameters that vary in this plan: what tells the keys apart."""
     metrics: tuple[Metric, ...]
-    scaling: str | None = None
-    """The parameter that shows how the work scales."""
+    scaling: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    """The parameters that show how the work scales, when they vary."""
     files: dict[str, str] = {}
     """What of ours was put inside → `sha256:…`."""
     duration_s: float

@@ -14,6 +14,11 @@ LEAST_BIN_NS = 500_000_000
 """Such a part is no shorter, unless the trial is."""
 MOST_CORES = 4_096
 """Of a host; those of higher numbers are not told apart."""
+MOST_COURSES = 256
+"""Of cores over time, the largest ones; and no more cores."""
+OTHER_END = "other_end"
+"""On a core over time: whatever works in an instance at the other end (viewers, a load generator)
+but the agent."""
 KERNEL = "kernel"
 """The object of what the host's kernel does."""
 
@@ -52,6 +57,15 @@ class GroupByCore(Record):
     samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_CORES)
 
 
+class CoreOverTime(Record):
+    """How often somebody was seen on one core of the host in each part of a trial."""
+
+    core: int = Field(ge=0, lt=MOST_CORES)
+    group: str
+    """Or `other_end`; empty: of all who have no course of their own there."""
+    samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_BINS)
+
+
 class Symbols(Record):
     """`trials/…/symbols.json`: what the host's CPUs were seen at, within the trial exactly."""
 
@@ -77,14 +91,22 @@ class Symbols(Record):
     """The same samples by these parts, of each group that was seen."""
     by_core: tuple[GroupByCore, ...] = Field(default=(), max_length=32)
     """The same samples by core; empty in tables of older runs."""
+    cores_over_time: tuple[CoreOverTime, ...] = Field(default=(), max_length=2 * MOST_COURSES)
+    """The same samples by core and part, of the busiest cores; empty in tables of older runs."""
 
     @model_validator(mode="after")
     def _parts_are_those_of_the_trial(self) -> Symbols:
         parts = -(-(self.end_ns - self.start_ns) // self.bin_ns) if self.bin_ns else 0
-        if any(len(each.samples) != parts for each in self.over_time):
+        courses: tuple[GroupOverTime | CoreOverTime, ...]
+        courses = (*self.over_time, *self.cores_over_time)
+        if any(len(each.samples) != parts for each in courses):
             raise ValueError(f"over_time: the trial has {parts} parts")
         if len({each.group for each in self.over_time}) != len(self.over_time):
             raise ValueError("over_time: a group stands twice")
         if len({each.group for each in self.by_core}) != len(self.by_core):
             raise ValueError("by_core: a group stands twice")
+        if len({(each.core, each.group) for each in self.cores_over_time}) != len(
+            self.cores_over_time
+        ):
+            raise ValueError("cores_over_time: a group stands twice on a core")
         return self

@@ -215,7 +215,7 @@ def _direction(file: Path, table: Columns, way: str, better: Better | None, titl
             column="better",
             found=shown(way),
             allowed="higher and lower are allowed",
-            suggestion=nearest(way, ("higher", "lower")),
+            suggestion=nearest(way, ("higher", "lower"), listed=True),
         )
     if better is None:
         raise UllageError(TABLE_NO_DIRECTION, file=file, metric=title)

@@ -218,7 +218,7 @@ def _columns(
                 column=shown(name),
                 found=", ".join(shown(column) for column in trimmed[:20]) or "none",
                 role=role,
-                suggestion=clean(nearest(name, trimmed[:100]), 400),
+                suggestion=clean(nearest(name, trimmed[:100], listed=len(trimmed) <= 20), 400),
             )
     return found
 

@@ -45,6 +45,12 @@ class Team:
         return found
 
     @property
+    def ends(self) -> list[Instance]:
+        """What others of them work against: a second instance, or what stands for the host."""
+        found = (self.second, self.away, self.host)
+        return [each for each in found if each is not None and each not in self.each]
+
+    @property
     def members(self) -> list[Instance]:
         """Everybody there is, once."""
         others = (self.second, self.away, self.partner, self.host, *self.neighbours)

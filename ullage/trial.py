@@ -81,7 +81,8 @@ async def run(
 
 def _scene(*attempts: Attempt) -> Scene:
     names = [each.name for attempt in attempts for each in attempt.workers()]
-    return Scene(attempts[0].fleet.tag, tuple(names))
+    ends = [each.name for attempt in attempts for team in attempt.teams for each in team.ends]
+    return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends))
 
 
 async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]:

@@ -139,8 +139,11 @@ class ScaledSysbench(Scaled):
     """A test of sysbench with a fixed number of events or bytes."""
 
     packages = ("sysbench",)
-    programs = ("sysbench",)
     product: ClassVar[Sysbench[Any]]
+
+    def programs(self, parameters: ScaledParameters) -> Mapping[str, str]:
+        """The product alone."""
+        return {"sysbench": "sysbench"}
 
     @abstractmethod
     def asked(self, amount: int) -> SysbenchParameters:
@@ -237,11 +240,14 @@ class ScaledNetwork(Scaled):
     name = "network"
     resource = "network"
     packages = ("iperf3",)
-    programs = ("iperf3",)
     unit = "pieces of 128 KiB"
     first_guess = 4_000
     product = Iperf3()
     asked = Iperf3Parameters(direction="receive")
+
+    def programs(self, parameters: ScaledParameters) -> Mapping[str, str]:
+        """The product alone."""
+        return {"iperf3": "iperf3"}
 
     def roles(self, parameters: ScaledParameters) -> Sequence[Role]:
         """The client in the instance, the server at the host's end."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.trust import aims, everything, record, tables
+from benchmarks.trust import aims, everything, record, table, tables
 from benchmarks.trust.everything import FULL, QUICK, Results
 from ullage.errors import UllageError
 
@@ -87,9 +87,9 @@ def main(given: list[str] | None = None) -> None:
         json.dump(as_json(results), sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif asked.markdown:
-        sys.stdout.write(tables.markdown(tables.tables(results)))
+        sys.stdout.write(table.markdown(tables.tables(results)))
     else:
-        tables.show(tables.tables(results))
+        table.show(tables.tables(results))
 
 
 if __name__ == "__main__":

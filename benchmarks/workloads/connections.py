@@ -112,7 +112,7 @@ def _wrk() -> Generator:
 
 def _httperf() -> Generator:
     def argv(port: int) -> list[str]:
-        load = ["httperf", "--hog", "--server=127.0.0.1", f"--port={port}", "--uri=/"]
+        load = ["httperf", "--server=127.0.0.1", f"--port={port}", "--uri=/"]
         return [*load, f"--num-conns={CONNECTIONS}", "--num-calls=1"]
 
     def read(text: str) -> tuple[int, float]:

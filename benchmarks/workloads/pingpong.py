@@ -6,6 +6,10 @@ REPETITIONS exchanges (NetPIPE reports the quickest of three by itself): what ot
 machine makes means longer, never shorter. Ratios are taken within rounds; their median stands here
 with its order-statistic interval at 90 %, so that «equivalent within 3 %» is two one-sided tests at
 5 %. Below 64 KiB the difference is what Python costs: its calls around those of MPI.
+
+How much of it is Python's above that is measured too: ours and mpi4py's run again with MPI's calls
+timed from within (`mpi_calls.c`, preloaded), and the part of a message that MPI itself takes is
+compared.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,10 +34,12 @@ from ullage.workloads import mpi4py_bench
 SIZES: Final = [1 << i for i in range(21)]
 EQUAL_FROM: Final = 64 * 1024
 MARGIN: Final = 0.03
-WARMUPS, REPETITIONS = 2, 5
+WARMUPS, REPETITIONS = 40, 5
+"""With fewer before 512 KiB, TCP's windows are still growing."""
 ADDRESSES: Final = ("10.250.77.1", "10.250.77.2")
-RUNS: Final = {"c": 9, "mpi4py": 3, "NetPIPE": 3}
+RUNS: Final = {"c": 9, "mpi4py": 3, "NetPIPE": 3, "c, calls": 9, "mpi4py, calls": 3}
 """Of mpi4py and NetPIPE each gives three means."""
+CALLS: Final = Path(__file__).with_name("mpi_calls.c")
 
 Times = dict[int, float]
 """Bytes → seconds one way."""
@@ -85,23 +91,54 @@ def mpirun(shell: Path) -> list[str]:
     return argv + [part for name, value in settings.items() for part in ("--mca", name, value)]
 
 
-def run_c(begin: list[str], work: Path) -> Times:
+def c_argv() -> list[str]:
     """Ours."""
     argv = [str(ours.program("pingpong", "openmpi")), "--max-bytes", str(SIZES[-1])]
-    argv += ["--warmups", str(WARMUPS), "--repetitions", str(REPETITIONS)]
-    rows = re.findall(r"^size (\d+) .* mean_ns (\S+)", output(begin, argv, work), re.MULTILINE)
-    return {int(size): float(mean) / 1e9 for size, mean in rows}
+    return [*argv, "--warmups", str(WARMUPS), "--repetitions", str(REPETITIONS)]
 
 
-def run_mpi4py(begin: list[str], work: Path) -> Times:
+def mpi4py_argv(work: Path) -> list[str]:
     """mpi4py's, from its wheel."""
     kinds = ("", "-large", "-huge")
     counts = " ".join(f"--skip{kind} {WARMUPS} --loop{kind} {REPETITIONS}" for kind in kinds)
     argv = ["/usr/bin/python3", "-X", "utf8", mpi4py_bench.__file__, str(work / "mpi4py.whl")]
-    argv += ["openmpi", *[f"pingpong -a none -n {SIZES[-1]} {counts}"] * 3]
-    rows = re.findall(r"^ *(\d+) .* \| (\S+) ", output(begin, argv, work), re.MULTILINE)
-    found = [(int(size), float(mean)) for size, mean in rows]
-    return {size: min(mean for other, mean in found if other == size) for size in SIZES}
+    return [*argv, "openmpi", *[f"pingpong -a none -n {SIZES[-1]} {counts}"] * 3]
+
+
+def quickest(found: Iterable[tuple[int, float]]) -> Times:
+    """Of several means for each size."""
+    times: Times = {}
+    for size, seconds in found:
+        times[size] = min(seconds, times.get(size, seconds))
+    return times
+
+
+def run_c(begin: list[str], work: Path) -> Times:
+    """Ours, as it says itself."""
+    text = output(begin, c_argv(), work).stdout
+    rows = re.findall(r"^size (\d+) .* mean_ns (\S+)", text, re.MULTILINE)
+    return quickest((int(size), float(mean) / 1e9) for size, mean in rows)
+
+
+def run_mpi4py(begin: list[str], work: Path) -> Times:
+    """mpi4py's, as it says itself."""
+    text = output(begin, mpi4py_argv(work), work).stdout
+    rows = re.findall(r"^ *(\d+) .* \| (\S+) ", text, re.MULTILINE)
+    return quickest((int(size), float(mean)) for size, mean in rows)
+
+
+def within_calls(begin: list[str], argv: list[str], work: Path) -> Times:
+    """The same of a program's messages, as far as they are within MPI's calls."""
+    preloaded = ["-x", f"LD_PRELOAD={work / 'mpi_calls.so'}", "-x", f"CALLS_SKIP={WARMUPS}"]
+    text = output([*begin, *preloaded], argv, work).stderr
+    told: dict[str, list[tuple[int, float]]] = {"0": [], "1": []}
+    rows = re.findall(rf"^calls ([01]) (\d+) {REPETITIONS} (\S+)$", text, re.MULTILINE)
+    for rank, size, seconds in rows:
+        told[rank].append((int(size), float(seconds)))
+    return quickest(
+        (size, (whole - between) / 2)
+        for (size, whole), (_, between) in zip(told["0"], told["1"], strict=True)
+    )
 
 
 def run_netpipe(begin: list[str], work: Path) -> Times:
@@ -117,15 +154,16 @@ PROGRAMS: Final[dict[str, Callable[[list[str], Path], Times]]] = {
     "c": run_c,
     "mpi4py": run_mpi4py,
     "NetPIPE": run_netpipe,
+    "c, calls": lambda begin, work: within_calls(begin, c_argv(), work),
+    "mpi4py, calls": lambda begin, work: within_calls(begin, mpi4py_argv(work), work),
 }
 
 
-def output(begin: list[str], argv: list[str], work: Path) -> str:
+def output(begin: list[str], argv: list[str], work: Path) -> subprocess.CompletedProcess[str]:
     """What one run prints."""
-    done = subprocess.run(
+    return subprocess.run(
         [*begin, *argv], check=True, capture_output=True, text=True, cwd=work, timeout=600
     )
-    return done.stdout
 
 
 def rounds(count: int, work: Path) -> list[dict[str, Times]]:
@@ -135,42 +173,44 @@ def rounds(count: int, work: Path) -> list[dict[str, Times]]:
         for number in range(count):
             order = [name for name, runs in RUNS.items() for _ in range(runs)]
             random.Random(number).shuffle(order)
-            quickest: dict[str, Times] = {name: {} for name in RUNS}
+            means: dict[str, list[tuple[int, float]]] = {name: [] for name in RUNS}
             for name in order:
-                for size, seconds in PROGRAMS[name](begin, work).items():
-                    best = quickest[name].get(size, seconds)
-                    quickest[name][size] = min(best, seconds)
-            assert all(set(times) == set(SIZES) for times in quickest.values())
-            found.append(quickest)
+                means[name] += PROGRAMS[name](begin, work).items()
+            best = {name: quickest(each) for name, each in means.items()}
+            assert all(set(times) == set(SIZES) for times in best.values())
+            found.append(best)
             sys.stderr.write(f"round {number + 1} of {count}\n")
     return found
 
 
 def figures(found: list[dict[str, Times]]) -> list[Figure]:
-    """Ratios to ours by size; below EQUAL_FROM, the difference to mpi4py too."""
-    rows = []
+    """Ratios to ours by size; below EQUAL_FROM Python's cost, above it MPI's part."""
+    rows = [ratio(found, peer, "c", size) for size in SIZES for peer in ("mpi4py", "NetPIPE")]
     for size in SIZES:
-        own = median_interval([each["c"][size] for each in found]).estimate
-        for peer in ("mpi4py", "NetPIPE"):
-            ratio = median_interval([each[peer][size] / each["c"][size] for each in found], 0.90)
-            low, high = ratio.low or 0.0, ratio.high or float("inf")
-            judged = size >= EQUAL_FROM
-            rows.append(
-                Figure(
-                    f"{peer} ÷ ours, {size} B",
-                    ratio.estimate,
-                    "1",
-                    ratio.low,
-                    ratio.high,
-                    reach=f"equivalent within {MARGIN:.0%}" if judged else "",
-                    holds=low > 1 - MARGIN and high < 1 + MARGIN if judged else None,
-                    note=f"ours takes {own * 1e6:.2f} µs" if peer == "mpi4py" else "",
-                )
-            )
-    for size in (size for size in SIZES if size < EQUAL_FROM):
-        cost = median_interval([each["mpi4py"][size] - each["c"][size] for each in found])
-        rows.append(Figure(f"Python's cost, {size} B", cost.estimate, "s", cost.low, cost.high))
+        if size < EQUAL_FROM:
+            cost = median_interval([each["mpi4py"][size] - each["c"][size] for each in found])
+            rows.append(Figure(f"Python's cost, {size} B", cost.estimate, "s", cost.low, cost.high))
+        else:
+            rows.append(ratio(found, "mpi4py, calls", "c, calls", size))
     return rows
+
+
+def ratio(found: list[dict[str, Times]], peer: str, mine: str, size: int) -> Figure:
+    """Theirs ÷ ours."""
+    own = median_interval([each[mine][size] for each in found]).estimate
+    paired = median_interval([each[peer][size] / each[mine][size] for each in found], 0.90)
+    low, high = paired.low or 0.0, paired.high or float("inf")
+    judged = size >= EQUAL_FROM
+    return Figure(
+        f"{peer} ÷ ours, {size} B",
+        paired.estimate,
+        "1",
+        paired.low,
+        paired.high,
+        reach=f"equivalent within {MARGIN:.0%}" if judged else "",
+        holds=low > 1 - MARGIN and high < 1 + MARGIN if judged else None,
+        note=f"ours takes {own * 1e6:.2f} µs",
+    )
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -179,6 +219,8 @@ def measure(quick: bool) -> list[Figure]:
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
     try:
         shutil.copy(ours.program("mpi4py.whl"), work)
+        library = ["-shared", "-fPIC", "-O2", str(CALLS), "-o", str(work / "mpi_calls.so")]
+        subprocess.run(["mpicc.openmpi", *library], check=True)
         return figures(rounds(10 if quick else 60, work))
     finally:
         shutil.rmtree(work, ignore_errors=True)

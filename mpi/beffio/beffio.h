@@ -1,7 +1,6 @@
-/* beffio: the effective I/O bandwidth benchmark (b_eff_io) over MPI-IO, after R. Rabenseifner and
- * A. E. Koniges, "Effective File-I/O Bandwidth Benchmark", Euro-Par 2000, and the HLRS report
- * (https://fs.hlrs.de/projects/par/mpi//b_eff_io/). What is theirs and what is ours:
- * ullage/workloads/b_eff_io.py.
+/* beffio: the effective I/O bandwidth benchmark (b_eff_io) over MPI-IO, after release 2.1 of the
+ * program of R. Rabenseifner (https://fs.hlrs.de/projects/par/mpi//b_eff_io/), as it is with its
+ * option -rewrite. What is theirs and what is ours: ullage/workloads/b_eff_io.py.
  */
 #ifndef BEFFIO_H
 #define BEFFIO_H
@@ -20,6 +19,7 @@ enum { OK = 0, IO_FAILED = 1, BAD_OPTION = 2, WRONG_DATA = 3 }; /* exit status *
 enum { SCATTER, SHARED, SEPARATE, SEGMENTED, SEGMENTED_COLLECTIVE, TYPES };
 enum { WRITE, REWRITE, READ, METHODS };
 enum { MOST_PATTERNS = 43 };
+enum { ABSENT = -1, BY_TIME = 0 }; /* in place of a count of calls */
 
 typedef struct {
     double time;       /* s, scheduled for all of it */
@@ -38,14 +38,13 @@ typedef struct {
     int64_t call;    /* contiguous bytes in memory, moved by one call of a process */
     int units;       /* share of the time; 0: one call */
     int64_t base;    /* where its data begin: in the file, or in each segment */
-    int64_t most;    /* calls that the layout has room for; 0: no bound */
+    int64_t counted; /* calls of the first writing: given by other patterns, BY_TIME or ABSENT */
 } Pattern;
 
 /* What became of a pattern with one access method. */
 typedef struct {
     int64_t calls;  /* of each process */
     double seconds; /* until all processes were through, with the sync at the end */
-    bool in_time;   /* ended because its time was over, not its data */
 } Done;
 
 typedef struct {
@@ -73,10 +72,10 @@ void patterns_follow(Run *run, int type);
 double patterns_share(const Run *run, const Pattern *pattern);
 int64_t patterns_offset(const Run *run, const Pattern *pattern, int64_t call, int64_t block);
 
-/* data.c: what the file holds at each place. */
+/* data.c: what the file holds at each place, first or again; read is what was written again. */
 void data_fill(const Run *run, const Pattern *pattern, int64_t call, bool again, void *memory);
-bool data_right(const Run *run, const Pattern *pattern, int64_t call, bool again,
-                const void *memory, int64_t *where);
+bool data_right(const Run *run, const Pattern *pattern, int64_t call, const void *memory,
+                int64_t *where);
 
 /* access.c: the calls of MPI-IO; a failure ends the job. */
 void access_open(const Run *run, int type, int method, MPI_File *file);

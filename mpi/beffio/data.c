@@ -30,13 +30,13 @@ void data_fill(const Run *run, const Pattern *p, int64_t call, bool again, void 
     }
 }
 
-bool data_right(const Run *run, const Pattern *p, int64_t call, bool again, const void *memory,
+bool data_right(const Run *run, const Pattern *p, int64_t call, const void *memory,
                 int64_t *where) {
     const uint64_t *word = memory;
     const int64_t length = p->chunk / 8;
     for (int64_t block = 0; block < p->call / p->chunk; block++) {
         const int64_t offset = patterns_offset(run, p, call, block);
-        const uint64_t start = first(run, p, offset, again);
+        const uint64_t start = first(run, p, offset, true);
         uint64_t wrong = 0;
         for (int64_t i = 0; i < length; i++) {
             wrong |= word[i] ^ (start + (uint64_t)i * STEP);

@@ -1,4 +1,4 @@
-/* Runs the patterns by time, with every rank of one mind, and reads back what was written.
+/* Writes the patterns by time, with every rank of one mind, and rewrites and reads what was written.
  *
  * A pattern is done in rounds. The clock runs from a barrier until every rank has made its calls of
  * the round; data are made before it and compared after it, while no clock runs. How many calls the
@@ -42,10 +42,9 @@ static double end(double began) {
     return longest;
 }
 
-static void verify(const Run *run, const Pattern *p, int64_t call, bool again,
-                   const void *memory) {
+static void verify(const Run *run, const Pattern *p, int64_t call, const void *memory) {
     int64_t where = 0;
-    if (!data_right(run, p, call, again, memory, &where)) {
+    if (!data_right(run, p, call, memory, &where)) {
         (void)fprintf(stderr,
                       "error: rank %d read wrong data: type %d, chunks of %lld bytes, call "
                       "%lld, byte %lld of the file\n",
@@ -54,26 +53,29 @@ static void verify(const Run *run, const Pattern *p, int64_t call, bool again,
     }
 }
 
-/* Calls of the next round: at most twice as many as in the last one, as fit into memory, as there
- * is room for, and as the time that is left will do. */
-static int64_t next_round(const Run *run, const Pattern *p, const Done *done, int64_t last,
-                          int64_t most) {
+/* Calls that are still to be made: those that are not yet repeated, or, where time says, as many as by the
+ * pace so far will end within the pattern's share. 0 ends it. */
+static double remaining(const Run *run, const Pattern *p, const Done *done, int64_t repeated) {
+    if (repeated != BY_TIME) {
+        return (double)(repeated - done->calls);
+    }
     const double left = patterns_share(run, p) - done->seconds;
-    const double fit = ceil(left * (double)done->calls / done->seconds);
-    int64_t calls = 2 * last;
-    if (calls > run->capacity / p->call) {
-        calls = run->capacity / p->call;
-    }
-    if (calls > most - done->calls) {
-        calls = most - done->calls;
-    }
-    return fit < (double)calls ? (int64_t)fit : calls;
+    return left > 0 ? floor(left * (double)done->calls / done->seconds) : 0;
+}
+
+/* Calls of the next round: at most twice as many as in the last one, and as fit into memory. */
+static int64_t next_round(const Run *run, const Pattern *p, const Done *done, int64_t last,
+                          int64_t repeated) {
+    const int64_t room = run->capacity / p->call, twice = 2 * last;
+    const int64_t calls = twice < room ? twice : room;
+    const double still = remaining(run, p, done, repeated);
+    return still < (double)calls ? (int64_t)still : calls;
 }
 
 static void round_of(const Run *run, int index, int method, int64_t calls, Done *done,
                      MPI_File file) {
     const Pattern *p = &run->patterns[index];
-    const int64_t first = done->calls, rewritten = run->done[REWRITE][index].calls;
+    const int64_t first = done->calls;
     for (int64_t i = 0; i < calls && method != READ; i++) {
         data_fill(run, p, first + i, method == REWRITE, run->buffer + i * p->call);
     }
@@ -84,31 +86,20 @@ static void round_of(const Run *run, int index, int method, int64_t calls, Done 
     done->seconds += end(began);
     done->calls += calls;
     for (int64_t i = 0; i < calls && method == READ; i++) {
-        verify(run, p, first + i, first + i < rewritten, run->buffer + i * p->call);
+        verify(run, p, first + i, run->buffer + i * p->call);
     }
 }
 
-/* Repeat a pattern until its time is over, or its data: rewriting and reading go no further than
- * the first writing went, and what has no time is one call. */
+/* The first writing of types 0 to 2 goes on while one more call fits into its time, and is one call
+ * at least; all else repeats what was counted. */
 static void pattern(Run *run, int index, int method, MPI_File file) {
     const Pattern *p = &run->patterns[index];
     Done *done = &run->done[method][index];
-    int64_t most = p->most == 0 ? INT64_MAX : p->most;
-    if (p->units == 0 && most > 1) {
-        most = 1;
-    }
-    if (method != WRITE) {
-        most = run->done[WRITE][index].calls;
-    }
-    const double share = patterns_share(run, p);
-    for (int64_t calls = 1; done->calls < most; calls = next_round(run, p, done, calls, most)) {
-        if (done->calls > 0 && done->seconds >= share) {
-            done->in_time = true;
-            break;
-        }
+    const int64_t repeated = method == WRITE ? p->counted : run->done[WRITE][index].calls;
+    for (int64_t calls = 1; calls > 0; calls = next_round(run, p, done, calls, repeated)) {
         round_of(run, index, method, calls, done, file);
     }
-    if (method != READ && done->calls > 0) {
+    if (method != READ) {
         const double began = begin();
         access_sync(run, file);
         done->seconds += end(began);
@@ -126,7 +117,7 @@ static void type_of(Run *run, int type, int method) {
     access_open(run, type, method, &file);
     *handling += end(began);
     for (int i = 0; i < run->count; i++) {
-        if (run->patterns[i].type == type && run->patterns[i].most >= 0) {
+        if (run->patterns[i].type == type && run->patterns[i].counted != ABSENT) {
             if (method == WRITE) {
                 patterns_follow(run, type);
             }

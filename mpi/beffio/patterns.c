@@ -1,8 +1,11 @@
 /* The 43 patterns, their shares of the time, and where their data lie. */
 #include "beffio.h"
 
-/* The largest chunk, M_PART of the publication. */
+/* The largest chunk, M_PART of the original. */
 enum { LARGEST = -1 };
+
+/* Numbers of the first patterns of types 1 and 2. */
+enum { FIRST_SHARED = 9, FIRST_SEPARATE = 17 };
 
 typedef struct {
     int64_t chunk, call; /* call 0: the chunk */
@@ -18,7 +21,7 @@ static const Row SCATTERED[] = {
     {KIB, MIB, 2},
     {32 * KIB + 8, MIB + 256, 2},
     {KIB + 8, MIB + 8 * KIB, 2},
-    {MIB + 8, 2 * MIB + 16, 2},
+    {MIB + 8, 0, 2},
 };
 static const Row ORDERED[] = {
     {MIB, 0, 0}, {LARGEST, 0, 4},      {MIB, 0, 2},     {32 * KIB, 0, 1},
@@ -29,8 +32,10 @@ static const Row CONTIGUOUS[] = {
     {KIB, 0, 1}, {32 * KIB + 8, 0, 1}, {KIB + 8, 0, 1}, {MIB + 8, 0, 2},
 };
 
+/* A 128th of the memory in whole MiB, so a multiple of 8 KiB; at most 1 GiB, as the memory is at
+ * most 128 GiB. */
 int64_t largest_chunk(int64_t memory) {
-    const int64_t share = memory / 128 / MIB * MIB;
+    const int64_t share = memory / MIB * (MIB / 128);
     return share > 2 * MIB ? share : 2 * MIB;
 }
 
@@ -47,7 +52,7 @@ static void add(Run *run, int type, int *number, const Row *row) {
     }
 }
 
-/* All patterns of the chosen types, numbered as published. */
+/* All patterns of the chosen types, numbered as in the original. */
 void patterns_make(Run *run) {
     static const struct {
         const Row *rows;
@@ -72,24 +77,30 @@ void patterns_make(Run *run) {
     }
 }
 
-/* The calls that each process made with a chunk in type 2. */
-static int64_t calls_apart(const Run *run, const Pattern *like) {
-    for (int i = 0; i < run->count; i++) {
-        const Pattern *p = &run->patterns[i];
-        if (p->type == SEPARATE && p->chunk == like->chunk && p->units == like->units) {
-            return run->done[WRITE][i].calls;
-        }
-    }
-    return 1;
+static int64_t least(int64_t one, int64_t other) {
+    return one < other ? one : other;
 }
 
-/* Before the first write of a type: types 3 and 4 are as long as type 2 became in its time, and a
- * segment is whole MiB. */
+/* Calls of the so-manieth pattern of types 3 and 4: as many as type 2 made with the same chunk, but
+ * no more than type 0 wrote chunks, or than ten times the calls of type 1. Types 0 to 2 are all
+ * there, so that patterns lie at their numbers. */
+static int64_t calls_in_segment(const Run *run, int place) {
+    const Done *done = run->done[WRITE];
+    const int scatter = place < 2 ? place : place + 1; /* not the calls of two chunks of 1 MiB */
+    const Pattern *p = &run->patterns[scatter];
+    const int64_t chunks = done[scatter].calls * (p->call / p->chunk);
+    return least(chunks, least(10 * done[FIRST_SHARED + place].calls,
+                               done[FIRST_SEPARATE + place].calls));
+}
+
+/* Before the first write of a type: types 3 and 4 are as long as types 0 to 2 became in their time,
+ * and a segment is whole MiB. */
 void patterns_place(Run *run, int type) {
     if (type < SEGMENTED) {
         return;
     }
     int64_t end = 0;
+    int place = 0;
     for (int i = 0; i < run->count; i++) {
         Pattern *p = &run->patterns[i];
         if (p->type != type) {
@@ -98,11 +109,11 @@ void patterns_place(Run *run, int type) {
         p->base = end;
         if (p->call == 0) { /* what fills up, the last one */
             p->chunk = p->call = (end + MIB - 1) / MIB * MIB - end;
-            p->most = p->call > 0 ? 1 : -1;
+            p->counted = p->call > 0 ? 1 : ABSENT;
         } else {
-            p->most = calls_apart(run, p);
+            p->counted = calls_in_segment(run, place++);
         }
-        end += p->most > 0 ? p->most * p->call : 0;
+        end += p->counted == ABSENT ? 0 : p->counted * p->call;
     }
     run->segment = end;
 }
@@ -119,7 +130,7 @@ void patterns_follow(Run *run, int type) {
     }
 }
 
-/* Seconds that one pattern has with one access method. */
+/* Seconds that one pattern has for its first writing; the other methods are given as much. */
 double patterns_share(const Run *run, const Pattern *pattern) {
     return run->options.time / METHODS * pattern->units / run->units;
 }

@@ -1,12 +1,11 @@
-/* The weighted means, and the result as JSON. */
+/* The means, the single figures, and the result as JSON. */
 #include "beffio.h"
 
+#include <math.h>
 #include <stdio.h>
 
-/* By the rules a result counts from 15 minutes on. */
-static const double LEAST_TIME = 900;
-static const double TYPE_WEIGHTS[TYPES] = {2, 1, 1, 1, 1};
-static const double METHOD_WEIGHTS[METHODS] = {0.25, 0.25, 0.5};
+/* By the rules a result counts from half an hour on. */
+static const double LEAST_TIME = 1800;
 static const char *const METHOD_NAMES[METHODS] = {"write", "rewrite", "read"};
 
 typedef struct {
@@ -29,15 +28,18 @@ static Sum sum_of(const Run *run, int type, int method) {
     return sum;
 }
 
-/* Mean over the pattern types, the scattering one counted twice. */
-static double mean_of(const Run *run, int method) {
-    double rates = 0, weights = 0;
+static double rate_of(const Run *run, int type, int method) {
+    const Sum sum = sum_of(run, type, method);
+    return sum.bytes / sum.seconds;
+}
+
+/* Mean over the pattern types, the scattering one counted twice: the second time as `scattered`. */
+static double mean_of(const Run *run, int method, int scattered) {
+    double rates = rate_of(run, SCATTER, scattered);
     for (int type = 0; type < TYPES; type++) {
-        const Sum sum = sum_of(run, type, method);
-        rates += TYPE_WEIGHTS[type] * sum.bytes / sum.seconds;
-        weights += TYPE_WEIGHTS[type];
+        rates += rate_of(run, type, method);
     }
-    return rates / weights;
+    return rates / (TYPES + 1);
 }
 
 static bool all_types(const Run *run) {
@@ -51,7 +53,7 @@ static bool all_types(const Run *run) {
 
 static void print_head(const Run *run) {
     const Options *o = &run->options;
-    (void)printf("{\"program\":\"beffio\",\"format\":1,\"ranks\":%d,\"scheduled_s\":%.9g,"
+    (void)printf("{\"program\":\"beffio\",\"format\":2,\"ranks\":%d,\"scheduled_s\":%.9g,"
                  "\"memory_bytes\":%lld,\"largest_chunk_bytes\":%lld,\"segment_bytes\":%lld,"
                  "\"shared_pointers\":%s,\"seed\":%llu",
                  run->ranks, o->time, (long long)o->memory, (long long)largest_chunk(o->memory),
@@ -64,7 +66,7 @@ static void print_labels(const Run *run) {
     const char *labels[3];
     int count = 0;
     if (run->options.time < LEAST_TIME) {
-        labels[count++] = "scheduled for less than 900 s";
+        labels[count++] = "scheduled for less than 1800 s";
     }
     if (run->options.noshared) {
         labels[count++] = "no shared file pointers";
@@ -89,11 +91,10 @@ static void print_patterns(const Run *run) {
             if (done->calls > 0) {
                 (void)printf("%s\n{\"method\":\"%s\",\"type\":%d,\"number\":%d,\"chunk_bytes\":%lld,"
                              "\"call_bytes\":%lld,\"units\":%d,\"calls\":%lld,\"bytes\":%.0f,"
-                             "\"seconds\":%.9g,\"ended_by\":\"%s\"}",
+                             "\"seconds\":%.9g}",
                              comma, METHOD_NAMES[method], p->type, p->number, (long long)p->chunk,
                              (long long)p->call, p->units, (long long)done->calls,
-                             moved(run, p, method), done->seconds,
-                             done->in_time ? "time" : "data");
+                             moved(run, p, method), done->seconds);
                 comma = ",";
             }
         }
@@ -120,19 +121,20 @@ static double print_types(const Run *run) {
     return effective;
 }
 
-/* Means of some types alone are not b_eff_io: null. */
+/* Means of some types alone are not b_eff_io: null. The figure of release 2.1 takes the scattering
+ * once as first written and once as rewritten; that of release 1 had fixed weights. */
 static void print_means(const Run *run) {
     if (!all_types(run)) {
-        (void)printf(",\"write\":null,\"rewrite\":null,\"read\":null,\"b_eff_io\":null");
+        (void)printf(",\"write\":null,\"rewrite\":null,\"read\":null,\"b_eff_io\":null,"
+                     "\"b_eff_io_release_1\":null");
         return;
     }
-    double figure = 0;
-    for (int method = 0; method < METHODS; method++) {
-        const double mean = mean_of(run, method);
-        figure += METHOD_WEIGHTS[method] * mean;
-        (void)printf(",\"%s\":%.9g", METHOD_NAMES[method], mean);
-    }
-    (void)printf(",\"b_eff_io\":%.9g", figure);
+    const double write = mean_of(run, WRITE, WRITE), rewrite = mean_of(run, REWRITE, REWRITE);
+    const double read = mean_of(run, READ, READ);
+    (void)printf(",\"write\":%.9g,\"rewrite\":%.9g,\"read\":%.9g,\"b_eff_io\":%.9g,"
+                 "\"b_eff_io_release_1\":%.9g",
+                 write, rewrite, read, sqrt(mean_of(run, WRITE, REWRITE) * read),
+                 0.25 * write + 0.25 * rewrite + 0.5 * read);
 }
 
 void report_print(const Run *run) {

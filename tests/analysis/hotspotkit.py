@@ -8,7 +8,7 @@ from pathlib import Path
 from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.meters.symbols import FILE
-from ullage.symbolsfile import GroupByCore, GroupOverTime, SymbolRow, Symbols
+from ullage.symbolsfile import CoreOverTime, GroupByCore, GroupOverTime, SymbolRow, Symbols
 
 HZ = 100
 Place = tuple[str, str, str, str]
@@ -21,14 +21,16 @@ def table(
     over_time: Mapping[str, Sequence[int]] | None = None,
     rest: int = 0,
     by_core: Mapping[str, Sequence[int]] | None = None,
+    cores_over_time: Mapping[tuple[int, str], Sequence[int]] | None = None,
 ) -> Symbols:
     """places: CPUs at each; over_time: samples of each group, in parts that make up the trial.
 
-    by_core: samples of each group on each core.
+    by_core: samples of each group on each core; cores_over_time: of core and group, in these parts.
     """
     over_time = over_time or {}
     length = trial.end_ns - trial.start_ns
-    parts = max(map(len, over_time.values()), default=0)
+    cores_over_time = cores_over_time or {}
+    parts = max(map(len, (*over_time.values(), *cores_over_time.values())), default=0)
     return Symbols(
         hz=HZ,
         cpus=2,
@@ -55,6 +57,10 @@ def table(
         by_core=tuple(
             GroupByCore(group=group, samples=tuple(samples))
             for group, samples in (by_core or {}).items()
+        ),
+        cores_over_time=tuple(
+            CoreOverTime(core=core, group=group, samples=tuple(samples))
+            for (core, group), samples in cores_over_time.items()
         ),
     )
 

@@ -14,7 +14,7 @@ from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import errors
 from ullage.analysis import causewords, overhead, symbols
 from ullage.analysis.details import details
-from ullage.analysis.model import Analysis, Cause, Causes
+from ullage.analysis.model import Analysis, Causes
 from ullage.errors import UllageError
 from ullage.export import rows
 from ullage.folder import RunFolder
@@ -367,35 +367,3 @@ def test_what_a_table_says_is_made_harmless(tmp_path: Path) -> None:
         assert "\x1b" not in text
         assert "\u202e" not in text
     assert "<b>x" not in page.render(folder, overhead.analyse(folder))
-
-
-def test_digits_are_those_that_the_interval_bears() -> None:
-    """And a bound above nothing does not read as nothing."""
-    cause = Cause.model_validate(
-        {
-            "counter": "threads.hypervisor",
-            "words": "QEMU",
-            "unit": "CPU",
-            "environment_mean": 0.286,
-            "baseline_mean": 0.0,
-            "ratio": {
-                "estimate": 9,
-                "low": 2,
-                "high": 30,
-                "confidence": 0.99,
-                "n": 6,
-                "method": "",
-            },
-            "difference": 0.2861,
-            "difference_low": 0.00278,
-            "difference_high": 0.5688,
-            "from_nothing": True,
-        }
-    )
-    assert causewords.cause(cause) == (
-        "QEMU: 28.6 % of a CPU against 0 %, 28.6 % of a CPU more (0.2 % to 56.9 %)"
-    )
-    less = {"difference": -0.1, "difference_low": -0.12, "difference_high": -0.08}
-    told = cause.model_copy(update=less)
-    assert causewords.change(told) == "10 % of a CPU less"
-    assert causewords.bounds(told) == "8 % to 12 %"

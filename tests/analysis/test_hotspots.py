@@ -165,6 +165,42 @@ def test_a_run_without_cores_says_nothing_of_them(tmp_path: Path) -> None:
     assert not any("by core" in line for line in hotspots.lines(folder))
 
 
+def test_cores_over_time_are_told(tmp_path: Path) -> None:
+    """Of one trial, on the terminal too: a character is a part, and its height the share."""
+    folder = made(tmp_path / "run", blocks=1)
+    shares = (0, 0.06, 0.2, 0.3, 0.55, 0.8, 0.95, 1.1)
+    steps = [HZ * share for share in shares]
+    courses: dict[tuple[int, str], list[float]] = {
+        (0, "programs"): [HZ] * 8,
+        (10, "programs"): steps,
+        (10, "vhost"): [0] * 8,
+    }
+    for trial in folder.trials:
+        length = (trial.end_ns - trial.start_ns) / 8e9
+        scaled = {who: [round(n * length) for n in samples] for who, samples in courses.items()}
+        found = table(trial, {WORK: 1.0}, {"programs": [HZ] * 8}, cores_over_time=scaled)
+        put(folder, trial, found.model_dump_json())
+    cell = hotspots.cells(folder).found[0]
+    assert cell.course is not None
+    cores = cell.course.cores
+    assert cores is not None
+    assert (cores.parts, cores.busiest()) == (8, [0, 10])
+    assert cores.busy(10) == pytest.approx(shares, abs=0.01)
+    told = hotspots.lines(folder)
+    at = told.index(f"  over 10 s of trial {cell.course.trial}, core by core:")
+    assert told[at + 1 : at + 3] == ["     0 |████████|", "    10 | ▁▂▃▅▇██|"]
+
+
+def test_a_large_hosts_terminal_has_the_busiest(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", blocks=1)
+    courses = {(core, "programs"): [core] * 10 for core in range(1, 257)}
+    over = {"programs": [9] * 10}
+    with_tables(folder, lambda trial: {WORK: 1.0}, over_time=over, cores_over_time=courses)
+    lines = [line for line in hotspots.lines(folder) if line.endswith("|")]
+    assert [line.split()[0] for line in lines[:5]] == ["252", "253", "254", "255", "256"]
+    assert "    and 251 more" in hotspots.lines(folder)
+
+
 def test_a_duet_is_told_by_partner(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", design="duet")
     found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).found
@@ -237,13 +273,18 @@ def parts(*samples: Any, group: str = "vcpu") -> dict[str, Any]:
         {"by_core": [parts(*[0] * 4097)]},
         {"by_core": [parts(1), parts(2)]},
         {"by_core": [parts(1, group=f"g{n}") for n in range(33)]},
+        {"cores_over_time": [parts(*[3] * 9) | {"core": 0}]},
+        {"cores_over_time": [parts(*[3] * 10) | {"core": 0}] * 2},
+        {"cores_over_time": [parts(*[3] * 10) | {"core": 4096}]},
+        {"cores_over_time": [parts(*[3] * 10) | {"core": n} for n in range(513)]},
     ],
     ids=[
         *("negative", "too many samples", "half a sample", "too few parts", "two lengths"),
         *("a group twice", "no parts", "too many parts", "too many groups", "parts of no length"),
         *("parts of negative length", "parts too short", "parts too long", "it ends before"),
         *("less than none", "no cores", "too many cores", "a group twice on cores"),
-        "too many groups on cores",
+        *("too many groups on cores", "too few parts of a core", "a group twice on a core"),
+        *("a core that there is none of", "too many courses"),
     ],
 )
 def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:

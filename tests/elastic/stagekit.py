@@ -74,7 +74,9 @@ class LocalNodes:
     """Makes them; `trouble` is called before each, and may raise."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        program = str(ours.program(viewersprocess.PROGRAM))
+        self.argv: tuple[str, ...] = (program, "node", "--bytes", str(size))
+        """Of a server that says where it listens."""
         self.made: list[LocalNode] = []
         self.trouble: Callable[[int], Awaitable[None]] | None = None
 
@@ -85,8 +87,7 @@ class LocalNodes:
         if self.trouble is not None:
             await self.trouble(len(self.made))
         process = await asyncio.create_subprocess_exec(
-            str(ours.program(viewersprocess.PROGRAM)),
-            *("node", "--bytes", str(self.size)),
+            *self.argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

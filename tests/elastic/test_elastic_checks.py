@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import errors
+from ullage import errors, host
 from ullage.elastic import checks
 from ullage.elastic import plan as plans
 from ullage.errors import UllageError
@@ -65,3 +65,25 @@ def test_the_baselines_copy_has_the_policy_of_the_baseline(tmp_path: Path) -> No
 
 def test_policies_that_the_decisions_know_pass(tmp_path: Path) -> None:
     assert lacks(tmp_path, "{name: elastic-movie, unused: release}") == []
+
+
+def test_generators_must_fit_beside_the_fewest_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them fits alone, and all that are there at the same time do not."""
+    file = tmp_path / "plan.yaml"
+    own = "nodes: {min: 2, max: 4}"
+    more = "resources: {memory: 1GiB}\ngenerators: {number: 3, resources: {memory: 512MiB}}\n"
+    file.write_text(PLAN.format(policy="{name: elastic-movie}", own=own) + more)
+    plan, document = plans.load(file)
+    generators = plans.generators(plan, document)
+
+    def told(has: int) -> list[str]:
+        monkeypatch.setattr(host, "memory_bytes", lambda: has)
+        lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+        found = asyncio.run(lacks)
+        return [error.message for error in found if error.kind is errors.HOST_TOO_SMALL]
+
+    assert told(7 << 29) == []
+    (message,) = told((7 << 29) - 1)
+    assert "3.5GiB of memory for 2 nodes of other and 3 generators" in message

@@ -70,6 +70,37 @@ def test_what_the_viewers_felt(run: ElasticRun) -> None:
     assert found["bandwidth"] == pytest.approx(8 * 8_000 / 14)
 
 
+def broken(client: int, *, began: bool) -> Session:
+    """He was sent to a node, and lost it before or after the first byte."""
+    whole = viewer(client, 0, NS, 4 * NS)
+    return whole.model_copy(
+        update={
+            "outcome": "failed",
+            "why": "connection-lost",
+            "bytes": 500 if began else 0,
+            "first_byte_ns": whole.first_byte_ns if began else None,
+        }
+    )
+
+
+def test_who_lost_his_node_while_he_watched_is_served_and_affected(run: ElasticRun) -> None:
+    sessions = (
+        viewer(0, 0, 2 * NS, 12 * NS),
+        broken(1, began=True),
+        broken(2, began=False),
+        viewer(3, 0, None, 5 * NS),
+    )
+    repetition = with_parts(run, sessions, (), 14 * NS)
+    found = measured(repetition, run.resolved).figures
+    assert found["affected"] == 1 / 2
+    assert found["blocked"] == 1 / 4
+    assert found["turned_away"] == 2 / 4
+    assert found["requests"] == 4
+    assert found["wait_mean"] == pytest.approx((2 + 1) / 2)
+    only_broken = with_parts(run, (broken(1, began=True),), (), 14 * NS)
+    assert measured(only_broken, run.resolved).figures["affected"] == 1
+
+
 def test_what_nodes_took(run: ElasticRun) -> None:
     found = course(run)
     assert (found["tar"], found["tlr"]) == (2.0, 1.0)

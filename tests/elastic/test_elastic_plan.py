@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import errors
+from ullage import errors, host
+from ullage import plan as ordinary
 from ullage.allocation_node import Node as Host
 from ullage.elastic import plan as plans
 from ullage.elastic import units
@@ -196,11 +197,14 @@ def test_arrivals_are_the_same_for_all_environments_and_differ_by_repetition() -
     assert all(0 <= seed < 1 << 53 for seed in seeds)
 
 
-@pytest.mark.parametrize("name", ["elastic-lxc", "elastic-qemu"])
-def test_the_plans_of_the_docs_are_good(name: str) -> None:
-    plan, document = plans.load(Path(__file__).parents[2] / f"docs/plans/{name}.yaml")
+DOCS = sorted((Path(__file__).parents[2] / "docs/plans").glob("elastic-*.yaml"))
+
+
+@pytest.mark.parametrize("file", DOCS, ids=lambda file: file.stem)
+def test_the_plans_of_the_docs_are_good(file: Path) -> None:
+    plan, document = plans.load(file)
     environments = plans.resolve(plan, document)
-    assert plan.name == name
+    assert plan.name == file.stem
     assert not list(units.said_before(plan, environments))
 
 
@@ -238,3 +242,41 @@ def test_machines_that_cannot_be_are_refused(
         plans.generators(*plans.loads(text))
     assert caught.value.kind is kind
     assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_plans_of_the_two_kinds_are_told_apart() -> None:
+    """By one error each, that names the right command."""
+    with pytest.raises(UllageError) as caught:
+        ordinary.loads(GOOD, "film.yaml")
+    assert caught.value.kind is errors.PLAN_IS_ELASTIC
+    assert caught.value.message.startswith("film.yaml:6: the plan of an elastic run")
+    assert "`ullage elastic run film.yaml`" in caught.value.hint
+    text = "name: cpu\nbaseline: a\nenvironments: {a: {provider: native}}\n"
+    with pytest.raises(UllageError) as caught:
+        plans.loads(text + "workloads: [{name: sysbench-cpu}]\n", "cpu.yaml")
+    assert caught.value.kind is errors.PLAN_NOT_ELASTIC
+    assert caught.value.message.startswith("cpu.yaml:4: no plan of an elastic run")
+    assert "`ullage run cpu.yaml`" in caught.value.hint
+
+
+def test_what_is_neither_or_both_is_told_by_its_fields() -> None:
+    """A field too many or too few is that, and no other kind of plan."""
+    assert refused(GOOD + "workloads: []\n").kind is errors.PLAN_UNKNOWN_FIELD
+    assert refused("name: film\n").kind is errors.PLAN_BAD_FIELD
+
+
+def test_nodes_and_generators_use_memory_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes of 1 GiB each and two generators of 512 MiB each: 4 GiB."""
+    text = GOOD + "resources: {memory: 1GiB}\n"
+    beside = text + "generators: {number: 2, resources: {memory: 512MiB}}\n"
+
+    def said(text: str, has: int) -> list[str]:
+        monkeypatch.setattr(host, "memory_bytes", lambda: has)
+        plan, document = plans.loads(text)
+        return list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+
+    assert said(text, 3 << 30) == said(beside, 4 << 30) == []
+    (told,) = said(beside, (4 << 30) - 1)
+    assert "vm: 3 nodes and 2 generators may use 4GiB of memory" in told
+    (told,) = said(text, (3 << 30) - 1)
+    assert "vm: 3 nodes may use 3GiB of memory" in told

@@ -113,6 +113,8 @@ def test_two_machines_share_one_schedule(built: Path, tmp_path: Path) -> None:
     assert [each["due"] for each in summary["generators"]] == [4, 3]
     assert all(each["clock_shared"] for each in summary["generators"])
     assert summary["due"] == summary["outcomes"]["served"] == 7
+    machine = stage.repetition.folder / folders.GENERATORS / "generator-of-0r0-m0.json"
+    assert summary.keys() == json.loads(machine.read_bytes()).keys() | {"generators"}
     said = sorted(path.name for path in (stage.repetition.folder / folders.GENERATORS).iterdir())
     assert said == [
         f"generator-of-0r0-m{number}.{kind}"
@@ -259,6 +261,33 @@ def test_one_that_is_made_is_removed_when_the_others_are_not_waited_for(
 
     monkeypatch.setattr(allocating, "allocate", heard)
     assert asyncio.run(play()) == []
+
+
+def test_machines_are_removed_side_by_side(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for all others to be leaving; one that cannot be removed is told."""
+    release, all_leave = allocating.release, asyncio.Barrier(3)
+
+    async def leaving(machine: Allocated, **more: Any) -> tuple[int, int]:
+        async with asyncio.timeout(60):
+            await all_leave.wait()
+        found = await release(machine, **more)
+        if machine.instance.name.endswith("-m1"):
+            raise UllageError(errors.NETWORK_FULL, what="no place", where="the cloud")
+        return found
+
+    async def play() -> tuple[Generators, list[str]]:
+        tag = places.new_tag()
+        async with Generators(machines(built, 3)(tag), "one", tmp_path, LONG) as generators:
+            monkeypatch.setattr(allocating, "release", leaving)
+        there = leftovers.find(tag, own=True)
+        return generators, [each.name for each in there if each.kind == "process"]
+
+    generators, left = asyncio.run(play())
+    assert left == []
+    (why,) = generators.left
+    assert why.startswith("one-m1: ") and "the cloud" in why
 
 
 def test_what_answers_in_the_place_of_a_front_is_told(built: Path) -> None:

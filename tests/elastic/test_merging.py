@@ -79,6 +79,12 @@ def summary(ahead_ns: int, viewers: int, fields: dict[str, Any]) -> dict[str, An
         "violations": {"count": 1, "viewers": 1, "served": 1, "length_s": {}},
         "lateness_s": {"count": 7, "p50": 0.001, "p99": 0.01 + ahead_ns / 1e12},
         "turn_s": {"p99": 0.002},
+        "interrupted": False,
+        "rate_error": 0.001,
+        "rate_error_of_viewers": {"count": viewers, "p99": 0.004},
+        "delivered_error": None,
+        "delivered_error_of_viewers": {"count": 0},
+        "memory": {"peak_bytes": 1000, "per_viewer_bytes": 10.0},
         "strange": "not ours",
     } | fields
 
@@ -140,7 +146,8 @@ def test_all_are_on_one_clock() -> None:
 def test_counts_are_summed_and_the_worst_lateness_stands() -> None:
     told = merged(two(), ZERO).summary
     assert (told["due"], told["outcomes"], told["valid"]) == (3, {"served": 3, "blocked": 0}, True)
-    assert told["violations"] == {"count": 2, "viewers": 2, "served": 2}
+    violations = told["violations"]
+    assert (violations["count"], violations["viewers"], violations["served"]) == (2, 2, 2)
     assert told["lateness_s"] == {"count": 14, "p50": 0.001, "p99": 0.01 + APART / 1e12}
     assert told["started_ns"] == ZERO
     first, second = told["generators"]
@@ -241,3 +248,56 @@ def test_what_a_machine_calls_a_node_is_made_harmless() -> None:
     (found,) = sessions_of(merged([one], ZERO)).values()
     assert found["node"].isprintable() and len(found["node"]) < 100
     assert found["why"].isprintable()
+
+
+def test_every_field_is_put_together() -> None:
+    """What is told without what it was made of is the worst machine's, with its sign."""
+    one = came(
+        *("one", 0, 0, 2),
+        most_at_once=3,
+        rate_error=0.001,
+        rate_error_of_viewers={"count": 2, "p99": 0.002},
+        delivered_error=None,
+        memory={"peak_bytes": 1000, "per_viewer_bytes": 10.0},
+    )
+    other = came(
+        *("other", APART, 1),
+        most_at_once=1,
+        rate_error=-0.003,
+        rate_error_of_viewers={"count": 1, "p99": 0.001},
+        delivered_error=0.01,
+        memory={"peak_bytes": 500, "per_viewer_bytes": 50.0},
+        interrupted=True,
+    )
+    found = merged([one, other], ZERO).summary
+    assert found["rate_error"] == -0.003
+    assert found["rate_error_of_viewers"] == {"count": 3, "p99": 0.002}
+    assert found["delivered_error"] == 0.01
+    assert found["memory"] == {"peak_bytes": 1500, "per_viewer_bytes": (3 * 10 + 50) / 4}
+    assert found["interrupted"] is True
+    assert [each["rate_error"] for each in found["generators"]] == [0.001, -0.003]
+
+
+def test_lengths_of_violations_are_those_of_all_records() -> None:
+    def watched(client: int, ahead_ns: int, *lengths: int) -> dict[str, Any]:
+        asked = session(client, ahead_ns)["asked_ns"]
+        each = [{"at_ns": asked + 30, "length_ns": length} for length in lengths]
+        return session(client, ahead_ns, violations=each)
+
+    one = replace(came("one", 0, 0, 2), sessions=lines(watched(0, 0, 400), watched(2, 0)))
+    other = replace(came("other", APART, 1), sessions=lines(watched(1, APART, 100, 200, 300)))
+    lengths = merged([one, other], ZERO).summary["violations"]["length_s"]
+    high = pytest.approx(4e-7)
+    assert lengths == {
+        **{"count": 4, "p50": pytest.approx(2e-7)},
+        **{"p90": high, "p99": high, "p99.9": high, "max": high},
+    }
+    none = merged([came("one", 0, 0)], ZERO).summary["violations"]["length_s"]
+    assert none["count"] == 1
+
+
+def test_nobody_has_what_nobody_tells() -> None:
+    quiet = {"rate_error": None, "memory": {"peak_bytes": 1, "per_viewer_bytes": None}}
+    found = merged([came("one", 0, 0, **quiet)], ZERO).summary
+    assert found["rate_error"] is None
+    assert found["memory"] == {"peak_bytes": 1, "per_viewer_bytes": None}

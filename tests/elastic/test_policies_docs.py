@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.elastic.elastic_made import Made, MadePlan, make
 from ullage import _elastic
 from ullage.elastic import simspec, sweep
 from ullage.yamlfile import read
@@ -36,9 +37,15 @@ def test_every_field_of_a_row_is_one_of_that_policy(tmp_path: Path) -> None:
         assert simspec.load(file).rust["policy"]["name"] == name
 
 
-@pytest.mark.parametrize("text", SPECIFICATIONS, ids=["simulate", "sweep"])
-def test_what_the_simulators_page_shows_can_be_simulated(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "points"),
+    list(zip(SPECIFICATIONS, (1, 2, 6), strict=True)),
+    ids=["simulate", "measured", "sweep"],
+)
+def test_what_the_simulators_page_shows_can_be_simulated(
+    text: str, points: int, tmp_path: Path
+) -> None:
     file = tmp_path / "spec.yaml"
-    file.write_text(text)
-    _, points = sweep.load(read(file))
-    assert len(points) == (6 if "vary" in text else 1)
+    run = make(tmp_path, MadePlan(environments={"native": Made(), "lxc": Made()}, repetitions=1))
+    file.write_text(re.sub(r"runs/[\w-]+", str(run), text))
+    assert len(sweep.load(read(file))[1]) == points

@@ -15,6 +15,8 @@ from ullage.elastic.reading import ElasticRun
 from ullage.elastic.simspec import Simulation
 from ullage.errors import ErrorKind, UllageError
 
+NAN = float("nan")
+
 PLAIN: dict[str, Any] = {
     "room": 100,
     "arrivals": {"kind": "poisson", "rate": 0.2, "viewers": 400},
@@ -105,6 +107,19 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
         f"{tmp_path}/spec.yaml:9: policy.up: found 7; allowed: a number"
     )
     assert "column" not in policy.message
+    for plain, said in (
+        ("-5s", "a duration such as"),
+        (-5, "input should be"),
+        (True, "a duration"),
+    ):
+        told = refused(tmp_path, patience=plain)
+        assert f"spec.yaml:7: patience: found {plain!r}; {said}" in told.message
+        assert told.hint.startswith("patience: `null`")
+    assert "allocation: found -3; input" in refused(tmp_path, allocation=-3).message
+    long = refused(tmp_path, video={"length": 1e12})
+    assert "video.length: found 1000000000000.0; 1000000000000 is not allowed" in long.message
+    deviation = {"kind": "log-normal", "mean": 3, "deviation": 0}
+    assert "patience.deviation: found 0" in refused(tmp_path, patience=deviation).message
     unknown = refused(tmp_path, policy={"name": "spair"})
     assert "did you mean spare?" in unknown.message
     nodes = refused(tmp_path, nodes={"max": 2, "min": 3})
@@ -117,6 +132,16 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
     [
         ({"arrivals": {"kind": "poisson", "viewers": 3}}, "`kind: poisson` needs `rate`"),
         ({"arrivals": {"kind": "poisson", "rate": 1}}, "say `viewers`, or `lasting`"),
+        (
+            {"arrivals": {"kind": "daily", "rate": 1, "swing": 2, "peak_at": 3, "viewers": 9}},
+            "swing",
+        ),
+        ({"arrivals": {"kind": "profile", "rates": [1, NAN], "step": 1, "viewers": 9}}, "rates.1"),
+        (
+            {"allocation": {"time": 3, "slow_down": {1: NAN}}},
+            "slow_down.1: found nan; input should",
+        ),
+        ({"allocation": {"table": "took.csv", "copy": "real"}}, "`copy` belongs to `run`"),
         ({"patience": {"kind": "uniform", "low": 1}}, "`kind: uniform` needs `high`"),
         ({"patience": {"kind": "uniform", "low": 3, "high": 1}}, "patience.high"),
         ({"allocation": {"gives_up": 3}}, "say one of `run`, `table`, `time` and `stages`"),
@@ -138,11 +163,12 @@ def test_a_file_that_is_no_specification(tmp_path: Path) -> None:
         simspec.load(written(tmp_path, [1, 2]))
     assert error.value.kind is errors.PLAN_BAD_FIELD
     trace = tmp_path / "trace.txt"
-    trace.write_text("1\nsoon\n")
-    bad = refused(
-        tmp_path, errors.ELASTIC_BAD_TRACE, arrivals={"kind": "trace", "file": str(trace)}
-    )
-    assert "line 2" in bad.message
+    for line in ("soon", "nan", "inf", "-1"):
+        trace.write_text(f"1\n{line}\n")
+        bad = refused(
+            tmp_path, errors.ELASTIC_BAD_TRACE, arrivals={"kind": "trace", "file": str(trace)}
+        )
+        assert f"line 2: '{line}'" in bad.message
 
 
 def test_latencies_of_a_table_by_number_at_a_time(tmp_path: Path) -> None:
@@ -219,6 +245,29 @@ def _told(run: Path) -> list[tuple[int, Any, float]]:
 
 def _ready(run: Path) -> list[Any]:
     return [act for _, act, _ in _told(run)]
+
+
+@pytest.mark.parametrize(
+    ("length", "window"),
+    [
+        ("30m", 60),
+        (60, 6),
+        ({"kind": "exponential", "mean": 100}, 10),
+        ({"kind": "uniform", "low": 10, "high": 30}, 2),
+        ({"kind": "empirical", "values": [10, 50]}, 3),
+        ({"kind": "weibull", "scale": 100, "shape": 2}, 8.8623),
+        ({"kind": "weibull", "scale": 100, "shape": 0.001}, 60),
+        ({"kind": "pareto", "least": 100, "shape": 2}, 20),
+        ({"kind": "pareto", "least": 1, "shape": 0.1}, 60),
+        ({"kind": "normal", "mean": 0, "deviation": 100}, 7.9788),
+        ({"kind": "normal", "mean": 100, "deviation": 0}, 10),
+    ],
+)
+def test_instability_looks_back_a_minute_or_a_tenth_of_the_mean_video(
+    tmp_path: Path, length: Any, window: float
+) -> None:
+    rust = loaded(tmp_path, video={"length": length}).rust
+    assert rust["window_s"] == pytest.approx(window, rel=1e-4)
 
 
 def test_what_is_written_for_the_simulator_is_json(tmp_path: Path) -> None:

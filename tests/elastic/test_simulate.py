@@ -46,6 +46,13 @@ def test_the_answer_and_every_figure(tmp_path: Path) -> None:
     assert json.loads(simulated(file, "--json"))["blocked"] > found["blocked"]
 
 
+def test_one_of_each_is_told_as_one(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC.replace("viewers: 400", "viewers: 1").replace("59.447s", "5s"))
+    said = " ".join(simulated(file).split())
+    assert "1 viewer came, 0 % were blocked; at most 1 node at a time served 1 viewer, for" in said
+
+
 def test_where_nobody_comes(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(SPEC.replace("viewers: 400", "lasting: 1ms".replace("1ms", "0.000001")))

@@ -50,11 +50,13 @@ def test_every_point_has_every_seed_and_an_interval(
     assert [point["varied"]["patience"] for point in found["points"]] == ["1s", "1s", "10s", "10s"]
     for point in found["points"]:
         assert len(point["each"]) == 12
-        blocked = point["figures"]["PcBl"]
-        assert 0 <= blocked["low"] <= blocked["mean"] <= blocked["high"] <= 1
-        assert blocked["bootstrap_low"] <= blocked["mean"] <= blocked["bootstrap_high"]
+        waits = point["figures"]["wait_mean"]
+        assert 0 <= waits["low"] <= waits["mean"] <= waits["high"]
+        assert waits["bootstrap_low"] <= waits["mean"] <= waits["bootstrap_high"]
     impatient, patient = (found["points"][i]["figures"]["PcBl"] for i in (0, 2))
-    assert impatient["low"] > patient["high"]
+    assert 0 < impatient["low"] <= impatient["mean"] <= impatient["high"] < 1
+    # Nobody was blocked with any seed: that is no reason to be sure.
+    assert (patient["mean"], patient["low"], patient["high"]) == (0, None, None)
     table = CliRunner().invoke(app, arguments).stdout
     assert "12 seeds a point; intervals of 95 %" in table
     assert "policy.unused" in table
@@ -74,6 +76,8 @@ def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
         ({"room": [1, -1]}, 12, "room: found -1"),
         ({"policy": [{"name": "spare", "node": 1}]}, 12, "did you mean nodes?"),
         ({"room.much": [3]}, 12, "room.much is no field"),
+        ({"": [3]}, 12, "'' is no field"),
+        ({"policy": [3]}, 12, "policy: found 3; a mapping"),
         ({"room": []}, 11, "from 1 to 10000 points, and these are 0"),
         ({"room": list(range(200)), "seed": list(range(200))}, 11, "these are 40000"),
     ],
@@ -91,12 +95,18 @@ def test_a_field_that_does_not_vary_is_told_where_it_stands(tmp_path: Path) -> N
     assert "sweep.yaml:8: patience" in refused(tmp_path, patience="soon", vary={}).message
 
 
-def test_an_estimate_of_values_that_are_all_alike_is_that_value() -> None:
+def test_values_that_are_all_alike_have_no_interval() -> None:
     found = sweep.summarise([{"PcBl": 0.25}] * 10, 0.95)["PcBl"]
-    assert (found.low, found.high, found.bootstrap_low, found.seeds) == (0.25, 0.25, 0.25, 10)
+    assert (found.mean, found.seeds) == (0.25, 10)
+    assert {found.low, found.high, found.bootstrap_low, found.bootstrap_high} == {None}
     assert sweep.summarise([{"PcBl": 0.25}, {}], 0.95) == {}
     few = sweep.summarise([{"PcBl": 0.25}, {"PcBl": 0.75}], 0.95)["PcBl"]
     assert (few.low, few.high, few.bootstrap_low) == (0, 1, None)
+    waits = sweep.summarise(
+        [{"wait_mean": 1.0, "jitter": 1.0}, {"wait_mean": 2.0, "jitter": 2.0}], 0.95
+    )
+    assert waits["wait_mean"].low == 0
+    assert (waits["jitter"].low or 0) < 0
 
 
 def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
@@ -120,6 +130,40 @@ def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(UllageError) as error:
         sweep.run(points, 2, "tcp://127.0.0.1:1")
     assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("nonsense", "missing port number in address 'nonsense'"),
+        ("", "cluster at '' cannot simulate: missing port number"),
+        ("tcp://127.0.0.1:door", "invalid literal"),
+        ("post://127.0.0.1:8786", "unknown address scheme 'post'"),
+        ("tcp://no.such.host.invalid:8786", "cannot simulate"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("no client may be made: it goes on trying when the command is over")
+
+    monkeypatch.setattr("distributed.Client", never)
+    _, points = sweep.load(read(written(tmp_path, vary={})))
+    with pytest.raises(UllageError) as error:
+        sweep.run(points, 2, address)
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+    assert said in error.value.message
+
+
+def test_where_all_seeds_agree_the_table_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    sure = written(tmp_path, patience="1h", vary={"room": [20]}, confidence=0.99999999)
+    table = CliRunner().invoke(app, ["elastic", "sweep", str(sure)]).stdout
+    assert "0 (all 12 equal)" in table
+    assert "intervals of 99.999999 %" in table
 
 
 def test_what_fails_in_a_thread_ends_all() -> None:

@@ -58,6 +58,20 @@ def test_nodes_that_failed_fail_in_the_twin(tmp_path: Path) -> None:
     assert twin.specification(first, run.resolved)["failures"] == {}  # type: ignore[index]
 
 
+def test_who_lost_his_node_does_not_say_how_long_people_watch(tmp_path: Path) -> None:
+    """The twin loses nodes of its own."""
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    first = run.repetitions[0]
+    one, *others = first.sessions
+    assert one.answered_ns is not None
+    lost = {"outcome": "failed", "ended_ns": one.answered_ns + NS // 1000}
+    broken = replace(first, sessions=(one.model_copy(update=lost), *others))
+    spec = twin.specification(broken, run.resolved)
+    assert spec is not None
+    served = sum(session.outcome == "served" for session in broken.sessions)
+    assert len(spec["watch"]["values_s"]) == served == len(first.sessions) - 1
+
+
 def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
     environments = {"lxc": Made(fails=frozenset({0}))}
     run = ElasticRun.open(make(tmp_path, MadePlan(environments=environments, repetitions=2)))

@@ -265,6 +265,14 @@ async def two_stand_side_by_side(provider: Provider) -> None:
         assert (await sh(two, "hostname"))[1] == "c-1"
 
 
+async def without_a_network_there_is_only_loopback(provider: Provider) -> None:
+    async with running(provider) as run:
+        instance = await run.create(replace(run.spec(), network=None))
+        assert instance.address is None
+        _, said = await sh(instance, "ls /sys/class/net; ping -c 1 127.0.0.1 | grep -c from")
+        assert said.split() == ["lo", "1"]
+
+
 async def dies_and_is_destroyed_twice(provider: Provider) -> None:
     async with running(provider) as run:
         instance = await run.create()

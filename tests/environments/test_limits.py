@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,11 @@ def test_limits_that_hold(spec: InstanceSpec, facts: dict[str, Any]) -> None:
         (HALF, {}, "a quota of 1.5", "none"),
         (HALF, {"cpu_quota": 2.0}, "a quota of 1.5", "2"),
         (HALF, {"cpu_quota": True}, "a quota of 1.5", "none"),
-        (SPEC, {"memory_limit_bytes": None}, "1073741824 B", "a limit of none, 8589934592 B"),
-        (SPEC, {"memory_limit_bytes": GIB // 2}, "1073741824 B", "a limit of 536870912"),
-        (SPEC, {"memory_limit_bytes": 2 * GIB}, "1073741824 B", "a limit of 2147483648"),
-        (SPEC, {"memory_limit_bytes": "1", "memory_total_bytes": []}, "1073741824 B", "none"),
+        (SPEC, {"memory_limit_bytes": None}, "1GiB of memory", "a limit of none, 8GiB"),
+        (SPEC, {"memory_limit_bytes": GIB // 2}, "1GiB of memory", "a limit of 512MiB"),
+        (SPEC, {"memory_limit_bytes": inf}, "1GiB of memory", "a limit of inf, 8GiB"),
+        (SPEC, {"memory_limit_bytes": 2 * GIB}, "1GiB of memory", "a limit of 2GiB"),
+        (SPEC, {"memory_limit_bytes": "1", "memory_total_bytes": []}, "1GiB of memory", "none"),
     ],
 )
 def test_limits_that_do_not(
@@ -136,7 +138,7 @@ def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, i
         (replace(ASKED, cpus=(0, 1)), "CPUs 0, 1"),
         (replace(ASKED, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
         (replace(ASKED, cpu_quota=None), "a quota of none"),
-        (replace(ASKED, memory_bytes=32 << 20), "a limit of 67108864 in its cgroup"),
+        (replace(ASKED, memory_bytes=32 << 20), "a limit of 64MiB in its cgroup"),
     ],
 )
 def test_a_group_with_other_limits(group: tuple[Group, int], asked: Limits, seen: str) -> None:

@@ -41,6 +41,10 @@ def test_two_stand_side_by_side() -> None:
     asyncio.run(kit.two_stand_side_by_side(lxc()))
 
 
+def test_without_a_network_there_is_only_loopback() -> None:
+    asyncio.run(kit.without_a_network_there_is_only_loopback(lxc()))
+
+
 def test_it_dies_and_is_destroyed_twice() -> None:
     asyncio.run(kit.dies_and_is_destroyed_twice(lxc()))
 

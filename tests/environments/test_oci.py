@@ -81,16 +81,7 @@ def test_the_hosts_userland_inside_leaves_the_host_as_it_was() -> None:
 
 @pytest.mark.root
 def test_without_a_network_there_is_only_loopback() -> None:
-    async def scenario() -> None:
-        async with kit.running(oci()) as run:
-            instance = await run.create(replace(run.spec(), network=None))
-            assert instance.address is None
-            _, said = await kit.sh(
-                instance, "ls /sys/class/net; ping -c 1 127.0.0.1 | grep -c from"
-            )
-            assert said.split() == ["lo", "1"]
-
-    asyncio.run(scenario())
+    asyncio.run(kit.without_a_network_there_is_only_loopback(oci()))
 
 
 @pytest.mark.root

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.environments.qemukit import MIB, hanging_kernel, machine, options
 from ullage import clock, errors, image
 from ullage.agent import AgentClient, Command
 from ullage.cgroups import Group
-from ullage.environments import qemu_build
+from ullage.environments import inside, qemu_build
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu import Qemu
 from ullage.environments.qemu_build import OVERHEAD_BYTES, Builder
@@ -26,6 +25,7 @@ from ullage.environments.qemu_process import QemuProcess
 from ullage.errors import UllageError
 from ullage.image import Image
 from ullage.kernel import GuestKernel
+from ullage.undo import Undo
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
         while not (tmp_path / "console.log").exists():
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        error = qemu_build._inside_failed(process, "no\x1b[2J route")
+        error = inside.failed(process, "no\x1b[2J route")
         await process.kill()
         assert error.message == "vm-0: the network, inside: no?[2J route"
         assert error.hint.startswith("the end of its console may tell why: ")
@@ -228,7 +228,7 @@ def test_a_failed_boot_leaves_nothing(tmp_path: Path, tag: str, disk: dict[str, 
     builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
 
     async def boot() -> None:
-        async with AsyncExitStack() as undo:
+        async with Undo() as undo:
             await builder.build(undo)
 
     with pytest.raises(UllageError) as caught:
@@ -258,7 +258,7 @@ def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
     builder = Builder(options(), "tcg", "max", hanging_kernel(tmp_path), spec)
 
     async def boot() -> None:
-        async with AsyncExitStack() as undo:
+        async with Undo() as undo:
             await builder.build(undo)
 
     with pytest.raises(UllageError) as caught:
@@ -273,10 +273,10 @@ def test_a_plain_user_cannot_have_a_part_of_a_cpu(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     spec = spec_for(tmp_path, tag, tiny_image(tmp_path), tmp_path / "agent")
     kernel = hanging_kernel(tmp_path)
-    assert Builder(options(), "tcg", "max", kernel, spec)._group(AsyncExitStack()) is None
+    assert Builder(options(), "tcg", "max", kernel, spec)._group(Undo()) is None
     half = replace(spec, cpu_quota=0.5)
     with pytest.raises(UllageError) as caught:
-        Builder(options(), "tcg", "max", kernel, half)._group(AsyncExitStack())
+        Builder(options(), "tcg", "max", kernel, half)._group(Undo())
     assert caught.value.kind is errors.INSTANCE_NOT_LIMITED
     assert "a part of a CPU for vm-0" in caught.value.message
 
@@ -288,7 +288,7 @@ def test_systemd_needs_its_package(tmp_path: Path, tag: str) -> None:
     builder = Builder(options(boot="systemd"), "tcg", "max", hanging_kernel(tmp_path), spec)
 
     async def boot() -> None:
-        async with AsyncExitStack() as undo:
+        async with Undo() as undo:
             await builder.build(undo)
 
     with pytest.raises(UllageError) as caught:

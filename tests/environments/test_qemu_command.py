@@ -61,16 +61,21 @@ def test_cache_modes(
 
 
 def test_links(tmp_path: Path) -> None:
-    def of(link: Link) -> list[tuple[str, str]]:
-        return pairs(command_line(machine(tmp_path, link=link), 3, 4))
+    def of(*links: Link) -> list[tuple[str, str]]:
+        return pairs(command_line(machine(tmp_path, links=links), 3, 4))
 
     tap = of(Link("e1000", "u1-t2", "02:00:00:00:00:01"))
-    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=off") in tap
-    assert ("-device", "e1000,netdev=net,mac=02:00:00:00:00:01,romfile=") in tap
+    assert ("-netdev", "tap,id=net0,ifname=u1-t2,script=no,downscript=no,vhost=off") in tap
+    assert ("-device", "e1000,netdev=net0,mac=02:00:00:00:00:01,romfile=") in tap
     vhost = of(Link("virtio", "u1-t2", "02:00:00:00:00:01", vhost=True))
-    assert ("-netdev", "tap,id=net,ifname=u1-t2,script=no,downscript=no,vhost=on") in vhost
+    assert ("-netdev", "tap,id=net0,ifname=u1-t2,script=no,downscript=no,vhost=on") in vhost
     user = of(Link("virtio", None, "02:00:00:00:00:01"))
-    assert ("-netdev", "user,id=net,restrict=on,ipv6=off") in user
+    assert ("-netdev", "user,id=net0,restrict=on,ipv6=off") in user
+    two = of(
+        Link("virtio", "u1-t2", "02:00:00:00:00:01"), Link("virtio", "u1-x2", "06:00:00:00:00:01")
+    )
+    assert ("-netdev", "tap,id=net1,ifname=u1-x2,script=no,downscript=no,vhost=off") in two
+    assert ("-device", "virtio-net-pci,netdev=net1,mac=06:00:00:00:00:01,romfile=") in two
 
 
 def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
@@ -79,7 +84,7 @@ def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
         raw.write_bytes(bytes(MIB))
         drive = Drive(raw, "raw", "writethrough", read_only=True)
         link = Link("e1000", None, "02:00:00:00:00:01")
-        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), link=link)
+        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), links=(link,))
         process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
         try:
             status = Path(f"/proc/{process.pid}/status").read_text()

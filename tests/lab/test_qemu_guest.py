@@ -106,6 +106,36 @@ Live = Callable[
 ]
 
 
+@pytest.mark.parametrize(
+    ("mode", "links", "nic"), [("balance-rr", 2, "virtio"), ("balance-xor", 3, "e1000")]
+)
+def test_nics_that_are_one(live: Live, mode: str, links: int, nic: str) -> None:
+    names = [f"link{number}" for number in range(links)]
+
+    async def sent(agent: AgentClient) -> list[int]:
+        files = [f"/sys/class/net/{name}/statistics/tx_packets" for name in names]
+        return [int(text) for text in (await inside(agent, "cat", *files)).split()]
+
+    async def look(instances: list[Instance], network: Network) -> None:
+        vm, other = instances
+        assert other.address is not None
+        assert mode in await inside(vm.agent, "cat", "/sys/class/net/eth0/bonding/mode")
+        assert await inside(vm.agent, "cat", "/sys/class/net/eth0/bonding/slaves") == (
+            " ".join(names) + "\n"
+        )
+        await inside(vm.agent, "ping", "-nqc3", "-i0.2", "-W5", network.gateway)
+        await inside(other.agent, "iperf3", "-s", "-D")
+        before = await sent(vm.agent)
+        await inside(vm.agent, "iperf3", "-c", other.address, "-t2", "-P8")
+        moved = [after - first for after, first in zip(await sent(vm.agent), before, strict=True)]
+        assert sum(count > sum(moved) / 20 for count in moved) > 1, moved
+        if mode == "balance-rr":
+            assert min(moved) > 0.9 * max(moved)
+
+    wanted = {"mode": mode, "links": links}
+    live({"nic": nic, "aggregation": wanted}, 2, look)
+
+
 @pytest.mark.parametrize("machine", ["q35", "pc"])
 @pytest.mark.parametrize(
     ("nic", "driver", "disk"),

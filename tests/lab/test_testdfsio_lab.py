@@ -1,4 +1,4 @@
-"""TestDFSIO on a real HDFS in a container, by YARN's containers; and what only looks so."""
+"""TestDFSIO on a real HDFS in containers, by YARN's containers; and what only looks so."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ workloads:
   - {name: testdfsio, runner: yarn, files: 3, file_size: 4MiB, datanode: same}
 blocks: {min: 1, max: 1}
 """
+BOTH = PLAN.replace("oci}", "oci}\n  system: {provider: lxc}")
 FALLS_BACK = """
 from dataclasses import replace
 real = DfsIo.tasks
@@ -35,10 +36,10 @@ DfsIo.tasks = tasks
 """
 
 
-def ran(tmp_path: Path, change: str = "") -> tuple[int, RunFolder]:
+def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
     """`ullage run`, in a process where the workload was changed so."""
     plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN)
+    plan.write_text(text)
     code = ["from ullage.workloads.testdfsio import DfsIo", change]
     code += ["from ullage.__main__ import main", "main()"]
     argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
@@ -50,9 +51,19 @@ def ran(tmp_path: Path, change: str = "") -> tuple[int, RunFolder]:
     return done.returncode, RunFolder.open(Path(json.loads(done.stdout)["folder"]))
 
 
-def test_yarn_runs_the_map_tasks(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path)
-    assert status == 0 and len(folder.trials) == 2
+def kept(log: str) -> set[str]:
+    """What was made in HDFS, by the NameNode's audit, and is not below what each trial deletes."""
+    done = re.findall(r"\tcmd=(create|mkdirs|delete)\tsrc=(\S+)\t", log)
+    made = {path for what, path in done if what != "delete"}
+    assert made
+    deleted = [path for what, path in done if what == "delete"]
+    return {path for path in made if not any(f"{path}/".startswith(f"{d}/") for d in deleted)}
+
+
+def test_yarn_runs_the_map_tasks_and_keeps_nothing(tmp_path: Path) -> None:
+    status, folder = ran(tmp_path, BOTH)
+    assert status == 0 and len(folder.trials) == 3
+    assert {trial.environment for trial in folder.trials} >= {"container", "system"}
     seen: list[str] = []
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
@@ -60,14 +71,16 @@ def test_yarn_runs_the_map_tasks(tmp_path: Path) -> None:
         assert re.fullmatch(r"application_\d+_0001", write)
         assert re.fullmatch(r"application_\d+_0002", read)
         seen += [write, read]
+        log = folder.path / "trials" / trial.trial / "namenode.stderr"
+        assert not kept(log.read_text())
         for name in ("seconds", "write_throughput", "read_throughput"):
             figure = trial.metrics[name]
             assert isinstance(figure, float) and figure > 0
-    assert len(set(seen)) == 4, "each trial has a ResourceManager of its own"
+    assert len(set(seen)) == 6, "each trial has a ResourceManager of its own"
 
 
 def test_a_job_that_falls_back_to_its_own_java_machine_has_no_figures(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path, FALLS_BACK)
+    status, folder = ran(tmp_path, PLAN, FALLS_BACK)
     assert status != 0 and folder.trials
     for trial in folder.trials:
         assert trial.status == "invalid" and not trial.metrics

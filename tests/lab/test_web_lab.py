@@ -1,4 +1,4 @@
-"""Real NGINX and Apache in real environments under all three clients; and servers that fail."""
+"""Real NGINX and Apache in real environments under all their clients; and servers that fail."""
 
 from __future__ import annotations
 
@@ -59,6 +59,14 @@ UNSOUND = """\
   - {name: web-latency, as: hurried, rate: 100, time_s: 1, late_limit_s: 10, deadline_s: 1.0e-6}
   - {name: web-latency, as: strict, rate: 100, time_s: 1, late_limit_s: 1.0e-8}
 """
+# As slow as an emulated machine may be.
+SLOW = "client: away, rate: 20, time_s: 3, late_limit_s: 60, deadline_s: 60"
+AWAY = f"""\
+  - {{name: web-latency, {SLOW}}}
+  - {{name: web-latency, as: closing, server: apache2, keep_alive: false, {SLOW}}}
+  - {{name: streaming, client: away, viewers: 4, bitrate: 200000, chunk: 16384, step_s: 3,
+     late_limit_s: 60}}
+"""
 SERVER = """\
 import http.server, itertools, os, sys
 port, status, most = map(int, sys.argv[1:4])
@@ -79,9 +87,9 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), One).serve_forever()
 """Ends by itself when it has answered so often."""
 
 
-def ran(tmp_path: Path, workloads: str, status: int) -> RunFolder:
+def ran(tmp_path: Path, text: str, status: int) -> RunFolder:
     plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN + workloads)
+    plan.write_text(text)
     argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
@@ -93,7 +101,7 @@ def ran(tmp_path: Path, workloads: str, status: int) -> RunFolder:
 
 
 def test_every_client_with_both_servers_and_what_is_not_sound(tmp_path: Path) -> None:
-    folder = ran(tmp_path, SOUND + UNSOUND, status=3)
+    folder = ran(tmp_path, PLAN + SOUND + UNSOUND, status=3)
     reasons = {t.workload: t.reason.message for t in folder.trials if t.reason}
     assert set(reasons) == {"hurried", "strict"}, reasons
     assert "'timed-out'" in reasons["hurried"] and "the generator was" in reasons["strict"]
@@ -109,6 +117,21 @@ def test_every_client_with_both_servers_and_what_is_not_sound(tmp_path: Path) ->
         name = "Apache/" if "apache2" in server.argv else "nginx/"
         assert trial.facts["server"].startswith(name)
     assert "left-running" not in {warning.code for warning in folder.warnings}
+
+
+def test_clients_and_viewers_away_from_containers_and_virtual_machines(tmp_path: Path) -> None:
+    plan = PLAN.replace("{provider: oci}", "{provider: oci}\n  vm: {provider: qemu}")
+    folder = ran(tmp_path, plan + AWAY, status=0)
+    assert len(folder.trials) == 3 * 4
+    for trial in folder.trials:
+        assert trial.status == "ok", trial.reason
+        server, client = (role.instance for role in trial.roles)
+        environment = trial.environment.replace("~", "-")
+        assert server != client
+        assert {name.rpartition("-")[0] for name in (server, client)} == {environment}
+        name = "viewers" if trial.workload == "streaming" else "replies_per_second"
+        figure = trial.metrics[name]
+        assert isinstance(figure, float) and figure > 0
 
 
 def serving(

@@ -17,6 +17,8 @@ from ullage.symbolsfile import (
     LEAST_BIN_NS,
     MOST_BINS,
     MOST_CORES,
+    MOST_COURSES,
+    OTHER_END,
     GroupOverTime,
     SymbolRow,
     Symbols,
@@ -279,6 +281,60 @@ def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     assert samples == (0,) * (parts - 1) + (1,)
 
 
+def courses(window: Window) -> dict[tuple[int, str], tuple[int, ...]]:
+    return {(each.core, each.group): each.samples for each in window.cores_over_time()}
+
+
+def test_the_same_samples_by_core_and_time() -> None:
+    """What works at the other end is told apart there, but for its agent."""
+    roots: dict[int, Group] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
+    window = Window(10**9, 2 * 10**9, roots, frozenset({30, 40}))
+    folder = Folder([window], OURS, NO_FILES)
+    for line in (
+        forked(21, 20),
+        forked(31, 30),
+        sample("nginx", 21, 1.0, core=0),
+        sample("nginx", 21, 1.75, core=0),
+        sample("viewers", 31, 1.25, core=1),
+        sample("CPU 0/KVM", 40, 1.3, core=1),
+        sample("ullage-agent", 30, 1.5, core=1),
+        sample("CPU 0/KVM", 10, 1.9, core=1),
+        sample("stranger", 99, 1.9, core=MOST_CORES),
+    ):
+        folder.take(line)
+    assert courses(window) == {
+        (0, "programs"): (1, 1),
+        (1, OTHER_END): (2, 0),
+        (1, "agent"): (0, 1),
+        (1, "vcpu"): (0, 1),
+    }
+    assert {(each.group, each.samples) for each in window.over_time()} == {
+        ("agent", (0, 1)),
+        ("others", (0, 1)),
+        ("programs", (2, 1)),
+        ("vcpu", (1, 1)),
+    }
+
+
+def test_of_a_large_host_the_busiest_cores_are_kept_whole() -> None:
+    """However many groups work on them: what has no course of its own is one more."""
+    groups: list[Group] = ["programs", "kworker", "ksoftirqd", "others"]
+    window = Window(0, 60 * 10**9, {})
+    for core in range(MOST_COURSES + 40):
+        for number, group in enumerate(groups):
+            for _ in range(1 + (core + 1) // (number + 1)):
+                window.take((group, "p", "kernel", "f"), 10**9 * (core % 60), core)
+    found = courses(window)
+    kept = {core for core, _ in found}
+    assert kept == {*range(40, MOST_COURSES + 40)}
+    assert len(found) == 2 * MOST_COURSES
+    assert sum(not group for _, group in found) == MOST_COURSES
+    whole = {core: sum(sum(s) for (c, _), s in found.items() if c == core) for core in kept}
+    by_core = window.by_core()
+    assert whole == {core: sum(each.samples[core] for each in by_core) for core in kept}
+    assert sum(map(len, found.values())) <= 2 * MOST_COURSES * MOST_BINS
+
+
 def told(
     window: Window, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
 ) -> Symbols:
@@ -294,6 +350,7 @@ def told(
         bin_ns=window.bin_ns,
         over_time=over,
         by_core=window.by_core(),
+        cores_over_time=window.cores_over_time(),
     )
 
 
@@ -320,6 +377,7 @@ def test_a_table_takes_what_a_window_counted(
     assert rest == 0
     by_core = {each.group: sum(each.samples) for each in table.by_core}
     assert by_core == {each.group: sum(each.samples) for each in table.over_time}
+    assert by_core == {each.group: sum(each.samples) for each in table.cores_over_time}
     for each in table.over_time:
         mine = sum(row.samples for row in table.rows if row.group == each.group)
         assert sum(each.samples) == mine

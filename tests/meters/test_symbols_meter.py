@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,20 @@ import pytest
 from ullage import clock, errors, places
 from ullage.cgroups import Group, Limits
 from ullage.errors import UllageError
-from ullage.meters import Scene, symbols
+from ullage.meters import Scene, crowd, symbols
 from ullage.meters.symbols import Look, Sampler
-from ullage.symbolsfile import LEAST_BIN_NS, Symbols
+from ullage.symbolsfile import LEAST_BIN_NS, OTHER_END, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="perf looks at a host for root alone")
+
+
+def burning(group: Group, seconds: float) -> list[str]:
+    """The command that burns so many seconds of CPU time in a group."""
+    script = "import os, sys\nfor d in sys.argv[2:]: open(d + '/cgroup.procs', 'w').write('0')\n"
+    source, directories = f"{script}exec(sys.argv[1])", map(str, group.directories)
+    return [sys.executable, "-I", "-S", "-c", source, BURN.format(seconds), *directories]
 
 
 @pytest.fixture
@@ -30,14 +38,7 @@ def boxed() -> Iterator[tuple[Scene, Callable[[float], list[str]]]]:
     """A group of ours, and the command that burns so many seconds of CPU time in it."""
     tag = places.new_tag()
     group = Group.create(tag, "box-0", Limits())
-    script = "import os, sys\nfor d in sys.argv[2:]: open(d + '/cgroup.procs', 'w').write('0')\n"
-
-    def command(seconds: float) -> list[str]:
-        source = f"{script}exec(sys.argv[1])"
-        directories = [str(directory) for directory in group.directories]
-        return [sys.executable, "-I", "-S", "-c", source, BURN.format(seconds), *directories]
-
-    yield Scene(tag, ("box-0",)), command
+    yield Scene(tag, ("box-0",)), partial(burning, group)
     asyncio.run(group.kill_all())
     asyncio.run(group.remove())
 
@@ -56,7 +57,7 @@ async def watched(
     busy = await asyncio.create_subprocess_exec(*command)
     try:
         async with asyncio.timeout(120):
-            while not (watch := sampler.watch(scene)).roots:
+            while busy.pid not in (watch := sampler.watch(scene)).roots:
                 await asyncio.sleep(0.01)
             start_ns = clock.ordered_ns()
             until = used_s(busy.pid) + used
@@ -114,6 +115,42 @@ def test_two_trials_each_with_its_own_samples(
         (parts,) = (each.samples for each in found.over_time if each.group == "programs")
         assert 0 <= sum(parts) - of_programs(found) <= found.rest
     assert all(row.program != "swapper" for row in table(tmp_path / "one").rows)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one core")
+def test_which_core_it_was_and_at_which_end(
+    tmp_path: Path, boxed: tuple[Scene, Callable[[float], list[str]]]
+) -> None:
+    """A program pinned to core 0, and the other end to core 1, which is told as such."""
+    scene, command = boxed
+    end = Group.create(scene.tag, "end-0", Limits())
+    both = Scene(scene.tag, ("box-0", "end-0"), ("end-0",))
+
+    async def scenario() -> None:
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: None)
+        far = await asyncio.create_subprocess_exec("taskset", "-c", "1", *burning(end, 300))
+        try:
+            while not crowd.ends(both):
+                await asyncio.sleep(0.01)
+            mine = ["taskset", "-c", "0", *command(300)]
+            await watched(sampler, both, mine, tmp_path / "one", 0.8)
+        finally:
+            far.kill()
+            await far.wait()
+            await sampler.stop()
+            await end.kill_all()
+            await end.remove()
+
+    asyncio.run(scenario())
+    found = table(tmp_path / "one")
+    seen = {
+        (each.core, each.group): sum(each.samples)
+        for each in found.cores_over_time
+        if each.group in ("programs", OTHER_END)
+    }
+    assert {core for core, group in seen if group == "programs"} == {0}
+    assert {core for core, group in seen if group == OTHER_END} == {1}
+    assert seen[0, "programs"] > 0.8 * found.hz / 3
 
 
 def test_the_two_clocks_are_brought_together() -> None:

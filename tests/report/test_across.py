@@ -16,7 +16,7 @@ CPU = WORKLOADS[0]
 
 def varied(**factors: object) -> WorkloadRecord:
     key = f"sysbench-cpu[{','.join(f'{k}={v}' for k, v in factors.items())}]".replace(" ", "")
-    return CPU.model_copy(update={"key": key, "factors": factors, "scaling": "threads"})
+    return CPU.model_copy(update={"key": key, "factors": factors, "scaling": ("threads", "ranks")})
 
 
 THREADS = tuple(varied(threads=n) for n in (4, 1, 2))
@@ -53,6 +53,17 @@ def test_the_same_factor_with_another_that_differs_is_another_family() -> None:
 
 def test_what_no_number_scales_is_not_drawn() -> None:
     assert across.scalings((varied(threads="all"), varied(threads=True))) == []
+
+
+def test_what_was_varied_is_what_scales() -> None:
+    """`nas` has threads and ranks; a run of before there were several names one."""
+    (scaling,) = across.scalings([varied(ranks=n) for n in (1, 4, 2)])
+    assert scaling.parameter == "ranks" and [at for at, _ in scaling.steps] == [1, 2, 4]
+    both = [varied(threads=t, ranks=r) for t in (1, 2) for r in (1, 2)]
+    found = [(each.parameter, len(each.steps)) for each in across.scalings(both)]
+    assert sorted(found) == [("ranks", 2), ("ranks", 2), ("threads", 2), ("threads", 2)]
+    for old, now in ((None, ()), ("threads", ("threads",))):
+        assert WorkloadRecord(**{**CPU.model_dump(), "scaling": old}).scaling == now
 
 
 def test_between_every_two_environments(tmp_path: Path) -> None:

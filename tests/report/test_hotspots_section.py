@@ -128,7 +128,7 @@ def test_cores_are_a_table_of_each_cell_that_tells_them(tmp_path: Path) -> None:
 
 def test_areas_stand_on_one_another(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", 10)
-    (_, chart), _ = hotspots.drawn(folder)
+    (_, _, chart), _ = hotspots.drawn(folder)
     lane = len(ENVIRONMENTS) - 1
     mine = [row for row in chart.data["areas"] if row["l"] == lane]
     assert [row["n"] for row in chart.data["names"]] == [each.label for each in ENVIRONMENTS]
@@ -147,7 +147,7 @@ def test_short_trials_have_tables_alone(tmp_path: Path) -> None:
         specs = Specs()
         section = hotspots.section(folder, overhead.analyse(folder), specs)
         assert section is not None
-        assert section.workloads[0].figure is None
+        assert section.workloads[0].figures == ()
         assert section.workloads[0].tables
         assert not specs.items
 
@@ -156,8 +156,7 @@ def test_which_trial_is_drawn_is_said(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", 10)
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
     assert section is not None
-    figure = section.workloads[0].figure
-    assert figure is not None
+    (figure,) = section.workloads[0].figures
     metric = next(each.name for each in CPU.metrics if each.primary)
     assert f"the median one by {metric}" in figure.caption
 

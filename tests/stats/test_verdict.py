@@ -8,15 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.stats.verdictkit import (
+    CONFIDENCE,
+    INC,
+    LEVELS,
+    MARGIN,
+    RULES,
+    case_of,
+    judged,
+    moments_of,
+)
 from ullage.stats.floor import APART, SHARED, Floor, noise_floor
-from ullage.stats.interval import Moments, moments, t_interval
+from ullage.stats.interval import moments, t_interval
 from ullage.stats.multiple import Correction
 from ullage.stats.verdict import (
-    LEAST_PAIRS,
     Case,
-    Judgement,
-    Levels,
-    Rules,
     blocks_to_settle,
     difference_p,
     equivalence_p,
@@ -24,30 +30,7 @@ from ullage.stats.verdict import (
     p_values,
 )
 
-MARGIN, CONFIDENCE = 0.02, 0.95
-INC = "inconclusive"
 CORRECTIONS: tuple[Correction, ...] = ("holm", "benjamini-hochberg")
-
-
-def _moments(mean: float, deviation: float, n: int) -> Moments:
-    return Moments(n, mean, deviation / math.sqrt(n), deviation)
-
-
-def _case(
-    ratio: float,
-    deviation: float,
-    n: int,
-    floor: Floor | None = None,
-    again: float = 0.0,
-    systematic: float = 0.0,
-) -> Case:
-    m = _moments(math.log(ratio), deviation, n)
-    null = _moments(math.log1p(again), deviation, n) if floor else None
-    return Case(m, p_values(m, MARGIN), floor, null, systematic=systematic)
-
-
-def _one(case: Case) -> Judgement:
-    return judge([case], MARGIN, CONFIDENCE)[0]
 
 
 def test_p_values_are_scipys() -> None:
@@ -63,35 +46,35 @@ def test_p_values_are_scipys() -> None:
 @pytest.mark.parametrize(
     ("case", "verdict", "why"),
     [
-        (_case(1.12, 0.05, 12), "worse", "difference"),
-        (_case(1 / 1.12, 0.05, 12), "better", "difference"),
-        (_case(1.001, 0.01, 20), "equivalent", "within-margin"),
-        (_case(1.01, 0.005, 40), "equivalent", "within-margin"),
-        (_case(1.03, 0.2, 12), INC, "interval-too-wide"),
-        (_case(1.12, 0.01, 5), INC, "too-few-blocks"),
-        (_case(1.12, 0.05, 12, Floor(1.2, biased=False)), INC, "below-floor"),
-        (_case(1.12, 0.05, 12, Floor(1.1, biased=False)), "worse", "difference"),
-        (_case(1.001, 0.01, 20, Floor(1.05, biased=False)), "equivalent", "within-margin"),
-        (_case(1.001, 0.01, 20, Floor(1.05, biased=True)), INC, "floor-biased"),
-        (_case(1.001, 0.01, 20, Floor(1.012, biased=True)), "equivalent", "within-margin"),
-        (_case(1.001, 0.01, 20, Floor(1.016, biased=True)), INC, "floor-biased"),
-        (_case(1.001, 0.01, 20, systematic=0.012), "equivalent", "within-margin"),
-        (_case(1.001, 0.01, 20, systematic=0.016), INC, "systematic"),
-        (_case(1.12, 0.05, 12, systematic=0.1), "worse", "difference"),
-        (_case(1.12, 0.05, 12, systematic=0.12), INC, "systematic"),
-        (_case(1.12, 0.05, 12, Floor(1.2, biased=False), systematic=0.2), INC, "below-floor"),
-        (_case(1.001, 0.01, 20, Floor(1.016, biased=True), 0, 0.016), INC, "floor-biased"),
-        (_case(1.03, 0.2, 12, systematic=0.5), INC, "interval-too-wide"),
+        (case_of(1.12, 0.05, 12), "worse", "difference"),
+        (case_of(1 / 1.12, 0.05, 12), "better", "difference"),
+        (case_of(1.001, 0.01, 20), "equivalent", "within-margin"),
+        (case_of(1.01, 0.005, 40), "equivalent", "within-margin"),
+        (case_of(1.03, 0.2, 12), INC, "interval-too-wide"),
+        (case_of(1.12, 0.01, 5), INC, "too-few-blocks"),
+        (case_of(1.12, 0.05, 12, Floor(1.2, biased=False)), INC, "below-floor"),
+        (case_of(1.12, 0.05, 12, Floor(1.1, biased=False)), "worse", "difference"),
+        (case_of(1.001, 0.01, 20, Floor(1.05, biased=False)), "equivalent", "within-margin"),
+        (case_of(1.001, 0.01, 20, Floor(1.05, biased=True)), INC, "floor-biased"),
+        (case_of(1.001, 0.01, 20, Floor(1.012, biased=True)), "equivalent", "within-margin"),
+        (case_of(1.001, 0.01, 20, Floor(1.016, biased=True)), INC, "floor-biased"),
+        (case_of(1.001, 0.01, 20, systematic=0.012), "equivalent", "within-margin"),
+        (case_of(1.001, 0.01, 20, systematic=0.016), INC, "systematic"),
+        (case_of(1.12, 0.05, 12, systematic=0.1), "worse", "difference"),
+        (case_of(1.12, 0.05, 12, systematic=0.12), INC, "systematic"),
+        (case_of(1.12, 0.05, 12, Floor(1.2, biased=False), systematic=0.2), INC, "below-floor"),
+        (case_of(1.001, 0.01, 20, Floor(1.016, biased=True), 0, 0.016), INC, "floor-biased"),
+        (case_of(1.03, 0.2, 12, systematic=0.5), INC, "interval-too-wide"),
         (Case(None, None, None), INC, "too-few-blocks"),
     ],
 )
 def test_verdicts(case: Case, verdict: str, why: str) -> None:
-    found = _one(case)
+    found = judged(case)
     assert (found.verdict, found.why) == (verdict, why)
 
 
 def test_proven_small_is_equivalent_although_it_is_proven_to_exist() -> None:
-    found = _one(_case(1.01, 0.005, 40))
+    found = judged(case_of(1.01, 0.005, 40))
     assert found.adjusted.difference < 0.001
     assert found.verdict == "equivalent"
 
@@ -100,15 +83,15 @@ def test_equivalence_never_contradicts_the_printed_interval() -> None:
     """The TOST passes already with the 90 % interval inside; we want the printed one inside too."""
     n, delta = 16, math.log1p(MARGIN)
     for critical, verdict in ((2.14, "equivalent"), (2.10, "inconclusive")):
-        m = _moments(0.0, delta / critical * math.sqrt(n), n)  # t(15) at 97.5 % is 2.131
+        m = moments_of(0.0, delta / critical * math.sqrt(n), n)  # t(15) at 97.5 % is 2.131
         assert equivalence_p(m, MARGIN) <= 0.05
-        assert _one(Case(m, p_values(m, MARGIN), None)).verdict == verdict
+        assert judged(Case(m, p_values(m, MARGIN), None)).verdict == verdict
 
 
 def test_a_coarse_timer_decides_nothing() -> None:
     """Whole milliseconds: 10 against 11 in every block, for a true ratio of 1.01."""
     m = moments(np.full(12, math.log(1.1)))
-    found = _one(Case(m, p_values(m, MARGIN), None))
+    found = judged(Case(m, p_values(m, MARGIN), None))
     assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
     assert found.adjusted.difference == 0
 
@@ -116,11 +99,11 @@ def test_a_coarse_timer_decides_nothing() -> None:
 @pytest.mark.parametrize("ratio", [1.0, 1.5])
 @pytest.mark.parametrize("floor", [None, Floor(1.01, biased=True)])
 def test_equal_units_decide_nothing(ratio: float, floor: Floor | None) -> None:
-    case = _case(ratio, 0.0, 8, floor)
-    found = _one(case)
+    case = case_of(ratio, 0.0, 8, floor)
+    found = judged(case)
     assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
     assert blocks_to_settle(case, RULES, LEVELS) is None
-    few = _one(_case(ratio, 0.0, 5))
+    few = judged(case_of(ratio, 0.0, 5))
     assert (few.why, few.blocks_to_settle) == ("too-few-blocks", 1)
 
 
@@ -129,8 +112,8 @@ def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: in
     opposite = {"worse": "better", "better": "worse"}
     found = []
     for sign in (1, -1):
-        m = _moments(sign * mean, deviation, n)
-        found.append(_one(Case(m, p_values(m, MARGIN), None)))
+        m = moments_of(sign * mean, deviation, n)
+        found.append(judged(Case(m, p_values(m, MARGIN), None)))
     assert found[1].verdict == opposite.get(found[0].verdict, found[0].verdict)
     assert found[1].blocks_to_settle == found[0].blocks_to_settle
 
@@ -138,7 +121,7 @@ def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: in
 @given(st.lists(st.floats(-0.3, 0.3), min_size=6, max_size=20))
 def test_a_difference_has_its_interval_on_one_side(x: list[float]) -> None:
     m = moments(x)
-    verdict = _one(Case(m, p_values(m, MARGIN), None)).verdict
+    verdict = judged(Case(m, p_values(m, MARGIN), None)).verdict
     interval = t_interval(x, CONFIDENCE)
     if verdict == "worse":
         assert interval.low > 1
@@ -150,64 +133,16 @@ def test_a_difference_has_its_interval_on_one_side(x: list[float]) -> None:
 
 
 def test_a_large_family_asks_for_more() -> None:
-    case = _case(1.05, 0.07, 12)
-    assert _one(case).verdict == "worse"
-    noise = [_case(1.0, 0.2, 12)] * 19
+    case = case_of(1.05, 0.07, 12)
+    assert judged(case).verdict == "worse"
+    noise = [case_of(1.0, 0.2, 12)] * 19
     assert judge([case, *noise], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
 
 
 def test_lost_comparisons_stay_in_the_family() -> None:
-    case = _case(1.05, 0.07, 12)
+    case = case_of(1.05, 0.07, 12)
     lost = [Case(None, None, None)] * 19
     assert judge([case, *lost], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
-
-
-RULES, LEVELS = Rules(MARGIN, CONFIDENCE), Levels(0.05, 0.05)
-
-
-def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:
-    """Effect 0.5 standard deviations, power 0.8, α 0.05: 34 pairs (Cohen 1988)."""
-    assert blocks_to_settle(_case(math.exp(0.1), 0.2, 10), RULES, LEVELS) == 34 - 10
-
-
-def test_blocks_to_settle_an_equivalence_reaches_its_power() -> None:
-    more = blocks_to_settle(_case(1.0, 0.05, 10), RULES, LEVELS)
-    assert more is not None
-    rng = np.random.default_rng(3)
-    settled = 0
-    for row in rng.normal(0, 0.05, (600, 10 + more)):
-        m = moments(row)
-        settled += _one(Case(m, p_values(m, MARGIN), None)).verdict != "inconclusive"
-    assert settled / 600 == pytest.approx(0.8, abs=0.07)
-
-
-@given(st.floats(0.001, 0.3), st.floats(0.01, 0.3), st.integers(6, 60))
-def test_an_effect_half_as_noisy_needs_no_more_blocks(
-    mean: float, deviation: float, n: int
-) -> None:
-    noisy = blocks_to_settle(_case(math.exp(mean), deviation, n), RULES, LEVELS)
-    calm = blocks_to_settle(_case(math.exp(mean), deviation / 2, n), RULES, LEVELS)
-    if noisy is not None:
-        assert calm is not None
-        assert calm <= noisy
-
-
-def test_an_effect_under_a_biased_floor_cannot_be_settled() -> None:
-    biased = _case(1.05, 0.02, 12, Floor(1.09, biased=True), again=0.08)
-    assert _one(biased).why == "below-floor"
-    assert _one(biased).blocks_to_settle is None
-    honest = _case(1.05, 0.02, 12, Floor(1.09, biased=False), again=0.01)
-    assert _one(honest).blocks_to_settle is not None
-
-
-def test_what_is_decided_needs_nothing() -> None:
-    assert _one(_case(1.12, 0.05, 12)).blocks_to_settle is None
-
-
-@pytest.mark.parametrize("n", [0, 2, 5])
-def test_too_few_blocks_says_how_many_are_the_least(n: int) -> None:
-    case = _case(1.1, 0.1, n) if n else Case(None, None, None)
-    assert _one(case).blocks_to_settle == LEAST_PAIRS - n
 
 
 def test_false_differences_of_a_whole_report_stay_under_alpha() -> None:
@@ -241,9 +176,9 @@ def test_both_uncertainties_together_must_leave_out_1() -> None:
     """Estimate 5 %, half width 4.2 %, systematic 4 %: above each alone, not above the two."""
     n = 12
     half, mean = 0.042, 0.05
-    m = _moments(mean, half / stats.t.ppf(0.975, n - 1) * math.sqrt(n), n)
+    m = moments_of(mean, half / stats.t.ppf(0.975, n - 1) * math.sqrt(n), n)
     for systematic, why in ((0.0, "difference"), (0.026, "difference"), (0.04, "systematic")):
-        found = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+        found = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
         assert found.why == why
 
 
@@ -251,8 +186,8 @@ def test_both_uncertainties_together_must_leave_out_1() -> None:
 def test_equivalence_has_the_interval_and_the_systematic_part_inside(
     mean: float, deviation: float, n: int, systematic: float
 ) -> None:
-    m = _moments(mean, deviation, n)
-    found = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    m = moments_of(mean, deviation, n)
+    found = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
     half = stats.t.ppf(0.975, n - 1) * m.error
     if found.verdict == "equivalent":
         assert abs(mean) + half + systematic <= math.log1p(MARGIN) + 1e-12
@@ -267,103 +202,24 @@ def test_equivalence_has_the_interval_and_the_systematic_part_inside(
 def test_what_no_repetition_shows_only_takes_claims_away(
     mean: float, deviation: float, n: int, systematic: float
 ) -> None:
-    m = _moments(mean, deviation, n)
-    alone = _one(Case(m, p_values(m, MARGIN), None))
-    both = _one(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    m = moments_of(mean, deviation, n)
+    alone = judged(Case(m, p_values(m, MARGIN), None))
+    both = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
     # What is no longer equivalent may still differ: a proven difference, of unproven importance.
     allowed = {alone.verdict, INC} | ({"worse"} if alone.verdict == "equivalent" else set())
     assert both.verdict in allowed
 
 
 def test_a_curve_must_be_equivalent_all_along_with_the_systematic_part() -> None:
-    middle, end = _moments(0.0, 0.004, 20), _moments(0.01, 0.004, 20)
+    middle, end = moments_of(0.0, 0.004, 20), moments_of(0.01, 0.004, 20)
     p = p_values(end, MARGIN)
     assert p.equivalence <= 0.05
-    assert _one(Case(middle, p, None, along=(middle, end))).verdict == "equivalent"
-    assert _one(Case(middle, p, None, systematic=0.005, along=(middle, end))).verdict == (
+    assert judged(Case(middle, p, None, along=(middle, end))).verdict == "equivalent"
+    assert judged(Case(middle, p, None, systematic=0.005, along=(middle, end))).verdict == (
         "equivalent"
     )
-    assert _one(Case(middle, p, None, systematic=0.012, along=(middle, end))).verdict == INC
-    assert _one(Case(middle, p, None, systematic=0.012)).verdict == "equivalent"
-
-
-def test_a_curve_that_crosses_cannot_be_settled() -> None:
-    """3 % slower at one end and 3 % faster at the other: its mean says nothing about the ends."""
-    ends = _moments(0.03, 0.004, 20), _moments(-0.03, 0.004, 20)
-    middle = _moments(0.0, 0.002, 20)
-    p = p_values(ends[0], MARGIN)
-    found = _one(Case(middle, p, None, along=ends))
-    assert (found.verdict, found.blocks_to_settle) == (INC, None)
-
-
-def test_a_curve_needs_what_its_weakest_coordinate_needs() -> None:
-    middle, end = _moments(0.0, 0.02, 8), _moments(0.01, 0.04, 8)
-    needed = [
-        blocks_to_settle(Case(each, p_values(each, MARGIN), None, along=along), RULES, LEVELS)
-        for each, along in ((middle, ()), (middle, (middle, end)))
-    ]
-    assert needed[0] is not None
-    assert needed[1] is not None
-    # The normal's sample size for a one-sided test at 0.05, in the room that the end leaves.
-    room = math.log1p(MARGIN) - 0.01
-    normal = ((stats.norm.isf(0.05) + stats.norm.isf(0.2)) * 0.04 / room) ** 2
-    assert needed[1] + 8 == pytest.approx(normal, rel=0.05)
-    assert needed[1] > needed[0]
-
-
-@pytest.mark.parametrize("correlation", [SHARED, APART])
-def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlation: float) -> None:
-    rng, effect, spread = np.random.default_rng(24), 0.1, 0.1
-    m, null = _moments(effect, spread, 6), _moments(0.0, spread, 6)
-    floor = Floor(1.15, biased=False)
-    case = Case(m, p_values(m, MARGIN), floor, null, correlation=correlation)
-    more = blocks_to_settle(case, RULES, LEVELS)
-    assert more is not None
-    n, campaigns, found = 6 + more, 1500, 0
-    for _ in range(campaigns):
-        base, other, again, second = rng.normal(0, spread / math.sqrt(2), (4, n))
-        a = again - (base if correlation == SHARED else second)
-        x = moments(effect + other - base)
-        made = noise_floor([t_interval(a, CONFIDENCE)], correlation)
-        found += _one(Case(x, p_values(x, MARGIN), made)).verdict == "worse"
-    # The fewest blocks with at least 0.8; one more is worth up to 0.03 here.
-    error = 3 * math.sqrt(0.16 / campaigns)
-    assert 0.797 - error <= found / campaigns <= 0.83 + error
-
-
-def test_no_number_of_blocks_reduces_the_systematic_part() -> None:
-    hidden = _one(_case(1.05, 0.02, 12, systematic=0.06))
-    assert (hidden.why, hidden.blocks_to_settle) == ("systematic", None)
-    shown = _one(_case(1.05, 0.06, 12, systematic=0.04))
-    plain = _one(_case(1.05, 0.08, 12))
-    assert (shown.why, plain.why) == ("systematic", "interval-too-wide")
-    assert shown.blocks_to_settle is not None
-
-
-def test_blocks_to_settle_allow_for_the_systematic_part() -> None:
-    needed = [
-        blocks_to_settle(_case(1.0, 0.05, 10, systematic=part), RULES, LEVELS)
-        for part in (0.0, 0.01, 0.021)
-    ]
-    assert needed[0] is not None
-    assert needed[1] is not None
-    # Half of the margin is left: four times the blocks.
-    assert (needed[1] + 10) / (needed[0] + 10) == pytest.approx(4.0, rel=0.1)
-    assert needed[2] is None
-
-
-def test_blocks_to_settle_know_what_the_others_leave() -> None:
-    """With the others decided, Holm asks less of the last one."""
-    open_case = _case(1.05, 0.1, 12)
-    settled = [_case(1.5, 0.05, 12)] * 9
-    alone = _one(open_case).blocks_to_settle
-    last = judge([open_case, *settled], MARGIN, CONFIDENCE)[0].blocks_to_settle
-    noise = [_case(1.0, 0.3, 12)] * 9
-    first = judge([open_case, *noise], MARGIN, CONFIDENCE)[0].blocks_to_settle
-    assert alone is not None
-    assert first is not None
-    assert last == alone
-    assert first > alone
+    assert judged(Case(middle, p, None, systematic=0.012, along=(middle, end))).verdict == INC
+    assert judged(Case(middle, p, None, systematic=0.012)).verdict == "equivalent"
 
 
 def test_repeated_looks_ask_for_more_blocks() -> None:
@@ -379,7 +235,7 @@ def test_repeated_looks_ask_for_more_blocks() -> None:
 
 
 def test_benjamini_and_hochberg_find_more_where_much_differs() -> None:
-    cases = [_case(1.05, 0.04 + 0.004 * i, 12) for i in range(10)]
+    cases = [case_of(1.05, 0.04 + 0.004 * i, 12) for i in range(10)]
     worse = {
         correction: [j.verdict for j in judge(cases, MARGIN, CONFIDENCE, correction)].count("worse")
         for correction in CORRECTIONS
@@ -388,7 +244,7 @@ def test_benjamini_and_hochberg_find_more_where_much_differs() -> None:
 
 
 def test_one_comparison_is_judged_alike_by_both_corrections() -> None:
-    case = _case(1.05, 0.065, 12)
+    case = case_of(1.05, 0.065, 12)
     holm, other = (judge([case], MARGIN, CONFIDENCE, each) for each in CORRECTIONS)
     assert holm == other
 

@@ -143,24 +143,42 @@ def test_the_database_mostly_waits_for_itself() -> None:
     assert rounded(found, "time against the first row", 4) == [1.0, 0.9546, 0.9351, 0.9493]
 
 
-def test_the_single_figure_of_mpi_io_cannot_be_recomputed() -> None:
-    single = figures(TABLES["mpi-io"], "b_eff_io")
-    assert [round(f.value or 0, 3) for f in single] == [
-        5.284, 5.148, 4.922, 5.156, 6.207, 5.723, 6.868, 7.79, 7.057, 6.882, 8.021, 7.432,
+def test_the_single_figure_of_mpi_io_implies_scatters_first_write() -> None:
+    found = TABLES["mpi-io"]
+    assert rounded(found, "b_eff_io", 3)[:4] == [4.057, 4.08, 3.994, 3.951]
+    assert rounded(found, "scatter's first write, implied", 3) == [
+        0.343, 0.144, 0.208, 0.007, 1.991, 1.832, 3.838, 6.2, 3.838, 2.787, 6.519, 5.906,
     ]  # fmt: skip
-    assert [f.printed for f in single][:3] == ["4.057", "4.080", "3.994"]
-    assert {f.agrees for f in single} == {False}
-    assert all("no fixed weights" in f.why for f in single)
+    assert rounded(found, "of the write mean, ×", 3) == [
+        0.229, 0.092, 0.126, 0.005, 0.815, 0.681, 0.88, 1.06, 0.769, 0.68, 1.104, 1.008,
+    ]  # fmt: skip
+    (edge,) = [f for f in figures(found, "scatter's first write, implied") if (f.value or 0) < 0.1]
+    assert edge.low is not None and edge.high is not None
+    assert (round(edge.low, 3), round(edge.high, 4)) == (0.0, 0.0147)
 
 
-def test_no_fixed_weights_of_the_methods_give_the_printed_figures() -> None:
-    """The best ones, by least squares, are off by up to 0.13; half a digit would be 0.0005."""
+def test_what_is_implied_gives_the_printed_figures_by_release_2_1() -> None:
+    """Five types, of which scatter is known now and the others' sum follows from the mean."""
     rows = STUDY.published("flash2012_beffio")
-    methods = [[float(r[f"{m}_MBps"]) for m in ("write", "rewrite", "read")] for r in rows]
-    printed = [float(r["b_eff_io_MBps"]) for r in rows]
-    _, squares, rank, _ = np.linalg.lstsq(np.array(methods), np.array(printed), rcond=None)
-    assert rank == 3
-    assert float(np.sqrt(squares[0] / len(rows))) > 100 * 0.0005
+    for row, scatter in zip(
+        rows, figures(TABLES["mpi-io"], "scatter's first write, implied"), strict=True
+    ):
+        write, rewrite, read = (float(row[f"{m}_MBps"]) for m in ("write", "rewrite", "read"))
+        assert scatter.value is not None and scatter.low is not None and scatter.high is not None
+        assert scatter.low < scatter.value < scatter.high
+        others = 6 * write - 2 * scatter.value
+        assert others > 0 and scatter.value > 0, "consistent: no rate is below nothing"
+        six = scatter.value + others + rewrite
+        assert f"{np.sqrt(six / 6 * read):.3f}" == row["b_eff_io_MBps"]
+
+
+def test_the_weights_of_release_1_do_not_give_the_printed_figures() -> None:
+    above = [
+        (float(r["write_MBps"]) + float(r["rewrite_MBps"]) + 2 * float(r["read_MBps"]))
+        / (4 * float(r["b_eff_io_MBps"]))
+        for r in STUDY.published("flash2012_beffio")
+    ]
+    assert (round(min(above), 2), round(max(above), 2)) == (1.09, 1.31)
 
 
 def test_the_methods_against_the_hard_disk() -> None:
@@ -227,7 +245,7 @@ def test_our_own_stands_beside_the_published(run: Path) -> None:
     assert database.value == pytest.approx(246.6852 / 263.8062)
     single = with_labels["VM, qcow2, mpi-io"]
     assert single[1] == "worse"
-    assert isinstance(single[2], Figure) and single[2].value is None and single[2].why
+    assert isinstance(single[2], Figure) and single[2].value == pytest.approx(4.057 / 5.854)
 
 
 def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.studies.planruns import figure, fresh, holds, make, printed
 from ullage import matrix, plan
@@ -50,7 +51,7 @@ def test_no_digits_are_claimed_as_printed() -> None:
 
 
 def test_the_readme_says_what_comes_later() -> None:
-    assert "Not here yet: link aggregation" in STUDY.readme()
+    assert "OpenStack, OpenNebula and CloudStack come later" in STUDY.readme()
 
 
 def test_the_full_plans_have_the_published_series() -> None:
@@ -66,6 +67,10 @@ def test_the_full_plans_have_the_published_series() -> None:
     assert pipelines.blocks.min == 10
     files = matrix.resolve(*plan.load(STUDY.folder / "full-files.yaml"))
     assert sorted({each.instances for each in files.environments}) == [1, 2, 3]
+    bonded = yaml.safe_load((STUDY.folder / "full-files.yaml").read_text())["environments"][
+        "bonded"
+    ]
+    assert bonded["aggregation"] == {"mode": "balance-rr"}
 
 
 def test_our_network_by_size(tmp_path: Path) -> None:

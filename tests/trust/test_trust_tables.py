@@ -14,6 +14,7 @@ from benchmarks.trust.everything import Results, Size
 from benchmarks.trust.needed import Needed
 from benchmarks.trust.noise import SYNTHETIC, Regime
 from benchmarks.trust.shares import Share
+from benchmarks.trust.table import markdown
 from benchmarks.trust.traces import all_traces
 
 SMALL = Size(campaigns=40, calibration=40, again=20, said=3)
@@ -42,7 +43,7 @@ def test_every_table_has_rows_as_wide_as_its_header(results: Results) -> None:
 
 
 def test_markdown_is_a_table(results: Results) -> None:
-    text = tables.markdown(tables.tables(results))
+    text = markdown(tables.tables(results))
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.workloads import b_eff_io_table
 from tests.workloads.workload_runs import printing
 from ullage.workloads import b_eff_io_report as report
 from ullage.workloads.b_eff_io import BEffIo, BEffIoParameters
@@ -31,7 +32,7 @@ def recorded(name: str, **fields: Any) -> Recorded:
     return BEffIoParameters(**fields), {"main": output}
 
 
-OPENMPI = recorded("openmpi-4.1.4-local.json")
+OPENMPI = recorded("openmpi-4.1.4-local.json", time_s=20)
 MPICH = recorded("mpich-4.0.2-nfs.json", mpi="mpich", file_system="nfs", peer="second")
 both = pytest.mark.parametrize("run", [OPENMPI, MPICH], ids=["openmpi", "mpich"])
 
@@ -49,17 +50,21 @@ def bent(change: Callable[[dict[str, Any]], object], run: Recorded = OPENMPI) ->
 
 
 @both
-def test_the_weights_are_the_published_ones(run: Recorded) -> None:
+def test_the_figures_are_those_of_releases_2_1_and_1(run: Recorded) -> None:
     WORKLOAD.check(*run)
     figures = WORKLOAD.parse(*run)
     result = json.loads(run[1]["main"].stdout)
-    means = {}
+    means, scatter = {}, {}
     for method in ("write", "rewrite", "read"):
         rates = [t["bytes"] / t["seconds"] for t in result["types"] if t["method"] == method]
         means[method] = (rates[0] + rates[0] + rates[1] + rates[2] + rates[3] + rates[4]) / 6
+        scatter[method] = rates[0]
         assert figures[method] == pytest.approx(means[method], rel=1e-6)
-    single = (means["write"] + means["rewrite"] + 2 * means["read"]) / 4
+    writing = means["write"] + (scatter["rewrite"] - scatter["write"]) / 6
+    single = math.sqrt(writing * means["read"])
     assert figures["b_eff_io"] == pytest.approx(single, rel=1e-6)
+    first = (means["write"] + means["rewrite"] + 2 * means["read"]) / 4
+    assert figures["b_eff_io_release_1"] == pytest.approx(first, rel=1e-6)
     assert set(figures) == {metric.name for metric in WORKLOAD.metrics}
 
 
@@ -79,19 +84,93 @@ def test_curves_have_a_point_for_each_size_of_a_chunk(run: Recorded) -> None:
     assert dict(figures["write_by_chunk"])[1024.0] == pytest.approx(by_hand)  # type: ignore[arg-type]
 
 
-def test_the_table_has_43_patterns_and_64_units() -> None:
-    rows = report.table(2 << 20)
-    assert len(rows) + 2 == 43
-    assert sum(units for *_, units in rows.values()) == 64
-    assert report.largest_chunk(2048 << 20) == 16 << 20  # release 2.1 printed 16.000 MBytes
-    assert report.largest_chunk(100 << 20) == 2 << 20
+def test_the_single_figure_by_hand() -> None:
+    """W = (1 + 2 + 3 + 4 + 5 + 9) / 6 = 4, R = (6 + 6 + 8 + 9 + 10 + 15) / 6 = 9, √36 = 6."""
+    by_type = {"write": (1, 2, 3, 4, 5), "rewrite": (9, 70, 80, 90, 99), "read": (6, 8, 9, 10, 15)}
+    rates = {(m, kind): float(by_type[m][kind]) for m in report.METHODS for kind in range(5)}
+    assert report.single_figure(rates) == pytest.approx(6.0, rel=1e-12)
+    rates["rewrite", 4] = 1e9
+    assert report.single_figure(rates) == pytest.approx(6.0, rel=1e-12), "scatter alone counts"
+    rates["rewrite", 0] = 39.0  # W = 9
+    assert report.single_figure(rates) == pytest.approx(9.0, rel=1e-12)
+
+
+def test_the_figure_of_release_1_by_hand() -> None:
+    assert report.single_figure_1({"write": 4.0, "rewrite": 8.0, "read": 10.0}) == 8.0
+
+
+def test_the_metrics_say_which_figure_is_whose() -> None:
+    said = {metric.name: metric for metric in WORKLOAD.metrics}
+    assert [metric.name for metric in WORKLOAD.metrics if metric.primary] == ["b_eff_io"]
+    assert "release 2.1: √(W · R)" in said["b_eff_io"].description
+    assert "release 1 (Euro-Par 2000): 25 % write" in said["b_eff_io_release_1"].description
+    page = " ".join((BEffIo.__doc__ or "").split())
+    assert "The single figure is √(W · R)" in page
+    assert "the two are not comparable" in page
+
+
+@pytest.mark.parametrize("largest", [2 << 20, 300 * 8192])
+def test_every_row_of_the_table(largest: int) -> None:
+    assert len(b_eff_io_table.TABLE) == 43
+    assert report.table(largest) == b_eff_io_table.sized(largest)
+    assert sum(units for *_, units in report.table(largest).values()) == 64
+
+
+@both
+def test_every_row_as_the_program_has_it(run: Recorded) -> None:
+    result = json.loads(run[1]["main"].stdout)
+    rows = b_eff_io_table.sized(result["memory_bytes"] // 128)
+    for p in result["patterns"]:
+        if p["number"] not in (33, 42):
+            row = (p["type"], p["chunk_bytes"], p["call_bytes"], p["units"])
+            assert row == rows[p["number"]]
+
+
+@pytest.mark.parametrize(
+    ("memory", "chunk"),
+    [
+        (1, 2 << 20),
+        (256 << 20, 2 << 20),
+        (257 << 20, (2 << 20) + 8192),
+        ((300 << 20) + 1_048_575, 300 * 8192),
+        (2048 << 20, 16 << 20),  # release 2.1 printed 16.000 MBytes
+        (128 << 30, 1 << 30),
+    ],
+)
+def test_the_largest_chunk_is_in_steps_of_8_kib(memory: int, chunk: int) -> None:
+    assert report.largest_chunk(memory) == chunk
+
+
+@pytest.mark.parametrize(
+    ("calls", "wanted"),
+    [
+        ((3, 10, 97), 96),  # 3 calls of 32 chunks in type 0
+        ((4, 9, 97), 90),  # ten times type 1
+        ((4, 10, 95), 95),  # type 2
+    ],
+)
+def test_types_3_and_4_repeat_the_least_of_types_0_to_2(
+    calls: tuple[int, int, int], wanted: int
+) -> None:
+    done: dict[tuple[report.Method, int], report.Pattern] = {}
+    for number, n in zip((4, 12, 20, 28, 37), (*calls, wanted, wanted), strict=True):
+        kind, chunk, call, units = b_eff_io_table.sized(2 << 20)[number]
+        done["write", number] = report.Pattern(
+            method="write", type=kind, number=number, chunk_bytes=chunk, call_bytes=call,
+            units=units, calls=n, bytes=n * call, seconds=1.0,
+        )  # fmt: skip
+    assert [report.repeated(done, "write", number) for number in (28, 37)] == [wanted, wanted]
+    assert report.repeated(done, "write", 20) is None, "by time"
+    assert report.repeated(done, "read", 20) == calls[2]
+    assert report.repeated(done, "rewrite", 4) == calls[0]
 
 
 def test_a_short_run_says_that_it_keeps_no_rules() -> None:
-    assert WORKLOAD.facts(*OPENMPI)["rules"] == "not kept: scheduled for 1 s of at least 900 s"
-    long = WORKLOAD.facts(BEffIoParameters(time_s=900), OPENMPI[1])
+    almost = WORKLOAD.facts(BEffIoParameters(time_s=1799), OPENMPI[1])
+    assert almost["rules"] == "not kept: scheduled for 1799 s of at least 1800 s"
+    long = WORKLOAD.facts(BEffIoParameters(time_s=1800), OPENMPI[1])
     assert long["rules"] == "kept"
-    apart = WORKLOAD.facts(BEffIoParameters(time_s=900, shared_pointers=False), OPENMPI[1])
+    apart = WORKLOAD.facts(BEffIoParameters(time_s=1800, shared_pointers=False), OPENMPI[1])
     assert apart["rules"] == "not kept: no shared file pointers"
 
 
@@ -146,7 +225,9 @@ def test_nfs_is_served_to_the_ranks_instances_alone() -> None:
     "fields", [{"ranks": 3}, {"time_s": 2}, {"memory": 1 << 30}, {"shared_pointers": False}]
 )
 def test_another_run_is_not_what_was_asked(fields: dict[str, Any]) -> None:
-    assert "asked for" in refused(OPENMPI[1], BEffIoParameters(**fields))
+    (what,) = fields
+    said = refused(OPENMPI[1], BEffIoParameters(**{"time_s": 20, **fields}))
+    assert said.startswith({"time_s": "seconds"}.get(what, what.replace("_", " ")) + ": asked for")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +235,8 @@ def test_another_run_is_not_what_was_asked(fields: dict[str, Any]) -> None:
     [
         (lambda r: r["patterns"].pop(5), "pattern 5 was not done: write"),
         (lambda r: r["patterns"].__setitem__(0, r["patterns"][1]), "twice"),
-        (lambda r: r["patterns"][4].update(chunk_bytes=32_776), "not as published"),
+        (lambda r: r["patterns"][4].update(chunk_bytes=32_776), "is not that of the table"),
+        (lambda r: r["patterns"][8].update(call_bytes=2_097_168), "is not that of the table"),
         (lambda r: r["patterns"][4].update(bytes=1), "calls are not 1 bytes"),
         (lambda r: r["patterns"][4].update(seconds=1e-9), "ended before its time"),
         (lambda r: r["types"].pop(), "not every pattern type"),
@@ -163,6 +245,8 @@ def test_another_run_is_not_what_was_asked(fields: dict[str, Any]) -> None:
         (lambda r: r.update(effective_s=r["effective_s"] * 2), "do not add up"),
         (lambda r: r.update(read=r["read"] * 1.1), "read: its bytes and seconds are not"),
         (lambda r: r.update(b_eff_io=r["write"]), "b_eff_io: its bytes and seconds are not"),
+        (lambda r: r.update(b_eff_io_release_1=r["read"]), "release_1: its bytes and seconds"),
+        (lambda r: r.update(segment_bytes=r["segment_bytes"] + (1 << 20)), "are no segment"),
         (lambda r: r.update(write=None), "write"),
         (lambda r: r.update(largest_chunk_bytes=2 << 20), "largest chunk"),
         (lambda r: r.update(wall_s=r["wall_s"] + 60), "was there for"),
@@ -175,13 +259,20 @@ def test_figures_that_cannot_be_are_refused(
     assert message in refused(bent(change))
 
 
-def test_reading_more_than_was_written_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("method", "number"), [("write", 0), ("write", 28), ("rewrite", 20), ("read", 20), ("read", 42)]
+)
+def test_other_counts_than_those_to_repeat_are_refused(method: str, number: int) -> None:
     def change(result: dict[str, Any]) -> None:
-        read = next(p for p in result["patterns"] if p["method"] == "read" and p["number"] == 20)
-        read["bytes"] = read["bytes"] // read["calls"] * (read["calls"] + 10**6)
-        read["calls"] += 10**6
+        found = next(
+            p for p in result["patterns"] if (p["method"], p["number"]) == (method, number)
+        )
+        found["bytes"] += found["bytes"] // found["calls"]
+        found["calls"] += 1
 
-    assert "went further than was written" in refused(bent(change))
+    said = refused(bent(change))
+    assert said.startswith(f"pattern {number}, {method}: ")
+    assert "calls in place of" in said
 
 
 def test_a_failed_run_says_why() -> None:

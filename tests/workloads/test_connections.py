@@ -1,18 +1,9 @@
 """`connections` and `flood-ping` over this host's loopback, and outputs that lie."""
 
 import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import threading
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -20,34 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.workloads.workload_runs import context_in, free_port, printing
-from ullage import ours
-from ullage.events import Usage
-from ullage.workloads.base import InvalidTrialError, Output, Task
-from ullage.workloads.connections import Connections, ConnectionsParameters
-from ullage.workloads.load_report import LONGEST_REPORT, PROGRAM
-
-CONNECTIONS = Connections()
-DATA = Path(__file__).parent / "data" / "connections"
-USAGE = Usage(user_s=0.5, system_s=1.5, max_rss_bytes=1)
-RECORDED = {
-    "closed": ConnectionsParameters(threads=4, time_s=0.2),
-    "open": ConnectionsParameters(threads=2, time_s=0.2, rate=500.0, echo=True, close="client"),
-    "counted": ConnectionsParameters(connections=50, close="reset", echo=True),
-}
-
-
-def outputs_of(client: str, server: str) -> dict[str, Output]:
-    return {
-        "client": Output(0, None, client, "", 1.0, USAGE),
-        "server": Output(0, None, server, "listening on 0.0.0.0:7000\n", 1.0, USAGE),
-    }
-
-
-@cache
-def recorded(name: str) -> tuple[ConnectionsParameters, dict[str, Output]]:
-    client, server = ((DATA / f"{name}-{role}.json").read_text() for role in ("client", "server"))
-    return RECORDED[name], outputs_of(client, server)
+from tests.workloads.connectionskit import (
+    CONNECTIONS,
+    RECORDED,
+    checked,
+    recorded,
+)
+from tests.workloads.workload_runs import context_in, printing
+from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.connections import ConnectionsParameters
+from ullage.workloads.jsonreport import LONGEST
+from ullage.workloads.load_report import PROGRAM
 
 
 def bent(name: str, path: str, value: Any, role: str = "client") -> dict[str, Output]:
@@ -69,19 +43,6 @@ def refused(name: str, outputs: dict[str, Output]) -> str:
     with pytest.raises(InvalidTrialError) as caught:
         CONNECTIONS.check(recorded(name)[0], outputs)
     return str(caught.value)
-
-
-def checked(parameters: ConnectionsParameters, outputs: dict[str, Output]) -> dict[str, Any]:
-    """Check, parse, and every figure is one."""
-    CONNECTIONS.check(parameters, outputs)
-    figures = CONNECTIONS.parse(parameters, outputs)
-    assert set(figures) <= {metric.name for metric in CONNECTIONS.metrics}
-    for name, value in figures.items():
-        points = [value] if isinstance(value, float) else [x for _, x in value]
-        assert points
-        assert all(0 <= x < 1e18 for x in points)
-        assert all(x > 0 for x in points) or name == "errors"
-    return figures
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -194,9 +155,7 @@ def test_garbage(text: str) -> None:
         whole = outputs[role].stdout
         for printed in (text, text + whole, whole + text) if text else (text,):
             assert refused("closed", printing(outputs, role, printed))
-    assert "not its report" in refused(
-        "closed", printing(outputs, "client", " " * (LONGEST_REPORT + 1))
-    )
+    assert "not its report" in refused("closed", printing(outputs, "client", " " * (LONGEST + 1)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -260,173 +219,3 @@ def test_titles() -> None:
     assert (
         CONNECTIONS.title(paced) == "connections to an instance on another node, 1 thread at 2000/s"
     )
-
-
-needs_program = pytest.mark.skipif(
-    not (ours.DIRECTORY / PROGRAM).is_file(), reason="`make programs` builds it"
-)
-
-
-class Pair:
-    """The real server and client, in a directory that has the program."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        shutil.copy(ours.program(PROGRAM), directory / PROGRAM)
-
-    def start(self, task: Task) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            task.argv,
-            cwd=self.directory,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, parameters: ConnectionsParameters) -> dict[str, Output]:
-        server, client = CONNECTIONS.tasks(
-            parameters, context_in(self.directory, CONNECTIONS, parameters)
-        )
-        listening = self.start(server)
-        try:
-            assert listening.stderr is not None
-            assert server.ready is not None
-            assert server.ready in listening.stderr.readline()
-            connecting = self.start(client)
-            said = connecting.communicate(timeout=30)
-            listening.send_signal(signal.SIGTERM)
-            heard = listening.communicate(timeout=30)
-        finally:
-            listening.kill()
-            listening.wait()
-        return {
-            "client": Output(connecting.returncode, None, *said, 1.0, USAGE),
-            "server": Output(listening.returncode, None, *heard, 1.0, USAGE),
-        }
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    with TemporaryDirectory() as name:
-        yield Pair(Path(name))
-
-
-@needs_program
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"echo": True, "threads": 3},
-        {"close": "reset", "echo": True},
-        {"close": "client", "rate": 300.0, "spacing": "constant", "late_limit_s": 10.0},
-        {"echo": True, "connections": 37},
-    ],
-)
-def test_real_connections(pair: Pair, fields: dict[str, Any]) -> None:
-    parameters = ConnectionsParameters(time_s=0.2, port=free_port(), **fields)
-    outputs = pair.run(parameters)
-    figures = checked(parameters, outputs)
-    if "connections" in fields:
-        assert json.loads(outputs["client"].stdout)["completed"] == 37
-    if "rate" in fields:  # every instant of a constant schedule: 0.2 s at 300/s
-        assert json.loads(outputs["client"].stdout)["started"] == 60
-    assert figures["median_connect"] <= dict(figures["latency"])[0.5] * 1.01
-
-
-@needs_program
-def test_any_web_server_can_be_asked(pair: Pair) -> None:
-    """For the benchmark beside wrk; what is no good answer is an error."""
-    answers = {
-        "/good": b"HTTP/1.1 200 OK\r\n\r\n" + bytes(40_000),
-        "/bad": b"HTTP/1.1 404 No\r\n\r\n",
-    }
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-        def serve() -> None:
-            for _ in range(6):
-                with listener.accept()[0] as connection:
-                    path = connection.recv(4096).split()[1].decode()
-                    connection.sendall(answers[path])
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        argv = [f"./{PROGRAM}", "connect", f"127.0.0.1:{port}", "--connections", "3", "--get"]
-        made = {
-            path: json.loads(
-                subprocess.run(
-                    [*argv, path], cwd=pair.directory, capture_output=True, check=True
-                ).stdout
-            )
-            for path in answers
-        }
-        thread.join()
-    assert made["/good"]["completed"] == 3
-    assert made["/bad"]["errors"]["not-as-agreed"] == 3
-
-
-@needs_program
-def test_nobody_listens(pair: Pair) -> None:
-    parameters = ConnectionsParameters(time_s=0.1, port=free_port())
-    _, client = CONNECTIONS.tasks(parameters, context_in(pair.directory, CONNECTIONS, parameters))
-    said, _ = pair.start(client).communicate(timeout=30)
-    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
-    with pytest.raises(InvalidTrialError, match=r"connections failed: [0-9]+ refused"):
-        CONNECTIONS.check(parameters, outputs)
-
-
-@needs_program
-def test_a_client_outlives_its_server(pair: Pair) -> None:
-    parameters = ConnectionsParameters(time_s=0.4, port=free_port(), echo=True)
-    server, client = CONNECTIONS.tasks(
-        parameters, context_in(pair.directory, CONNECTIONS, parameters)
-    )
-    listening, connecting = pair.start(server), None
-    try:
-        assert listening.stderr is not None
-        listening.stderr.readline()
-        connecting = pair.start(client)
-        with pytest.raises(subprocess.TimeoutExpired):
-            connecting.wait(0.15)
-    finally:
-        listening.kill()
-        listening.communicate()
-    said, _ = connecting.communicate(timeout=30)
-    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
-    with pytest.raises(InvalidTrialError, match=r"connections failed: .*[0-9]+ re(fused|set)"):
-        CONNECTIONS.check(parameters, outputs)
-
-
-@needs_program
-def test_too_few_ports_are_told_before_the_start(pair: Pair) -> None:
-    parameters = ConnectionsParameters(time_s=60, rate=5000.0, close="client", port=free_port())
-    _, client = CONNECTIONS.tasks(parameters, context_in(pair.directory, CONNECTIONS, parameters))
-    # 60 s, unless the kernel lets ports of the loopback be had again after one.
-    argv = [arg.replace("127.0.0.1", "192.0.2.1") for arg in client.argv]
-    client = replace(client, argv=tuple(argv))
-    refusing = pair.start(client)
-    _, said = refusing.communicate(timeout=30)
-    if Path("/proc/sys/net/ipv4/tcp_tw_reuse").read_text().strip() == "1":
-        pytest.skip("this host lets ports be had again at once")
-    assert refusing.returncode == 3
-    assert "ports are needed" in said
-    assert "RLIMIT" not in said
-
-
-@needs_program
-def test_too_few_descriptors_are_told_before_the_start(pair: Pair) -> None:
-    argv = ["prlimit", "--nofile=24:24", f"./{PROGRAM}", "connect", "127.0.0.1:9"]
-    done = subprocess.run(
-        [*argv, "--threads", "32"],
-        cwd=pair.directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ},
-    )
-    assert done.returncode == 3
-    assert done.stderr == (
-        "error: 48 descriptors are needed, RLIMIT_NOFILE allows 24: use fewer threads, or raise "
-        "the limit\n"
-    )
-    assert done.stdout == ""

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tests.workloads.web_samples import bent, printing, sample
 from tests.workloads.workload_runs import without_a_line
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import Context, InvalidTrialError
 from ullage.workloads.httperf import Httperf, HttperfParameters
 
 HTTPERF = Httperf()
@@ -165,7 +165,7 @@ def test_the_published_setting_is_one_connection_at_a_time() -> None:
         ({"mode": "sessions", "script": SCRIPT}, "has no script"),
         ({"mode": "sessions", "connections": 3}, "has no connections"),
         ({"mode": "sessions", "sessions": 2000, "rate": 1000}, "httperf can have 1000"),
-        ({"mode": "sessions", "sessions": 30000}, "ports"),
+        ({"mode": "sessions", "sessions": 14001}, "ports"),
         ({"mode": "script"}, "needs script"),
         ({"mode": "script", "script": SCRIPT, "calls": 3}, "has no calls"),
         ({"mode": "script", "script": [[]]}, "at least 1 item"),
@@ -176,6 +176,22 @@ def test_the_published_setting_is_one_connection_at_a_time() -> None:
 def test_plans_that_httperf_cannot_do_are_refused(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         HttperfParameters.model_validate(fields)
+
+
+def test_the_kernel_chooses_the_ports() -> None:
+    """httperf's own choice looks for ever where trials before have taken all ports."""
+    for mode in ("sessions", "rate", "script"):
+        parameters = asked(mode)
+        addresses = {"server": "10.0.0.2", "client": "10.0.0.3"}
+        task = HTTPERF.client(parameters, Context(addresses, 1, 1 << 30, seed=1))
+        assert "httperf" in task.argv and "--hog" not in task.argv
+
+
+def test_too_few_ports_are_an_error() -> None:
+    """Recorded with six ports for ten connections."""
+    parameters = asked("rate", rate=20, connections=10, timeout_s=1)
+    with pytest.raises(InvalidTrialError, match=r"errors: other 4$"):
+        HTTPERF.check(parameters, sample("httperf", "no-ports", "rate"))
 
 
 def test_a_run_of_debian_13_in_german_gives_its_figures() -> None:

@@ -125,11 +125,32 @@ def test_ranks_yield_where_they_share_a_cpu() -> None:
 
 @pytest.mark.parametrize("library", ["openmpi", "mpich"])
 def test_what_carried_the_messages_is_told(library: Any) -> None:
-    workload = MpiPingpong()
-    inside = workload.facts(MpiPingpongParameters(mpi=library, program="mpi4py"), {})
-    assert inside["transport"].startswith("shared memory")
-    between = MpiPingpongParameters(mpi=library, program="mpi4py", peer="away")
-    assert workload.facts(between, {})["transport"].startswith("TCP over eth0")
+    parameters = MpiPingpongParameters(mpi=library, program="mpi4py", peer="away")
+    (argv,) = (task.argv for task in MpiPingpong().tasks(parameters, TWO))
+    assert any("10.0.0.3" in word for word in argv)
+    facts = MpiPingpong().facts(parameters, ran(f"{ELSEWHERE}what else\n"))
+    assert facts["transport"].startswith("TCP over eth0")
+
+
+@pytest.mark.parametrize("library", ["openmpi", "mpich"])
+def test_an_environment_of_one_instance_has_no_network(library: Any) -> None:
+    """`peer: each` is asked of all environments, however many instances each has."""
+    parameters = NQueensParameters(mpi=library, peer="each")
+    alone = context({"main": "10.0.0.2", "peer-0": "10.0.0.2"})
+    (task,) = QUEENS.tasks(parameters, alone)
+    assert not task.launches and not any("10.0.0.2" in word for word in task.argv)
+    for peer in ("none", "each"):
+        parameters = NQueensParameters(mpi=library, peer=peer)
+        told = mpi.transport(parameters, ran("a warning of ullage-exec 10.0.0.3\n"))
+        assert told == mpi.INSIDE[library]
+
+
+def ran(stderr: str) -> dict[str, Output]:
+    return {"main": Output(0, None, "", stderr, 1.0)}
+
+
+ELSEWHERE = "ullage-exec 10.0.0.3 orted -mca ess env\n"
+"""What `mpirun` prints where it has ranks started in another instance."""
 
 
 ENDED = Output(1, None, "", "", 1.0)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, context_in, printing, without_a_line
-from ullage import ours
+from ullage import matrix, ours, plan, records
+from ullage.report import across
 from ullage.workloads import npb
 from ullage.workloads.base import InvalidTrialError, Output
 from ullage.workloads.nas import ITERATIONS, Nas, NasParameters, SizeClass, operations
@@ -229,6 +230,8 @@ def test_no_text_at_all_is_a_report(noise: str) -> None:
     [
         ({"ranks": 2}, "parallel: mpi"),
         ({"peer": "host"}, "parallel: mpi"),
+        ({"parallel": "mpi", "peer": "second"}, "one rank has no peer"),
+        ({"parallel": "mpi", "peer": "each", "ranks": 1}, "one rank has no peer"),
         ({"parallel": "mpi", "kernel": "mg", "ranks": 3}, "power of two"),
         ({"parallel": "mpi", "kernel": "ft", "ranks": 6}, "divisor of 128"),
         ({"parallel": "mpi", "kernel": "ft", "class": "W", "ranks": 64}, "divisor of 32"),
@@ -245,6 +248,15 @@ def test_no_text_at_all_is_a_report(noise: str) -> None:
 def test_what_cannot_run_is_refused_in_the_plan(fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
         asked(**fields)
+
+
+def test_a_plan_that_varies_ranks_shows_how_they_scale() -> None:
+    text = "name: n\nbaseline: native\nenvironments: {native: {provider: native}}\nworkloads:\n"
+    text += "  - {name: nas, class: S, parallel: mpi, vary: {ranks: [1, 2, 4]}}\n"
+    found = across.scalings([records.workload(e) for e in matrix.resolve(*plan.loads(text)).loads])
+    assert [(each.parameter, [at for at, _ in each.steps]) for each in found] == [
+        ("ranks", [1, 2, 4])
+    ]
 
 
 def test_ranks_of_kernels_without_a_grid_may_be_any_number() -> None:

@@ -375,6 +375,22 @@ def test_a_client_beside_its_server_uses_no_network() -> None:
     assert "--mysql-host=10.0.0.2" in each["client"].argv
 
 
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({}, "MariaDB read_write, 4 threads on the host"),
+        ({"client": "same"}, "MariaDB read_write, 4 threads beside it"),
+        ({"servers": "each"}, "MariaDB in each read_write, 4 threads on the host"),
+        (
+            {"client": "same", "servers": "each"},
+            "MariaDB in each read_write, 4 threads in the first",
+        ),
+    ],
+)
+def test_titles(fields: dict[str, Any], title: str) -> None:
+    assert OLTP.title(OltpParameters(**fields)) == title
+
+
 def test_a_server_in_each_instance() -> None:
     parameters = OltpParameters(servers="each")
     assert [(role.name, role.place) for role in OLTP.roles(parameters)] == [

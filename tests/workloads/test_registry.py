@@ -10,10 +10,25 @@ from ullage import errors, workloads
 from ullage.errors import UllageError
 from ullage.registry import UNITS
 from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.studies import STUDIES, Study
+from ullage.workloads import sources
 from ullage.workloads.base import Context, Output, Parameters, Task, Workload
+from ullage.workloads.oltp_servers import POSTGRESQL
 from ullage.workloads.registry import REGISTRY
 
 SPEED = Metric(name="speed", unit="1/s", better="higher", description="How fast.", primary=True)
+
+
+CHOICES: Mapping[str, Sequence[dict[str, Any]]] = {
+    "command": ({"argv": ["true"]},),
+    "mpi-pingpong": ({"mpi": "mpich"}, {"program": "mpi4py"}),
+    "n-queens": ({}, {"mpi": "mpich"}),
+    "nas": ({}, {"parallel": "mpi"}, {"parallel": "mpi", "mpi": "mpich"}),
+    "netpipe-mpi": ({}, {"mpi": "mpich"}),
+    **{name: ({}, {"server": "apache2"}) for name in ("wrk", "httperf", "web-latency")},
+    "oltp": ({}, {"database": "postgresql"}),
+}
+"""Workloads whose programs are not those of the defaults alone."""
 
 
 class NapParameters(Parameters):
@@ -26,9 +41,12 @@ class Nap(Workload[NapParameters]):
     name = "nap"
     resource = "cpu"
     packages = ()
-    programs = ("sleep",)
+    source = ("[ours](none)",)
     parameters_model = NapParameters
     metrics = (SPEED,)
+
+    def programs(self, parameters: NapParameters) -> Mapping[str, str]:
+        return {"sleep": "coreutils"}
 
     def duration_s(self, parameters: NapParameters) -> float:
         return parameters.length_s
@@ -88,6 +106,47 @@ def test_every_workload_is_complete(name: str) -> None:
     assert workload.name == name
     assert len([metric for metric in workload.metrics if metric.primary]) == 1
     assert all(metric.unit in UNITS and metric.description for metric in workload.metrics)
+    assert set(workload.scaling) <= set(workload.parameters_model.model_fields)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_settings_of_a_study_are_said_to_be_its(study: type[Study]) -> None:
+    said = getattr(sources, study.name.upper().replace("-", "_"))
+    assert said.startswith(f"`{study.name}` ") and said.endswith(f": {study.source}")
+    assert any(said in workload.source for workload in workloads.WORKLOADS)
+
+
+def test_programs_are_in_the_packages_of_the_image() -> None:
+    for workload in workloads.WORKLOADS:
+        asked = CHOICES.get(workload.name, ({},))
+        for fields in asked:
+            parameters = workload.parameters_model.model_validate(fields)
+            found = workload().programs(parameters)
+            assert set(found.values()) <= {*workload.packages, "util-linux"}, workload.name
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "needed"),
+    [
+        ("wrk", {}, "nginx wrk"),
+        ("wrk", {"server": "apache2"}, "apache2 wrk"),
+        ("httperf", {}, "httperf nginx"),
+        ("web-latency", {}, "nginx"),
+        ("oltp", {}, "mariadb-install-db mariadbd my_print_defaults setpriv sysbench"),
+        ("oltp", {"database": "postgresql"}, f"{POSTGRESQL} setpriv sysbench"),
+        ("nas", {}, ""),
+        ("nas", {"parallel": "mpi", "mpi": "mpich"}, "mpiexec.mpich"),
+        ("mpi-pingpong", {}, "mpirun.openmpi"),
+        ("mpi-pingpong", {"program": "mpi4py"}, "mpirun.openmpi python3"),
+        ("netpipe-mpi", {"mpi": "mpich"}, "NPmpich2 mpiexec.mpich"),
+    ],
+)
+def test_no_program_is_needed_for_what_is_not_asked(
+    name: str, fields: dict[str, Any], needed: str
+) -> None:
+    workload = workloads.get(name)
+    parameters = workload.parameters_model.model_validate(fields)
+    assert " ".join(sorted(workload.programs(parameters))) == needed
 
 
 @pytest.mark.parametrize("name", [name for name in workloads.names() if name != "command"])
@@ -126,7 +185,14 @@ def test_a_name_taken_twice_is_refused() -> None:
         ({"name": 7}, "lower-case words"),
         ({"resource": "gpu"}, "resource 'gpu'"),
         ({"packages": "coreutils"}, "packages is not a tuple"),
-        ({"programs": ["sleep"]}, "programs is not a tuple"),
+        ({"programs": ("sleep",)}, "programs is not a method"),
+        ({"programs": lambda self: {}}, "programs does not take"),
+        ({"source": "[ours](none)"}, "source is not a tuple"),
+        ({"source": ()}, "source is empty"),
+        ({"source": ("a paper of somebody",)}, "has no link"),
+        ({"source": ("[ours](none)", "[a](b c)")}, "'[a](b c)' has no link"),
+        ({"source": ("<ftp://example.org>",)}, "has no link"),
+        ({"scaling": "threads"}, "scaling is not a tuple"),
         ({"parameters_model": dict}, "subclass of Parameters"),
         ({"parameters_model": BadField}, "length_s lacks a description"),
         ({"parameters_model": TakenField}, "vary has a name"),

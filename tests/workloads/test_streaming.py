@@ -75,7 +75,12 @@ def test_a_number_that_was_given() -> None:
     result = json.loads(outputs("fixed")["client"].stdout)
     assert figures["viewers"] == 0 and figures["affected"] == 1
     assert figures["violation_max"] == result["violations"]["length_s"]["max"]
-    assert set(STREAMING.facts(FIXED, outputs("fixed"))) == {"server", "clip", "viewers_cpu"}
+    assert set(STREAMING.facts(FIXED, outputs("fixed"))) == {
+        "server",
+        "clip",
+        "limit",
+        "viewers_cpu",
+    }
 
 
 def test_every_server_counts() -> None:

@@ -107,6 +107,18 @@ def test_each_job_and_server_is_told_where_it_stands() -> None:
     assert {role.place for role in same} == {"instance"}
 
 
+def test_a_slow_machine_may_be_given_its_time() -> None:
+    slow = YARN.model_copy(update={"timeout_s": 7200.0})
+    context = Context({role.name: "10.0.0.2" for role in WORKLOAD.roles(slow)}, 1, 1 << 30, 1)
+    (format_,) = WORKLOAD.prepare(slow, context)
+    assert format_.timeout_s == 7200
+    for task in WORKLOAD.tasks(slow, context):
+        if task.service:
+            assert task.ready_s == 7200 and task.timeout_s > 2 * 7200, "it outlives the jobs"
+        else:
+            assert task.timeout_s == 7200
+
+
 def on_yarn() -> dict[str, Output]:
     """A job in a container, recorded: what it printed, its log, and lines of the NodeManager's."""
     text, log, node = ((DATA / f"yarn-{n}").read_text() for n in ("job.txt", "job.log", "node.log"))

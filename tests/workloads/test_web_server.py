@@ -55,8 +55,8 @@ def test_another_server_on_that_port_is_not_measured() -> None:
 @pytest.mark.parametrize("value", ["0", "-1", "NaN", "Infinity", "1e999", '"1"', "null", "true"])
 def test_cpu_time_is_a_positive_number(value: str) -> None:
     first = outputs()["server"].stdout.split("\n")[0]
-    assert refused(f'{first}\n{{"serving_cpu_s":{value},"total_cpu_s":1.0}}\n')
-    assert refused(f'{first}\n{{"serving_cpu_s":1.0,"total_cpu_s":{value}}}\n')
+    assert refused(f'{first}\n{{"serving_cpu_s":{value},"total_cpu_s":1.0,"processes":2}}\n')
+    assert refused(f'{first}\n{{"serving_cpu_s":1.0,"total_cpu_s":{value},"processes":2}}\n')
 
 
 def test_more_cpu_time_than_the_agent_counted_is_no_figure() -> None:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final
 
-from ullage.analysis import symbols
+from ullage.analysis import corecourses, symbols
+from ullage.analysis.corecourses import CoreCourses
 from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
 from ullage.runs import Metric, WorkloadRecord
-from ullage.symbolsfile import Symbols
+from ullage.symbolsfile import OTHER_END, Symbols
 
 MOST_ROWS: Final = 12
 """Places of a cell that are told."""
@@ -28,6 +29,8 @@ MOST_CELLS: Final = 48
 LINES: Final = 5
 """Places of a cell on the terminal."""
 OTHERS: Final = "others"
+LEAST_PARTS: Final = 8
+"""There is nothing to see in a course of fewer parts."""
 NAMED: Final = 3
 """Of their programs."""
 WHO: Final[Mapping[str, str]] = {
@@ -35,6 +38,7 @@ WHO: Final[Mapping[str, str]] = {
     "agent": "ullage's agent",
     "controller": "ullage's controller",
     OTHERS: "others on the host",
+    OTHER_END: "the other end",
 }
 """Group → words."""
 
@@ -67,6 +71,8 @@ class Course:
     bin_s: float
     groups: Mapping[str, tuple[float, ...]]
     """Group → CPUs in each part of the trial."""
+    cores: CoreCourses | None = None
+    """The same, core by core; None: its table does not tell."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,7 @@ def lines(folder: RunFolder) -> list[str]:
         told += ["", f"{cell.title}, {cell.label}: {busy_words(cell)}"]
         told += [f"  {place.cpus:.3f} in {_words(place)}" for place in cell.hotspots[:LINES]]
         told += [f"  by core: {words}"] if (words := core_words(cell)) else []
+        told += _course_lines(cell)
     if run.left_out:
         told += ["", left_out_words(run)]
     return told
@@ -153,6 +160,22 @@ def core_words(cell: Cell) -> str:
         told.append(f"{core} {busy:.2f} (most of it {who}, {mine[group]:.2f})")
     more = len(cell.busiest) - LINES
     return ", ".join([*told, f"{more:,} more"] if more > 0 else told)
+
+
+def _course_lines(cell: Cell) -> list[str]:
+    """The busiest cores over the time of one trial, a part a character."""
+    course = cell.course
+    if course is None or course.cores is None or course.cores.parts < LEAST_PARTS:
+        return []
+    found = course.cores
+    busiest = found.busiest()
+    told, more = sorted(busiest[:LINES]), len(busiest) - LINES
+    width = max(len(f"{core}") for core in told)
+    return [
+        f"  over {found.edges_s[-1]:.3g} s of trial {clean(course.trial, 20)}, core by core:",
+        *(f"    {core:{width}} |{corecourses.steps(found.busy(core))}|" for core in told),
+        *([f"    and {more:,} more"] if more > 0 else []),
+    ]
 
 
 def left_out_words(run: Cells) -> str:
@@ -270,7 +293,7 @@ def _course(trial: Trial, table: Symbols) -> Course:
         each.group: tuple(samples / table.hz / bin_s for samples in each.samples)
         for each in table.over_time
     }
-    return Course(trial=trial.trial, median_of="", bin_s=bin_s, groups=groups)
+    return Course(trial.trial, "", bin_s, groups, corecourses.courses(table))
 
 
 def _median(workload: WorkloadRecord, courses: Sequence[tuple[Trial, Course]]) -> Course | None:
@@ -287,7 +310,7 @@ def _median(workload: WorkloadRecord, courses: Sequence[tuple[Trial, Course]]) -
     if metric is None or len(figures) < len(courses):
         return courses[middle][1]
     _, found = sorted(courses, key=lambda each: figures[each[0].trial])[middle]
-    return Course(found.trial, metric.name, found.bin_s, found.groups)
+    return replace(found, median_of=metric.name)
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

@@ -78,16 +78,25 @@ def budget(draft: Draft) -> Budget | None:
     deviations of log-ratios from the analysis of variance (`stats.levels`), and Type A holds both
     already: they say where it comes from, and are not added to it.
     """
+    within, between = _spreads(draft)
+    return budget_with(draft, components(draft), within, between)
+
+
+def budget_with(
+    draft: Draft,
+    parts: tuple[Component, ...],
+    within: float | None = None,
+    between: float | None = None,
+) -> Budget | None:
+    """The same, with these parts as Type B."""
     m = draft.moments
     if m is None:
         return None
-    parts = components(draft)
     together = combine(
         m.error, m.df, [p.standard for p in parts], m.mean, draft.settings.confidence
     )
     if not (together.low >= sys.float_info.min and math.isfinite(together.high)):
         return None
-    within, between = _spreads(draft)
     return Budget(
         type_a=together.type_a,
         type_b=together.type_b,

@@ -15,7 +15,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from ullage.environments.qemu_options import QemuOptions
 from ullage.errors import CLOCK_NTP_FAILED, UllageError
 from ullage.network import Network
 from ullage.programs import needed
+from ullage.undo import Undo
 
 GUEST: Final = "ntp-client"
 PACKAGES: Final = ("chrony", "python3")
@@ -218,7 +219,7 @@ class Lab:
         vm = Builder(
             options, provider.accelerator, provider.cpu_model, provider.kernel, spec, words
         )
-        async with AsyncExitStack() as undo:
+        async with Undo() as undo:
             agent = (await vm.build(undo)).agent
             await agent.put(Path(ntp_sampler.__file__), SAMPLER)
             source = (await agent.get(_CLOCKSOURCE)).decode(errors="replace").strip()

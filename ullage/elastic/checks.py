@@ -23,7 +23,7 @@ from ullage.errors import (
     PLAN_BAD_FIELD,
     UllageError,
 )
-from ullage.quantities import format_bytes
+from ullage.quantities import format_bytes, many
 from ullage.yamlfile import FieldPath, YamlFile
 
 _SIMULATED: Final[dict[str, Any]] = {
@@ -82,6 +82,8 @@ def _steps(
         yield partial(_now, partial(image.require_on_host, instances.PROGRAMS))
     for environment in environments:
         yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
+        if generators is not None:
+            yield partial(_now, partial(_fit_together, environment, generators))
         yield partial(_provider, environment.provider, f"the nodes of {environment.key}")
         yield partial(_now, partial(_policy, plan, document, environment))
     if generators is not None:
@@ -114,6 +116,18 @@ def _fits(these: Environment | Generators, one: str) -> None:
     asked, has = these.resources.memory, host.memory_bytes()
     if asked > has:
         what = f"{format_bytes(asked)} of memory for {one}"
+        raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
+
+
+def _fit_together(environment: Environment, generators: Generators) -> None:
+    """All machines of the viewers, who are there all the time, and the fewest nodes beside them."""
+    nodes = max(environment.nodes.min, 1)
+    asked = units.memory_of(nodes, environment.resources)
+    asked += units.memory_of(generators.number, generators.resources)
+    if asked > (has := host.memory_bytes()):
+        viewers = many(generators.number, "generator")
+        these = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
+        what = f"{format_bytes(asked)} of memory for {these}"
         raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
 
 

@@ -69,7 +69,12 @@ def window_ns(resolved: Resolved) -> int:
 
     At most a tenth of the video, below which a demand of short videos would always be moving.
     """
-    return max(1, round(1e9 * min(60 / resolved.time_scale, resolved.video.length_s / 10)))
+    return max(1, round(1e9 * window_s(resolved.video.length_s, resolved.time_scale)))
+
+
+def window_s(length_s: float, time_scale: float = 1.0) -> float:
+    """The same in seconds, of a video that is so long."""
+    return min(60 / time_scale, length_s / 10)
 
 
 Spans = list[tuple[int, int]]

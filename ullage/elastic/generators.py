@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -224,11 +223,13 @@ class Generators:
         return self.folder / GENERATORS / f"{part.name}.{kind}"
 
     async def _remove(self) -> None:
-        """All machines; what cannot be removed is `left`, for the end of the run to try again."""
+        """All machines, side by side; what cannot be removed is `left`, for the end of the run to
+        try again.
+        """
         made, self._made = self._made, []
-        async with AsyncExitStack() as undo:  # one after the other, whatever becomes of each
+        async with asyncio.TaskGroup() as group:
             for each in made:
-                undo.push_async_callback(self._release, each)
+                group.create_task(self._release(each))
 
     async def _release(self, machine: Allocated) -> None:
         try:

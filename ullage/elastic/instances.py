@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage import allocating
+from ullage import allocating, nginx
 from ullage.allocating import Allocated, Application, Step
 from ullage.allocation_node import Node as Host
 from ullage.errors import UllageError
 
 PORT: Final = 8080
 PACKAGES: Final = ("nginx",)
-PROGRAMS: Final = ("nginx",)
+PROGRAMS: Final = {"nginx": "nginx"}
 _CONNECTIONS: Final = 4096
 
 _PARTS: Final[dict[str, tuple[Step, Step]]] = {
@@ -107,7 +107,7 @@ def application_of(film: Path, cpus: float, name: str) -> Application:
     """
     own = f"{name}.mp4"
     return Application(
-        argv=("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf"),
+        argv=nginx.ARGV,
         port=PORT,
         path=f"/{own}",
         files={"server.conf": _configuration(max(1, round(cpus)), own).encode(), own: film},
@@ -115,32 +115,11 @@ def application_of(film: Path, cpus: float, name: str) -> Application:
 
 
 def _configuration(processes: int, own: str) -> str:
-    """https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`."""
-    return f"""\
-daemon off;
-user root;
-worker_processes {processes};
-worker_rlimit_nofile {2 * _CONNECTIONS};
-pid server.pid;
-error_log stderr crit;
-events {{ worker_connections {_CONNECTIONS}; }}
-http {{
-  access_log off;
-  client_body_temp_path temp;
-  proxy_temp_path temp;
-  fastcgi_temp_path temp;
-  uwsgi_temp_path temp;
-  scgi_temp_path temp;
-  sendfile on;
-  tcp_nopush on;
-  keepalive_timeout 3600;
-  keepalive_requests 1000000000;
-  default_type video/mp4;
-  server {{
-    listen {PORT} backlog={_CONNECTIONS};
-    root .;
-    location / {{ return 404; }}
-    location = /{own} {{ }}
-  }}
-}}
-"""
+    """The film alone."""
+    return nginx.configuration(
+        PORT,
+        ("root .;", "location / { return 404; }", f"location = /{own} {{ }}"),
+        processes=processes,
+        connections=_CONNECTIONS,
+        content="video/mp4",
+    )

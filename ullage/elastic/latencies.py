@@ -1,4 +1,4 @@
-"""What nodes took to come, as measured: of an elastic run's folder, or of somebody's table."""
+"""What nodes took to come, as measured: of a run's folder, or of somebody's table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.elastic import provisioned
 from ullage.elastic.folder import Act, Asked, Ready
 from ullage.elastic.reading import ElasticRun
 from ullage.errors import SIMULATION_BAD_TABLE, SIMULATION_NO_LATENCIES, UllageError
+from ullage.folder import is_elastic
+from ullage.imagecopy import Copy
 
 LEAST: Final = 3
 """With fewer values a number of nodes at a time has no distribution of its own."""
@@ -23,11 +26,24 @@ Measured = Mapping[int, Sequence[float]]
 """Nodes that were allocated at the same time, this one included → seconds that each took."""
 
 
-def of_run(path: Path, environment: str | None) -> Measured:
+def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Measured:
+    """Of an elastic run its nodes, of an ordinary one the trials of `provisioning`.
+
+    RUN_NOT_FOUND, RUN_BAD_FORMAT, SIMULATION_NO_LATENCIES.
+    """
+    if not is_elastic(path):
+        return provisioned.of_run(path, environment, copy)
+    if copy is not None:
+        reason = "it is an elastic run, in which there is no `copy` to choose"
+        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
+    return _of_elastic(path, environment)
+
+
+def _of_elastic(path: Path, environment: str | None) -> Measured:
     """From the front's request until it was told that the node streams, in the users' time.
 
     What a machine takes it takes in any time scale; a delay that was injected counts as the users
-    felt it. RUN_NOT_FOUND, RUN_BAD_FORMAT, SIMULATION_NO_LATENCIES.
+    felt it.
     """
     run = ElasticRun.open(path)
     keys = [each.key for each in run.resolved.environments]

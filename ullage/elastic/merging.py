@@ -2,36 +2,27 @@
 
 What comes from a machine is untrusted: every field is checked, nobody may tell of another machine's
 viewers, and no instant may lie outside of what was seen from here, or before the one that it
-follows. Counts are summed; of the quantiles of lateness the worst machine's stand, as they cannot
-be put together.
+follows. The summary of all is made by `ullage.elastic.summaries`.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ullage.agent import Finished
 from ullage.agentclock import WORST_PPB, ClockMap
 from ullage.agentframes import FrameError
 from ullage.clock.words import span
 from ullage.elastic.reading import Session, disorder
+from ullage.elastic.summaries import Told, together
 from ullage.printable import clean
 from ullage.quantities import many
-from ullage.runs import Nanoseconds
 
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-Quantity = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
-Name = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9.-]+$")]
-Counts = Annotated[dict[Name, Count], Field(max_length=64)]
-Quantiles = Annotated[dict[Name, Quantity], Field(max_length=16)]
-
-_MOST_WHY: Final = 8
 _EARLY_NS: Final = 1_000_000
 """What is written down about one instant may be read a moment before it; see `ullage.part`."""
 
@@ -44,49 +35,6 @@ class NotToBelieveError(Exception):
         self.name, self.reason = name, reason
 
 
-class Violated(BaseModel):
-    """Violations, as viewers count them."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    count: Count
-    viewers: Count
-    served: Count
-
-
-class Told(BaseModel):
-    """The summary of a machine's viewers (docs/elastic-viewers.md), as far as it is merged."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    valid: bool
-    why: Annotated[list[str], Field(max_length=2000)]
-    started_ns: Nanoseconds
-    ended_ns: Nanoseconds
-    due: Count
-    outcomes: Counts
-    whys: Counts
-    violations: Violated
-    shards: Count
-    bytes: Count
-    requests: Count
-    behind: Count
-    reopened: Count
-    asked_again: Count
-    untold: Count
-    most_at_once: Count
-    most_playing: Count
-    lateness_s: Quantiles
-    lateness_limit_s: Quantity
-    turn_s: Quantiles
-    cpu_s: Quantity
-    cpu_share: Quantity
-
-
-_SUMMED: Final = (
-    *("due", "shards", "bytes", "requests", "behind", "reopened", "asked_again", "untold"),
-    *("most_at_once", "most_playing", "cpu_s"),
-)
 _SESSION: Final = TypeAdapter(Session)
 
 
@@ -117,35 +65,12 @@ def merged(came: Sequence[Came], zero_ns: int) -> Merged:
     each = [_One.read(one, number, len(came), zero_ns) for number, one in enumerate(came)]
     _check_shares(each)
     ended_ns = max(one.ended_ns for one in each)
-    told = [one.told for one in each]
-    seconds = (ended_ns - zero_ns) / 1e9
-    summed = {name: sum(getattr(one, name) for one in told) for name in _SUMMED}
-    violations = {
-        name: sum(getattr(one.violations, name) for one in told) for name in Violated.model_fields
-    }
-    summary = {
-        "format": 1,
-        "mode": "fleet",
-        "valid": all(one.valid for one in told),
-        "why": [
-            f"{one.came.name}: {clean(why, 300)}"
-            for one in each
-            for why in one.told.why[:_MOST_WHY]
-        ],
-        "started_ns": zero_ns,
-        "ended_ns": ended_ns,
-        "seconds": seconds,
-        **summed,
-        "bytes_per_s": summed["bytes"] / seconds if seconds > 0 else 0.0,
-        "outcomes": _sum(one.outcomes for one in told),
-        "whys": _sum(one.whys for one in told),
-        "violations": violations,
-        "lateness_s": _worst(one.lateness_s for one in told),
-        "lateness_limit_s": max(one.lateness_limit_s for one in told),
-        "turn_s": _worst(one.turn_s for one in told),
-        "cpu_share": max(one.cpu_share for one in told),
-        "generators": [one.record() for one in each],
-    }
+    summary = together(
+        {one.came.name: one.told for one in each},
+        (zero_ns, ended_ns),
+        [ns for one in each for ns in one.lengths_ns],
+    )
+    summary["generators"] = [one.record() for one in each]
     bound_ns = max(one.bound_ns for one in each)
     return Merged(summary, b"".join(one.lines for one in each), bound_ns, _note(each, bound_ns))
 
@@ -162,6 +87,8 @@ class _One:
     bound_ns: int
     lines: bytes
     """Of its viewers, on the run's clock."""
+    lengths_ns: tuple[int, ...]
+    """Of their violations."""
 
     @classmethod
     def read(cls, came: Came, number: int, of: int, zero_ns: int) -> _One:
@@ -173,8 +100,8 @@ class _One:
             raise NotToBelieveError(came.name, "it says both that it is valid and why it is not")
         way = _Way(came, zero_ns)
         off_ns, ended_ns = way.zero(told.started_ns), way.instant(told.ended_ns)
-        lines = _lines(came, told, way, number, of)
-        return cls(came, told, off_ns, ended_ns, way.bound_ns, lines)
+        lines, lengths_ns = _lines(came, told, way, number, of)
+        return cls(came, told, off_ns, ended_ns, way.bound_ns, lines, lengths_ns)
 
     def record(self) -> dict[str, Any]:
         """What is kept of it beside the figures of all."""
@@ -190,6 +117,8 @@ class _One:
             "clock_shared": ours.shared,
             "clock_bound_ns": self.bound_ns,
             "lateness_s": told.lateness_s,
+            "rate_error": told.rate_error,
+            "delivered_error": told.delivered_error,
             "turn_s": told.turn_s,
             "cpu_share": told.cpu_share,
         }
@@ -256,9 +185,15 @@ class _Way:
         )
 
 
-def _lines(came: Came, told: Told, way: _Way, number: int, of: int) -> bytes:
-    """Its viewers' records; NotToBelieveError where one is missing, or is not of this machine."""
+def _lines(
+    came: Came, told: Told, way: _Way, number: int, of: int
+) -> tuple[bytes, tuple[int, ...]]:
+    """Its viewers' records, and how long their violations were.
+
+    NotToBelieveError where one is missing, or is not of this machine.
+    """
     seen: set[int] = set()
+    lengths_ns: list[int] = []
     found: list[str] = []
     *lines, rest = came.sessions.split(b"\n")
     if rest:
@@ -275,12 +210,13 @@ def _lines(came: Came, told: Told, way: _Way, number: int, of: int) -> bytes:
         if fault := disorder(session) or _outlasting(session):
             raise NotToBelieveError(came.name, f"record {place}: {fault}")
         seen.add(session.client)
+        lengths_ns += (each.length_ns for each in session.violations)
         found.append(json.dumps(way.session(session).model_dump(mode="json")))
     if told.valid and len(found) != told.due:
         raise NotToBelieveError(
             came.name, f"of {told.due} viewers who were due {len(found)} have a record"
         )
-    return "".join(f"{line}\n" for line in found).encode()
+    return "".join(f"{line}\n" for line in found).encode(), tuple(lengths_ns)
 
 
 def _outlasting(told: Session) -> str:
@@ -321,23 +257,6 @@ def _note(each: Sequence[_One], bound_ns: int) -> str:
         return told
     whose = "of each" if len(late) == len(each) else "of each that sent anything"
     return f"{told}; {whose} one send in a hundred was later than {', '.join(late)}"
-
-
-def _sum(each: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for one in each:
-        total.update(one)
-    return dict(total)
-
-
-def _worst(each: Iterable[dict[str, float]]) -> dict[str, float]:
-    """`count` is no quantile: of how many all of them are."""
-    worst: dict[str, float] = {}
-    for one in each:
-        for name, value in one.items():
-            before = worst.get(name, 0.0)
-            worst[name] = before + value if name == "count" else max(before, value)
-    return worst
 
 
 def _first(error: ValidationError) -> str:

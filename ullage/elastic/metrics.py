@@ -22,7 +22,6 @@ from ullage.elastic.reading import Repetition, Session
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,
 starting the instance."""
-"""The quantity of a meter, in joules."""
 INJECTED: Final = "injected"
 """The stage in which a node was held back because the plan says so."""
 
@@ -78,9 +77,7 @@ def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -
         figures["waited"] = _part(sessions, waited)
     if served:
         stalls = sum(v.length_ns for s in served for v in s.violations)
-        figures["affected"] = _part(
-            served, [s for s in served if s.violations or s.outcome == "cut"]
-        )
+        figures["affected"] = _part(served, [s for s in served if s.was_affected])
         figures["stalled"] = stalls / NS / len(served)
         last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
         figures["bandwidth"] = 8 * sum(s.bytes for s in sessions) / _seconds(outcome.start_ns, last)

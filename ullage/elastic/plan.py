@@ -17,20 +17,22 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ullage import environments
 from ullage.environments import Provider
 from ullage.environments.native import Native
-from ullage.errors import PLAN_BAD_FIELD, PLAN_BAD_NAME, PLAN_UNKNOWN_PROVIDER, UllageError
+from ullage.errors import PLAN_BAD_FIELD, PLAN_NOT_ELASTIC, PLAN_UNKNOWN_PROVIDER, UllageError
 from ullage.matrix import AGAIN, refuse_twins
-from ullage.nearest import nearest
-from ullage.plan import (
-    NAME,
+from ullage.plan import MeterPlan, Resources
+from ullage.planfile import (
     Fields,
-    MeterPlan,
-    Resources,
+    Reader,
     allowed_fields,
+    check_fields,
+    check_kind,
+    check_names,
     checked,
     no_environment,
+    unknown,
 )
 from ullage.quantities import Bytes, Delay, Fraction, Seconds
-from ullage.yamlfile import YamlFile, parse, read
+from ullage.yamlfile import FieldPath, YamlFile
 
 ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Native.name)
 """Providers that can make one more: not the machine itself."""
@@ -261,43 +263,22 @@ COMMON: Final = tuple(allowed_fields(ElasticEnvironment, ()))
 GENERATORS: Final = tuple(allowed_fields(GeneratorsPlan, ()))
 
 
-def load(file: Path) -> tuple[ElasticPlan, YamlFile]:
-    """Read and check a plan file; every fault is a UllageError that names the line."""
-    document = read(file)
-    return check(document), document
-
-
-def loads(text: str, name: str = "plan.yaml") -> tuple[ElasticPlan, YamlFile]:
-    """The same from a string."""
-    document = parse(text, name)
-    return check(document), document
-
-
 def check(document: YamlFile) -> ElasticPlan:
     """Check every field but those that belong to providers; `resolve` checks these."""
-    if not isinstance(document.data, dict):
-        raise UllageError(
-            PLAN_BAD_FIELD,
-            file=document.name,
-            line=1,
-            field="the plan",
-            found="no fields" if document.data is None else type(document.data).__name__,
-            allowed="a plan is a list of `field: value`",
-            suggestion="docs/plans/elastic-lxc.yaml is one",
-        )
+    check_fields(document, "plan", "docs/plans/elastic-lxc.yaml is one")
+    check_kind(document, own="arrivals", other="workloads", wrong=PLAN_NOT_ELASTIC)
     plan = checked(ElasticPlan, document.data, document, ())
-    for path, name in [(("name",), plan.name)] + [
-        (("environments", key), key) for key in plan.environments
-    ]:
-        if not NAME.fullmatch(name) or ".." in name:
-            raise UllageError(
-                PLAN_BAD_NAME, file=document.name, line=document.line(path), found=repr(name)
-            )
+    named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
+    check_names(document, named + [(("environments", key), key) for key in plan.environments])
     if plan.baseline is not None and plan.baseline not in plan.environments:
         raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
     if plan.again:
         _check_again(plan, document)
     return plan
+
+
+_READER: Final = Reader(check)
+load, loads = _READER.load, _READER.loads
 
 
 def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
@@ -360,15 +341,14 @@ def _made_by(
     """The provider that `entry`, which stands at `path`, names, with its fields for it."""
     name = entry.provider
     if name not in allowed:
-        raise UllageError(
+        only_one = "native is the machine itself: there is no second one"
+        raise unknown(
             PLAN_UNKNOWN_PROVIDER,
-            file=document.name,
-            line=document.line((*path, "provider")),
-            found=repr(name),
-            allowed=", ".join(allowed),
-            suggestion="native is the machine itself: there is no second one"
-            if name == Native.name
-            else nearest(name, allowed),
+            document,
+            (*path, "provider"),
+            name,
+            allowed,
+            suggestion=only_one if name == Native.name else "",
         )
     kind = environments.get(name)
     if plan.image == "host" and not kind.host_image:

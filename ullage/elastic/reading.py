@@ -64,8 +64,13 @@ class Session(Record):
 
     @property
     def was_served(self) -> bool:
-        """He got some of the video."""
-        return self.outcome in ("served", "cut")
+        """He got some of the video, whatever became of it then."""
+        return self.first_byte_ns is not None
+
+    @property
+    def was_affected(self) -> bool:
+        """He was served, and the video stood still, or broke off before its end."""
+        return self.was_served and (bool(self.violations) or self.outcome != "served")
 
 
 class ViewersSummary(BaseModel):

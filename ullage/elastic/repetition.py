@@ -34,7 +34,7 @@ from ullage.elastic.viewersprocess import AnyViewers, Summary, Viewers
 from ullage.errors import ELASTIC_TOO_LONG, UllageError
 from ullage.events import Reason
 from ullage.journal import disk_full_as_error, now_ns, put
-from ullage.naming import slug
+from ullage.naming import instance_name
 from ullage.network import Network
 from ullage.quantities import many
 from ullage.runs import Metered
@@ -72,9 +72,8 @@ class Setting:
 
     def maker(self, environment: Environment, repetition: int) -> Maker:
         """Who makes the nodes of a repetition; none has a name that another has."""
-        base = slug(environment.key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
         # The last word that is no number: a node and its attempt are written after it.
-        prefix = f"{base}-{self._number(environment, repetition)}"
+        prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
         return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
 
     def viewers(self, environment: Environment, repetition: int, folder: Path) -> AnyViewers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -14,11 +13,7 @@ from rich.markup import escape
 
 from ullage import (
     agent,
-    clock,
     image,
-    leftovers,
-    places,
-    records,
     schedule,
 )
 from ullage import folder as runfolders
@@ -48,11 +43,12 @@ from ullage.errors import (
     ExitCode,
     UllageError,
 )
-from ullage.events import Started, Warned
-from ullage.interruption import interruptible, to_the_end
+from ullage.events import Started
+from ullage.interruption import interruptible
 from ullage.journal import Journal, disk_full_as_error, new_folder, now_ns, put
 from ullage.network import Network
 from ullage.runs import ImageRecord
+from ullage.session import Session
 
 SCALED = "time-scaled"
 """Code of the warning that a second is not a second."""
@@ -135,8 +131,10 @@ class ElasticProgress(RunProgress):
             stderr.print(f"[cyan]note:[/] {escape(note)}")
 
 
-class Run:
+class Run(Session):
     """One execution of one plan, or its resumption."""
+
+    ended = Finished
 
     def __init__(
         self,
@@ -149,44 +147,36 @@ class Run:
         generators: Generators | None = None,
         resume: bool = False,
     ) -> None:
+        super().__init__(folder, progress.warning)
         self.generators = generators
-        self.plan, self.environments, self.folder = plan, environments, folder
+        self.plan, self.environments = plan, environments
         self.progress, self.resume = progress, resume
         self.scaled = Scaled(plan)
-        self.tag = places.new_tag()
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
-        self.began = time.monotonic()
         self.outcomes: dict[tuple[str, int], Outcome] = {}
         self.earlier: Resolved | None = None
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
         self.metering = Metering(meters, self.tag, folder, self._warn)
-        self.journal: Journal
 
     async def run(self) -> list[Outcome]:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
-        reason, message = "failed", ""
         with Journal(self.folder) as self.journal:
             self._take_up()
-            try:
-                await self._started()
-                setting = await self._prepared()
-                await self._repetitions(setting)
-                await self.metering.stop()
-                reason = "repetitions"
-            except asyncio.CancelledError:
-                reason = "interrupted"
-                raise
-            except Exception as error:
-                message = str(error)[:2000]
-                raise
-            finally:
-                try:
-                    await to_the_end(self._tear_down())
-                finally:
-                    self._finished(reason, message)
+            await self._worked()
         return list(self.outcomes.values())
+
+    async def _work(self) -> None:
+        await self._started(self.sessions, resumed=self.earlier is not None)
+        for doubt in units.said_before(self.plan, self.environments):
+            self._warn(DOUBTFUL, doubt)
+        if limits := units.limits_of_scale(self.plan):
+            self._warn(SCALED, limits)
+        setting = await self._prepared()
+        await self._repetitions(setting)
+        await self.metering.stop()
+        self.reason = "repetitions"
 
     def _take_up(self) -> None:
         """What earlier sessions have done."""
@@ -211,27 +201,6 @@ class Run:
                     reason=f"{where}/{folders.OUTCOME} is missing",
                 )
             self.outcomes[each.environment, each.repetition] = outcome
-
-    async def _started(self) -> None:
-        """Say who works on the folder, and remove what earlier controllers left on the host."""
-        self.journal.append(
-            Started(
-                epoch_ns=now_ns(),
-                start_ns=clock.ordered_ns(),
-                pid=os.getpid(),
-                tag=self.tag,
-                resumed=self.earlier is not None,
-                boot_id=places.boot_id(),
-                clock=records.own_clock(),
-            )
-        )
-        places.claim(self.tag, str(self.folder))
-        for session in self.sessions:
-            await self._remove(session.tag)
-        for doubt in units.said_before(self.plan, self.environments):
-            self._warn(DOUBTFUL, doubt)
-        if limits := units.limits_of_scale(self.plan):
-            self._warn(SCALED, limits)
 
     async def _prepared(self) -> Setting:
         """Image, film and bridge: what all repetitions share."""
@@ -330,25 +299,3 @@ class Run:
                 await self.network.destroy()
         finally:
             await self._remove(self.tag)
-
-    async def _remove(self, tag: str) -> None:
-        """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
-        found = await asyncio.to_thread(leftovers.find, tag, own=True)
-        for left, why in await asyncio.to_thread(leftovers.remove, found):
-            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
-
-    def _warn(self, code: str, text: str) -> None:
-        self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
-        self.progress.warning(text)
-
-    def _finished(self, reason: str, message: str) -> None:
-        self.journal.append(
-            Finished.model_validate(
-                {
-                    "epoch_ns": now_ns(),
-                    "seconds": time.monotonic() - self.began,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
-        )

@@ -6,14 +6,17 @@ Words are those of the plan of an elastic run where both have the thing: `room`,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from statistics import NormalDist, fmean
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ullage.elastic.plan import Policy
-from ullage.plan import Fields
+from ullage.imagecopy import Copy
+from ullage.planfile import Fields
 from ullage.quantities import Delay, Seconds
 
 Times = Literal[
@@ -53,6 +56,9 @@ _THEIRS: Final = {
 }
 
 
+_DELAY: Final = TypeAdapter[float](Delay)
+
+
 class Time(Fields):
     """How long something takes: `60s`, or a kind of distribution with its fields."""
 
@@ -72,7 +78,7 @@ class Time(Fields):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, data: Any) -> Any:
-        return data if isinstance(data, dict | Time) else {"value": data}
+        return data if isinstance(data, dict | Time) else {"value": _delay(data)}
 
     @model_validator(mode="after")
     def _whole(self) -> Time:
@@ -83,6 +89,50 @@ class Time(Fields):
         """As the simulator has it."""
         given = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
         return {"kind": self.kind, **{k: v for k, v in given.items() if v is not None}}
+
+    def mean_s(self) -> float:
+        """On the average, in seconds; infinite where the tail is too long for one."""
+        shape = self.shape or 1.0
+        match self.kind:
+            case "fixed":
+                found = self.value
+            case "uniform":
+                found = fmean((self.low or 0.0, self.high or 0.0))
+            case "empirical":
+                found = fmean(self.values or (0.0,))
+            case "weibull":
+                found = (self.scale or 0.0) * _factorial(1 / shape)
+            case "pareto":
+                found = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
+            case "normal" if self.deviation:
+                found = _above_0(self.mean or 0.0, self.deviation)
+            case _:
+                found = self.mean
+        return found or 0.0
+
+
+def _factorial(x: float) -> float:
+    try:
+        return math.gamma(1 + x)
+    except OverflowError:
+        return math.inf
+
+
+def _delay(data: Any) -> float:
+    """What is written plainly. ValueError of the field in which it stands: `value` nobody wrote."""
+    if isinstance(data, bool):
+        raise ValueError("a duration such as 500ms, 90s, 10m or 1h30m")
+    try:
+        return _DELAY.validate_python(data)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise ValueError(message.removeprefix("Value error, ")) from None
+
+
+def _above_0(mean: float, deviation: float) -> float:
+    """Of a normal distribution from which is drawn again while it is negative."""
+    normal = NormalDist(mean, deviation)
+    return mean + deviation**2 * normal.pdf(0) / (1 - normal.cdf(0))
 
 
 def _only(fields: Fields, kind: str, needed: tuple[str, ...], every: tuple[str, ...]) -> None:
@@ -110,6 +160,8 @@ class Nodes(Fields):
         None, ge=0, le=1_000_000_000, description="viewers that may wait; left out: any number"
     )
 
+
+Rate = Annotated[float, Field(ge=0, le=1e9)]
 
 Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "daily", "profile"]
 _COMING: Final[Mapping[str, dict[str, str]]] = {
@@ -139,7 +191,7 @@ class Arrivals(Fields):
         None, ge=0, le=1, description="of `daily`: how much more than the mean come at the peak"
     )
     peak_at: Delay | None = Field(None, description="of `daily`: after midnight, when it begins")
-    rates: tuple[float, ...] | None = Field(None, min_length=1, description="of `profile`: a step")
+    rates: tuple[Rate, ...] | None = Field(None, min_length=1, description="of `profile`: a step")
     step: Seconds | None = Field(None, description="of `profile`: how long each rate lasts")
     file: Path | None = Field(
         None, description="of a `trace`: instants in seconds, one a line, in order"
@@ -170,10 +222,13 @@ class Allocation(Fields):
     """How long a node takes to come: from one of `run`, `table`, `time` and `stages`."""
 
     run: Path | None = Field(
-        None, description="folder of an elastic run: what its nodes took, by number at a time"
+        None, description="folder of a run: what its nodes or instances took, by number at a time"
     )
     environment: str | None = Field(
         None, description="of the run, or of the table where it has such a column"
+    )
+    copy_: Copy | None = Field(
+        None, alias="copy", description="of a run of `provisioning` that has both"
     )
     table: Path | None = Field(
         None, description="CSV: `seconds`, and where known `concurrent` and `environment`"
@@ -182,7 +237,7 @@ class Allocation(Fields):
     stages: dict[str, Time] | None = Field(
         None, min_length=1, description="the times of its parts, which add up: `TeF`, `TcI`, `TiI`"
     )
-    slow_down: dict[int, float] = Field(
+    slow_down: dict[int, Annotated[float, Field(gt=0, le=1e9)]] = Field(
         {}, description="nodes allocated at the same time → times as long; linear between"
     )
     gives_up: Seconds | None = Field(None, description="after this an allocation has failed")
@@ -193,7 +248,9 @@ class Allocation(Fields):
         plain = not isinstance(data, dict | Allocation) or (
             isinstance(data, dict) and "kind" in data
         )
-        return {"time": data} if plain else data
+        if not plain:
+            return data
+        return {"time": data if isinstance(data, dict | Time) else _delay(data)}
 
     @model_validator(mode="after")
     def _one(self) -> Allocation:
@@ -202,6 +259,8 @@ class Allocation(Fields):
             raise ValueError("say one of `run`, `table`, `time` and `stages`")
         if self.environment is not None and self.run is None and self.table is None:
             raise ValueError("`environment` belongs to `run` and `table`")
+        if self.copy_ is not None and self.run is None:
+            raise ValueError("`copy` belongs to `run`")
         return self
 
 

@@ -18,6 +18,8 @@ class Figure:
     """Its path in the outcome."""
     share: bool = False
     """It is between 0 and 1, and so are the ends of its interval."""
+    signed: bool = False
+    """It may be below 0, and so may those."""
 
     def of(self, outcome: Mapping[str, Any]) -> float | None:
         """Its value; None where there is none, such as the mean wait of nobody."""
@@ -30,9 +32,13 @@ class Figure:
 FIGURES: Final = (
     Figure("QtRvS", "1", "viewers that came", ("viewers", "requests")),
     Figure("PcBl", "1", "share of them that was blocked", ("blocked",), share=True),
+    Figure("turned_away", "1", "viewers for whom there was no place to wait, or never a node",
+           ("viewers", "turned_away")),
     Figure("waited", "1", "viewers that waited and were served", ("viewers", "waited")),
     Figure("wait_mean", "s", "how long these waited, on the average", ("wait", "mean_s")),
     Figure("wait_p99", "s", "99 % of these waited no longer", ("wait", "p99_s")),
+    Figure("PcAf", "1", "share of the served viewers whose stream broke with its node",
+           ("affected",), share=True),
     Figure("cut", "1", "viewers that lost their node and did not see the rest", ("viewers", "cut")),
     Figure("nodes_asked", "1", "nodes that were asked for", ("nodes", "asked")),
     Figure("nodes_failed", "1", "nodes that never became ready", ("nodes", "failed")),
@@ -42,14 +48,26 @@ FIGURES: Final = (
            ("allocation", "mean_s")),
     Figure("watching_most", "1", "viewers served at a time, at most",
            ("whole", "watching", "most")),
-    Figure("under", "1", "nodes missing, on the average over time", ("elasticity", "under_nodes")),
-    Figure("over", "1", "nodes too many, on the average over time", ("elasticity", "over_nodes")),
-    Figure("under_time", "1", "share of the time in which nodes were missing",
+    Figure("accuracy_u", "1", "nodes missing, on the average over time",
+           ("elasticity", "under_nodes")),
+    Figure("accuracy_o", "1", "nodes too many, on the average over time",
+           ("elasticity", "over_nodes")),
+    Figure("theta_u", "1", "share of the demanded nodes that was missing, over time",
+           ("elasticity", "under_part"), share=True),
+    Figure("theta_o", "1", "nodes too many, as a share of the demanded ones, over time",
+           ("elasticity", "over_part")),
+    Figure("timeshare_u", "1", "share of the time in which nodes were missing",
            ("elasticity", "under_time"), share=True),
-    Figure("over_time", "1", "share of the time in which there were too many",
+    Figure("timeshare_o", "1", "share of the time in which there were too many",
            ("elasticity", "over_time"), share=True),
     Figure("jitter", "1/min", "how much oftener supply changed than demand",
-           ("elasticity", "jitter_per_minute")),
+           ("elasticity", "jitter_per_minute"), signed=True),
+    Figure("instability", "1", "share of the time in which supply did not move as demand did",
+           ("elasticity", "instability"), share=True),
+    Figure("deviation", "1", "elastic deviation from a supply that follows perfectly",
+           ("elasticity", "deviation")),
+    Figure("speed_up", "1", "elastic speed-up over a constant supply; above 1: better",
+           ("elasticity", "speed_up")),
 )  # fmt: skip
 
 

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from ullage import _elastic
 from ullage.elastic import latencies, plan
+from ullage.elastic.demand import window_s
 from ullage.elastic.simfields import Allocation, Specification
 from ullage.elastic.units import trace_times
 from ullage.errors import ELASTIC_BAD_TRACE, PLAN_BAD_FIELD, UllageError
-from ullage.plan import checked, shown
+from ullage.planfile import check_fields, checked, shown
 from ullage.yamlfile import FieldPath, YamlFile, read
 
 SWEEPS: Final = ("vary", "seeds", "confidence")
@@ -38,6 +39,9 @@ _OURS: Final[dict[str, FieldPath]] = {
     "allocation.rows": ("allocation",),
 }
 """The simulator's fields that are called otherwise here."""
+
+_THEIRS: Final = {"s": "value", "sd_s": "deviation"}
+"""Those of a time."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +77,7 @@ def load(file: Path) -> Simulation:
 
 def fields(document: YamlFile) -> None:
     """PLAN_BAD_FIELD unless the document has fields at all."""
-    if not isinstance(document.data, dict):
-        raise UllageError(
-            PLAN_BAD_FIELD,
-            file=document.name,
-            line=1,
-            field="the specification",
-            found="no fields" if document.data is None else type(document.data).__name__,
-            allowed="a specification is a list of `field: value`",
-            suggestion="docs/elastic-simulator.md has one",
-        )
+    check_fields(document, "specification", "docs/elastic-simulator.md has one")
 
 
 def check(document: YamlFile, data: dict[str, Any]) -> Simulation:
@@ -119,6 +114,7 @@ def _rust(s: Specification, document: YamlFile) -> dict[str, Any]:
         "failures": s.failures.rust(),
         "hosts": s.hosts and s.hosts.rust(),
         "seed": s.seed,
+        "window_s": window_s(s.video.length.mean_s()),
         "warm_up_s": s.warm_up,
         "points": s.points,
     }
@@ -134,7 +130,7 @@ def _trace(file: Path) -> list[float]:
 
 def _allocation(a: Allocation) -> dict[str, Any]:
     if a.run is not None:
-        rows = latencies.rows(latencies.of_run(a.run, a.environment))
+        rows = latencies.rows(latencies.of_run(a.run, a.environment, a.copy_))
     elif a.table is not None:
         rows = latencies.rows(latencies.of_table(a.table, a.environment))
     else:
@@ -148,7 +144,7 @@ def _allocation(a: Allocation) -> dict[str, Any]:
 def complaint(error: _elastic.SpecError, data: dict[str, Any], document: YamlFile) -> UllageError:
     """The simulator's complaint, about the field as it stands in the file."""
     field, problem = error.args
-    path, problem = ours(field), re.sub(r" at line 1 column \d+$", "", problem)
+    path, problem = _written(ours(field), data), re.sub(r" at line 1 column \d+$", "", problem)
     # Of what it reads whole it says the field itself: `nodes is -1; allowed: …`.
     own = re.match(r"(\w+) is .*?; (?=allowed: )", problem)
     if own is not None and path in (("policy",), ("nodes",)):
@@ -176,7 +172,13 @@ def ours(field: str) -> FieldPath:
 
 
 def _unit(name: str) -> str:
-    return re.sub(r"_(s|hz)$", "", name)
+    return _THEIRS.get(name) or re.sub(r"_(s|hz)$", "", name)
+
+
+def _written(path: FieldPath, data: Any) -> FieldPath:
+    """The path as the user wrote it: a time that stands plainly has no `value`."""
+    plain = path[-1:] == ("value",) and not isinstance(_at(data, path[:-1]), dict)
+    return path[:-1] if plain else path
 
 
 def _at(data: Any, path: FieldPath) -> Any:

@@ -15,6 +15,7 @@ from ullage.console import stdout
 from ullage.elastic import simspec
 from ullage.elastic.simfigures import FIGURES, said
 from ullage.elastic.simspec import Simulation
+from ullage.quantities import many
 from ullage.resultscli import print_json
 
 PARTS = 1000
@@ -57,9 +58,9 @@ def sentence(outcome: dict[str, Any]) -> str:
         return "nobody came."
     whole = outcome["whole"]
     return (
-        f"{viewers['requests']:,} viewers came, {100 * blocked:.3g} % were blocked; "
-        f"at most {whole['most_nodes']:,} nodes at a time served "
-        f"{whole['watching']['most']:,} viewers, for "
+        f"{many(viewers['requests'], 'viewer')} came, {100 * blocked:.3g} % were blocked; "
+        f"at most {many(whole['most_nodes'], 'node')} at a time served "
+        f"{many(whole['watching']['most'], 'viewer')}, for "
         f"{whole['node_s'] / 3600:,.4g} node-hours in {outcome['ended_s'] / 3600:,.4g} h."
     )
 

@@ -5,6 +5,7 @@ Every point meets the same seeds, so two points differ by their parameters and n
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import json
@@ -27,9 +28,9 @@ from ullage import _elastic
 from ullage.clock.progress import Bar
 from ullage.console import stdout
 from ullage.elastic import simspec
-from ullage.elastic.simfigures import FIGURES, figures, said
+from ullage.elastic.simfigures import FIGURES, Figure, figures, said
 from ullage.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
-from ullage.plan import checked, shown
+from ullage.planfile import checked, shown
 from ullage.quantities import Fraction
 from ullage.resultscli import print_json
 from ullage.stats.interval import moments, t_quantile
@@ -75,12 +76,13 @@ class Estimate:
     """A figure over the seeds of a point."""
 
     mean: float
-    low: float
-    high: float
-    """Of the mean, by t."""
+    low: float | None
+    high: float | None
+    """Of the mean, by t; None where all seeds agree: that shows how coarsely was counted, and not
+    how exactly."""
     bootstrap_low: float | None
     bootstrap_high: float | None
-    """By a BCa bootstrap, which assumes no distribution; None under ten seeds."""
+    """By a BCa bootstrap, which assumes no distribution; None under ten seeds too."""
     seeds: int
     """That had such a figure: a mean wait needs somebody who waited."""
 
@@ -131,11 +133,10 @@ def _point(varied: dict[str, Any], own: dict[str, Any], document: YamlFile) -> P
         place, *path = data, *name.split(".")
         for part in path[:-1]:
             place = place.setdefault(part, {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict):
-            allowed = f"{name} is no field: what it is in has no fields"
-            raise _bad(
-                document, ("vary", name), value, allowed, "name a field of the specification"
-            )
+        if not isinstance(place, dict) or "" in path:
+            allowed = f"{name or repr(name)} is no field of a specification"
+            hint = "name one: `room`, `policy.nodes`"
+            raise _bad(document, ("vary", name), value, allowed, hint)
         place[path[-1]] = value
     return Point(varied, simspec.check(_placed(document, varied), data))
 
@@ -175,7 +176,7 @@ def run(points: Sequence[Point], seeds: int, cluster: str | None) -> list[list[d
     texts = [text for point in points for text in point.texts(seeds)]
     with Bar() as bar:
         tell = bar.stage(f"simulating {len(points)} points × {seeds} seeds")
-        every = on_cluster(cluster, texts, tell) if cluster else here(texts, tell)
+        every = here(texts, tell) if cluster is None else on_cluster(cluster, texts, tell)
     return [every[i : i + seeds] for i in range(0, len(every), seeds)]
 
 
@@ -207,6 +208,7 @@ def on_cluster(address: str, texts: Sequence[str], tell: Told) -> list[dict[str,
     from distributed import Client, as_completed  # noqa: PLC0415 - half a second
 
     try:
+        asyncio.run(_reach(address))
         with (
             Client(address, timeout=_CLUSTER_S, set_as_default=False) as client,
             client.as_current(),
@@ -218,7 +220,22 @@ def on_cluster(address: str, texts: Sequence[str], tell: Told) -> list[dict[str,
             return list(client.gather(futures))
     except (OSError, TimeoutError, ImportError, ValueError) as error:
         reason = " ".join(str(error).split()) or "it does not answer, or has no worker"
-        raise UllageError(SIMULATION_NO_CLUSTER, address=address, reason=reason) from error
+        raise UllageError(SIMULATION_NO_CLUSTER, address=address or "''", reason=reason) from error
+
+
+async def _reach(address: str) -> None:
+    """OSError or ValueError unless a scheduler answers there.
+
+    A client that has not found one tries on in a thread of its own, and cannot be closed.
+    """
+    from distributed.comm.addressing import parse_address, parse_host_port  # noqa: PLC0415
+    from distributed.core import rpc  # noqa: PLC0415
+
+    _, place = parse_address(address)
+    host, port = parse_host_port(place)
+    await asyncio.get_running_loop().getaddrinfo(host or None, port)
+    async with rpc(address, timeout=_CLUSTER_S) as scheduler:
+        await scheduler.identity()
 
 
 def figures_of(
@@ -234,19 +251,21 @@ def summarise(each: Sequence[Mapping[str, float]], confidence: float) -> dict[st
     for figure in FIGURES:
         values = [one[figure.name] for one in each if figure.name in one]
         if len(values) >= 2:
-            found[figure.name] = _estimate(values, confidence, share=figure.share)
+            found[figure.name] = _estimate(values, confidence, figure)
     return found
 
 
-def _estimate(values: Sequence[float], confidence: float, *, share: bool) -> Estimate:
+def _estimate(values: Sequence[float], confidence: float, figure: Figure) -> Estimate:
     m = moments(values)
+    if not m.deviation:
+        return Estimate(m.mean, None, None, None, None, seeds=len(values))
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
     low, high = m.mean - half, m.mean + half
-    if share:
-        low, high = max(low, 0.0), min(high, 1.0)
+    low = low if figure.signed else max(low, 0.0)
+    high = min(high, 1.0) if figure.share else high
     drawn: tuple[float | None, float | None] = (None, None)
     if len(values) >= LEAST_BOOTSTRAPPED:
-        drawn = _bootstrapped(values, confidence) if m.deviation else (m.mean, m.mean)
+        drawn = _bootstrapped(values, confidence)
     return Estimate(m.mean, low, high, *drawn, seeds=len(values))
 
 
@@ -264,7 +283,7 @@ def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, fl
 
 
 def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Estimate]]) -> Table:
-    title = f"{swept.seeds} seeds a point; intervals of {100 * swept.confidence:g} %"
+    title = f"{swept.seeds} seeds a point; intervals of {100 * swept.confidence:.12g} %"
     table = Table(*map(escape, swept.vary), box=None, pad_edge=False, title=title)
     for name in _SHOWN:
         table.add_column(name)
@@ -279,4 +298,6 @@ def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Es
 def _cell(estimate: Estimate | None, unit: str) -> str:
     if estimate is None:
         return "none"
+    if estimate.low is None or estimate.high is None:
+        return f"{said(estimate.mean, unit)} (all {estimate.seeds} equal)"
     return f"{said(estimate.mean, unit)} ({said(estimate.low, '1')} to {said(estimate.high, '1')})"

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ullage import _elastic
 from ullage.elastic import latencies
 from ullage.elastic.curves import Steps
+from ullage.elastic.demand import window_ns
 from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
 from ullage.elastic.reading import ElasticRun, Repetition
 from ullage.stats.interval import TooFewError, moments, t_quantile
@@ -119,7 +120,7 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
     watched = [
         (s.ended_ns - s.answered_ns) / 1e9
         for s in sessions
-        if s.was_served and s.answered_ns is not None
+        if s.outcome == "served" and s.answered_ns is not None  # the twin loses nodes of its own
     ]
     if outcome is None or not coming or not watched:
         return None
@@ -138,6 +139,7 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         "allocation": {"rows": latencies.rows(measured)},
         "release": _release(repetition.acts),
         "failures": _failures(repetition.acts, outcome.end_ns),
+        "window_s": window_ns(resolved) / 1e9,
         "points": 0,
         "records": True,
     }

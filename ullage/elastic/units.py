@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ullage import host
 from ullage.elastic.plan import Arrivals, ElasticPlan, Environment
-from ullage.quantities import format_bytes
+from ullage.plan import Resources
+from ullage.quantities import format_bytes, many
 
 MOST_NODES: Final = 250
 """A run's network has so many addresses."""
@@ -133,13 +134,21 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
             f"a viewer holds {plan.video.buffer:g} s of video and the film has "
             f"{scaled.length_s:g} s of real time: hardly anything can be late"
         )
+    beside = plan.generators
+    others = 0 if beside is None else memory_of(beside.number, beside.resources)
     for each in environments:
         most = each.nodes.max or MOST_NODES
-        if most * each.resources.memory > host.memory_bytes():
+        if (asked := memory_of(most, each.resources) + others) > host.memory_bytes():
+            generators = "" if beside is None else f" and {many(beside.number, 'generator')}"
             yield (
-                f"{each.key}: {most} nodes may use {format_bytes(most * each.resources.memory)} of "
+                f"{each.key}: {many(most, 'node')}{generators} may use {format_bytes(asked)} of "
                 f"memory and the host has {format_bytes(host.memory_bytes())}: set `nodes: max:`"
             )
+
+
+def memory_of(number: int, each: Resources) -> int:
+    """Bytes of so many, at most."""
+    return number * each.memory
 
 
 def limits_of_scale(plan: ElasticPlan) -> str | None:

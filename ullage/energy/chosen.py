@@ -15,7 +15,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.nearest import nearest
-from ullage.plan import checked
+from ullage.planfile import checked
 from ullage.yamlfile import YamlFile
 
 
@@ -27,7 +27,7 @@ def chosen(label: str, meter: str, options: Sequence[str]) -> PlannedMeter:
             ENERGY_METER_UNKNOWN,
             found=repr(meter),
             allowed=", ".join(kinds),
-            suggestion=nearest(meter, kinds),
+            suggestion=nearest(meter, kinds, listed=True),
         )
     kind, data = kinds[meter], {}
     for option in options:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from ullage import energy
 from ullage.energy.base import EnergyMeter, MeterOptions
 from ullage.errors import PLAN_BAD_FIELD, PLAN_UNKNOWN_METER, UllageError
-from ullage.nearest import nearest
-from ullage.plan import MeterPlan, Plan, allowed_fields, checked, shown
+from ullage.plan import MeterPlan, Plan
+from ullage.planfile import allowed_fields, checked, shown, unknown
 from ullage.yamlfile import FieldPath, YamlFile
 
 IDLE_S: Final = 10.0
@@ -83,14 +83,7 @@ def _meter(label: str, entry: MeterPlan, document: YamlFile) -> PlannedMeter:
         )
     kinds = {kind.name: kind for kind in energy.ENERGY_METERS}
     if entry.meter not in kinds:
-        raise UllageError(
-            PLAN_UNKNOWN_METER,
-            file=document.name,
-            line=document.line((*path, "meter")),
-            found=repr(entry.meter),
-            allowed=", ".join(kinds),
-            suggestion=nearest(entry.meter, kinds),
-        )
+        raise unknown(PLAN_UNKNOWN_METER, document, (*path, "meter"), entry.meter, kinds)
     kind = kinds[entry.meter]
     options = checked(kind.Options, entry.options, document, path, also=COMMON)
     return PlannedMeter(label, kind, options, entry.optional)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from ullage.errors import (
     NETWORK_FAILED,
     UllageError,
 )
+from ullage.undo import Undo
 
 START_DEADLINE_S: Final = 30.0
 """A container is up in a tenth of a second; a loaded host may need longer."""
@@ -38,7 +39,7 @@ class Container(Instance):
         agent: AgentClient,
         group: Group | None,
         address: str | None,
-        undo: AsyncExitStack,
+        undo: Undo,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -73,10 +74,10 @@ def environment(spec: InstanceSpec) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def starting(provider: str, spec: InstanceSpec) -> AsyncIterator[AsyncExitStack]:
+async def starting(provider: str, spec: InstanceSpec) -> AsyncIterator[Undo]:
     """A stack of what to undo; undone when the body fails, which is then INSTANCE_NOT_STARTED."""
-    undo = AsyncExitStack()
-    undo.push_async_callback(_remove_files, spec)
+    undo = Undo()
+    undo.push(_remove_files, spec)
     try:
         yield undo
     except BaseException as error:

@@ -83,8 +83,8 @@ class Docker:
             spec.told("copied", "")
             spec.told("booting", "")
             # The container's cgroup goes with it; this is for the parent that it leaves empty.
-            undo.push_async_callback(remove_group, spec.tag, name)
-            undo.push_async_callback(attempt, [self._program, "rm", "--force", name])
+            undo.push(remove_group, spec.tag, name)
+            undo.push(attempt, [self._program, "rm", "--force", name])
             agent = await AgentClient.launch(
                 self._run_command(spec, image),
                 deadline_s=START_DEADLINE_S,
@@ -92,14 +92,14 @@ class Docker:
                 env=environment(spec),
                 name=spec.name,
             )
-            undo.push_async_callback(agent.bye)
+            undo.push(agent.bye)
             found = json.loads(await self._run("container", "inspect", name))[0]
             group = group_of(found["State"]["Pid"])
-            undo.push_async_callback(thaw_if_there, group)
+            undo.push(thaw_if_there, group)
             endpoint = None
             if spec.network is not None:
                 endpoint = await spec.network.move_into(found["State"]["Pid"], spec.name)
-                undo.push_async_callback(spec.network.release, endpoint)
+                undo.push(spec.network.release, endpoint)
                 spec.told("addressed", endpoint.address)
             verify_limits(spec, agent.facts)
             return Container(spec, agent, group, endpoint.address if endpoint else None, undo)

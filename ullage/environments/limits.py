@@ -10,6 +10,7 @@ from ullage import errors
 from ullage.cgroups import Group, Limits
 from ullage.environments.base import InstanceSpec
 from ullage.errors import UllageError
+from ullage.quantities import exact_bytes
 
 _QUOTA_TOLERANCE: Final = 0.01
 _VM_MEMORY_LEAST: Final = 0.75
@@ -44,8 +45,8 @@ def verify_group(spec: InstanceSpec, asked: Limits, group: Group, pid: int) -> N
         wanted = f"a quota of {_show(asked.cpu_quota)}"
         _refuse(spec, wanted, f"a quota of {_show(found.cpu_quota)} in its cgroup")
     if asked.memory_bytes is not None and not _is_limit(found.memory_bytes, asked.memory_bytes):
-        wanted = f"a limit of {asked.memory_bytes} B"
-        _refuse(spec, wanted, f"a limit of {_show(found.memory_bytes)} in its cgroup")
+        wanted = f"a limit of {exact_bytes(asked.memory_bytes)}"
+        _refuse(spec, wanted, f"a limit of {_size(found.memory_bytes)} in its cgroup")
 
 
 def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
@@ -54,7 +55,7 @@ def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
         _refuse(spec, f"{len(spec.cpus)} vCPUs", f"{online} online")
     total, asked = _number(facts, "memory_total_bytes"), spec.memory_bytes
     if total is None or not _VM_MEMORY_LEAST * asked <= total <= asked:
-        _refuse(spec, f"{asked} B of memory", f"{_show(total)} B in all")
+        _refuse(spec, f"{exact_bytes(asked)} of memory", f"{_size(total)} in all")
 
 
 def _verify_cpus(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
@@ -79,7 +80,8 @@ def _verify_memory(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     # What exceeds the machine limits nothing.
     unlimited = limit is None or limit >= asked
     if not _is_limit(limit, asked) and not (unlimited and total is not None and total <= asked):
-        _refuse(spec, f"{asked} B of memory", f"a limit of {_show(limit)}, {_show(total)} B in all")
+        seen = f"a limit of {_size(limit)}, {_size(total)} in all"
+        _refuse(spec, f"{exact_bytes(asked)} of memory", seen)
 
 
 def _same_quota(asked: float | None, found: float | None) -> bool:
@@ -105,6 +107,13 @@ def _number(facts: Mapping[str, Any], name: str) -> float | None:
 
 def _show(value: float | None) -> str:
     return "none" if value is None else f"{value:.12g}"
+
+
+def _size(value: float | None) -> str:
+    """A guest may tell of more than there are numbers for."""
+    if value is None or not float(value).is_integer():
+        return _show(value)
+    return exact_bytes(int(value))
 
 
 def _refuse(spec: InstanceSpec, asked: str, seen: str) -> NoReturn:

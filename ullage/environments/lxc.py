@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import os
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -33,6 +32,7 @@ from ullage.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, U
 from ullage.network import INSIDE, Endpoint
 from ullage.programs import needed
 from ullage.quantities import Seconds
+from ullage.undo import Undo
 
 COMMON: Final = Path("/usr/share/lxc/config/common.conf")
 _NOTIFY: Final = "run/ullage-notify"
@@ -116,12 +116,12 @@ class Lxc(Provider):
             endpoint = None
             if spec.network is not None:
                 endpoint = spec.network.reserve(spec.name)
-                undo.push_async_callback(spec.network.release, endpoint)
-            undo.push_async_callback(_stop, spec)
+                undo.push(spec.network.release, endpoint)
+            undo.push(_stop, spec)
             # LXC makes its groups below this one's parents. It would make those too, but would
             # leave cpusets of version 1 empty below the first, so that nobody could enter them.
             held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
-            undo.push_async_callback(held.remove)
+            undo.push(held.remove)
             booted = None
             if self._wanted.boot == "systemd":
                 spec.image.require(["/sbin/init"])
@@ -138,9 +138,9 @@ class Lxc(Provider):
                 env=environment(spec),
                 name=spec.name,
             )
-            undo.push_async_callback(agent.bye)
+            undo.push(agent.bye)
             group = Group.find(spec.tag, spec.name)
-            undo.push_async_callback(thaw_if_there, group)
+            undo.push(thaw_if_there, group)
             if booted is not None:
                 await self._finish_boot(spec, booted)
             verify_limits(spec, agent.facts)
@@ -243,6 +243,7 @@ def _limits(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
 def _network(endpoint: Endpoint | None) -> Iterator[tuple[str, str]]:
     if endpoint is None:
         yield "lxc.net.0.type", "empty"
+        yield "lxc.net.0.flags", "up"  # of the loopback device, which would stay down
         return
     inside = ipaddress.IPv4Interface(f"{endpoint.address}/{endpoint.prefix}")
     for key, value in {
@@ -281,9 +282,9 @@ def _layer(spec: InstanceSpec) -> Path:
     return spec.data_dir.with_name(f"{spec.name}.layer")
 
 
-async def _systemd(spec: InstanceSpec, undo: AsyncExitStack) -> Notified:
+async def _systemd(spec: InstanceSpec, undo: Undo) -> Notified:
     """A layer that can be written, and somebody who hears when all is started."""
-    undo.push_async_callback(asyncio.to_thread, mounts.remove_tree, _layer(spec))
+    undo.push(asyncio.to_thread, mounts.remove_tree, _layer(spec))
     await asyncio.to_thread((_layer(spec) / "upper").mkdir, parents=True)
     spec.told("copied", "")
     booted = Notified(spec.state_dir)

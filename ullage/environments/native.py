@@ -15,6 +15,7 @@ from ullage.cgroups import Group, Limits
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.limits import verify_limits
 from ullage.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
+from ullage.undo import Undo
 
 _DEADLINE_S: Final = 10.0
 
@@ -59,15 +60,15 @@ class Native(Provider):
             raise UllageError(
                 HOST_NEEDS_ROOT, what="native from an image", otherwise="say `image: host`"
             )
-        async with contextlib.AsyncExitStack() as undo:
-            undo.push_async_callback(to_thread, mounts.remove_tree, spec.data_dir)
+        async with Undo() as undo:
+            undo.push(to_thread, mounts.remove_tree, spec.data_dir)
             group = _make_group(spec)
             if group is not None:
-                undo.push_async_callback(group.remove)
+                undo.push(group.remove)
             netns, address = None, None
             if spec.network is not None:
                 endpoint = await spec.network.namespace(spec.name)
-                undo.push_async_callback(spec.network.release, endpoint)
+                undo.push(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
                 spec.told("addressed", address)
             spec.told("booting", "")
@@ -78,9 +79,9 @@ class Native(Provider):
                 env={**os.environ, "ULLAGE_TAG": spec.tag},
                 name=spec.name,
             )
-            undo.push_async_callback(agent.bye)
+            undo.push(agent.bye)
             if group is not None:
-                undo.push_async_callback(group.kill_all)
+                undo.push(group.kill_all)
             verify_limits(spec, agent.facts)
             return NativeInstance(spec, agent, address, group, undo.pop_all())
         raise AssertionError  # the stack hides no exception
@@ -95,7 +96,7 @@ class NativeInstance(Instance):
         agent: AgentClient,
         address: str | None,
         group: Group | None,
-        undo: contextlib.AsyncExitStack,
+        undo: Undo,
     ) -> None:
         self.name = spec.name
         self.spec = spec

@@ -139,10 +139,10 @@ class Crun:
             if spec.network is not None:
                 endpoint = joined = await spec.network.namespace(spec.name)
                 netns = joined.netns_path
-                undo.push_async_callback(spec.network.release, endpoint)
+                undo.push(spec.network.release, endpoint)
                 spec.told("addressed", joined.address)
             bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
-            undo.push_async_callback(self._delete, spec)
+            undo.push(self._delete, spec)
             spec.told("booting", "")
             agent = await AgentClient.launch(
                 self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
@@ -151,11 +151,11 @@ class Crun:
                 env=environment(spec),
                 name=spec.name,
             )
-            undo.push_async_callback(agent.bye)
+            undo.push(agent.bye)
             group = None
             if not _rootless():
                 group = Group.find(spec.tag, spec.name)
-                undo.push_async_callback(thaw_if_there, group)
+                undo.push(thaw_if_there, group)
             verify_limits(spec, agent.facts)
             address = endpoint.address if endpoint else None
             return Container(spec, agent, group, address, undo)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -14,9 +13,10 @@ from ullage.environments.qemu_command import NIC_DEVICES, Accelerator
 from ullage.environments.qemu_options import QemuOptions
 from ullage.environments.qemu_probe import DEADLINE_S, kvm, qemu_version
 from ullage.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
-from ullage.kernel import GuestKernel, guest_kernel
+from ullage.kernel import BONDING, GuestKernel, guest_kernel
 from ullage.programs import needed
 from ullage.quantities import format_bytes
+from ullage.undo import Undo
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _ASKED_FOR_KVM_S: Final = 60.0
@@ -28,7 +28,9 @@ class Qemu(Provider):
 
     All clones share one read-only disk that was made from the image, and boot Debian's own kernel,
     which QEMU loads directly; `/data` is a disk of each VM's own. With `boot: systemd` the root
-    disk can be written, in a layer of the VM's own. KVM is used when a probe VM really boots with
+    disk can be written, in a layer of the VM's own. With `aggregation` several NICs are one inside,
+    by Linux's bonding. All are ports of the run's bridge, which knows nothing of that: what goes to
+    the VM comes by the NIC that it last sent by. KVM is used when a probe VM really boots with
     it; otherwise the VM is emulated, and called `qemu-tcg (emulated)` everywhere, because that is
     not what a user of KVM gets. A VM has as many vCPUs as the instance has CPUs, and QEMU with all
     its threads runs on just these. Without root: a closed network, and no control group on the
@@ -55,14 +57,15 @@ class Qemu(Provider):
         needed("mkfs.ext4", "e2fsprogs")
         needed("qemu-img", "qemu-utils")
         wanted = self._wanted
-        if wanted.network == "tap" and os.geteuid() != 0:
+        if (wanted.network == "tap" or wanted.aggregation) and os.geteuid() != 0:
             raise UllageError(
                 HOST_NEEDS_ROOT, what="a VM on a tap", otherwise="write `network: user`"
             )
         if wanted.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()
-        self._kernel = await guest_kernel(agents.binary(), wanted.modules)
+        more = (*wanted.modules, *((BONDING,) if wanted.aggregation else ()))
+        self._kernel = await guest_kernel(agents.binary(), more)
         self._accelerator = await self._choose(self._kernel)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
@@ -119,6 +122,8 @@ class Qemu(Provider):
         wanted, disk = self._wanted, self._wanted.disk
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
         vhost = ", vhost" if wanted.vhost else ""
+        many = wanted.aggregation
+        count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
         return {
             "accelerator": emulated if self.emulated else "kvm",
@@ -126,7 +131,7 @@ class Qemu(Provider):
             "machine": wanted.machine,
             "cpu model": self.cpu_model,
             "guest kernel": self.kernel.package,
-            "nic": f"{NIC_DEVICES[wanted.nic]}{vhost}",
+            "nic": f"{count}{NIC_DEVICES[wanted.nic]}{vhost}{bond}",
             "disk": f"virtio-blk, {disk.format}, cache {disk.cache}",
             "boot": wanted.boot,
             **({"more modules": ", ".join(wanted.modules)} if wanted.modules else {}),
@@ -136,7 +141,7 @@ class Qemu(Provider):
     async def create(self, spec: InstanceSpec) -> Instance:
         """Boot one VM. VM_NEVER_BOOTED, VM_FAILED, and what disks and limits may raise."""
         vm = Builder(self._wanted, self.accelerator, self.cpu_model, self.kernel, spec)
-        async with AsyncExitStack() as undo:
+        async with Undo() as undo:
             built = await vm.build(undo)
             return QemuInstance(spec, built, undo.pop_all())
 
@@ -146,7 +151,7 @@ class QemuInstance(Instance):
 
     own_kernel = True
 
-    def __init__(self, spec: InstanceSpec, built: Built, undo: AsyncExitStack) -> None:
+    def __init__(self, spec: InstanceSpec, built: Built, undo: Undo) -> None:
         self.name = spec.name
         self.spec = spec
         self.agent = built.agent

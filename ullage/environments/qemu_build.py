@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ullage import clock, disks
 from ullage.agent import AgentClient, Command
-from ullage.agentchannel import printable
 from ullage.cgroups import Group, Limits
+from ullage.environments import bonding
 from ullage.environments.base import InstanceSpec, Told
+from ullage.environments.inside import failed, inside
 from ullage.environments.limits import verify_group, verify_limits
 from ullage.environments.qemu_command import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
 from ullage.environments.qemu_options import MIB, QemuOptions
@@ -21,6 +21,7 @@ from ullage.environments.qemu_process import QemuProcess
 from ullage.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, UllageError
 from ullage.kernel import GuestKernel
 from ullage.network import TapEndpoint
+from ullage.undo import Undo
 
 OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
     "kvm": 256 * MIB,
@@ -57,7 +58,7 @@ class Builder:
     words: tuple[str, ...] = ()
     """More of the kernel's command line."""
 
-    async def build(self, undo: AsyncExitStack) -> Built:
+    async def build(self, undo: Undo) -> Built:
         """The running VM, ready for work."""
         drives = await self._drives(undo)
         self.spec.told("copied", "")
@@ -70,13 +71,15 @@ class Builder:
         process = await QemuProcess.start(
             machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
         )
-        undo.push_async_callback(process.kill)
+        undo.push(process.kill)
         if group is not None:
             verify_group(self.spec, self._limits, group, process.pid)
         agent = await process.agent(self._deadline_s)
-        undo.push_async_callback(agent.close)
+        undo.push(agent.close)
         if self.options.boot == "systemd":
             await _finish_boot(process, agent, self._deadline_s)
+        if tap and self.options.aggregation:
+            await bonding.join(process, agent, self.options.aggregation)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
         await _configure(process, agent, tap, gateway, self.spec.told)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
@@ -86,7 +89,7 @@ class Builder:
     def _deadline_s(self) -> float:
         return self.options.boot_deadline_s or _BOOT_DEADLINES_S[self.options.boot]
 
-    async def _drives(self, undo: AsyncExitStack) -> tuple[Drive, ...]:
+    async def _drives(self, undo: Undo) -> tuple[Drive, ...]:
         image = self.spec.image
         if image is None:
             raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
@@ -102,7 +105,7 @@ class Builder:
             root = Drive(layer, "qcow2", "writeback")
         return root, await self._data_drive(undo)
 
-    async def _data_drive(self, undo: AsyncExitStack) -> Drive:
+    async def _data_drive(self, undo: Undo) -> Drive:
         disk = self.options.disk
         size = disk.size or max(4 * self.spec.memory_bytes, _MIN_DATA_BYTES)
         path = self.spec.data_dir / f"{self.spec.name}-data.{disk.format}"
@@ -122,7 +125,7 @@ class Builder:
         memory = self.spec.memory_bytes + OVERHEAD_BYTES[self.accelerator]
         return Limits(self.spec.cpus, self.spec.cpu_quota, memory)
 
-    def _group(self, undo: AsyncExitStack) -> Group | None:
+    def _group(self, undo: Undo) -> Group | None:
         spec = self.spec
         if os.geteuid() != 0:
             if spec.cpu_quota is not None:
@@ -135,21 +138,22 @@ class Builder:
                 )
             return None
         group = Group.create(spec.tag, spec.name, self._limits)
-        undo.push_async_callback(group.remove)
-        undo.push_async_callback(group.kill_all)
+        undo.push(group.remove)
+        undo.push(group.kill_all)
         return group
 
-    async def _tap(self, undo: AsyncExitStack) -> TapEndpoint | None:
+    async def _tap(self, undo: Undo) -> TapEndpoint | None:
         network = self.spec.network
         if network is None or self.options.network == "user":
             return None
-        tap = await network.tap(self.spec.name)
-        undo.push_async_callback(network.release, tap)
+        many = self.options.aggregation
+        tap = await network.tap(self.spec.name, many.links if many else 1)
+        undo.push(network.release, tap)
         return tap
 
     def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> Machine:
         options, spec, kernel = self.options, self.spec, self.kernel
-        device, mac = (tap.device, tap.mac) if tap else (None, _USER_MAC)
+        taps = tap.taps if tap else ((None, _USER_MAC),)
         systemd = options.boot == "systemd"
         return Machine(
             name=spec.name,
@@ -175,7 +179,7 @@ class Builder:
                 *self.words,
             ),
             drives=drives,
-            link=Link(options.nic, device, mac, options.vhost),
+            links=tuple(Link(options.nic, device, mac, options.vhost) for device, mac in taps),
         )
 
 
@@ -206,8 +210,8 @@ async def _configure(
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
-    await _inside(vm, agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
-    await _inside(vm, agent, "ip", "link", "set", "eth0", "up")
+    await inside(vm, agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
+    await inside(vm, agent, "ip", "link", "set", "eth0", "up")
     if gateway is None:
         return
     told("addressed", address)
@@ -217,9 +221,9 @@ async def _configure(
         if (await agent.run(ping))[0].status == 0:
             return
         # The host's packet filter may drop pings, but it does not see ARP.
-        if b"lladdr" in await _inside(vm, agent, "ip", "neighbour", "show", "to", gateway):
+        if b"lladdr" in await inside(vm, agent, "ip", "neighbour", "show", "to", gateway):
             return
-    raise _inside_failed(vm, f"{gateway} does not answer")
+    raise failed(vm, f"{gateway} does not answer")
 
 
 async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:
@@ -228,15 +232,4 @@ async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -
     _, stdout, stderr = await agent.run(wait)
     if stdout.strip() not in {b"running", b"degraded"}:
         said = (stdout + stderr).decode(errors="replace")
-        raise _inside_failed(vm, said or "no answer", "systemctl is-system-running --wait")
-
-
-async def _inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:
-    done, stdout, stderr = await agent.run(Command(argv=argv, timeout_s=30))
-    if done.status != 0:
-        raise _inside_failed(vm, stderr.decode(errors="replace"), " ".join(argv))
-    return stdout
-
-
-def _inside_failed(vm: QemuProcess, reason: str, what: str = "the network") -> UllageError:
-    return vm.failed(f"{what}, inside", printable(reason, 300))
+        raise failed(vm, said or "no answer", "systemctl is-system-running --wait")

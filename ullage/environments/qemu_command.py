@@ -66,7 +66,8 @@ class Machine:
     append: tuple[str, ...]
     drives: tuple[Drive, ...] = ()
     """In order: /dev/vda, /dev/vdb …"""
-    link: Link | None = None
+    links: tuple[Link, ...] = ()
+    """In order: eth0, eth1 …"""
 
 
 def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
@@ -89,8 +90,8 @@ def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
     argv += ["-device", "virtio-rng-pci,rng=rng"]
     for number, drive in enumerate(machine.drives):
         argv += _drive(f"disk{number}", drive)
-    if machine.link is not None:
-        argv += _link(machine.link)
+    for number, link in enumerate(machine.links):
+        argv += _link(f"net{number}", link)
     return argv
 
 
@@ -116,12 +117,12 @@ def _drive(name: str, drive: Drive) -> list[str]:
     return ["-blockdev", json.dumps(disk), "-device", device]
 
 
-def _link(link: Link) -> list[str]:
+def _link(name: str, link: Link) -> list[str]:
     if link.tap is None:
-        backend = "user,id=net,restrict=on,ipv6=off"
+        backend = f"user,id={name},restrict=on,ipv6=off"
     else:
         vhost = "on" if link.vhost else "off"
-        backend = f"tap,id=net,ifname={link.tap},script=no,downscript=no,vhost={vhost}"
+        backend = f"tap,id={name},ifname={link.tap},script=no,downscript=no,vhost={vhost}"
     # No `romfile`: nobody boots from the network.
-    device = f"{NIC_DEVICES[link.model]},netdev=net,mac={link.mac},romfile="
+    device = f"{NIC_DEVICES[link.model]},netdev={name},mac={link.mac},romfile="
     return ["-netdev", backend, "-device", device]

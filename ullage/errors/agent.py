@@ -58,7 +58,7 @@ AGENT_NOT_READY: Final = ErrorKind(
 )
 AGENT_FLOOD: Final = ErrorKind(
     "agent-flood",
-    "{program} in {agent} printed more than {limit} bytes and was killed",
+    "{program} in {agent} printed more than {limit} and was killed",
     "make the program less talkative",
     ExitCode.SOME_CELLS_FAILED,
 )

@@ -5,7 +5,7 @@ from typing import Final
 from ullage.errors.kind import ErrorKind
 
 HOST_MISSING: Final = ErrorKind(
-    "host-missing", "{what} is missing on this host", "install it: {command}"
+    "host-missing", "missing on this host: {what}", "install it: {command}"
 )
 HOST_NEEDS_ROOT: Final = ErrorKind(
     "host-needs-root", "{what} needs root", "run as root, or {otherwise}"

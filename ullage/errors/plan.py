@@ -51,6 +51,16 @@ PLAN_BAD_NAME: Final = ErrorKind(
 PLAN_IMPOSSIBLE_MATRIX: Final = ErrorKind(
     "plan-impossible-matrix", "{file}:{line}: {reason}", "{suggestion}"
 )
+PLAN_IS_ELASTIC: Final = ErrorKind(
+    "plan-is-elastic",
+    "{file}:{line}: the plan of an elastic run: it has `arrivals`, and no `workloads`",
+    "start it with `ullage elastic run {file}`",
+)
+PLAN_NOT_ELASTIC: Final = ErrorKind(
+    "plan-not-elastic",
+    "{file}:{line}: no plan of an elastic run: it has `workloads`, and no `arrivals`",
+    "start it with `ullage run {file}`",
+)
 PLAN_EXISTS: Final = ErrorKind(
     "plan-exists", "{file} is already there", "choose another name, or overwrite it with --force"
 )

@@ -21,6 +21,8 @@ class Scene:
     """The run's; empty: nobody of a run is there."""
     instances: tuple[str, ...] = ()
     """Names of those whose programs take part; neighbours are none of them."""
+    ends: tuple[str, ...] = ()
+    """Of these, those at the other end: of viewers, of a load generator, of a peer."""
 
 
 class Meter(ABC):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -41,10 +41,16 @@ _PROC: Final = Path("/proc")
 def members(scene: Scene, proc: Path = _PROC) -> dict[int, Group]:
     """The processes of the trial's instances, as they are now."""
     found: dict[int, Group] = {}
-    for place in _places(scene):
+    for place in _places(scene.tag, scene.instances):
         for pid in _pids(place):
             found[pid] = _of_process(pid, proc)
     return found
+
+
+def ends(scene: Scene) -> frozenset[int]:
+    """Of these, those in instances at the other end."""
+    places = _places(scene.tag, scene.ends)
+    return frozenset(pid for place in places for pid in _pids(place))
 
 
 def of_thread(process: Group, name: str) -> Group:
@@ -79,13 +85,13 @@ def _of_process(pid: int, proc: Path) -> Group:
     return "agent" if program.partition(" ")[0] == "ullage-agent" else "programs"
 
 
-def _places(scene: Scene) -> Iterator[str]:
+def _places(run: str, instances: Sequence[str]) -> Iterator[str]:
     """Where the instances' groups stand in one hierarchy; nowhere for those without root."""
-    if not scene.tag:
+    if not run or not instances:
         return
-    tag = check_tag(scene.tag)
+    tag = check_tag(run)
     for root in _roots():
-        below = [f"{root}/{tag}/{name}" for name in scene.instances]
+        below = [f"{root}/{tag}/{name}" for name in instances]
         there = [place for place in below if Path(place).is_dir()]
         if there:
             yield from there

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ullage.meters import crowd
 from ullage.meters.crowd import Group
@@ -26,6 +26,9 @@ from ullage.symbolsfile import (
     LEAST_BIN_NS,
     MOST_BINS,
     MOST_CORES,
+    MOST_COURSES,
+    OTHER_END,
+    CoreOverTime,
     GroupByCore,
     GroupOverTime,
     SymbolRow,
@@ -76,11 +79,13 @@ class Window:
     end_ns: int
     roots: Mapping[int, Group]
     """The processes of its instances when it began."""
+    ends: frozenset[int] = frozenset()
+    """Of these, those in instances at the other end."""
     count: Counter[Key] = field(default_factory=Counter)
     bin_ns: int = field(init=False)
     """It is counted in equal parts of so long as well; the last one lacks some nanoseconds."""
-    _bins: dict[Group, list[int]] = field(default_factory=dict)
-    _cores: dict[Group, Counter[int]] = field(default_factory=dict)
+    _bins: dict[tuple[Group, bool, int], list[int]] = field(default_factory=dict)
+    """Group, at the other end, core → its samples part by part."""
 
     def __post_init__(self) -> None:
         length = max(self.end_ns - self.start_ns, 1)
@@ -89,30 +94,58 @@ class Window:
     def _parts(self) -> int:
         return min(max((self.end_ns - self.start_ns) // LEAST_BIN_NS, 1), MOST_BINS)
 
-    def take(self, key: Key, at_ns: int, core: int) -> None:
-        """A sample, which is within the window."""
+    def take(self, key: Key, at_ns: int, core: int, *, far: bool = False) -> None:
+        """A sample, which is within the window; far: of an instance at the other end."""
         if key not in self.count and len(self.count) >= _MOST_KEYS:
             key = (key[0], "others", "", "")
         self.count[key] += 1
-        bins = self._bins.get(key[0])
+        place = (key[0], far, min(core, MOST_CORES))
+        bins = self._bins.get(place)
         if bins is None:
-            bins = self._bins[key[0]] = [0] * self._parts()
+            bins = self._bins[place] = [0] * self._parts()
         bins[(at_ns - self.start_ns) // self.bin_ns] += 1
-        if core < MOST_CORES:
-            self._cores.setdefault(key[0], Counter())[core] += 1
 
     def over_time(self) -> tuple[GroupOverTime, ...]:
         """The samples of each group that was seen, part by part."""
+        found: dict[Group, list[int]] = {}
+        for (group, _, _), bins in self._bins.items():
+            _add(found, group, bins)
         return tuple(
-            GroupOverTime(group=group, samples=tuple(bins))
-            for group, bins in sorted(self._bins.items())
+            GroupOverTime(group=group, samples=tuple(bins)) for group, bins in sorted(found.items())
         )
 
     def by_core(self) -> tuple[GroupByCore, ...]:
         """The samples of each group that was seen, core by core."""
+        found: dict[Group, Counter[int]] = defaultdict(Counter)
+        for (group, _, core), bins in self._bins.items():
+            if core < MOST_CORES:
+                found[group][core] += sum(bins)
         return tuple(
             GroupByCore(group=group, samples=tuple(seen[core] for core in range(max(seen) + 1)))
-            for group, seen in sorted(self._cores.items())
+            for group, seen in sorted(found.items())
+        )
+
+    def cores_over_time(self) -> tuple[CoreOverTime, ...]:
+        """The samples of the busiest cores, part by part, by whose they were.
+
+        A host has many cores, and on each of them many have been for a moment: the largest courses
+        are kept, and what they leave of a core is one more, which does not say whose it was.
+        """
+        found: dict[tuple[int, str], list[int]] = {}
+        busy: Counter[int] = Counter()
+        for (group, far, core), bins in self._bins.items():
+            if core < MOST_CORES:
+                _add(found, (core, OTHER_END if far else group), bins)
+                busy[core] += sum(bins)
+        busiest = sorted(busy, key=lambda core: (-busy[core], core))[:MOST_COURSES]
+        courses = [each for each in found if each[0] in {*busiest}]
+        courses.sort(key=lambda each: (-sum(found[each]), each))
+        kept = {each: found[each] for each in courses[:MOST_COURSES]}
+        for small in courses[MOST_COURSES:]:
+            _add(kept, (small[0], ""), found[small])
+        return tuple(
+            CoreOverTime(core=core, group=whose, samples=tuple(bins))
+            for (core, whose), bins in sorted(kept.items())
         )
 
     def table(self) -> Table:
@@ -143,6 +176,11 @@ class Window:
                 count[(*key[:3], "")] += samples
                 folded += samples
         return count, folded
+
+
+def _add(sums: dict[Any, list[int]], key: Any, bins: Sequence[int]) -> None:
+    """Part by part."""
+    sums[key] = [a + b for a, b in zip(sums[key], bins, strict=True)] if key in sums else [*bins]
 
 
 @dataclass(frozen=True)
@@ -226,7 +264,7 @@ class Folder:
         pid, comm = int(who["pid"]), who["comm"]
         if pid == 0:
             return  # an idle CPU
-        group = self._group(window, pid, comm)
+        group, root = self._group(window, pid, comm)
         in_kernel = len(place["ip"]) == _WIDE and place["ip"].startswith("ffff")
         symbol = "" if place["symbol"] == _UNKNOWN else place["symbol"]
         if group == "programs" and not in_kernel and not symbol:
@@ -235,21 +273,25 @@ class Folder:
         key: Key = (group, _program(comm, group), file, _function(symbol))
         if group == "others":  # whoever else works on the host is no concern of the run
             key = (group, key[1], KERNEL if in_kernel else "", "")
-        window.take(key, at_ns, int(who["cpu"]))
+        far = root in window.ends and group != "agent"
+        window.take(key, at_ns, int(who["cpu"]), far=far)
 
-    def _group(self, window: Window, pid: int, comm: str) -> Group:
-        """By the nearest process above it that is known; what an agent started is a program."""
+    def _group(self, window: Window, pid: int, comm: str) -> tuple[Group, int]:
+        """By the nearest process above it that is known, and that; what an agent started is a
+        program.
+        """
         above = pid
         for _ in range(_DEEP):
             if (root := window.roots.get(above)) is not None:
                 own = above == pid
-                return crowd.of_thread(root, comm) if own or root == "hypervisor" else "programs"
+                whose = own or root == "hypervisor"
+                return crowd.of_thread(root, comm) if whose else "programs", above
             if above == crowd.KTHREADD:
-                return crowd.of_kernel(comm)
+                return crowd.of_kernel(comm), above
             if above not in self._parents:
                 break
             above = self._parents[above]
-        return "controller" if pid == self.controller else "others"
+        return "controller" if pid == self.controller else "others", above
 
 
 def _program(comm: str, group: Group) -> str:

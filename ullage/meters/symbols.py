@@ -93,6 +93,8 @@ class Watch:
 
     before: Look
     roots: dict[int, Group]
+    ends: frozenset[int]
+    """Of these, those at the other end."""
 
 
 class _Control:
@@ -171,7 +173,7 @@ class Sampler:
 
     def watch(self, scene: Scene) -> Watch:
         """A trial begins: who is who, and what time it is."""
-        return Watch(Look.now(), crowd.members(scene))
+        return Watch(Look.now(), crowd.members(scene), crowd.ends(scene))
 
     def note(self, watch: Watch, folder: Path, start_ns: int, end_ns: int) -> None:
         """It is over; its instants are of the run's clock. Nothing if perf has ended meanwhile."""
@@ -182,7 +184,7 @@ class Sampler:
         offsets = [look.raw_ns - look.ordered_ns for look in (watch.before, after)]
         shift = sum(offsets) // 2
         bound = abs(offsets[1] - offsets[0]) + max(watch.before.half_ns, after.half_ns)
-        window = Window(start_ns + shift, end_ns + shift, watch.roots)
+        window = Window(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
         self._noted.append(_Noted(folder, start_ns, end_ns, bound, window))
 
     async def settle(self) -> None:
@@ -309,6 +311,7 @@ class Sampler:
             bin_ns=each.window.bin_ns,
             over_time=each.window.over_time(),
             by_core=each.window.by_core(),
+            cores_over_time=each.window.cores_over_time(),
         )
         with disk_full_as_error(each.folder):
             put(each.folder / FILE, found.model_dump_json().encode())

@@ -58,7 +58,6 @@ class Probe(Workload[ProbeParameters]):
     """A fixed amount of work on one resource."""
 
     packages = ()
-    programs = ()
     parameters_model = ProbeParameters
     metrics = (SECONDS,)
 

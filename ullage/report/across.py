@@ -67,17 +67,19 @@ def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Draw
 
 def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
     """Those that a plan has varied so that they show it."""
-    found: dict[tuple[str, str], list[tuple[float, WorkloadRecord]]] = {}
+    found: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
     for workload in workloads:
-        value = workload.factors.get(workload.scaling or "")
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            found.setdefault(_family(workload, workload.scaling), []).append((value, workload))
+        for parameter in workload.scaling:
+            value = workload.factors.get(parameter)
+            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+                family = (parameter, _family(workload, parameter))
+                found.setdefault(family, []).append((value, workload))
     made = []
-    for steps in found.values():
-        first, metric = steps[0][1], _figure(steps[0][1])
-        if len(steps) > 1 and metric is not None and first.scaling is not None:
+    for (parameter, _), steps in found.items():
+        metric = _figure(steps[0][1])
+        if len(steps) > 1 and metric is not None:
             ordered = tuple(sorted(steps, key=lambda step: step[0]))
-            made.append(Scaling(clean(ordered[0][1].title, 90), first.scaling, metric, ordered))
+            made.append(Scaling(clean(ordered[0][1].title, 90), parameter, metric, ordered))
     return made
 
 

@@ -70,7 +70,7 @@ def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
             found=repr(name),
             run=folder.path,
             allowed=", ".join(found),
-            suggestion=nearest(name, found),
+            suggestion=nearest(name, found, listed=True),
         )
     return _convert(found[name], form)
 
@@ -96,8 +96,8 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
             yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
     for scaling, chart in across.speed_ups(folder, analysis):
         yield f"{_slug(scaling.steps[0][1].key)}-by-{_slug(scaling.parameter)}", vega_svg(chart)
-    for key, chart in hotspots.drawn(folder):
-        yield f"{_slug(key)}-cpus", vega_svg(chart)
+    for key, what, chart in hotspots.drawn(folder):
+        yield f"{_slug(key)}-{what}", vega_svg(chart)
     resolved = folder.resolved
     chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
     yield "timeline", vega_svg(chart)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -15,13 +15,13 @@ from ullage.analysis.hotspots import WHO, Cell, Cells, Course
 from ullage.analysis.model import Analysis
 from ullage.folder import RunFolder
 from ullage.printable import clean
+from ullage.report import cores
 from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
 from ullage.report.text import duration
 from ullage.report.views import Figure, Specs, Table, cells, heads
+from ullage.report.whose import ORDER, colours, kind, kinds
 from ullage.report.workloads import add
 
-LEAST_BINS: Final = 8
-"""A course of fewer parts is not drawn: there is nothing to see in it."""
 MOST_LINES: Final = 4
 """Lines of whole CPUs in a lane."""
 LEAST_TOLD: Final = 0.005
@@ -31,22 +31,6 @@ MOST_CORES: Final = 16
 _AREA: Final = 0.68
 """Of a lane's height, below its name."""
 _LANE: Final = 100
-
-_KINDS: Final = {
-    "programs": ("programs", "c2"),
-    "vcpu": ("vCPUs", "c1"),
-    "hypervisor": ("QEMU", "c5"),
-    "vhost": ("vhost", "c6"),
-    "ksoftirqd": ("kernel threads", "c4"),
-    "kworker": ("kernel threads", "c4"),
-    "kernel_threads": ("kernel threads", "c4"),
-    "agent": ("ullage", "c7"),
-    "controller": ("ullage", "c7"),
-    "others": ("others", "wood"),
-}
-"""Group → what a chart calls it, and its colour; in the order in which they are stacked."""
-_UNKNOWN: Final = ("not told whose", "c3")
-_ORDER: Final = dict.fromkeys([*_KINDS.values(), _UNKNOWN])
 
 _NOTE: Final = (
     "Functions are named of the host's kernel, of its QEMU, and of files of the run's image, as "
@@ -62,7 +46,7 @@ class WorkloadPlaces:
     """One workload, in a fold."""
 
     title: str
-    figure: Figure | None
+    figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
 
 
@@ -94,11 +78,12 @@ def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | No
     return Section(lead, views, (*left_out, _NOTE))
 
 
-def drawn(folder: RunFolder) -> Iterator[tuple[str, Drawing]]:
-    """Key of each workload that has a chart, and it."""
+def drawn(folder: RunFolder) -> Iterator[tuple[str, str, Drawing]]:
+    """Key of each workload that has charts, what each of them is called, and it."""
     for mine in _by_workload(hotspots.cells(folder)):
-        if (chart := draw(mine)) is not None:
-            yield mine[0].workload, chart
+        for name, chart in (("cpus", draw(mine)), ("cores", cores.draw(mine))):
+            if chart is not None:
+                yield mine[0].workload, name, chart
 
 
 def _by_workload(run: Cells) -> list[list[Cell]]:
@@ -106,37 +91,43 @@ def _by_workload(run: Cells) -> list[list[Cell]]:
 
 
 def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
-    chart = draw(mine)
-    figure = _figure(mine, chart, specs) if chart is not None else None
+    figures = []
+    if (chart := draw(mine)) is not None:
+        figures.append(_figure(mine, chart, _caption(mine), specs))
+    if (chart := cores.draw(mine)) is not None:
+        figures.append(_figure(mine, chart, cores.CAPTION, specs))
     tables = [table for cell in mine for table in (_places(cell), _cores(cell)) if table]
-    return WorkloadPlaces(mine[0].title, figure, (_groups(mine), *tables))
+    return WorkloadPlaces(mine[0].title, tuple(figures), (_groups(mine), *tables))
 
 
-def _figure(mine: Sequence[Cell], chart: Drawing, specs: Specs) -> Figure:
+def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) -> Figure:
+    tables = "The tables below have the means over all trials."
+    return Figure(
+        id=add(specs, chart),
+        caption=caption,
+        label=f"Chart of {mine[0].title}: {caption} {tables}",
+        height=chart.height,
+    )
+
+
+def _caption(mine: Sequence[Cell]) -> str:
     courses = [cell.course for cell in mine if cell.course is not None and _long(cell.course)]
     metric = courses[0].median_of
     which = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
     parts = " to ".join(dict.fromkeys(duration(f(c.bin_s for c in courses)) for f in (min, max)))
-    caption = (
+    return (
         f"Busy CPUs over the time of one trial of each environment, {which}, in parts of {parts}. "
         "A thin line is a whole CPU."
-    )
-    title = mine[0].title
-    return Figure(
-        id=add(specs, chart),
-        caption=caption,
-        label=f"Chart of {title}: {caption} The tables below have the means over all trials.",
-        height=chart.height,
     )
 
 
 def _groups(mine: Sequence[Cell]) -> Table:
     """Whose work it was, environment by environment."""
-    found = _kinds(group for cell in mine for group in cell.groups)
+    found = kinds(group for cell in mine for group in cell.groups)
     kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
     rows = []
     for cell in mine:
-        sums = [sum(v for g, v in cell.groups.items() if _kind(g) == each) for each in found]
+        sums = [sum(v for g, v in cell.groups.items() if kind(g) == each) for each in found]
         small = [max(0.0, cell.busy - sum(sums))] if kept else []
         texts = [f"{value:.2f}" for value in (*sums, *small, cell.busy)]
         rows.append(cells(cell.label, *texts, numbers=tuple(range(1, len(texts) + 1))))
@@ -179,11 +170,11 @@ def _cores(cell: Cell) -> Table | None:
     busiest = cell.busiest
     if not busiest:
         return None
-    found = _kinds(cell.cores)
+    found = kinds(cell.cores)
     rows = []
     for core, busy in sorted(busiest[:MOST_CORES]):
         sums = [
-            sum(v[core] for g, v in cell.cores.items() if _kind(g) == each and core < len(v))
+            sum(v[core] for g, v in cell.cores.items() if kind(g) == each and core < len(v))
             for each in found
         ]
         texts = [str(core), *(f"{value:.2f}" for value in (*sums, busy))]
@@ -201,18 +192,8 @@ def _cores(cell: Cell) -> Table | None:
     )
 
 
-def _kinds(groups: Iterable[str]) -> list[tuple[str, str]]:
-    """Of these groups, in their order."""
-    seen = {_kind(group) for group in groups}
-    return [each for each in _ORDER if each in seen]
-
-
-def _kind(group: str) -> tuple[str, str]:
-    return _KINDS.get(group, _UNKNOWN)
-
-
 def _long(course: Course) -> bool:
-    return any(len(values) >= LEAST_BINS for values in course.groups.values())
+    return any(len(values) >= hotspots.LEAST_PARTS for values in course.groups.values())
 
 
 def draw(mine: Sequence[Cell]) -> Drawing | None:
@@ -247,11 +228,11 @@ def _stack(course: Course) -> Stack:
     parts = max(map(len, course.groups.values()))
     floor = [0.0] * parts
     found: Stack = []
-    for kind in _ORDER:
-        groups = [values for group, values in course.groups.items() if _kind(group) == kind]
+    for each in ORDER:
+        groups = [values for group, values in course.groups.items() if kind(group) == each]
         if groups:
-            ceiling = [low + sum(each) for low, *each in zip(floor, *groups, strict=True)]
-            found.append((kind[0], list(zip(floor, ceiling, strict=True))))
+            ceiling = [low + sum(more) for low, *more in zip(floor, *groups, strict=True)]
+            found.append((each[0], list(zip(floor, ceiling, strict=True))))
             floor = ceiling
     return found
 
@@ -288,11 +269,6 @@ def _whole(count: int, top: float) -> list[Row]:
 
 def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> list[Layer]:
     used = {name for stack in stacks for name, _ in stack}
-    kinds = [kind for kind in _ORDER if kind[0] in used]
-    colours = alt.Scale(
-        domain=[name for name, _ in kinds], range=[f"var(--{colour})" for _, colour in kinds]
-    )
-    legend = alt.Legend(title=None, orient="top", columns=4, symbolType="square")
     x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
     areas = over("areas").mark_area(
         interpolate="step-after", opacity=1, stroke="var(--bg)", strokeWidth=0.5
@@ -312,7 +288,7 @@ def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> 
             x=x,
             y=y,
             y2="z:Q",
-            color=alt.Color("g:N", scale=colours, legend=legend),
+            color=colours([each for each in ORDER if each[0] in used]),
             detail="l:N",
             tooltip=[alt.Tooltip("g:N", title="whose")],
         ),

@@ -18,7 +18,7 @@ from ullage import clock, journal
 from ullage.clock import checking, costing, disciplining, distortion, scaling
 from ullage.clock.ntp_outcome import Interval, NtpOptions
 from ullage.clock.progress import Bar
-from ullage.plan import Fields, checked
+from ullage.planfile import Fields, checked
 from ullage.studies.clockfile import FILE, Measured, is_one
 from ullage.yamlfile import read
 

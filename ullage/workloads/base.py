@@ -119,13 +119,21 @@ class Workload(ABC, Generic[P]):
     """Debian packages that the image needs."""
     artifacts: ClassVar[tuple[Artifact, ...]] = ()
     """Files that the image needs and no Debian package holds."""
-    programs: ClassVar[tuple[str, ...]]
-    """What must be on the PATH inside; checked before the first trial."""
+    source: ClassVar[tuple[str, ...]]
+    """Where it comes from, in Markdown for its page: the tool's manual, the paper with its authors
+    and year, the published setting; each with a link."""
     parameters_model: type[P]
     metrics: ClassVar[tuple[Metric, ...]]
-    scaling: ClassVar[str | None] = None
-    """The parameter that a plan varies to see how the work scales, such as `threads`: the report
-    then draws the speed-up over it."""
+    scaling: ClassVar[tuple[str, ...]] = ()
+    """The parameters that a plan varies to see how the work scales, such as `threads`: the report
+    then draws the speed-up over the one that it varied."""
+
+    def programs(self, parameters: P) -> Mapping[str, str]:
+        """What must be on the PATH inside → the Debian package that holds it.
+
+        Checked before the first trial.
+        """
+        return {}
 
     def roles(self, parameters: P) -> Sequence[Role]:
         """Who takes part."""

@@ -42,7 +42,7 @@ class Command(Workload[CommandParameters]):
     name = "command"
     resource = "other"
     packages = ()
-    programs = ()
+    source = ("ours: the time that the agent takes, [its protocol](../../agent-protocol.md)",)
     parameters_model = CommandParameters
     metrics = (
         Metric(

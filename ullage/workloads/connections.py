@@ -10,27 +10,24 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ullage import ours
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import load_report, peers
+from ullage.workloads import load_report, peers, sources
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
     Output,
-    Parameters,
-    Role,
     Task,
-    Workload,
 )
-from ullage.workloads.load_report import Count, Distribution, Report, Time
+from ullage.workloads.jsonreport import Count, Part, read
+from ullage.workloads.load_report import Distribution, Report, Time
 from ullage.workloads.outputs import ended
 
 DRAIN_S = 5.0
 """What is due by the end may still begin so long after it: the program's own default."""
 
 
-class ConnectionsParameters(Parameters):
+class ConnectionsParameters(peers.PeerParameters):
     """To whom, with how many threads, how fast, and for how long."""
 
-    peer: peers.Peer = Field("host", description=peers.MEANING)
     threads: int = Field(
         4, ge=1, le=1024, strict=True, description="client threads, each with one connection"
     )
@@ -79,15 +76,15 @@ class ConnectionsParameters(Parameters):
         return self
 
 
-class Connections(Workload[ConnectionsParameters]):
+class Connections(peers.BetweenTwo[ConnectionsParameters]):
     """TCP connections made and ended, as fast as they go or at a stated rate.
 
     Each is a socket, a connect, one byte there and back if `echo`, and a close: what servers do
     that are asked once by each client, and what a packet filter, an address translation or a
     virtual switch pays for. Client and server are ours (`ullage-load connect` and `listen`), since
-    the program of the studies, uperf with its connection profile, is in no Debian. They let 1, 2, 4
-    … 32 threads run for 90 s (`vary: {threads: [1, 2, 4, 8, 16, 32]}`, `time_s: 90`). The server
-    has a thread for each of its cores.
+    the program of the study `network-pipeline` (2017, of [the studies](../../studies.md)), uperf
+    with its connection profile, is in no Debian. It let 1, 2, 4 … 32 threads run for 90 s (`vary:
+    {threads: [1, 2, 4, 8, 16, 32]}`, `time_s: 90`). The server has a thread for each of its cores.
 
     By default the server closes first, as a web server does after `Connection: close`: then the
     client, which waits for it, keeps no port and the number of connections has no limit; and each
@@ -102,9 +99,14 @@ class Connections(Workload[ConnectionsParameters]):
 
     name = "connections"
     resource = "network"
+    ends = ("client", "server")
     packages = ()
-    programs = ()
-    scaling = "threads"
+    source = (
+        sources.NETWORK_PIPELINE,
+        "uperf, whose connection profile that study ran: <https://www.uperf.org/>",
+        sources.OMISSION,
+    )
+    scaling = ("threads",)
     parameters_model = ConnectionsParameters
     metrics = (
         Metric(
@@ -149,14 +151,6 @@ class Connections(Workload[ConnectionsParameters]):
         ),
     )
 
-    def roles(self, parameters: ConnectionsParameters) -> Sequence[Role]:
-        """The client in the instance, the server at the peer."""
-        return Role("client"), Role("server", peers.place(parameters.peer))
-
-    def partner(self, parameters: ConnectionsParameters) -> str | None:
-        """The environment that `peer` names."""
-        return peers.partner(parameters.peer)
-
     def files(self, parameters: ConnectionsParameters) -> Mapping[str, Path]:
         """Both ends are one program."""
         return {load_report.PROGRAM: ours.program(load_report.PROGRAM)}
@@ -194,7 +188,7 @@ class Connections(Workload[ConnectionsParameters]):
 
     def check(self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
-        made = load_report.read(_Made, ended(outputs, "client").stdout)
+        made = read(_Made, ended(outputs, "client").stdout)
         load_report.check_valid(made)
         for what, asked, found in _echoes(parameters, made):
             if asked != found:
@@ -218,7 +212,7 @@ class Connections(Workload[ConnectionsParameters]):
         self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
-        made = load_report.read(_Made, outputs["client"].stdout)
+        made = read(_Made, outputs["client"].stdout)
         assert made.latency is not None and made.established is not None
         figures: dict[str, Scalar | Curve] = {
             "connections_per_second": made.connections_per_second,
@@ -233,7 +227,7 @@ class Connections(Workload[ConnectionsParameters]):
         return figures
 
 
-class _Errors(load_report.Part):
+class _Errors(Part):
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
     refused: Count
@@ -275,7 +269,7 @@ class _Made(Report):
     established: Distribution | None
 
 
-class _Served(load_report.Part):
+class _Served(Part):
     mode: str
     threads: Count
     accepted: Count
@@ -322,7 +316,7 @@ def _check_rate(parameters: ConnectionsParameters, made: _Made) -> None:
 
 def _check_served(parameters: ConnectionsParameters, made: _Made, output: Output) -> None:
     """The server saw what the client says it made."""
-    served = load_report.read(_Served, output.stdout)
+    served = read(_Served, output.stdout)
     if served.mode != "listen":
         raise InvalidTrialError(f"mode: asked for listen, found {served.mode!a:.40}")
     # Where the client closes at once, the server may not have come to the last of them.

@@ -9,9 +9,10 @@ from typing import Final, Literal
 from pydantic import ByteSize, Field
 
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import pipelines
+from ullage.workloads import pipelines, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.pipelines import CORPUS, OUTPUT, REFERENCE, Count, Digest, Part, Seconds, same
+from ullage.workloads.jsonreport import Count, Part
+from ullage.workloads.pipelines import CORPUS, OUTPUT, REFERENCE, Digest, Seconds, same
 
 STAGES: Final = ("fragment", "refine", "deduplicate", "compress", "reorder")
 QUEUES: Final = ("fragments", "chunks", "unique", "done")
@@ -42,18 +43,20 @@ class DedupParameters(pipelines.PipelineParameters):
 class Dedup(Workload[DedupParameters]):
     """Deduplication and compression as a pipeline on threads, after PARSEC's dedup (ours).
 
-    Five stages: fragment (1 thread) cuts the input coarsely, at the first anchor from 2 MiB on;
-    refine (n) cuts fragments into chunks; deduplicate (n) looks each chunk's SHA-256 up in a table;
-    compress (n) compresses first occurrences by zstd; reorder (1) puts all in order again and
-    writes. That is PARSEC's plan (Bienia et al. 2008, doi:10.1145/1454115.1454128): 3n + 2 threads
-    with bounded queues, duplicates pass by the compression. Cuts are PARSEC 3.0's too: a Rabin
-    fingerprint over 32 bytes, polynomial 0x45c2b6a1, mask 0xfff, chunks of 1 KiB at least
-    (its source declares that minimum and leaves it out; here it holds). `chunking: fastcdc` cuts by
-    FastCDC instead (Xia et al. 2020, doi:10.1109/TPDS.2020.2984632), a gear hash.
+    Five stages: fragment (1 thread) cuts the input coarsely, at the first anchor from 2 MiB on, at
+    4 MiB at the latest; refine (n) cuts fragments into chunks; deduplicate (n) looks each chunk's
+    SHA-256 up in a table; compress (n) compresses first occurrences by zstd; reorder (1) puts all
+    in order again and writes. That is PARSEC's plan (Bienia et al. 2008,
+    doi:10.1145/1454115.1454128): 3n + 2 threads with bounded queues, duplicates pass by the
+    compression. Cuts are PARSEC 3.0's too: a Rabin fingerprint over 32 bytes, polynomial
+    0x45c2b6a1, mask 0xfff, chunks of 1 KiB at least (its source declares that minimum and leaves it
+    out; here it holds). `chunking: fastcdc` cuts by FastCDC instead (Xia et al. 2020,
+    doi:10.1109/TPDS.2020.2984632), a gear hash.
 
-    What differs from PARSEC: SHA-256 in place of SHA-1, zstd in place of gzip, queues hold 64
-    chunks at a time in place of 20, and the output is the same bytes for every number of threads.
-    Two chunks with one SHA-256 would be taken for equal; no such pair is known.
+    What differs from PARSEC: a fragment ends at 4 MiB at the latest, which is ours alone, SHA-256
+    in place of SHA-1, zstd in place of gzip, queues hold 64 chunks at a time in place of 20, and
+    the output is the same bytes for every number of threads. Two chunks with one SHA-256 would be
+    taken for equal; no such pair is known.
 
     The input is generated in each instance before the first block, the same bytes everywhere: its
     SHA-256 stands with each trial's facts. It is segments of 16 to 128 KiB, each fresh or, with the
@@ -72,9 +75,14 @@ class Dedup(Workload[DedupParameters]):
     name = "dedup"
     resource = "cpu"
     packages = ()
-    programs = ()
+    source = (
+        sources.PARSEC,
+        "W. Xia et al.: The Design of Fast Content-Defined Chunking for Data Deduplication Based "
+        "Storage Systems, IEEE TPDS 31(9), 2020, <https://doi.org/10.1109/TPDS.2020.2984632>",
+        sources.NETWORK_PIPELINE,
+    )
     parameters_model = DedupParameters
-    scaling = "threads"
+    scaling = ("threads",)
     metrics = (
         Metric(
             name="throughput",

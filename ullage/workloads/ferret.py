@@ -9,9 +9,10 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import pipelines
+from ullage.workloads import pipelines, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.pipelines import CORPUS, REFERENCE, Count, Digest, Part, Seconds, Share, same
+from ullage.workloads.jsonreport import Count, Part
+from ullage.workloads.pipelines import CORPUS, REFERENCE, Digest, Seconds, Share, same
 
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
@@ -78,9 +79,15 @@ class Ferret(Workload[FerretParameters]):
     name = "ferret"
     resource = "cpu"
     packages = ()
-    programs = ()
+    source = (
+        sources.PARSEC,
+        "Q. Lv, W. Josephson, Z. Wang, M. Charikar, K. Li: Ferret: A Toolkit for Content-Based "
+        "Similarity Search of Feature-Rich Data, EuroSys 2006, "
+        "<https://doi.org/10.1145/1217935.1217966>",
+        sources.NETWORK_PIPELINE,
+    )
     parameters_model = FerretParameters
-    scaling = "threads"
+    scaling = ("threads",)
     metrics = (
         Metric(
             name="throughput",

@@ -9,27 +9,24 @@ from pydantic import Field
 
 from ullage import ours
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import load_report, peers
+from ullage.workloads import load_report, peers, sources
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
     Output,
-    Parameters,
-    Role,
     Task,
-    Workload,
 )
-from ullage.workloads.load_report import Count, Distribution, Report, Time
+from ullage.workloads.jsonreport import Count, read
+from ullage.workloads.load_report import Distribution, Report, Time
 from ullage.workloads.outputs import ended
 
 NATIVE_S = 3e-5
 """Of one exchange between two namespaces, for the estimate."""
 
 
-class FloodPingParameters(Parameters):
+class FloodPingParameters(peers.PeerParameters):
     """Whom to probe, with what, and how often."""
 
-    peer: peers.Peer = Field("host", description=peers.MEANING)
     count: int = Field(5000, ge=100, le=10_000_000, strict=True, description="echo requests")
     size: int = Field(
         12,
@@ -43,15 +40,15 @@ class FloodPingParameters(Parameters):
     )
 
 
-class FloodPing(Workload[FloodPingParameters]):
+class FloodPing(peers.BetweenTwo[FloodPingParameters]):
     """Round-trip times of ICMP echo, the next request when the reply came (a flood ping).
 
-    Ours instead of `ping -f`, because Debian's ping gives no times for payloads under 16 bytes
-    and never a distribution. It does the same: a request, then the next as soon as the reply is
-    there or after 10 ms. A round trip is from just before the request is sent until the kernel has
-    the reply, as ping tells it; with payloads of 16 and 56 bytes the two agree. The answers come
-    from the other end's kernel, so nothing runs there. The studies sent 10,000 requests
-    (`count: 10000`) of 12 bytes.
+    Ours instead of `ping -f`, because Debian's ping gives no times for payloads under 16 bytes and
+    never a distribution. It does the same: a request, then the next as soon as the reply is there
+    or after 10 ms. A round trip is from just before the request is sent until the kernel has the
+    reply, as ping tells it; with payloads of 16 and 56 bytes the two agree. The answers come from
+    the other end's kernel, so nothing runs there. `mpi-degradation` (2012, of [the
+    studies](../../studies.md)) sent 10,000 requests (`count: 10000`) of 12 bytes.
 
     Quantiles are told as far out as at least five requests lie above them: 0.99 of 500, 0.999 of
     5,000.
@@ -59,8 +56,13 @@ class FloodPing(Workload[FloodPingParameters]):
 
     name = "flood-ping"
     resource = "network"
+    ends = ("prober", "peer")
     packages = ()
-    programs = ()
+    source = (
+        "ping(8) of iputils, `-f`: "
+        "<https://manpages.debian.org/bookworm/iputils-ping/ping.8.en.html>",
+        sources.MPI_DEGRADATION,
+    )
     parameters_model = FloodPingParameters
     metrics = (
         Metric(
@@ -99,14 +101,6 @@ class FloodPing(Workload[FloodPingParameters]):
         ),
     )
 
-    def roles(self, parameters: FloodPingParameters) -> Sequence[Role]:
-        """The prober in the instance; nothing but a kernel at the peer."""
-        return Role("prober"), Role("peer", peers.place(parameters.peer))
-
-    def partner(self, parameters: FloodPingParameters) -> str | None:
-        """The environment that `peer` names."""
-        return peers.partner(parameters.peer)
-
     def files(self, parameters: FloodPingParameters) -> Mapping[str, Path]:
         """The prober."""
         return {load_report.PROGRAM: ours.program(load_report.PROGRAM)}
@@ -129,7 +123,7 @@ class FloodPing(Workload[FloodPingParameters]):
 
     def check(self, parameters: FloodPingParameters, outputs: Mapping[str, Output]) -> None:
         """All were sent, as large as asked, and all but a few answered, unchanged."""
-        probes = load_report.read(_Probes, ended(outputs, "prober").stdout)
+        probes = read(_Probes, ended(outputs, "prober").stdout)
         load_report.check_valid(probes)
         for what, asked, found in (
             ("mode", "icmp", probes.mode),
@@ -154,7 +148,7 @@ class FloodPing(Workload[FloodPingParameters]):
         self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
-        probes = load_report.read(_Probes, outputs["prober"].stdout)
+        probes = read(_Probes, outputs["prober"].stdout)
         assert probes.rtt is not None and probes.rtt_user is not None
         return {
             "median_rtt": probes.rtt.median,
@@ -168,7 +162,7 @@ class FloodPing(Workload[FloodPingParameters]):
         self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
     ) -> dict[str, str]:
         """By which kind of socket it probed, and what came twice."""
-        probes = load_report.read(_Probes, outputs["prober"].stdout)
+        probes = read(_Probes, outputs["prober"].stdout)
         return {"socket": probes.socket[:10], "duplicates": str(probes.duplicates)}
 
 

@@ -8,17 +8,15 @@ from typing import Literal
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import peers
+from ullage.workloads import peers, sources
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
     Output,
-    Parameters,
-    Role,
     Task,
-    Workload,
 )
-from ullage.workloads.iperf3_report import Error, Sum, TcpResult, UdpResult, read
+from ullage.workloads.iperf3_report import LONGEST_RESULT, Opening, Sum, TcpResult, UdpResult
+from ullage.workloads.jsonreport import read
 from ullage.workloads.outputs import ended, quoted
 
 DATAGRAM = 1448
@@ -26,10 +24,9 @@ DATAGRAM = 1448
 with TCP's."""
 
 
-class Iperf3Parameters(Parameters):
+class Iperf3Parameters(peers.PeerParameters):
     """Who talks to whom, how, and for how long."""
 
-    peer: peers.Peer = Field("host", description=peers.MEANING)
     direction: Literal["send", "receive"] = Field(
         "send", description="what the instance does: send to the peer, or receive from it"
     )
@@ -74,7 +71,7 @@ class Iperf3Parameters(Parameters):
         return self
 
 
-class Iperf3(Workload[Iperf3Parameters]):
+class Iperf3(peers.BetweenTwo[Iperf3Parameters]):
     """Throughput between an instance and another end, with TCP or UDP (`iperf3`).
 
     The instance is always iperf3's client; with `direction: receive` the server sends. The figure
@@ -87,15 +84,20 @@ class Iperf3(Workload[Iperf3Parameters]):
     are of interest at a `bitrate` below that. The jitter is that of RFC 3550, section 6.4.1, as
     iperf3 smooths it, and the mean over the streams.
 
-    `peer: {environment: KEY}` sends to an instance of another environment: with
-    `vary: {peer: [{environment: native}, {environment: vm}]}` every environment of the plan meets
-    each of those, which is the matrix that studies of mixed clouds print.
+    `peer: {environment: KEY}` sends to an instance of another environment: with `vary: {peer:
+    [{environment: native}, {environment: vm}]}` every environment of the plan meets each of those:
+    the matrix of `cmu-overhead` (2015, of [the studies](../../studies.md)).
     """
 
     name = "iperf3"
     resource = "network"
+    ends = ("client", "server")
     packages = ("iperf3",)
-    programs = ("iperf3",)
+    source = (
+        "ESnet, iperf3: its manual, <https://software.es.net/iperf/>",
+        "RFC 3550, section 6.4.1 (jitter): <https://www.rfc-editor.org/rfc/rfc3550>",
+        sources.CMU_OVERHEAD,
+    )
     parameters_model = Iperf3Parameters
     metrics = (
         Metric(
@@ -139,13 +141,9 @@ class Iperf3(Workload[Iperf3Parameters]):
         ),
     )
 
-    def roles(self, parameters: Iperf3Parameters) -> Sequence[Role]:
-        """The client in the instance, the server at the peer."""
-        return Role("client"), Role("server", peers.place(parameters.peer))
-
-    def partner(self, parameters: Iperf3Parameters) -> str | None:
-        """The environment that `peer` names."""
-        return peers.partner(parameters.peer)
+    def programs(self, parameters: Iperf3Parameters) -> Mapping[str, str]:
+        """At both ends."""
+        return {"iperf3": "iperf3"}
 
     def title(self, parameters: Iperf3Parameters) -> str:
         """`network to the host, 1 stream`; `UDP to vm, 10 streams of 100 Mbit/s`."""
@@ -200,9 +198,14 @@ class Iperf3(Workload[Iperf3Parameters]):
         iperf3's exit status says nothing: with `-J` it is 0 after an error too.
         """
         output = ended(outputs, "client")
-        error = read(Error, output.stdout).error
-        if error is not None:
-            raise InvalidTrialError(f"iperf3: {quoted(error)}")
+        opening = read(Opening, output.stdout, longest=LONGEST_RESULT)
+        if opening.error is not None:
+            raise InvalidTrialError(f"iperf3: {quoted(opening.error)}")
+        if version := opening.too_old():
+            raise InvalidTrialError(
+                f"{quoted(version)} is too old: it does not repeat the rate it was asked for; "
+                "3.12 works"
+            )
         result = _result(parameters, output)
         moved = _tcp_moved(result) if isinstance(result, TcpResult) else _udp_moved(result)
         for what, asked, found in (*_echoes(parameters, result), *moved):
@@ -246,8 +249,8 @@ def _datagram(parameters: Iperf3Parameters) -> int:
 
 def _result(parameters: Iperf3Parameters, output: Output) -> TcpResult | UdpResult:
     if parameters.protocol == "tcp":
-        return read(TcpResult, output.stdout)
-    return read(UdpResult, output.stdout)
+        return read(TcpResult, output.stdout, longest=LONGEST_RESULT)
+    return read(UdpResult, output.stdout, longest=LONGEST_RESULT)
 
 
 Echo = tuple[str, int | str, int | str]

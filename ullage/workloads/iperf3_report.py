@@ -1,31 +1,38 @@
-"""The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, 3.9 and later)."""
+"""The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, as of 3.12)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeVar
+import re
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.outputs import quoted
+from ullage.workloads.jsonreport import Count, Part
+
+_VERSION: Final = re.compile(r"iperf 3\.([0-9]{1,3})(?![0-9])")
+_WORKS: Final = 12
+"""Of 3.x: Debian 12's."""
 
 LONGEST_RESULT: Final = 1 << 20
 """Characters: 128 streams without reports on the way take a sixth of it."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Congestion = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")]
 
 
-class Part(BaseModel):
-    """A part of iperf3's JSON; fields not named here do not matter to us."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Error(Part):
-    """What there is when it could not work."""
+class Opening(Part):
+    """What tells whether the rest can be read."""
 
     error: str | None = None
+    """What there is when it could not work."""
+    start: dict[str, Any] = Field(default_factory=dict)
+
+    def too_old(self) -> str | None:
+        """The version, where it is one that does not repeat the rate that it was asked for."""
+        version, test = self.start.get("version"), self.start.get("test_start")
+        if not isinstance(version, str) or not isinstance(test, dict) or "target_bitrate" in test:
+            return None
+        found = _VERSION.match(version)
+        return version if found and int(found[1]) < _WORKS else None
 
 
 class Peer(Part):
@@ -125,20 +132,3 @@ class UdpResult(Part):
 
     start: Start
     end: UdpEnd
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def read(model: type[M], text: str) -> M:
-    """The JSON as that model; raises InvalidTrialError with the first fault."""
-    if len(text) > LONGEST_RESULT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its result")
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
-        raise InvalidTrialError(
-            f"its JSON is not a result: {where}: {fault['msg']}; begins {quoted(text, 60)}"
-        ) from None

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from ullage.runs import Coordinate, Curve
 from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.jsonreport import Count, Part
 from ullage.workloads.outputs import quoted
 
 PROGRAM: Final = "ullage-load"
-LONGEST_REPORT: Final = 1 << 16
-"""Characters: of the longest, a tenth of it."""
 
 QUANTILE: Final = Coordinate(name="quantile", unit="1", scale="quantile")
 """What a distribution runs along: the share of the events that took no longer."""
@@ -24,14 +23,7 @@ SAMPLES_ABOVE: Final = 5
 PRECISION: Final = 2e-3
 """Times are kept to three digits."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Time = Annotated[float, Field(gt=0, lt=1e6)]
-
-
-class Part(BaseModel):
-    """A part of a report; fields not named here do not matter to us."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Distribution(Part):
@@ -60,23 +52,6 @@ class Report(Part):
     mode: str
     valid: bool
     reason: str | None
-
-
-M = TypeVar("M", bound=Part)
-
-
-def read(model: type[M], text: str) -> M:
-    """The report as that model; raises InvalidTrialError with the first fault."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
-        raise InvalidTrialError(
-            f"its JSON is not a report: {where}: {fault['msg']}; begins {quoted(text, 60)}"
-        ) from None
 
 
 def check_valid(report: Report) -> None:

@@ -73,7 +73,12 @@ class MpiWorkload(Workload[P]):
     """An MPI program over the instance and its peers."""
 
     packages: ClassVar[tuple[str, ...]] = ("openmpi-bin", "mpich")
-    programs: ClassVar[tuple[str, ...]] = ("mpirun.openmpi", "mpiexec.mpich")
+
+    def programs(self, parameters: P) -> Mapping[str, str]:
+        """What starts the ranks."""
+        if parameters.mpi == "openmpi":
+            return {"mpirun.openmpi": "openmpi-bin"}
+        return {"mpiexec.mpich": "mpich"}
 
     def roles(self, parameters: P) -> Sequence[Role]:
         """`main` runs `mpirun` and the first ranks."""
@@ -97,14 +102,17 @@ class MpiWorkload(Workload[P]):
         return Task("main", (*started, *argv), env=env, launches=several, timeout_s=timeout_s)
 
     def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What carried the messages, as set."""
-        return {"transport": transport(parameters)}
+        """What carried the messages."""
+        return {"transport": transport(parameters, outputs)}
 
 
-def transport(parameters: MpiParameters) -> str:
-    """What carries the messages."""
+def transport(parameters: MpiParameters, outputs: Mapping[str, Output]) -> str:
+    """What carried the messages, by whether `mpirun` had ranks started in other instances.
+
+    The plan does not tell: with `peer: each` an environment may have one instance.
+    """
     inside = INSIDE[parameters.mpi]
-    if parameters.peer == "none":
+    if not remote.asked(outputs["main"].stderr):
         return inside
     return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
 

@@ -13,8 +13,9 @@ from typing import Final, Literal
 from pydantic import ByteSize, Field, model_validator
 
 from ullage import ours
+from ullage.quantities import exact_bytes
 from ullage.runs import Coordinate, Curve, Metric, Scalar
-from ullage.workloads import mpi
+from ullage.workloads import mpi, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.outputs import LONGEST_REPORT, Line, line, quoted, read_lines
 
@@ -67,7 +68,7 @@ class MpiPingpongParameters(mpi.MpiParameters):
     def _possible(self) -> MpiPingpongParameters:
         for name, size in (("min_size", self.min_size), ("max_size", self.max_size)):
             if size & (size - 1):
-                raise ValueError(f"{name} must be a power of 2, {size} is not")
+                raise ValueError(f"{name} must be a power of 2, {exact_bytes(size)} is not")
         if self.min_size > self.max_size:
             raise ValueError("min_size is above max_size")
         if self.peer == "each":
@@ -116,19 +117,24 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     receives and a buffer for each. Our program in C does the same, writes its buffers beforehand,
     compares the last message of each size byte by byte, and proves by the kernel's counters that
     the network device carried them. mpi4py's verifies nothing, and its own time in Python counts:
-    about a microsecond
-    a message.
+    about a microsecond a message.
 
-    Large messages are repeated less often unless `bytes_per_size` is null. The published
-    measurement is `{max_size: 1GiB, bytes_per_size: null}`: 130 exchanges of every size up to 1 GiB
-    move 520 GiB, and need 2 GiB of memory in each instance. Between ranks of one instance
-    (`peer: none`) shared memory is what is measured. The ranks are bound to no CPU.
+    Large messages are repeated less often unless `bytes_per_size` is null. That of
+    `mpi-degradation` (2012, of [the studies](../../studies.md)) is `{max_size: 1GiB,
+    bytes_per_size: null}`: 130 exchanges of every size up to 1 GiB move 520 GiB, and need 2 GiB of
+    memory in each instance. Between ranks of one instance (`peer: none`) shared memory is what is
+    measured. The ranks are bound to no CPU.
     """
 
     name = "mpi-pingpong"
     resource = "network"
     packages = (*mpi.MpiWorkload.packages, "python3")
-    programs = (*mpi.MpiWorkload.programs, "python3")
+    source = (
+        "L. Dalcin et al., mpi4py 4.1.2, `mpi4py.bench pingpong`: "
+        "<https://github.com/mpi4py/mpi4py/blob/4.1.2/src/mpi4py/bench.py>",
+        sources.OPEN_MPI,
+        sources.MPI_DEGRADATION,
+    )
     parameters_model = MpiPingpongParameters
     metrics = (
         Metric(
@@ -175,6 +181,11 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
             description="Standard deviation of the measured exchanges, as times one way.",
         ),
     )
+
+    def programs(self, parameters: MpiPingpongParameters) -> Mapping[str, str]:
+        """Those of the MPI; and Python for mpi4py."""
+        found = super().programs(parameters)
+        return {**found, "python3": "python3"} if parameters.program == "mpi4py" else found
 
     def files(self, parameters: MpiPingpongParameters) -> Mapping[str, Path]:
         """Our program; or mpi4py as PyPI has it, and what unpacks and starts it."""

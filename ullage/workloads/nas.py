@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ullage import ours
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import npb
+from ullage.workloads import npb, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, where
 from ullage.workloads.outputs import ended, quoted
@@ -52,6 +52,8 @@ class NasParameters(MpiParameters):
             raise ValueError("ranks: give `parallel: mpi` for more than one")
         if self.parallel == "threads" and self.peer != "none":
             raise ValueError(f"peer: {self.peer} needs `parallel: mpi`")
+        if self.peer != "none" and self.ranks < 2:
+            raise ValueError("one rank has no peer: ranks must be at least 2")
         refused = refusal(self.kernel, self.size_class, self.ranks)
         if refused is not None:
             raise ValueError(f"ranks: {self.ranks}, but {refused}")
@@ -83,8 +85,14 @@ class Nas(MpiWorkload[NasParameters]):
 
     name = "nas"
     resource = "cpu"
+    source = (
+        "D. H. Bailey et al.: The NAS Parallel Benchmarks, RNR-94-007, 1994, and Int. J. of "
+        "Supercomputer Applications 5(3), 1991, <https://doi.org/10.1177/109434209100500306>",
+        "problem classes of NPB 2 and 3: <https://www.nas.nasa.gov/software/npb.html>",
+        sources.MPI_DEGRADATION,
+    )
     parameters_model = NasParameters
-    scaling = "threads"
+    scaling = ("threads", "ranks")
     metrics = (
         Metric(
             name="operation_rate",
@@ -101,6 +109,10 @@ class Nas(MpiWorkload[NasParameters]):
             description="The timed part of the kernel, on the slowest rank.",
         ),
     )
+
+    def programs(self, parameters: NasParameters) -> Mapping[str, str]:
+        """Threads need none but our own."""
+        return super().programs(parameters) if parameters.parallel == "mpi" else {}
 
     def title(self, parameters: NasParameters) -> str:
         """`NAS CG class A, 2 threads`; `NAS IS class S, 4 ranks to the host`."""

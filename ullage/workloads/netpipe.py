@@ -7,26 +7,26 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs import Curve, Scalar
-from ullage.workloads import netpipe_report, peers
-from ullage.workloads.base import Context, Output, Role, Task, Workload
+from ullage.workloads import netpipe_report, peers, sources
+from ullage.workloads.base import Context, Output, Task
 from ullage.workloads.netpipe_report import NetpipeParameters
 from ullage.workloads.outputs import ended
 
 
-class NetpipeTcpParameters(NetpipeParameters):
+class NetpipeTcpParameters(peers.PeerParameters, NetpipeParameters):
     """Between whom, which message sizes, how often."""
 
-    peer: peers.Peer = Field("host", description=peers.MEANING)
     port: int = Field(5002, ge=1, le=65_535, strict=True, description="TCP port of the receiver")
 
 
-class Netpipe(Workload[NetpipeTcpParameters]):
+class Netpipe(peers.BetweenTwo[NetpipeTcpParameters]):
     """Throughput and latency by message size, over TCP (NetPIPE, `NPtcp`).
 
     A message goes there and back, `repeats` times, three times over; NetPIPE keeps the quickest of
     the three (Q. O. Snell, A. R. Mikler, J. L. Gustafson: "NetPIPE: A Network Protocol Independent
-    Performance Evaluator", 1996). The studies went from 1 B to 10 MB (`largest: 10MB`) and left
-    the number of exchanges to NetPIPE (`repeats: null`: about 0.25 s each, two minutes in all).
+    Performance Evaluator", 1996). `network-pipeline` (2017, of [the studies](../../studies.md))
+    went from 1 B to 10 MB (`largest: 10MB`) and left the number of exchanges to NetPIPE (`repeats:
+    null`: about 0.25 s each, two minutes in all).
 
     TCP's congestion control and buffers are the kernel's own, since NPtcp cannot choose them: a
     guest with a kernel of its own may have others than the host (`cubic`, `bbr`); `iperf3` lets the
@@ -35,18 +35,18 @@ class Netpipe(Workload[NetpipeTcpParameters]):
 
     name = "netpipe"
     resource = "network"
+    ends = ("sender", "receiver")
     packages = ("netpipe-tcp", "netbase")  # whose /etc/protocols NPtcp needs
-    programs = ("NPtcp",)
+    source = (
+        sources.NETPIPE,
+        sources.NETWORK_PIPELINE,
+    )
     parameters_model = NetpipeTcpParameters
     metrics = netpipe_report.METRICS
 
-    def roles(self, parameters: NetpipeTcpParameters) -> Sequence[Role]:
-        """The sender, which measures, in the instance; the receiver at the peer."""
-        return Role("sender"), Role("receiver", peers.place(parameters.peer))
-
-    def partner(self, parameters: NetpipeTcpParameters) -> str | None:
-        """The environment that `peer` names."""
-        return peers.partner(parameters.peer)
+    def programs(self, parameters: NetpipeTcpParameters) -> Mapping[str, str]:
+        """At both ends."""
+        return {"NPtcp": "netpipe-tcp"}
 
     def title(self, parameters: NetpipeTcpParameters) -> str:
         """`NetPIPE to the host, 1B to 1.0MiB`."""

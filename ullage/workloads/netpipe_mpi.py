@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from ullage.ours import Mpi
 from ullage.runs import Curve, Scalar
-from ullage.workloads import mpi, netpipe_report
+from ullage.workloads import mpi, netpipe_report, sources
 from ullage.workloads.base import Context, Output, Task
 from ullage.workloads.netpipe_report import NetpipeParameters
 
@@ -39,9 +39,17 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
     name = "netpipe-mpi"
     resource = "network"
     packages = (*mpi.MpiWorkload.packages, "netpipe-openmpi", "netpipe-mpich2")
-    programs = (*mpi.MpiWorkload.programs, *PROGRAMS.values())
+    source = (
+        sources.NETPIPE,
+        sources.OPEN_MPI,
+    )
     parameters_model = NetpipeMpiParameters
     metrics = netpipe_report.METRICS
+
+    def programs(self, parameters: NetpipeMpiParameters) -> Mapping[str, str]:
+        """Those of the MPI, and NetPIPE for it."""
+        netpipe = {"openmpi": "netpipe-openmpi", "mpich": "netpipe-mpich2"}[parameters.mpi]
+        return {**super().programs(parameters), PROGRAMS[parameters.mpi]: netpipe}
 
     def title(self, parameters: NetpipeMpiParameters) -> str:
         """`NetPIPE over openmpi to a second instance, 1B to 1.0MiB`."""

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from ullage import ours
 from ullage.runs import Curve, Metric, Scalar
-from ullage.workloads import mpi
+from ullage.workloads import mpi, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.outputs import line, read_lines
 
@@ -76,8 +76,13 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
 
     name = "n-queens"
     resource = "cpu"
+    source = (
+        "ours; the numbers of solutions: N. J. A. Sloane et al., OEIS A000170, "
+        "<https://oeis.org/A000170>",
+        sources.MPI_DEGRADATION,
+    )
     parameters_model = NQueensParameters
-    scaling = "ranks"
+    scaling = ("ranks",)
     metrics = (
         Metric(
             name="seconds",

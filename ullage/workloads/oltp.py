@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from ullage.runs import Coordinate, Curve, Metric, Scalar
-from ullage.workloads import oltp_report, oltp_servers
+from ullage.workloads import oltp_checks, oltp_report, oltp_servers, sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task, Workload
-from ullage.workloads.oltp_parameters import MIX, OltpParameters
-from ullage.workloads.oltp_report import Report, Result
+from ullage.workloads.oltp_parameters import OltpParameters
+from ullage.workloads.oltp_report import Result
 from ullage.workloads.oltp_servers import SERVERS
 from ullage.workloads.outputs import ended, quoted
 from ullage.workloads.sysbench import threads
@@ -32,9 +32,10 @@ class Oltp(Workload[OltpParameters]):
     Each trial starts the server on the tables that were made once, lets sysbench's threads do
     transactions one after another, first for `warmup_s`, then measured for `time_s` or for a number
     of `events`, and ends the server in order. The tests and their mix are sysbench's own, see
-    `/usr/share/sysbench/oltp_*.lua`. Sources: sysbench 1.0.20; for the mix of a well-known study,
-    400 clients and 1,000 requests, `{threads: 400, events: 1000, index_updates: 25,
-    distinct_ranges: 25, sum_ranges: 25}`, there with about 18 deadlocks to a commit.
+    `/usr/share/sysbench/oltp_*.lua`. The mix of `flash-energy` (2012, of [the
+    studies](../../studies.md)), 400 clients and 1,000 requests, is `{threads: 400, events: 1000,
+    index_updates: 25, distinct_ranges: 25, sum_ranges: 25}`, there with about 18 deadlocks to a
+    commit.
 
     MariaDB takes `io_uring` to the disk where the environment lets it, else `libaio`: containers
     filter that system call, so that it is a part of what they cost, and the facts name it. Commits
@@ -44,24 +45,32 @@ class Oltp(Workload[OltpParameters]):
     PostgreSQL: read committed), so that the two are not to be compared by it. MariaDB finds a
     deadlock at once; PostgreSQL after `deadlock_timeout_ms`, and those who wait for its rows wait
     as long: in trials of a few seconds a single one shows in every figure. The server runs as
-    `nobody`, listens on one address of the run's network, with `client: same` at a local socket
-    alone, and lets one user in, from there only, with a password that is new in each run.
+    `nobody`, listens on one address of the run's network, with `client: same` and one server at a
+    local socket alone, and lets one user in, from there only, with a password that is new in each
+    run.
 
     MariaDB keeps about 20 KiB for each prepared statement, of which sysbench makes up to 9 for each
     thread and table: 400 threads on 10 tables need 0.7 GiB beside the cache of pages.
 
     With `servers: each`, sysbench gives its connections to the servers in turn (`--mysql-host=a,b`:
     in the order of connecting, one for each thread), so that their numbers differ by one at most; a
-    transaction stays on one server. Rows change from trial to trial, equally in all environments.
-    A trial in which a server said that its disk was full has no figures, whatever sysbench did.
+    transaction stays on one server; with `client: same` sysbench stands in the first instance and
+    reaches all of them by TCP, its own too. Rows change from trial to trial, equally in all
+    environments. A trial in which a server said that its disk was full has no figures, whatever
+    sysbench did.
     """
 
     name = "oltp"
     resource = "other"
     packages = ("mariadb-client-core", "mariadb-server-core", "postgresql-15", "sysbench")
-    programs = ("mariadbd", "mariadb-install-db", oltp_servers.POSTGRESQL, "sysbench", "setpriv")
+    source = (
+        sources.SYSBENCH,
+        "MariaDB 10.11: <https://mariadb.com/kb/en/documentation/>",
+        "PostgreSQL 15: <https://www.postgresql.org/docs/15/>",
+        sources.FLASH_ENERGY,
+    )
     parameters_model = OltpParameters
-    scaling = "threads"
+    scaling = ("threads",)
     metrics = (
         Metric(
             name="transactions_per_second",
@@ -140,6 +149,11 @@ class Oltp(Workload[OltpParameters]):
         ),
     )
 
+    def programs(self, parameters: OltpParameters) -> Mapping[str, str]:
+        """The server that is asked for, and sysbench."""
+        servers = SERVERS[parameters.database].programs
+        return {**servers, "setpriv": "util-linux", "sysbench": "sysbench"}
+
     def roles(self, parameters: OltpParameters) -> Sequence[Role]:
         """The server in the instance or in each, the client where it was asked for."""
         server = Role("server", "instance" if parameters.servers == "one" else "each")
@@ -157,7 +171,7 @@ class Oltp(Workload[OltpParameters]):
             "host": "on the host",
             "second": "in a second instance",
             "away": "on the other node",
-            "same": "beside it",
+            "same": "beside it" if _beside(parameters) else "in the first",
         }
         servers = " in each" if parameters.servers == "each" else ""
         return (
@@ -224,7 +238,9 @@ class Oltp(Workload[OltpParameters]):
             argv += [f"--{driver}-host={hosts}"]
         argv += [f"--threads={parameters.threads}", f"--rand-seed={_seed(context)}"]
         argv += [f"--rand-type={parameters.distribution}", "--percentile=95", "--histogram=on"]
-        argv += [f"--{name.replace('_', '-')}={value}" for name, value in _options(parameters)]
+        argv += [
+            f"--{name.replace('_', '-')}={value}" for name, value in oltp_checks.options(parameters)
+        ]
         if parameters.events is not None:
             return (*argv, f"--events={parameters.events}", "--time=0", "run")
         if parameters.warmup_s:
@@ -256,14 +272,14 @@ class Oltp(Workload[OltpParameters]):
         oltp_report.check_histogram(result, parameters.threads)
         cut = result.warmup is not None
         if result.warmup is not None:
-            _check_asked(parameters, result.warmup)
-            _check_counts(parameters, result.warmup, cut=cut)
-        _check_asked(parameters, result.report)
+            oltp_checks.check_asked(parameters, result.warmup)
+            oltp_checks.check_counts(parameters, result.warmup, cut=cut)
+        oltp_checks.check_asked(parameters, result.report)
         if result.report.counts.events == 0:
             raise InvalidTrialError("no transaction was done")
-        _check_counts(parameters, result.report, cut=cut)
+        oltp_checks.check_counts(parameters, result.report, cut=cut)
         oltp_report.check_times(result.report, parameters.threads, cut=cut)
-        _check_work(parameters, result)
+        oltp_checks.check_work(parameters, result)
 
     def parse(
         self, parameters: OltpParameters, outputs: Mapping[str, Output]
@@ -343,55 +359,9 @@ def _seed(context: Context) -> str:
     return str(1 + context.seed % (2**31 - 2))
 
 
-def _options(parameters: OltpParameters) -> list[tuple[str, int]]:
-    """What is asked of sysbench's script."""
-    names = ("tables", "table_size", "range_size", *MIX[parameters.test])
-    return [(name, getattr(parameters, name)) for name in names]
-
-
 def _servers(outputs: Mapping[str, Output]) -> list[str]:
     return [role for role in outputs if role != "client"] or ["server"]
 
 
 def _read(parameters: OltpParameters, outputs: Mapping[str, Output]) -> Result:
     return oltp_report.read(outputs["client"].stdout, parameters.threads, parameters.warmup_s)
-
-
-def _check_asked(parameters: OltpParameters, report: Report) -> None:
-    """The test and its options, as sysbench understood them."""
-    if report.test != parameters.test:
-        raise InvalidTrialError(f"{parameters.test} was asked for, {quoted(report.test)} was done")
-    for name, asked in (*_options(parameters), ("threads", parameters.threads)):
-        if (found := report.options.get(name)) != asked:
-            raise InvalidTrialError(f"{name}: asked for {asked}, found {found}")
-
-
-def _check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> None:
-    """The statements make the transactions; of a try that an error ended, a part was done."""
-    counts = report.counts
-    if counts.reconnects:
-        raise InvalidTrialError(f"{counts.reconnects} connections were lost on the way")
-    slack = oltp_report.slack(report, parameters.threads, cut=cut)
-    least, most = counts.events - slack, counts.events + slack + counts.errors
-    for what, found, each in (
-        ("SELECTs", counts.reads, parameters.reads),
-        ("statements", counts.queries, parameters.queries),
-    ):
-        if not least * each <= found <= most * each:
-            raise InvalidTrialError(f"{found} {what} do not make {counts.events} transactions")
-
-
-def _check_work(parameters: OltpParameters, result: Result) -> None:
-    """As many as asked for, or as long; and every error was told of."""
-    events, seconds = result.report.counts.events, result.report.seconds
-    if parameters.events is not None and events != parameters.events:
-        raise InvalidTrialError(f"{parameters.events} events were asked for, {events} were done")
-    if not seconds.time_interval > 0:
-        raise InvalidTrialError("it took no time")
-    if parameters.time_s is not None and seconds.time_interval < 0.9 * parameters.time_s:
-        raise InvalidTrialError(
-            f"{parameters.time_s} s were asked for, {seconds.time_interval} s were measured"
-        )
-    errors = result.report.counts.errors + (result.warmup.counts.errors if result.warmup else 0)
-    if (told := sum(result.restarts.values())) != errors:
-        raise InvalidTrialError(f"{errors} errors, but {told} transactions were begun anew")

@@ -35,7 +35,8 @@ class OltpParameters(LimitedParameters):
     client: Literal["host", "second", "away", "same"] = Field(
         "host",
         description="where sysbench runs: a native endpoint on the same bridge, a second instance, "
-        "one on the other node, or in the server's own instance, over a local socket",
+        "one on the other node, or (`same`) in the server's own instance, over a local socket; "
+        "with `servers: each` that is the first instance, and all servers are reached by TCP",
     )
     servers: Literal["one", "each"] = Field(
         "one",

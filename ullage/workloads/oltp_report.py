@@ -10,16 +10,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from ullage.runs import Curve
+from ullage.workloads import jsonreport
 from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.jsonreport import DoubleCount, ExactPart
 from ullage.workloads.outputs import LONGEST_REPORT, line, quoted, read_lines
 from ullage.workloads.sysbench import STARTED
 
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
@@ -37,22 +38,18 @@ _MOST_RESTARTS: Final = 1 << 15
 """Lines: one a thread and SQLSTATE."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Counts(_Part):
+class Counts(ExactPart):
     """Of one report."""
 
-    events: Count
+    events: DoubleCount
     """Transactions done."""
-    reads: Count
-    writes: Count
-    other: Count
+    reads: DoubleCount
+    writes: DoubleCount
+    other: DoubleCount
     """BEGIN, COMMIT, and statements that changed no row."""
-    errors: Count
+    errors: DoubleCount
     """Statements that failed, and had their transaction begun anew."""
-    reconnects: Count
+    reconnects: DoubleCount
 
     @property
     def queries(self) -> int:
@@ -60,7 +57,7 @@ class Counts(_Part):
         return self.reads + self.writes + self.other
 
 
-class Times(_Part):
+class Times(ExactPart):
     """Of one report."""
 
     time_total: Seconds
@@ -75,28 +72,28 @@ class Times(_Part):
     latency_sum: Seconds
 
 
-class Report(_Part):
+class Report(ExactPart):
     """One report of sysbench."""
 
     test: str
-    options: dict[str, Count]
+    options: dict[str, DoubleCount]
     """As it understood them."""
     counts: Counts
     seconds: Times
 
 
-class Restarts(_Part):
+class Restarts(ExactPart):
     """How often a thread began a transaction anew for one reason."""
 
     state: str = Field(pattern=r"^[0-9A-Z]{5}$")
-    count: Count
+    count: DoubleCount
 
 
-class _ReportLine(_Part):
+class _ReportLine(ExactPart):
     report: Report
 
 
-class _RestartsLine(_Part):
+class _RestartsLine(ExactPart):
     restarts: Restarts
 
 
@@ -130,9 +127,9 @@ def read(text: str, threads: int, warmup_s: int) -> Result:
     rest: list[str] = []
     for number, content in enumerate(text.split("\n"), 1):
         if content.startswith('{"report"'):
-            reports.append(_read(_ReportLine, content, number).report)
+            reports.append(jsonreport.read(_ReportLine, content, f"line {number}").report)
         elif content.startswith('{"restarts"'):
-            told = _read(_RestartsLine, content, number).restarts
+            told = jsonreport.read(_RestartsLine, content, f"line {number}").restarts
             restarts[told.state] = restarts.get(told.state, 0) + told.count
         elif found := _BIN.fullmatch(content):
             bins.append((float(found[1]) / 1000, int(found[2])))
@@ -220,15 +217,3 @@ def _read_text(rest: Sequence[str], threads: int, warmup_s: int) -> None:
             line("       value  ------------- distribution ------------- count"),
         ),
     )
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def _read(model: type[M], text: str, number: int) -> M:
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidTrialError(f"line {number}: {quoted(where)}: {quoted(first['msg'])}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -53,6 +54,8 @@ class Server:
     """SQLSTATE of a deadlock."""
     said: re.Pattern[str]
     """Its version, in the log."""
+    programs: Mapping[str, str]
+    """What it needs → the Debian package that holds it."""
 
 
 SERVERS: Final[dict[Database, Server]] = {
@@ -63,6 +66,11 @@ SERVERS: Final[dict[Database, Server]] = {
         15,
         "40001",
         re.compile(r"^[^\n]{0,60}Starting MariaDB ([0-9][\w.+~-]{0,60}) ", re.ASCII | re.MULTILINE),
+        {
+            "mariadbd": "mariadb-server-core",
+            "mariadb-install-db": "mariadb-server-core",
+            "my_print_defaults": "mariadb-client-core",
+        },
     ),
     "postgresql": Server(
         "PostgreSQL",
@@ -73,6 +81,7 @@ SERVERS: Final[dict[Database, Server]] = {
         re.compile(
             r"^[^\n]{0,60}starting PostgreSQL ([0-9][\w.+~-]{0,60}) ", re.ASCII | re.MULTILINE
         ),
+        {POSTGRESQL: "postgresql-15"},
     ),
 }
 

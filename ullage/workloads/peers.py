@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, cast
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Final, TypeVar, cast
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from ullage.workloads.base import Place
+from ullage.workloads.base import Parameters, Place, Role, Workload
 
 _NAMES: Final = {
     "host": "the host",
@@ -14,13 +15,6 @@ _NAMES: Final = {
     "away": "an instance on another node",
 }
 _ENVIRONMENT: Final = "environment:"
-
-MEANING: Final = (
-    "the other end: `host`, a native endpoint on the same bridge; `second`, another instance on "
-    "the same node; `away`, one on another node; `{environment: KEY}`, an instance of that "
-    "environment of the plan, on the same node"
-)
-"""The description of a parameter `peer`."""
 
 
 def _peer(value: object) -> object:
@@ -51,3 +45,33 @@ def partner(peer: str) -> str | None:
 def described(peer: str) -> str:
     """As it stands in a title: `the host`, `a second instance`, `vm`."""
     return partner(peer) or _NAMES[peer]
+
+
+class PeerParameters(Parameters):
+    """Of a workload between two."""
+
+    peer: Peer = Field(
+        "host",
+        description="the other end: `host`, a native endpoint on the same bridge; `second`, "
+        "another instance on the same node; `away`, one on another node; `{environment: KEY}`, an "
+        "instance of that environment of the plan, on the same node",
+    )
+
+
+P = TypeVar("P", bound=PeerParameters)
+
+
+class BetweenTwo(Workload[P]):
+    """One program in the instance, another, or nothing but a kernel, at the peer."""
+
+    ends: ClassVar[tuple[str, str]]
+    """The roles of the two, the instance's first."""
+
+    def roles(self, parameters: P) -> Sequence[Role]:
+        """One in the instance, one at the peer."""
+        mine, other = self.ends
+        return Role(mine), Role(other, place(parameters.peer))
+
+    def partner(self, parameters: P) -> str | None:
+        """The environment that `peer` names."""
+        return partner(parameters.peer)

@@ -7,23 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from ullage import ours
+from ullage.workloads import jsonreport
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task
+from ullage.workloads.jsonreport import Count, Part
 from ullage.workloads.outputs import ended, quoted
 
 PROGRAM: Final = "ullage-pipelines"
 CORPUS: Final = "corpus"
 REFERENCE: Final = "reference"
 OUTPUT: Final = "output"
-LONGEST_RESULT: Final = 1 << 16
-"""Characters: ten times what it prints."""
 SLACK_S: Final = 0.05
 TIMEOUT_S: Final = 3600.0
 
 Source = Literal["memory", "disk"]
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -46,12 +45,6 @@ class PipelineParameters(Parameters):
     corpus_seed: int = Field(
         1, ge=0, lt=1 << 63, strict=True, description="the input follows from it and its sizes"
     )
-
-
-class Part(BaseModel):
-    """A part of the JSON; fields not named here do not matter to us."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Stage(Part):
@@ -142,17 +135,7 @@ def title(name: str, parameters: PipelineParameters, what: str) -> str:
 
 def read(model: type[R], outputs: Mapping[str, Output]) -> R:
     """The result that the program printed; raises InvalidTrialError with the first fault."""
-    text = ended(outputs, "main").stdout
-    if len(text) > LONGEST_RESULT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its result")
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
-        raise InvalidTrialError(
-            f"its JSON is not a result: {where}: {fault['msg']}; begins {quoted(text, 60)}"
-        ) from None
+    return jsonreport.read(model, ended(outputs, "main").stdout)
 
 
 def check_run(

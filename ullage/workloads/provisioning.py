@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
-from ullage import allocation, imagecopy
+from ullage import allocation, imagecopy, nginx
 from ullage.allocating import Application, Node, Step
 from ullage.allocation_record import Batch, InstanceSteps
 from ullage.image import require_on_host
 from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.workloads import sources
 from ullage.workloads.base import InvalidTrialError, Output, Parameters, Role
 from ullage.workloads.conducted import Conducted
+from ullage.workloads.jsonreport import read
 
 MOST: Final = 200
 """Instances at once: the run's network has 253 places."""
@@ -107,7 +109,10 @@ class Provisioning(Conducted[ProvisioningParameters]):
     name = "provisioning"
     resource = "other"
     packages = ("nginx",)
-    programs = ()
+    source = (
+        sources.ELASTIC_CLOCK,
+        sources.NETWORK_PIPELINE,
+    )
     parameters_model = ProvisioningParameters
     metrics = (
         Metric(
@@ -229,7 +234,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         if parameters.application == "none":
             return
         if node.image is None:
-            require_on_host(("nginx",))
+            require_on_host({"nginx": "nginx"})
         else:
             node.image.require(("nginx",))
 
@@ -238,8 +243,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         node.copy = parameters.copy_
         application = None
         if parameters.application == "nginx":
-            argv = ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
-            application = Application(argv, PORT, files={"server.conf": _NGINX.encode()})
+            application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})
         batch = await allocation.together(
             node,
             [f"{label}-{number}" for number in range(parameters.count)],
@@ -309,15 +313,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
 
 
 def _batch(outputs: Mapping[str, Output]) -> Batch:
-    text = outputs["main"].stdout
-    if len(text) > LONGEST_RECORD:
-        raise InvalidTrialError(f"a record of {len(text)} characters")
-    try:
-        return Batch.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, fault["loc"])) or "the whole"
-        raise InvalidTrialError(f"the record of the batch: {where}: {fault['msg']}") from None
+    return read(Batch, outputs["main"].stdout, "the batch", longest=LONGEST_RECORD)
 
 
 def _check_steps(instance: InstanceSteps, applied: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeAlias, get_args
 
 from ullage.registry import UNITS, Registry, fields_fault, figures_fault, unit_fault
@@ -12,6 +13,9 @@ AnyWorkload: TypeAlias = Workload[Any]
 
 RESERVED: Final = frozenset({"name", "as", "vary"})
 """Fields of a workload in the plan that are not its parameters."""
+
+_LINK: Final = re.compile(r"<https?://[^\s<>]+>|\]\([^\s()]+\)")
+"""Of Markdown."""
 
 
 def _fault(workload: type[AnyWorkload]) -> str | None:
@@ -25,10 +29,15 @@ def _fault(workload: type[AnyWorkload]) -> str | None:
 def _plain_fault(workload: type[AnyWorkload]) -> str | None:
     if workload.resource not in get_args(Resource):
         return f"resource {workload.resource!r} is not one of {', '.join(get_args(Resource))}"
-    for attribute in ("packages", "programs"):
+    for attribute in ("packages", "source", "scaling"):
         value = getattr(workload, attribute)
         if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
             return f"{attribute} is not a tuple of text"
+    if not workload.source:
+        return "source is empty"
+    for line in workload.source:
+        if not _LINK.search(line):
+            return f"source {line!r} has no link"
     return None
 
 
@@ -47,6 +56,6 @@ def _metrics_fault(metrics: tuple[Metric, ...]) -> str | None:
 REGISTRY: Final = Registry(
     "workload",
     Workload,
-    ("resource", "packages", "programs", "parameters_model", "metrics"),
+    ("resource", "packages", "source", "parameters_model", "metrics"),
     _fault,
 )

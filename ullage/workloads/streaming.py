@@ -12,10 +12,11 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from ullage import ours
+from ullage import nginx, ours
 from ullage.elastic import clip
 from ullage.quantities import many
 from ullage.runs import Curve, Metric, Scalar
+from ullage.workloads import sources
 from ullage.workloads import streaming_report as report
 from ullage.workloads.base import (
     Context,
@@ -27,8 +28,9 @@ from ullage.workloads.base import (
     Workload,
 )
 from ullage.workloads.outputs import ended, quoted
+from ullage.workloads.streaming_limit import limit
 from ullage.workloads.streaming_report import Asked, Found, Run
-from ullage.workloads.web_server import LOAD, NGINX, PLACES, Served, minded, nginx, served
+from ullage.workloads.web_server import LOAD, PLACES, Served, minded, served, www
 
 FILM: Final = "film.mp4"
 CONFIG: Final = "viewers.json"
@@ -98,6 +100,14 @@ class StreamingParameters(Parameters):
         "hundred; beyond it there is no figure",
     )
 
+    link: int | None = Field(
+        None,
+        ge=100_000,
+        le=10**12,
+        strict=True,
+        description="bit/s that the network between servers and viewers carries, where it is known",
+    )
+
     @model_validator(mode="after")
     def _possible(self) -> StreamingParameters:
         if self.start > self.cap:
@@ -144,6 +154,13 @@ class Streaming(Workload[StreamingParameters]):
     limit: `cap`, or the viewers' own lateness or CPU. With `viewers` one step of so many is made,
     and a violation is a result.
 
+    The fact `limit` says what kept the number from being larger, by what was used in the smallest
+    step that was not sustained: the viewers' own CPU (80 % of the one that they use most), the
+    servers' CPUs (80 % of those that they have), all CPUs of this host (80 %, by servers and
+    viewers together), or the link (85 % of `link`, by the video alone). The first of these that was
+    full is named. `none found`, with the shares, is no proof that there was none: it may have been
+    a quota, a hypervisor, interrupts, or a link of which the plan says nothing.
+
     The clip is made once on this host, and all environments get the same file. Nobody decodes it:
     NGINX does the same for `bytes` as for `h264`. Each instance has one process of NGINX for each
     of its CPUs, and room for `cap` connections in every process.
@@ -152,7 +169,10 @@ class Streaming(Workload[StreamingParameters]):
     name = "streaming"
     resource = "network"
     packages = ("nginx",)
-    programs = ("nginx",)
+    source = (
+        sources.ELASTIC_CLOCK,
+        "NGINX 1.22: <https://nginx.org/en/docs/>",
+    )
     parameters_model = StreamingParameters
     metrics = (
         Metric(
@@ -182,8 +202,8 @@ class Streaming(Workload[StreamingParameters]):
             name="server_cpus",
             unit="1",
             better="lower",
-            description="The same for all viewers of the figure's step who played: near the CPUs "
-            "that the servers have, it was these that were the limit.",
+            description="The same for all viewers of the figure's step who played; see the fact "
+            "`limit` for what was the limit.",
         ),
         Metric(
             name="affected",
@@ -199,6 +219,10 @@ class Streaming(Workload[StreamingParameters]):
             "there was a violation.",
         ),
     )
+
+    def programs(self, parameters: StreamingParameters) -> Mapping[str, str]:
+        """The server."""
+        return {"nginx": "nginx"}
 
     def roles(self, parameters: StreamingParameters) -> Sequence[Role]:
         """The server in the instance or in each, the viewers where they were asked for."""
@@ -230,7 +254,7 @@ class Streaming(Workload[StreamingParameters]):
         """NGINX's configuration, and the clip where it looks for it."""
         tasks: list[Task] = []
         most = parameters.viewers or parameters.cap
-        text = nginx(parameters.port, context.cpus, most + SPARE)
+        text = www(parameters.port, context.cpus, most + SPARE)
         place = (LOAD, "place", "--text", f"server.conf={text}", "--document")
         for role in context.members("server"):
             tasks.append(Task(role, (*place, f"www/{PROBE}={PROBE}")))
@@ -241,7 +265,7 @@ class Streaming(Workload[StreamingParameters]):
         """The servers, which are ready when they answer, and the viewers."""
         timeout_s = 120.0 + 4 * self.duration_s(parameters)
         servers = [
-            minded(role, f"{address}:{parameters.port}", PROBE, NGINX, 60.0 + timeout_s)
+            minded(role, f"{address}:{parameters.port}", PROBE, nginx.ARGV, 60.0 + timeout_s)
             for role, address in _servers(context)
         ]
         mode = "search" if parameters.viewers is None else "run"
@@ -282,7 +306,12 @@ class Streaming(Workload[StreamingParameters]):
     ) -> dict[str, str]:
         """The server, the clip, and what the search saw."""
         result = _read(parameters, outputs)
-        facts = {"server": _served(outputs)[0].name, "clip": parameters.clip}
+        servers = _served(outputs)
+        facts = {
+            "server": servers[0].name,
+            "clip": parameters.clip,
+            "limit": limit(result, servers, parameters.bitrate, parameters.link),
+        }
         if isinstance(result, Run):
             return {**facts, **_told_of(result)}
         seen = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.jsonreport import Part, read
 from ullage.workloads.outputs import quoted
-from ullage.workloads.web_server import Result, read
 
 LONGEST: Final = 1 << 20
 """Characters: a step of a search has 2,000, and there are 60 at most."""
@@ -32,7 +32,7 @@ class Asked:
     video_bytes: int
 
 
-class _Outcomes(Result):
+class _Outcomes(Part):
     served: Count
     blocked: Count
     refused: Count
@@ -40,13 +40,13 @@ class _Outcomes(Result):
     cut: Count
 
 
-class _Violations(Result):
+class _Violations(Part):
     count: Count
     viewers: Count
     length_s: dict[str, Seconds] = Field(max_length=20)
 
 
-class Run(Result):
+class Run(Part):
     """One run of so many viewers."""
 
     mode: Literal["run"]
@@ -62,6 +62,9 @@ class Run(Result):
     bytes_per_s: float = Field(ge=0, lt=1e18)
     most_playing: Count
     cpu_share: float = Field(ge=0, lt=1e9)
+    """Of the CPU that the viewers used most."""
+    cpu_s: Seconds
+    """Of all of them."""
 
     @property
     def sustained(self) -> bool:
@@ -70,18 +73,23 @@ class Run(Result):
         return played and self.violations.count == 0
 
     @property
+    def cpus(self) -> float:
+        """CPUs that the viewers used."""
+        return self.cpu_s / self.seconds if self.seconds else 0.0
+
+    @property
     def clean(self) -> int:
         """Viewers who played to the end without a violation, at least."""
         watched = min(self.outcomes.cut, self.most_playing)
         return max(0, watched - self.violations.viewers)
 
 
-class _Verdict(Result):
+class _Verdict(Part):
     kind: Literal["sustained", "not-sustained", "worthless", "interrupted"] = Field(alias="is")
     because: str = ""
 
 
-class Step(Result):
+class Step(Part):
     """A run of the search, and what it says."""
 
     viewers: Count
@@ -89,7 +97,7 @@ class Step(Result):
     run: Run
 
 
-class _Search(Result):
+class _Search(Part):
     start: int
     cap: int
     step_s: float
@@ -97,7 +105,7 @@ class _Search(Result):
     resolution: float
 
 
-class Found(Result):
+class Found(Part):
     """A whole search."""
 
     mode: Literal["search"]
@@ -122,7 +130,7 @@ class Found(Result):
 
 def read_run(asked: Asked, viewers: int, text: str) -> Run:
     """A fixed number's run, valid and as asked; InvalidTrialError otherwise."""
-    run = read(Run, text, "client", LONGEST)
+    run = read(Run, text, "client", longest=LONGEST)
     if not run.valid or run.interrupted:
         said = "; ".join(run.why) or "interrupted"
         raise InvalidTrialError(
@@ -134,7 +142,7 @@ def read_run(asked: Asked, viewers: int, text: str) -> Run:
 
 def read_search(asked: Asked, text: str) -> Found:
     """A search that has its figure; InvalidTrialError says what was the limit otherwise."""
-    found = read(Found, text, "client", LONGEST)
+    found = read(Found, text, "client", longest=LONGEST)
     wanted = _Search(**{name: getattr(asked, name) for name in _Search.model_fields})
     if found.search != wanted:
         raise InvalidTrialError(f"asked for {wanted}, found {found.search}")

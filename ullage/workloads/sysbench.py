@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field, model_validator
 
 from ullage.runs import Curve, Metric, Scalar
+from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
 from ullage.workloads.outputs import Line, ended, line, quoted, read_lines
 
@@ -109,9 +110,13 @@ class Sysbench(Workload[S]):
     """A test of sysbench 1.0."""
 
     packages = ("sysbench",)
-    programs = ("sysbench",)
+    source = (sources.SYSBENCH, sources.CMU_OVERHEAD)
     test: ClassVar[str]
     """sysbench's own name of the test."""
+
+    def programs(self, parameters: S) -> Mapping[str, str]:
+        """sysbench alone."""
+        return {"sysbench": "sysbench"}
 
     @abstractmethod
     def options(self, parameters: S) -> Sequence[str]:

@@ -40,14 +40,14 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
     """Integer arithmetic: primes by trial division, in threads that share nothing (`sysbench cpu`).
 
     With `time_s` (the default) it runs for that long and yields a rate; with `events` it does that
-    much and yields a total time as well. The series of the overhead studies is `threads: x`,
-    `prime: 50000 + 30000·x`, `events: 10000`.
+    much and yields a total time as well. The series of `cmu-overhead` (2015, of [the
+    studies](../../studies.md)) is `threads: x`, `prime: 50000 + 30000·x`, `events: 10000`.
     """
 
     name = "sysbench-cpu"
     resource = "cpu"
     test = "cpu"
-    scaling = "threads"
+    scaling = ("threads",)
     parameters_model = SysbenchCpuParameters
     metrics = (
         Metric(

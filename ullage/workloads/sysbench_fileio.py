@@ -127,7 +127,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
     name = "sysbench-fileio"
     resource = "disk"
     test = "fileio"
-    scaling = "threads"
+    scaling = ("threads",)
     parameters_model = SysbenchFileioParameters
     metrics = (
         Metric(

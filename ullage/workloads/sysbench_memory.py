@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
+from ullage.quantities import exact_bytes
 from ullage.runs import Metric
 from ullage.workloads.base import InvalidTrialError
 from ullage.workloads.outputs import Line, line
@@ -62,7 +63,8 @@ class SysbenchMemoryParameters(SysbenchParameters):
     @model_validator(mode="after")
     def _possible(self) -> SysbenchMemoryParameters:
         if self.block_size & (self.block_size - 1):
-            raise ValueError(f"block_size must be a power of 2, {self.block_size} is not")
+            found = exact_bytes(self.block_size)
+            raise ValueError(f"block_size must be a power of 2, {found} is not")
         if self.time_s is None and self.total_size is None:
             raise ValueError("give time_s or total_size")
         if self.total_size is not None and self.total_size < self.block_size * self.threads:
@@ -89,7 +91,7 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
     name = "sysbench-memory"
     resource = "memory"
     test = "memory"
-    scaling = "threads"
+    scaling = ("threads",)
     parameters_model = SysbenchMemoryParameters
     metrics = (
         Metric(

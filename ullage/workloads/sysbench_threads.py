@@ -42,7 +42,7 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
     name = "sysbench-threads"
     resource = "cpu"
     test = "threads"
-    scaling = "threads"
+    scaling = ("threads",)
     parameters_model = SysbenchThreadsParameters
     metrics = (
         Metric(

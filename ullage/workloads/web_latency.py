@@ -9,23 +9,22 @@ from typing import Annotated, Literal
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.jsonreport import DoubleCount, Part, read
 from ullage.workloads.outputs import ended, quoted
 from ullage.workloads.web_server import (
     LOAD,
     PLACES,
     SERVER_CPU,
-    Result,
     Web,
     WebParameters,
-    read,
 )
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 SAMPLES_ABOVE = 5
 """A quantile with fewer times above it would be a single event's tale."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -110,7 +109,12 @@ class WebLatency(Web[WebLatencyParameters]):
 
     name = "web-latency"
     packages = ("nginx", "apache2")
-    programs = ("nginx", "apache2")
+    source = (
+        sources.OMISSION,
+        "B. Schroeder, A. Wierman, M. Harchol-Balter: Open Versus Closed: A Cautionary Tale, "
+        "NSDI 2006, "
+        "<https://www.usenix.org/conference/nsdi-06/open-versus-closed-cautionary-tale>",
+    )
     parameters_model = WebLatencyParameters
     metrics = (
         Metric(
@@ -233,18 +237,18 @@ class WebLatency(Web[WebLatencyParameters]):
         return found
 
 
-class _Distribution(Result):
+class _Distribution(Part):
     count: int = Field(ge=1, lt=1 << 53)
     quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
         min_length=1, max_length=20
     )
 
 
-class _Late(Result):
+class _Late(Part):
     woken: _Distribution | None
 
 
-class _Http(Result):
+class _Http(Part):
     mode: Literal["http"]
     rate: float
     spacing: str
@@ -256,9 +260,9 @@ class _Http(Result):
     late_limit_s: float
     bytes: int
     seconds: float = Field(gt=0, lt=1e9)
-    due: Count
+    due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)
-    errors: dict[str, Count] = Field(max_length=20)
+    errors: dict[str, DoubleCount] = Field(max_length=20)
     latency: _Distribution
     exchange: _Distribution
     quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
@@ -267,10 +271,10 @@ class _Http(Result):
     reason: str | None
 
 
-class _Failed(Result):
-    due: Count
+class _Failed(Part):
+    due: DoubleCount
     answered: Literal[0]
-    errors: dict[str, Count] = Field(max_length=20)
+    errors: dict[str, DoubleCount] = Field(max_length=20)
 
 
 def _result(outputs: Mapping[str, Output]) -> _Http:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from ullage import ours
+from ullage import nginx, ours
 from ullage.runs import Curve, Metric, Scalar
 from ullage.workloads.base import (
     Context,
@@ -28,16 +28,11 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
+from ullage.workloads.jsonreport import LONGEST, Part, read
 from ullage.workloads.outputs import ended, quoted
 
 LOAD = "./ullage-load"
 """Our own program, as it lies in every workspace."""
-
-NGINX = ("nginx", "-p", ".", "-e", "stderr", "-c", "server.conf")
-"""In the foreground, with `server.conf` and `www` of where it stands."""
-
-LONGEST_RESULT = 1 << 16
-"""Characters of anything that is read as JSON here."""
 
 WORKER_CONNECTIONS = 4096
 """Of one process of a server: all that the clients here may open could come to the same one."""
@@ -78,20 +73,15 @@ class WebParameters(Parameters):
     port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
 
 
-class Result(BaseModel):
-    """A part of a tool's JSON; fields not named do not matter."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class _Listening(Result):
+class _Listening(Part):
     listening: Literal[True]
     server: str | None
 
 
-class _Used(Result):
+class _Used(Part):
     serving_cpu_s: float = Field(gt=0, lt=1e9)
     total_cpu_s: float = Field(gt=0, lt=1e9)
+    processes: int = Field(ge=1, lt=1 << 22)
 
 
 @dataclass(frozen=True)
@@ -102,10 +92,11 @@ class Served:
     """What the server calls itself."""
     cpu_s: float
     """CPU time of its processes while it served."""
+    processes: int
+    """The one that minds the others too."""
 
 
 W = TypeVar("W", bound=WebParameters)
-R = TypeVar("R", bound=Result)
 
 
 class Web(Workload[W]):
@@ -132,6 +123,10 @@ class Web(Workload[W]):
     @abstractmethod
     def figures(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
         """The client's figures."""
+
+    def programs(self, parameters: W) -> Mapping[str, str]:
+        """The server that is asked for."""
+        return {parameters.server: parameters.server}
 
     def roles(self, parameters: W) -> Sequence[Role]:
         """The server in the instance, the client where it was asked for."""
@@ -184,25 +179,10 @@ def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s:
     )
 
 
-def read(model: type[R], text: str, whose: str, longest: int = LONGEST_RESULT) -> R:
-    """A JSON object from an instance; InvalidTrialError when it is not what it must be."""
-    if len(text) > longest:
-        raise InvalidTrialError(f"{whose}: {len(text)} characters, which is not its result")
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"]) or "the whole"
-        raise InvalidTrialError(
-            f"{whose}: its JSON is not a result: {quoted(where)}: {fault['msg']}; "
-            f"begins {quoted(text, 60)}"
-        ) from None
-
-
 def served(server: Server, outputs: Mapping[str, Output], role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
     output = ended(outputs, role)
-    lines = output.stdout[: LONGEST_RESULT + 1].split("\n")
+    lines = output.stdout[: LONGEST + 1].split("\n")
     if len(lines) != 3 or lines[2]:
         raise InvalidTrialError(f"{role}: two lines were expected, found {quoted(output.stdout)}")
     name = read(_Listening, lines[0], role).server or ""
@@ -216,13 +196,13 @@ def served(server: Server, outputs: Mapping[str, Output], role: str = "server") 
         raise InvalidTrialError(
             f"{role}: {used.serving_cpu_s} s of CPU time while it served, {most} s in all"
         )
-    return Served(name[:80], used.serving_cpu_s)
+    return Served(name[:80], used.serving_cpu_s, used.processes)
 
 
 def _argv(parameters: WebParameters, context: Context) -> tuple[str, ...]:
     """The server in the foreground."""
     if parameters.server == "nginx":
-        return NGINX
+        return nginx.ARGV
     # Apache hands nothing out as root, and what lies here may be root's alone: it starts as
     # another user, who may pass over that, and may have port 80.
     may = "-all,+dac_override,+net_bind_service"
@@ -233,41 +213,13 @@ def _argv(parameters: WebParameters, context: Context) -> tuple[str, ...]:
 
 
 def _configuration(parameters: WebParameters, context: Context) -> str:
-    make = nginx if parameters.server == "nginx" else _apache
+    make = www if parameters.server == "nginx" else _apache
     return make(parameters.port, context.cpus)
 
 
-def nginx(port: int, processes: int, connections: int = WORKER_CONNECTIONS) -> str:
-    """NGINX's configuration, for so many connections of one process.
-
-    https://nginx.org/en/docs/dirindex.html; paths are relative to `-p`.
-    """
-    return f"""\
-daemon off;
-user root;
-worker_processes {processes};
-worker_rlimit_nofile {2 * connections};
-pid server.pid;
-error_log stderr crit;
-events {{ worker_connections {connections}; }}
-http {{
-  access_log off;
-  client_body_temp_path temp;
-  proxy_temp_path temp;
-  fastcgi_temp_path temp;
-  uwsgi_temp_path temp;
-  scgi_temp_path temp;
-  sendfile on;
-  tcp_nopush on;
-  keepalive_timeout 3600;
-  keepalive_requests 1000000000;
-  default_type application/octet-stream;
-  server {{
-    listen {port} backlog={connections};
-    root www;
-  }}
-}}
-"""
+def www(port: int, processes: int, connections: int = WORKER_CONNECTIONS) -> str:
+    """NGINX's configuration that serves `www`, for so many connections of one process."""
+    return nginx.configuration(port, ("root www;",), processes=processes, connections=connections)
 
 
 def _apache(port: int, processes: int) -> str:

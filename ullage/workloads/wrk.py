@@ -9,9 +9,11 @@ from typing import Annotated
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs import Coordinate, Curve, Metric, Scalar
+from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.jsonreport import DoubleCount, Part, read
 from ullage.workloads.outputs import ended
-from ullage.workloads.web_server import PLACES, SERVER_CPU, Result, Web, WebParameters, read
+from ullage.workloads.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 
@@ -28,8 +30,6 @@ LONGEST_HEAD = 1024
 
 DESCRIPTORS = 16
 """Of a thread of wrk, beside its connections."""
-
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 class WrkParameters(WebParameters):
@@ -76,7 +76,10 @@ class Wrk(Web[WrkParameters]):
 
     name = "wrk"
     packages = ("nginx", "apache2", "wrk")
-    programs = ("nginx", "apache2", "wrk")
+    source = (
+        "W. Glozer, wrk 4.1.0: its manual, <https://github.com/wg/wrk>",
+        sources.OMISSION,
+    )
     parameters_model = WrkParameters
     metrics = (
         Metric(
@@ -102,7 +105,11 @@ class Wrk(Web[WrkParameters]):
         ),
         SERVER_CPU,
     )
-    scaling = "connections"
+    scaling = ("connections",)
+
+    def programs(self, parameters: WrkParameters) -> Mapping[str, str]:
+        """The server that is asked for, and wrk."""
+        return {**super().programs(parameters), "wrk": "wrk"}
 
     def title(self, parameters: WrkParameters) -> str:
         """`nginx, 16 connections from the host`."""
@@ -176,15 +183,15 @@ class Wrk(Web[WrkParameters]):
         }
 
 
-class _Wrk(Result):
+class _Wrk(Part):
     duration_us: int = Field(gt=0, lt=1 << 53)
     requests: int = Field(gt=0, lt=1 << 53)
-    bytes: Count
-    connect: Count
-    read: Count
-    write: Count
-    status: Count
-    timeout: Count
+    bytes: DoubleCount
+    connect: DoubleCount
+    read: DoubleCount
+    write: DoubleCount
+    status: DoubleCount
+    timeout: DoubleCount
     min_us: int = Field(gt=0, lt=1 << 53)
     mean_us: float = Field(gt=0, lt=1e15)
     max_us: int = Field(gt=0, lt=1 << 53)

@@ -77,7 +77,7 @@ pub fn run() -> ! {
 pub fn become_guest() {
     life::power_off_at_end();
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("ullage-agent: {panic}");
+        ullage_output::say(&format!("ullage-agent: {panic}"));
         life::power_off();
     }));
 }

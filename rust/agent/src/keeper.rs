@@ -106,7 +106,9 @@ fn exit_code(status: c_int) -> i32 {
         return libc::WEXITSTATUS(status);
     }
     let signal = libc::WTERMSIG(status);
-    eprintln!("ullage-agent: the worker was killed by signal {signal}");
+    ullage_output::say(&format!(
+        "ullage-agent: the worker was killed by signal {signal}"
+    ));
     128 + signal
 }
 

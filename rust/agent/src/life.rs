@@ -29,7 +29,7 @@ pub fn end(code: i32, reason: Option<&str>) -> ! {
         }
     }
     if let Some(reason) = reason {
-        eprintln!("ullage-agent: {reason}");
+        ullage_output::say(&format!("ullage-agent: {reason}"));
     }
     files::remove_temporaries();
     descendants::kill_all(Some(PATIENCE), || {});

@@ -79,11 +79,11 @@ fn main() {
         Ok(Command::Enter(place)) => place.go().and_then(|()| serve(Serve::default())),
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
-            println!("ullage-agent {}", env!("CARGO_PKG_VERSION"));
-            exit(0);
+            let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
+            exit(ullage_output::print(version).is_err().into());
         }
         Err(message) => {
-            eprintln!("ullage-agent: {message}\n{USAGE}");
+            ullage_output::say(&format!("ullage-agent: {message}\n{USAGE}"));
             exit(2);
         }
     };

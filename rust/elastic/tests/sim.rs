@@ -130,6 +130,9 @@ proptest! {
         prop_assert_eq!(viewers.requests, ends + viewers.unserved);
         prop_assert_eq!(viewers.at_once + viewers.waited, viewers.finished + viewers.cut);
         prop_assert!(viewers.lost >= viewers.reconnected);
+        // Who lost his node was served, and each is counted once; who was cut is one of them.
+        prop_assert!(viewers.cut <= viewers.affected && viewers.affected <= viewers.lost);
+        prop_assert!(viewers.affected <= viewers.at_once + viewers.waited);
         let records = found.records.expect("they were asked for");
         prop_assert_eq!(records.len() as u64, viewers.requests);
         let count = |end| records.iter().filter(|record| record.end == end).count() as u64;
@@ -141,6 +144,11 @@ proptest! {
             prop_assert!(record.asked_s <= served && served <= found.ended_s);
             prop_assert!(record.ended_s.is_none_or(|ended| served <= ended));
         }
+        // All that were offered make the demand, until the last of them would be gone.
+        let ends = records.iter().map(|record| record.asked_s + record.watch_s);
+        let last = ends.fold(0.0, f64::max);
+        let followed = found.elasticity.map_or(0.0, |it| it.until_s);
+        prop_assert!((followed - last).abs() <= 1e-6, "{} {}", followed, last);
         let nodes = found.nodes;
         prop_assert!(nodes.ready + nodes.failed <= nodes.asked);
         prop_assert!(nodes.died + nodes.released <= nodes.ready);

@@ -10,9 +10,10 @@ use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 use ullage_elastic::Config;
 use ullage_elastic::log::{self, Line, Record, Replayed};
+use ullage_output::say;
 
 use crate::config::Sync;
-use crate::report::{Failure, say};
+use crate::report::Failure;
 
 /// The log, and what of it is not on its file yet.
 pub struct Book {

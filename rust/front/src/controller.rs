@@ -9,8 +9,7 @@ use std::thread;
 use nix::sys::eventfd::EventFd;
 use serde::{Deserialize, Serialize};
 use ullage_elastic::NodeId;
-
-use crate::report::say;
+use ullage_output::say;
 
 /// Bytes of a line, at most.
 const LONGEST: u64 = 65_536;

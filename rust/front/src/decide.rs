@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use ullage_elastic::log::{FORMAT, Record, Replayed};
 use ullage_elastic::{Action, AnyPolicy, ClientId, Event, Machine, NodeId, NodeState, Refused};
+use ullage_output::say;
 
 use crate::answer::{self, Words};
 use crate::book::Book;
@@ -15,7 +16,7 @@ use crate::connection::Token;
 use crate::controller::{Place, Told};
 use crate::counts::Counts;
 use crate::pages::Page;
-use crate::report::{Failure, say};
+use crate::report::Failure;
 use crate::time;
 use crate::waiting::{Due, Waiting};
 

@@ -39,13 +39,7 @@ impl Failure {
 
     /// Print it, for `main` to return.
     pub fn tell(&self) -> ExitCode {
-        say(&format!("error: {}", self.message));
+        ullage_output::say(&format!("error: {}", self.message));
         ExitCode::from(self.status)
     }
-}
-
-/// To a human, on standard error; whether anybody reads it is not the front's affair.
-pub fn say(message: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{message}");
 }

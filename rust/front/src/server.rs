@@ -17,6 +17,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use socket2::{Domain, Protocol, Socket, Type};
+use ullage_output::say;
 
 use crate::answer::{self, Writer};
 use crate::config::{Settings, ns};
@@ -24,7 +25,7 @@ use crate::connection::{self, Part, Token};
 use crate::controller::{Controller, Told};
 use crate::crowd::Crowd;
 use crate::decide::{Answer, Front};
-use crate::report::{Failure, say};
+use crate::report::Failure;
 
 const LISTENER: u64 = u64::MAX;
 const CONTROLLER: u64 = u64::MAX - 1;

@@ -102,7 +102,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         thread::spawn(move || server.serve());
     }
     let address = listener.local_addr().map_err(|e| Failure::new("port", e))?;
-    eprintln!("listening on {address}");
+    ullage_output::say(&format!("listening on {address}"));
     stop.wait().map_err(|e| Failure::new("signals", e))?;
     report::print(&Report {
         mode: "listen",

@@ -1,7 +1,6 @@
 //! What every subcommand prints, and how it says that it cannot work.
 
 use std::fmt::Display;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -37,7 +36,7 @@ impl Failure {
 
     /// Print it, for `main` to return.
     pub fn tell(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        ullage_output::say(&format!("error: {}", self.message));
         ExitCode::from(self.status)
     }
 }
@@ -45,5 +44,5 @@ impl Failure {
 /// Print the report: one JSON object on a line of its own.
 pub fn print(report: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(report).map_err(|e| Failure::new("report", e))?;
-    writeln!(io::stdout(), "{text}").map_err(|e| Failure::new("standard output", e))
+    ullage_output::print(&text).map_err(|e| Failure::new("standard output", e))
 }

@@ -2,7 +2,7 @@
 //! standard output.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -192,7 +192,7 @@ fn threads(asked: Option<NonZero<u16>>) -> usize {
 
 fn print(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(value)?;
-    writeln!(std::io::stdout(), "{text}").context("cannot write the result")
+    ullage_output::print(&text).context("cannot write the result")
 }
 
 fn run(command: Command) -> Result<()> {
@@ -255,7 +255,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            ullage_output::say(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -34,9 +34,15 @@ impl Failure {
         }
     }
 
+    /// The result cannot be written.
+    #[allow(clippy::needless_pass_by_value, reason = "it is mapped over")]
+    pub fn output(error: std::io::Error) -> Self {
+        Self::new("standard output", error)
+    }
+
     /// Print it, for `main` to return.
     pub fn tell(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        ullage_output::say(&format!("error: {}", self.message));
         ExitCode::from(self.status)
     }
 }

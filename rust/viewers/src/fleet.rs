@@ -33,7 +33,7 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let signals = signals()?;
     let summary = run(&config, &signals)?;
     let text = serde_json::to_string(&summary).map_err(|error| Failure::new("summary", error))?;
-    println!("{text}");
+    ullage_output::print(&text).map_err(Failure::output)?;
     Ok(ExitCode::from(match (summary.interrupted, summary.valid) {
         (true, _) => failure::INTERRUPTED,
         (false, false) => failure::INVALID,

@@ -56,8 +56,7 @@ fn serve(options: &Options) -> io::Result<()> {
     let SocketAddr::V4(address) = listener.local_addr()? else {
         return Err(io::ErrorKind::AddrNotAvailable.into());
     };
-    println!("{{\"listening\":\"{address}\"}}");
-    io::stdout().flush()?;
+    ullage_output::print(&format!("{{\"listening\":\"{address}\"}}"))?;
     let video = File::from(memfd_create(c"video", MFdFlags::MFD_CLOEXEC)?);
     video.set_len(options.bytes)?;
     let mut node = Node {

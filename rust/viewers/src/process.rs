@@ -4,7 +4,7 @@
 //! gets what was [`Seen`]. Each is a line of JSON. The end of the input ends the run.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ pub fn command() -> Result<ExitCode, Failure> {
         file.map_err(|error| Failure::new(&path.display().to_string(), error))
     };
     let records = order.records.as_ref().map(create).transpose()?;
-    say(READY)?;
+    ullage_output::print(READY.trim_end()).map_err(Failure::output)?;
     let Some(Start { at_ns }) = told()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
@@ -68,7 +68,7 @@ pub fn command() -> Result<ExitCode, Failure> {
         .and_then(|shard| shard.run(ending))
         .map_err(|error| Failure::new("the event loop", error))?;
     let text = serde_json::to_string(&seen).map_err(|error| Failure::new("report", error))?;
-    say(&format!("{text}\n"))?;
+    ullage_output::print(&text).map_err(Failure::output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,12 +80,6 @@ fn told<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
         0 => Ok(None),
         _ => serde_json::from_str(&line).map_err(|error| Failure::new("orders", error)),
     }
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new("standard output", error))
 }
 
 /// Goes over to another process's clock.

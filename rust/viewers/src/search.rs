@@ -92,7 +92,7 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let signals = fleet::signals()?;
     let found = look(search, |viewers| step(&config, &search, viewers, &signals))?;
     let told = serde_json::to_string(&found).map_err(|error| Failure::new("result", error))?;
-    println!("{told}");
+    ullage_output::print(&told).map_err(Failure::output)?;
     Ok(ExitCode::from(match (found.interrupted, found.figure) {
         (true, _) => failure::INTERRUPTED,
         (false, None) => failure::INVALID,

@@ -6,7 +6,6 @@ They are secondary: their verdicts are a family of their own, and an estimate ha
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,16 +15,14 @@ from ullage.analysis.energy import figures, notes
 from ullage.analysis.energy.figures import Quantity, Typical
 from ullage.analysis.energy.model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.energy.trials import Metered, TrialEnergy, metered
-from ullage.analysis.estimates import Budget
 from ullage.analysis.floors import floor_of
 from ullage.analysis.money import work
-from ullage.analysis.systematic import expanded
+from ullage.analysis.systematic import budget_with, expanded
 from ullage.analysis.words import name
 from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.pairs import Cells
 from ullage.runs import EnvironmentRecord, Metric, Resolved, WorkloadRecord
-from ullage.stats.budget import combine
 from ullage.stats.floor import APART, SHARED
 from ullage.stats.verdict import Case, Judgement, judge
 
@@ -189,7 +186,7 @@ class _Compared:
         return figure.model_copy(
             update={
                 "ratio": compare.t_interval(draft),
-                "budget": self._budget(draft, quantity),
+                "budget": budget_with(draft, self._components(draft, quantity)),
                 "floor": floor.ratio if floor and math.isfinite(floor.ratio) else None,
             }
         )
@@ -219,27 +216,6 @@ class _Compared:
         if not (mine and theirs):
             return ()
         return figures.components(quantity, Typical.of(mine), Typical.of(theirs))
-
-    def _budget(self, draft: Draft, quantity: Quantity) -> Budget | None:
-        """Type A from the repetitions, Type B from the meter; None as `systematic.budget`."""
-        m = draft.moments
-        if m is None:
-            return None
-        parts = self._components(draft, quantity)
-        together = combine(
-            m.error, m.df, [part.standard for part in parts], m.mean, draft.settings.confidence
-        )
-        if not (together.low >= sys.float_info.min and math.isfinite(together.high)):
-            return None
-        return Budget(
-            type_a=together.type_a,
-            type_b=together.type_b,
-            components=parts,
-            expanded=together.expanded,
-            low=together.low,
-            high=together.high,
-            precision=draft.precision,
-        )
 
     def _judged(self, drafts: Sequence[tuple[int, Draft]]) -> list[Judgement | None]:
         """One family, by the run's margin, confidence and correction."""

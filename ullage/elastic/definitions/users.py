@@ -44,8 +44,8 @@ USERS: Final[tuple[Definition, ...]] = (
         better="lower",
         scale="difference",
         group="users",
-        description="Share of the viewers who were served in whose player the video stood still at "
-        "least once, or whose stream was cut.",
+        description="Share of the viewers who were served, which is who got a first byte, in whose "
+        "player the video stood still at least once, or whose stream broke or was cut.",
         source=S44,
         primary=True,
         percent=True,
@@ -58,8 +58,8 @@ USERS: Final[tuple[Definition, ...]] = (
         better="lower",
         scale="difference",
         group="users",
-        description="Share of the requests that the front turned away or that broke, which is not "
-        "blocking by patience.",
+        description="Share of the requests that the front turned away or that broke, before the "
+        "first byte or after it, which is not blocking by patience.",
         source=HERE,
         percent=True,
         bounded=True,

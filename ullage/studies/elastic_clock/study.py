@@ -22,7 +22,7 @@ QUICK: Final = (
 )
 FULL: Final = (
     StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=12, clock=True),
-    StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=70),
+    StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
     StudyPlan(name="elastic-clock-full", file="full.yaml", minutes=90, elastic=True),
 )
@@ -38,7 +38,7 @@ class ElasticClock(Study):
         "that turn away, and what does a clock for all of it cost?"
     )
     source = "a study of elastic environments and global physical clocks, 2015"
-    needs = ("root", "the image", "`make programs`", "2 CPUs and 2 GiB")
+    needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
 
     def tables(self) -> tuple[Table, ...]:
         """Streams, allocation, blocked viewers, watts; then the clock's."""

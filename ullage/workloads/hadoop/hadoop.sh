@@ -39,10 +39,12 @@ end_node() {
 }
 
 # TestDFSIO's -write or -read; what its tasks are told stands in the job, for their Java machines.
+# YARN's staging and history folders stand among the files of the trial before, which -write removes.
 step() { # STEP JOB FILES BYTES MAPS local|yarn CONTAINER_MIB
     tasks=$(echo $options)
     $java org.apache.hadoop.fs.TestDFSIO "-Dtest.build.data=/job-$2" \
         "-Dhadoop.tmp.dir=$here/job-$2" "-Dmapreduce.framework.name=$6" \
+        "-Dyarn.app.mapreduce.am.staging-dir=/job-$2/io_data/yarn" \
         "-Dmapreduce.local.map.tasks.maximum=$5" "-Dmapreduce.job.running.map.limit=$5" \
         "-Dyarn.app.mapreduce.am.resource.mb=$7" "-Dyarn.app.mapreduce.am.command-opts=$tasks" \
         "-Dmapreduce.map.memory.mb=$7" "-Dmapreduce.map.java.opts=$tasks" \
@@ -73,6 +75,7 @@ nodemanager)
     ;;
 dfsio)
     job=$1 watcher=
+    rm -rf "job-$job" # what it kept here in the trial before
     if [ "$job" = 0 ]; then
         watch_network &
         watcher=$!

@@ -1,6 +1,7 @@
 //! The global clock of this process: its own clock, what it learned of the root's, and what has
 //! happened since.
 
+mod share;
 mod short;
 mod state;
 
@@ -8,17 +9,14 @@ use core::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::Vec;
 
+pub use self::share::SHARE_LENGTH;
 use self::short::Short;
-use self::state::{CatchUp, State, flags, unflag};
-use super::global::WORDS;
+use self::state::{CatchUp, State};
 use super::seqlock::Seqlock;
 use super::slew::Slew;
 use super::{Contradiction, Correction, Drift, Fix, Global, Outcome, Reading, Standing};
-use crate::promise::UNPROMISED_NS;
-use crate::{Apart, Clock, LINE_LENGTH, Line, Reasons, Stamp, sys};
+use crate::{Apart, Clock, Reasons, Stamp};
 
-/// Bytes of [`Synced::encode`].
-pub const SHARE_LENGTH: usize = LINE_LENGTH + 8 * (WORDS + 1);
 /// How many synchronisations the rate is fitted through: the first, and the latest others.
 const MOST: usize = 16;
 
@@ -307,74 +305,6 @@ impl Synced {
         Ok(correction.voided(fixes.void || learned > 0, adrift))
     }
 
-    /// For the other processes of this kernel: one synchronisation does for all.
-    pub fn encode(&self) -> [u8; SHARE_LENGTH] {
-        let state = self.state();
-        let mut bytes = [0; SHARE_LENGTH];
-        bytes[..LINE_LENGTH].copy_from_slice(&self.clock.line().encode());
-        let rest = flags(self.now().reasons, state.stratum, state.synchronised);
-        let words = state.global.words().into_iter().chain([rest]);
-        for (place, word) in bytes[LINE_LENGTH..].chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
-        bytes
-    }
-
-    /// Goes over to what another process of this kernel has learned, see [`Clock::adopt`]. The global
-    /// time is then the same in both. Returns how far the own clock moved, in nanoseconds.
-    ///
-    /// # Errors
-    /// If these are not the bytes of a process of this kernel that is synchronised.
-    pub fn adopt(&self, bytes: &[u8]) -> Result<i64, Refusal> {
-        let bytes: &[u8; SHARE_LENGTH] = bytes.try_into().map_err(|_| Apart)?;
-        let mut words = [0; WORDS + 1];
-        for (word, place) in words.iter_mut().zip(bytes[LINE_LENGTH..].chunks_exact(8)) {
-            *word = u64::from_be_bytes(place.try_into().map_err(|_| Apart)?);
-        }
-        let [line @ .., rest] = words;
-        let (reasons, stratum, synchronised) = unflag(rest);
-        if !synchronised {
-            return Err(Refusal::Apart);
-        }
-        let mut fixes = self.fixes();
-        let shared = Line::parse(&bytes[..LINE_LENGTH])?;
-        let disruptions = self.disruptions();
-        let before = self.state();
-        // What is known is not of the line that the clock goes over to.
-        let reasons_before = before.reasons | Reasons::ADRIFT;
-        self.store(&State {
-            reasons: reasons_before,
-            ..before
-        });
-        let moved = self
-            .clock
-            .adopt(&shared)
-            .inspect_err(|_| self.store(&before))?;
-        fixes.clear();
-        let mut global = Global::of_words(&line);
-        if !self.knows_all_cores() {
-            global = global.wider(UNPROMISED_NS);
-        }
-        let state = State {
-            global,
-            slew: Slew::NONE,
-            catch_up: CatchUp::after(moved, self.clock.ordered()),
-            reasons,
-            stratum,
-            synchronised,
-            disruptions,
-        };
-        self.store(&state);
-        Ok(moved)
-    }
-
-    /// Whether this process has compared the cores that another process may be on with its own: one
-    /// that is bound to some of them has not.
-    fn knows_all_cores(&self) -> bool {
-        let compared = self.clock.promise().cores;
-        compared.is_none_or(|cores| cores >= sys::online_cpus())
-    }
-
     #[inline]
     fn state(&self) -> State {
         State::of(&self.state.load())
@@ -397,73 +327,4 @@ impl Synced {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::boxed::Box;
-
-    use super::*;
-    use crate::rgap::{Counts, Exchange, Stop};
-
-    /// A process of its own, as it were: the other tests read [`Clock::get`].
-    fn process(test: impl FnOnce(Synced) + Send + 'static) {
-        let run = || test(Synced::new(Box::leak(Box::new(Clock::start()))));
-        std::thread::spawn(run).join().expect("as it should be");
-    }
-
-    fn outcome(synced: &Synced, ahead_ns: u64) -> Outcome {
-        let t1 = synced.clock.ordered();
-        let there = t1 + 500 + ahead_ns;
-        let best = Exchange::new([t1, there, there, t1 + 1_000], Standing::ROOT, 0);
-        let best = best.expect("possible");
-        Outcome {
-            best,
-            fix: best.fix(0),
-            stop: Stop::Alike,
-            counts: Counts::default(),
-            took_ns: 1_000,
-        }
-    }
-
-    fn learn(synced: &Synced) {
-        let disruptions = synced.disruptions();
-        let outcome = outcome(synced, 7_000);
-        let learned = synced.learn(&outcome, &Drift::USUAL, disruptions);
-        learned.expect("agree");
-    }
-
-    #[test]
-    fn what_the_cores_may_be_apart_is_in_every_bound() {
-        process(|synced| {
-            synced.lead();
-            let apart_ns = synced.clock.promise().apart_ns();
-            let (now, (_, standing)) = (synced.now(), synced.serve());
-            for bound_ns in [now.global.hard_ns, now.global.bound_ns] {
-                assert!((apart_ns..apart_ns + 10).contains(&bound_ns), "{now:?}");
-            }
-            assert!(standing.hard_ns >= apart_ns && standing.bound_ns >= apart_ns);
-        });
-    }
-
-    #[test]
-    fn no_correction_beyond_a_disruption() {
-        process(|synced| {
-            let early = synced.now().local_ns;
-            learn(&synced);
-            learn(&synced);
-            let bounds = |at: u64| {
-                synced
-                    .correction(&Drift::USUAL)
-                    .expect("two")
-                    .at(at)
-                    .hard_ns
-            };
-            let late = || synced.clock.ordered() + 1_000_000;
-            assert!(bounds(early) < u64::MAX && bounds(late()) < u64::MAX);
-            synced.clock.sleep();
-            assert!(bounds(early) < u64::MAX && bounds(late()) == u64::MAX);
-            learn(&synced);
-            learn(&synced);
-            assert!(bounds(early) == u64::MAX && bounds(late()) < u64::MAX);
-            assert!(synced.now().global.hard_ns < u64::MAX);
-        });
-    }
-}
+mod tests;

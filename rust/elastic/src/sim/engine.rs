@@ -10,6 +10,7 @@ use super::arrivals::Coming;
 use super::error::{Error, SpecError};
 use super::fleet::Fleet;
 use super::meter::Meter;
+use super::offered::Offered;
 use super::outcome::{Decisions, End, Outcome, Steady, Times, ViewerCounts};
 use super::queue::{Due, Kind, Queue};
 use super::records::Records;
@@ -83,6 +84,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             .transpose()?;
         let machine = Machine::dense(spec.application, spec.policy.clone());
         let warm_up = ns(spec.warm_up_s);
+        let offered = Offered::new(spec.application.room, ns(spec.window_s));
         Ok(Self {
             spec,
             observer,
@@ -91,7 +93,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             queue: Queue::new(),
             sessions: Sessions::default(),
             fleet: Fleet::new(spec, random)?,
-            meter: Meter::new(spec.application.room, spec.points, warm_up),
+            meter: Meter::new(offered, spec.points, warm_up),
             records: Records(spec.records.then(Vec::new)),
             ahead: Ahead::new(coming, watch),
             patience,
@@ -148,9 +150,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             number,
             asked: at,
             watch: self.ahead.watch,
-            served: false,
+            ..Session::default()
         };
-        self.records.asked(at);
+        self.meter.until(at);
+        self.meter.offered.come(at);
+        self.records.asked(at, self.ahead.watch);
         self.ahead.advance();
         let client = self.asking.into();
         self.tell(at, Event::Request { client })?;
@@ -165,6 +169,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     #[inline]
     fn due(&mut self, due: Due) -> Result<(), Error> {
         let Due { at, kind, whom } = due;
+        self.meter.until(at);
         if kind != Kind::Finished {
             return self.seldom_due(due);
         }
@@ -172,6 +177,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             return Ok(());
         };
         self.counts.finished += 1;
+        if !Sessions::late(whom) {
+            self.meter.offered.go(at);
+        }
         if self.records.wanted() {
             let number = self.sessions.get(slot).number;
             self.records.ended(number, at, End::Finished);
@@ -240,6 +248,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// The same where it need not be quick.
     #[inline(never)]
     fn seldom(&mut self, at: u64, event: Event) -> Result<(), Error> {
+        self.meter.until(at);
         self.tell(at, event)
     }
 
@@ -302,7 +311,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a part of 1")]
     fn finish(mut self) -> Outcome {
         // They are recorded as unserved from the beginning.
         self.counts.unserved = self.sessions.count() as u64;
@@ -320,12 +328,13 @@ impl<'a, O: Observer> Engine<'a, O> {
             levels,
         });
         let (whole, elasticity, curves) = self.meter.finish(end);
-        let requests = self.counts.requests;
+        let served = self.counts.at_once + self.counts.waited;
         Outcome {
             seed: self.spec.seed,
             ended_s: seconds(end),
             viewers: self.counts,
-            blocked: (requests > 0).then(|| self.counts.blocked as f64 / requests as f64),
+            blocked: part(self.counts.blocked, self.counts.requests),
+            affected: part(self.counts.affected, served),
             wait: self.waits.summary(),
             nodes: self.fleet.counts,
             allocation: self.fleet.allocations.summary(),
@@ -340,4 +349,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             node_records: self.fleet.records,
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a part of 1")]
+fn part(some: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| some as f64 / all as f64)
 }

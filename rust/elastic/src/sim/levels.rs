@@ -36,9 +36,10 @@ pub(super) struct Sum {
 impl Series {
     #[inline]
     pub(super) fn settle(&mut self, at: u64) {
-        let area = u128::from(self.value) * u128::from(at - self.since);
-        self.sum.area += area;
-        self.sum.squares += area * u128::from(self.value);
+        let ns = u128::from(at - self.since);
+        self.sum.area += u128::from(self.value) * ns;
+        // Viewers and nodes are fewer than 2^32: their numbers have 32 bits.
+        self.sum.squares += u128::from(self.value * self.value) * ns;
         self.since = at;
     }
 

@@ -3,8 +3,9 @@
 use super::curves::{
     COMING, Curves, LEAVING, NODES, READY, SERIES, Step, Steps, WAITING, WATCHING,
 };
-use super::elasticity::{Adherence, Elasticity};
+use super::elasticity::Elasticity;
 use super::levels::{Level, Series, Sum};
+use super::offered::Offered;
 use super::outcome::Levels;
 use super::time::seconds;
 use crate::policy::View;
@@ -16,14 +17,13 @@ type Sums = [Sum; SERIES];
 type Others = (u64, u32, u32, u32);
 
 /// Told after each event how things stand.
-#[derive(Debug)]
 pub(super) struct Meter {
+    pub(super) offered: Offered,
     series: [Series; SERIES],
     others: Others,
-    adherence: Adherence,
     steps: Option<Steps>,
     step_begin: Sums,
-    /// The next end of a step, or of the warm-up.
+    /// The next end of a step, or of the warm-up, or when the next viewer would go.
     mark: u64,
     warm_up: u64,
     steady_begin: Option<Sums>,
@@ -31,11 +31,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(room: u32, points: u32, warm_up: u64) -> Self {
+    pub(super) fn new(offered: Offered, points: u32, warm_up: u64) -> Self {
         let mut new = Self {
+            offered,
             series: [Series::default(); SERIES],
             others: Others::default(),
-            adherence: Adherence::new(room),
             steps: (points > 0).then(|| Steps::new(points)),
             step_begin: Sums::default(),
             mark: 0,
@@ -43,19 +43,29 @@ impl Meter {
             steady_begin: None,
             steady: None,
         };
-        new.set_mark();
+        new.mark = new.end();
         new
     }
 
-    /// An event has happened: from now on it is so.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "after each event")]
-    pub(super) fn set(&mut self, at: u64, view: &View) {
+    /// An event happens then: until then it was as it was told.
+    #[inline]
+    pub(super) fn until(&mut self, at: u64) {
         if at >= self.mark {
             self.pass(at);
         }
+    }
+
+    /// A viewer that is not served as it comes would go then, or one that has lost its node.
+    pub(super) fn would_go(&mut self, at: u64) {
+        self.offered.would_go(at);
+        self.mark = self.mark.min(at);
+    }
+
+    /// It has happened: from now on it is so.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "after each event")]
+    pub(super) fn set(&mut self, at: u64, view: &View) {
         self.series[WATCHING].set(at, view.served);
-        self.adherence.set_viewers(at, view.served + view.waiting);
         let others = (view.waiting, view.coming, view.ready, view.leaving);
         if others != self.others {
             self.set_others(at, others);
@@ -73,24 +83,26 @@ impl Meter {
         self.series[READY].set(at, ready);
         self.series[LEAVING].set(at, leaving);
         self.series[NODES].set(at, coming + ready + leaving);
-        self.adherence.set_supply(at, ready);
+        self.offered.set_supply(at, ready);
     }
 
-    fn set_mark(&mut self) {
+    /// The next end of a step, or of the warm-up.
+    fn end(&self) -> u64 {
         let step = self.steps.as_ref().map_or(u64::MAX, Steps::end);
         let warm = if self.steady_begin.is_some() {
             u64::MAX
         } else {
             self.warm_up
         };
-        self.mark = step.min(warm);
+        step.min(warm)
     }
 
-    /// Ends the steps, and the warm-up, that end until then.
-    #[cold]
+    /// Ends the steps, and the warm-up, that end until then; who would go until then goes.
+    #[inline(never)]
     fn pass(&mut self, at: u64) {
-        while self.mark <= at {
-            let mark = self.mark;
+        self.offered.leave_until(at);
+        while self.end() <= at {
+            let mark = self.end();
             self.look(mark);
             if self.steady_begin.is_none() && mark == self.warm_up {
                 self.steady_begin = Some(self.sums());
@@ -105,8 +117,8 @@ impl Meter {
                     steps.push(step);
                 }
             }
-            self.set_mark();
         }
+        self.mark = self.end().min(self.offered.next);
     }
 
     fn look(&mut self, at: u64) {
@@ -130,9 +142,7 @@ impl Meter {
 
     /// The last viewer has come: the end of the steady part.
     pub(super) fn last_arrival(&mut self, at: u64) {
-        if at >= self.mark {
-            self.pass(at);
-        }
+        self.until(at);
         self.look(at);
         if let Some(begin) = self.steady_begin {
             self.steady = Some(self.levels(&begin, self.warm_up, at, |series| series.steady));
@@ -163,14 +173,12 @@ impl Meter {
     }
 
     /// The run is over.
-    pub(super) fn finish(mut self, end: u64) -> (Levels, Elasticity, Option<Curves>) {
-        if end >= self.mark {
-            self.pass(end);
-        }
+    pub(super) fn finish(mut self, end: u64) -> (Levels, Option<Elasticity>, Option<Curves>) {
+        self.until(end);
         self.look(end);
         let whole = self.levels(&Sums::default(), 0, end, |series| series.whole);
         let last = self.step();
         let curves = self.steps.map(|steps| steps.curves(last, end));
-        (whole, self.adherence.finish(end), curves)
+        (whole, self.offered.finish(end), curves)
     }
 }

@@ -20,12 +20,14 @@ mod hosts;
 mod ladder;
 mod levels;
 mod meter;
+mod offered;
 mod outcome;
 mod queue;
 mod records;
 mod sessions;
 mod spec;
 mod time;
+mod window;
 
 use std::ops::ControlFlow;
 

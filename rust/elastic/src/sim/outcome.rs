@@ -18,6 +18,9 @@ pub struct Outcome {
     pub viewers: ViewerCounts,
     /// Part of all requests that were blocked (`PcBl`, as a part of 1). None: nobody came.
     pub blocked: Option<f64>,
+    /// Part of those who were served that lost their nodes (`PcAf`, as far as it is simulated). None:
+    /// nobody was served.
+    pub affected: Option<f64>,
     /// Of viewers that had to wait and were served.
     pub wait: Summary,
     pub nodes: NodeCounts,
@@ -32,7 +35,8 @@ pub struct Outcome {
     pub whole: Levels,
     /// From the end of the warm-up to the last arrival. None: nobody came after the warm-up.
     pub steady: Option<Steady>,
-    pub elasticity: Elasticity,
+    /// None: nobody came.
+    pub elasticity: Option<Elasticity>,
     /// None: `points` is 0.
     pub curves: Option<Curves>,
     /// In the order of arrival, if asked for.
@@ -63,6 +67,8 @@ pub struct ViewerCounts {
     pub unserved: u64,
     /// How often a viewer lost its node.
     pub lost: u64,
+    /// Viewers to whom that happened, once or more.
+    pub affected: u64,
     /// How often one came again for that.
     pub reconnected: u64,
 }
@@ -123,6 +129,8 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub asked_s: f64,
+    /// How long it is to watch.
+    pub watch_s: f64,
     /// Redirected for the first time.
     pub served_s: Option<f64>,
     /// To this node.

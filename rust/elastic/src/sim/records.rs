@@ -14,10 +14,11 @@ impl Records {
     }
 
     #[inline]
-    pub(super) fn asked(&mut self, at: u64) {
+    pub(super) fn asked(&mut self, at: u64, watch: u64) {
         if let Some(all) = &mut self.0 {
             all.push(Record {
                 asked_s: seconds(at),
+                watch_s: seconds(watch),
                 served_s: None,
                 node: None,
                 ended_s: None,

@@ -1,8 +1,8 @@
 //! The viewers that are there, in slots that are used again when they have gone.
 
-/// Bits of a slot's number in an event's; the rest is its generation.
-const SLOT_BITS: u32 = 32;
-const GENERATIONS: u32 = 1 << (61 - SLOT_BITS);
+/// Bits of a slot's number in an event's, and one for [`Session::late`]; the rest is its generation.
+const BITS: u32 = 33;
+const GENERATIONS: u32 = 1 << (61 - BITS);
 
 /// One session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,10 @@ pub(super) struct Session {
     pub(super) watch: u64,
     /// It has watched before.
     pub(super) served: bool,
+    /// It was not served as it came, or not until its end: it will go at another time than offered.
+    pub(super) late: bool,
+    /// It has lost its node before.
+    pub(super) affected: bool,
 }
 
 /// All of them. What is not needed of a session is not kept: most are served as they come and go when
@@ -75,8 +79,15 @@ impl Sessions {
 
     /// A number for a timer of this session as it is now.
     #[inline]
-    pub(super) fn timer(&self, slot: u32) -> u64 {
-        u64::from(self.generations[slot as usize]) << SLOT_BITS | u64::from(slot)
+    pub(super) fn timer(&self, slot: u32, late: bool) -> u64 {
+        let generation = u64::from(self.generations[slot as usize]);
+        generation << BITS | u64::from(slot) << 1 | u64::from(late)
+    }
+
+    /// Is the timer of a session that was late then?
+    #[inline]
+    pub(super) fn late(timer: u64) -> bool {
+        timer & 1 == 1
     }
 
     /// Whom a timer concerns. None: it is past.
@@ -86,8 +97,8 @@ impl Sessions {
         reason = "the two parts of a timer's number"
     )]
     pub(super) fn of_timer(&self, timer: u64) -> Option<u32> {
-        let slot = timer as u32;
-        let generation = (timer >> SLOT_BITS) as u32;
+        let slot = (timer >> 1) as u32;
+        let generation = (timer >> BITS) as u32;
         (self.generations[slot as usize] == generation).then_some(slot)
     }
 }

@@ -14,6 +14,7 @@ const MOST_POINTS: u32 = 1_000_000;
 const MOST_SEED: u64 = (1 << 53) - 1;
 /// Errors that follow each other faster than this would be a run that does not end.
 const LEAST_ERROR_S: f64 = 1e-3;
+const MINUTE_S: f64 = 60.0;
 
 /// A run, whole. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub struct Spec {
     /// Of all random numbers, below 2^53.
     #[serde(default)]
     pub seed: u64,
+    /// Over which the instability asks whether nodes were wanted and there, a minute at most.
+    #[serde(default = "minute")]
+    pub window_s: f64,
     /// What happens before is left out of the outcome's `steady` part.
     #[serde(default)]
     pub warm_up_s: f64,
@@ -65,6 +69,10 @@ pub struct Spec {
 
 fn at_once() -> Time {
     Time::Fixed { s: 0.0 }
+}
+
+fn minute() -> f64 {
+    MINUTE_S
 }
 
 fn five_hundred() -> u32 {
@@ -219,6 +227,9 @@ impl Spec {
         if let Some(hosts) = &self.hosts {
             hosts.check().map_err(|error| error.inside("hosts"))?;
         }
+        let window_s = self.window_s;
+        let fits = (0.0..=MINUTE_S).contains(&window_s);
+        need(fits, "window_s", window_s, "0 to 60")?;
         length("warm_up_s", self.warm_up_s)?;
         count("seed", self.seed, MOST_SEED)?;
         count("points", self.points.into(), MOST_POINTS.into())

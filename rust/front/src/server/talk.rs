@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use ullage_elastic::{ClientId, NodeId};
+use ullage_output::say;
 
 use super::{Limits, Server};
 use crate::answer::{self, Words, Writer};
@@ -13,7 +14,6 @@ use crate::connection::{Connection, Sent, State, Token};
 use crate::decide::Answer;
 use crate::http::{Asked, Parsed};
 use crate::pages::{Around, Page};
-use crate::report::say;
 
 /// Connections that are accepted in one turn: those that are there already are not forgotten.
 const ACCEPTED: usize = 64;

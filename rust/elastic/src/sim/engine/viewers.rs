@@ -29,7 +29,7 @@ impl<O: Observer> Engine<'_, O> {
             session.watch = ends;
             self.sessions.keep(slot, session);
         }
-        let whom = self.sessions.timer(slot);
+        let whom = self.sessions.timer(slot, session.late);
         self.queue.push(Due {
             at: ends,
             kind: Kind::Finished,
@@ -53,11 +53,13 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     pub(super) fn wait(&mut self, at: u64, slot: u32) {
         self.decisions.wait += 1;
+        self.be_late(self.asker);
+        self.asker.late = true;
         self.sessions.keep(slot, self.asker);
         if let Some(patience) = &mut self.patience {
             // A viewer has its patience, whether and when it comes to need it.
             let at = at.saturating_add(patience.ns_of(self.asker.number));
-            let whom = self.sessions.timer(slot);
+            let whom = self.sessions.timer(slot, true);
             self.queue.push(Due {
                 at,
                 kind: Kind::TimedOut,
@@ -74,6 +76,7 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             self.sessions.get(slot)
         };
+        self.be_late(session);
         let end = match why {
             _ if session.served => End::Cut,
             Why::Patience => End::Blocked,
@@ -88,6 +91,12 @@ impl<O: Observer> Engine<'_, O> {
         self.counts.lost += 1;
         self.sessions.renew(slot);
         let mut session = self.sessions.get(slot);
+        if !session.late {
+            self.meter.would_go(session.watch);
+            session.late = true;
+        }
+        self.counts.affected += u64::from(!session.affected);
+        session.affected = true;
         // It was to see the rest later than now.
         session.watch = session.watch.saturating_sub(at);
         self.sessions.keep(slot, session);
@@ -95,12 +104,20 @@ impl<O: Observer> Engine<'_, O> {
             return self.end(at, slot, session, End::Cut);
         };
         let at = at.saturating_add(reconnect.ns());
-        let whom = self.sessions.timer(slot);
+        let whom = self.sessions.timer(slot, true);
         self.queue.push(Due {
             at,
             kind: Kind::Back,
             whom,
         });
+    }
+
+    /// One is not served as it comes.
+    fn be_late(&mut self, session: Session) {
+        if !session.late {
+            let ends = session.asked.saturating_add(session.watch);
+            self.meter.would_go(ends);
+        }
     }
 
     /// One goes that has not seen all.
