@@ -120,3 +120,21 @@ def test_what_a_body_breaks_is_undone_too() -> None:
         assert steps.called == ["c", "b", "a", "at last"]
 
     asyncio.run(scenario())
+
+
+def test_what_was_wrong_first_is_what_counts() -> None:
+    async def scenario() -> None:
+        async with Steps(c=1).undo():
+            raise KeyError("the body")
+
+    with pytest.raises(KeyError, match="the body"):
+        asyncio.run(scenario())
+
+
+def test_a_clean_up_that_fails_alone_is_told() -> None:
+    async def scenario() -> None:
+        async with Steps(c=1).undo():
+            pass
+
+    with pytest.raises(OSError, match="c"):
+        asyncio.run(scenario())

@@ -120,7 +120,8 @@ async def allocate(
 
     `on_step` hears each step when it happens. Raises ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY,
     ALLOCATION_TOO_LATE, ALLOCATION_APPLICATION, or what the provider raises; nothing of the
-    instance is left then.
+    instance is left then, but for what could not be removed: that carries the run's tag, and keeps
+    its place on the node.
     """
     steps = Steps(on_step)
     steps.now("asked")

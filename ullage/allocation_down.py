@@ -47,11 +47,19 @@ async def bounded(
 
 
 async def unwind(undo: Undo, spec: InstanceSpec) -> None:
-    """Undo all, whatever goes wrong in it: the run's end removes by its tag what is left then."""
-    task = asyncio.ensure_future(undo.aclose())
-    await _ended(task, spec)
-    if not task.done():
-        _abandon(task, undo)
+    """Undo all, whatever goes wrong in it; what could not be undone is tried once more.
+
+    The run's end removes by its tag what is left then, and until that its place is not free.
+    """
+    for _ in range(2):
+        task = asyncio.ensure_future(undo.aclose())
+        await _ended(task, spec)
+        if not task.done():
+            _abandon(task, undo)
+            return
+        if not task.cancelled() and task.exception() is None:
+            return
+        await kill(spec)
 
 
 async def _end(task: asyncio.Future[Any], undo: Undo, spec: InstanceSpec) -> None:

@@ -139,9 +139,10 @@ class Attempt:
                 try:
                     await part.process.kill(9)
                     part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
-                except (UllageError, TimeoutError):
+                except (UllageError, TimeoutError) as error:
                     if part.process.running and part.instance.alive:
-                        await self.fleet.give_up(part.instance, _stays(part))
+                        why = error.message if isinstance(error, UllageError) else _stays(part)
+                        await self.fleet.give_up(part.instance, why)
 
     def spans(self) -> list[Span | None]:
         """First start and last end of each iteration's work; None where none of it ended."""

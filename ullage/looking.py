@@ -14,6 +14,6 @@ def rest_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
     """Seconds until the next look, when it has been waited for so many.
 
     So what is seen was there for a tenth of the wait at most, or for SHORTEST_S where that is more;
-    and never for more than `longest_s`. Looking costs little: 24 looks in the first 100 ms.
+    and never for more than `longest_s`. Looking costs little: some 35 looks in the first 100 ms.
     """
     return min(longest_s, max(SHORTEST_S, SHARE * waited_s))

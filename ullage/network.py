@@ -49,6 +49,7 @@ CANDIDATES: Final = tuple(
 MOST_LINKS: Final = 4
 """NICs of a VM that are one inside."""
 
+_DEVICES: Final = Path("/sys/class/net")
 _CLONE_NEWNET: Final = 0x40000000
 _FIRST_HOST: Final = 2
 _LAST_HOST: Final = 254
@@ -241,6 +242,9 @@ class Network:
             await attempt(["ip", "link", "delete", "dev", device])
         if isinstance(endpoint, NamespaceEndpoint):
             await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
+        there = [device for device in (endpoint.device, *more) if (_DEVICES / device).exists()]
+        if there:  # else the address would be given to another, whose device could not be made
+            raise UllageError(NETWORK_FAILED, reason=f"{', '.join(there)} could not be removed")
         self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
 
     async def destroy(self) -> None:

@@ -52,7 +52,7 @@ class Session(ABC):
             self.reason = "interrupted"
             raise
         except Exception as error:
-            message = str(error)[:2000]
+            self.reason, message = "failed", str(error)[:2000]
             raise
         finally:
             try:

@@ -70,4 +70,9 @@ class Undo:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.aclose()
+        """What the body raised counts, not what could not be undone after it."""
+        try:
+            await self.aclose()
+        except Exception:
+            if error is None:
+                raise

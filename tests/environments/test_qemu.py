@@ -266,6 +266,22 @@ def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
     assert caught.value.kind is errors.VM_NEEDS_IMAGE
 
 
+@pytest.mark.root
+def test_nics_are_aggregated_on_the_runs_network_only(tmp_path: Path, tag: str) -> None:
+    spec = spec_for(tmp_path, tag, tiny_image(tmp_path), tmp_path / "agent")
+    wanted = options(aggregation={}, disk={"size": "64MiB"})
+    builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
+
+    async def boot() -> None:
+        async with Undo() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    assert caught.value.kind is errors.VM_NEEDS_NETWORK
+    assert not any(spec.data_dir.iterdir())
+
+
 def test_a_plain_user_cannot_have_a_part_of_a_cpu(
     tmp_path: Path, tag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

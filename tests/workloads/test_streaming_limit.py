@@ -38,9 +38,10 @@ def told(
     for step in result["steps"]:
         if step["viewers"] == ABOVE:
             viewers(step["run"])
-    video_s = sum(step["run"]["bytes"] for step in result["steps"]) * 8 / BITRATE
+            moved_bps = min(step["run"]["bytes_per_s"] * 8, ABOVE * BITRATE)
+    video_s = sum(step["run"]["bytes"] for step in result["steps"]) * 8 / moved_bps
     listening, used, _ = outputs["server"].stdout.split("\n")
-    seconds = max(1e-9, cpus * video_s / ABOVE)
+    seconds = max(1e-9, cpus * video_s)
     more = {"serving_cpu_s": seconds, "total_cpu_s": seconds, "processes": processes}
     outputs = printing(outputs, "client", json.dumps(result))
     text = "\n".join((listening, json.dumps(json.loads(used) | more), ""))
@@ -82,6 +83,8 @@ def test_the_link_where_the_plan_says_what_it_carries() -> None:
 
     assert told(viewers=full, link=4 * BITRATE) == "the link: 90% used"
     assert "the link 45%" in told(viewers=full, link=8 * BITRATE)
+    # What was never delivered cost the servers nothing.
+    assert told(viewers=full, link=4 * BITRATE, cpus=0.45) == "the link: 90% used"
 
 
 def test_none_found_names_what_was_looked_at() -> None:

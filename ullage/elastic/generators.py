@@ -28,6 +28,7 @@ from ullage.errors import (
     ELASTIC_GENERATOR_FAILED,
     UllageError,
 )
+from ullage.interruption import to_the_end
 from ullage.journal import disk_full_as_error, put
 from ullage.part import Part, TrialFailedError
 from ullage.workloads.base import Task
@@ -227,6 +228,14 @@ class Generators:
         try again.
         """
         made, self._made = self._made, []
+        releases = asyncio.ensure_future(self._release_all(made))
+        try:
+            await asyncio.shield(releases)
+        except asyncio.CancelledError:
+            await to_the_end(_until(releases))
+            raise
+
+    async def _release_all(self, made: Sequence[Allocated]) -> None:
         async with asyncio.TaskGroup() as group:
             for each in made:
                 group.create_task(self._release(each))
@@ -237,6 +246,10 @@ class Generators:
         except Exception as error:  # whatever a provider does
             said = error.message if isinstance(error, UllageError) else str(error)
             self.left = (*self.left, f"{machine.instance.name}: {printable(said, 500)}")
+
+
+async def _until(task: asyncio.Future[None]) -> None:
+    await task
 
 
 async def _all(works: Any) -> list[Any]:

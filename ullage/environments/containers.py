@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -81,7 +81,8 @@ async def starting(provider: str, spec: InstanceSpec) -> AsyncIterator[Undo]:
     try:
         yield undo
     except BaseException as error:
-        await undo.aclose()
+        with suppress(Exception):  # what was wrong first is what counts
+            await undo.aclose()
         reason = _reason(error)
         if reason is None:
             raise

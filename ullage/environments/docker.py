@@ -84,7 +84,7 @@ class Docker:
             spec.told("booting", "")
             # The container's cgroup goes with it; this is for the parent that it leaves empty.
             undo.push(remove_group, spec.tag, name)
-            undo.push(attempt, [self._program, "rm", "--force", name])
+            undo.push(self._remove, name)
             agent = await AgentClient.launch(
                 self._run_command(spec, image),
                 deadline_s=START_DEADLINE_S,
@@ -162,6 +162,15 @@ class Docker:
         if self._info.get("CgroupDriver") == "systemd":
             return []
         return [f"--cgroup-parent=/{ROOT}/{spec.tag}"]
+
+    async def _remove(self, name: str) -> None:
+        """The container; CommandError when it is still there then."""
+        try:
+            await run([self._program, "rm", "--force", name])
+        except CommandError:
+            there = ["ps", "--all", "--quiet", "--filter", f"name=^{name}$"]
+            if (await run([self._program, *there])).strip():
+                raise
 
     async def _imported(self, image: Image) -> str:
         """The image's name in the daemon's store."""

@@ -58,9 +58,8 @@ class Qemu(Provider):
         needed("qemu-img", "qemu-utils")
         wanted = self._wanted
         if (wanted.network == "tap" or wanted.aggregation) and os.geteuid() != 0:
-            raise UllageError(
-                HOST_NEEDS_ROOT, what="a VM on a tap", otherwise="write `network: user`"
-            )
+            otherwise = "leave out `aggregation`" if wanted.aggregation else "write `network: user`"
+            raise UllageError(HOST_NEEDS_ROOT, what="a VM on a tap", otherwise=otherwise)
         if wanted.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()

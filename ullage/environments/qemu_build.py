@@ -18,7 +18,7 @@ from ullage.environments.limits import verify_group, verify_limits
 from ullage.environments.qemu_command import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
 from ullage.environments.qemu_options import MIB, QemuOptions
 from ullage.environments.qemu_process import QemuProcess
-from ullage.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, UllageError
+from ullage.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, VM_NEEDS_NETWORK, UllageError
 from ullage.kernel import GuestKernel
 from ullage.network import TapEndpoint
 from ullage.undo import Undo
@@ -143,10 +143,11 @@ class Builder:
         return group
 
     async def _tap(self, undo: Undo) -> TapEndpoint | None:
-        network = self.spec.network
+        network, many = self.spec.network, self.options.aggregation
+        if network is None and many:
+            raise UllageError(VM_NEEDS_NETWORK, instance=self.spec.name)
         if network is None or self.options.network == "user":
             return None
-        many = self.options.aggregation
         tap = await network.tap(self.spec.name, many.links if many else 1)
         undo.push(network.release, tap)
         return tap

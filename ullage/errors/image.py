@@ -51,6 +51,11 @@ VM_NEEDS_IMAGE: Final = ErrorKind(
     "{instance} is a VM and cannot run from the host's own userland",
     "leave `image: host` out of the plan, or the VM",
 )
+VM_NEEDS_NETWORK: Final = ErrorKind(
+    "vm-needs-network",
+    "{instance} is to aggregate NICs, and no workload of the plan uses the run's network",
+    "leave out `aggregation`, or add a workload that uses the network, such as `iperf3`",
+)
 VM_NO_KVM: Final = ErrorKind(
     "vm-no-kvm",
     "the plan asks for `accel: kvm`, but no guest boots with KVM here: {reason}",

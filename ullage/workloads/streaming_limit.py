@@ -42,8 +42,8 @@ def limit(
     run, video_bytes = _unsustained(result)
     if run is None:
         return "none: all of the given number were sustained"
-    wanted_bps = run.due * bitrate
-    used = sum(each.cpu_s for each in servers) / (video_bytes * 8) * wanted_bps
+    moved_bps = min(run.bytes_per_s * 8, run.due * bitrate)
+    used = sum(each.cpu_s for each in servers) / (video_bytes * 8) * moved_bps
     has = min(sum(max(1, each.processes - 1) for each in servers), host_cpus())
     looked: list[tuple[str, float, float]] = [
         ("the viewers' own CPU", run.cpu_share, FULL_CPU),
@@ -51,7 +51,7 @@ def limit(
         (f"this host's CPUs, {host_cpus()}", (used + run.cpus) / host_cpus(), FULL_CPU),
     ]
     if link_bps is not None:
-        looked.append(("the link", min(run.bytes_per_s * 8, wanted_bps) / link_bps, FULL_LINK))
+        looked.append(("the link", moved_bps / link_bps, FULL_LINK))
     for name, share, full in looked:
         if share >= full:
             return f"{name}: {share:.0%} used"
