@@ -20,6 +20,7 @@ READERS = {
     "ullage.naming",
     "ullage.nearest",
     "ullage.pairs",
+    "ullage.parquetrows",
     "ullage.printable",
     "ullage.channels",
     "ullage.readings",
