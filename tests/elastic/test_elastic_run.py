@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,6 @@ from ullage.elastic import folder as folders
 from ullage.elastic import plan as plans
 from ullage.elastic.folder import FrontEnded, Lost, NotReady, Ready, Release, Retried
 from ullage.errors import UllageError
-
-
-@pytest.fixture
-def built() -> Iterator[None]:
-    """The programs, where somebody has built them: `make programs`."""
-    try:
-        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
-            ours.program(name)
-    except UllageError:
-        pytest.skip("needs `make programs`")
-    yield
 
 
 def test_viewers_come_nodes_come_and_all_go(built: None, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ullage import allocating, clock, errors, leftovers, ours, places
 from ullage.allocating import Allocated
 from ullage.allocation_node import Node as Host
 from ullage.elastic import folder as folders
-from ullage.elastic import frontprocess, viewersprocess
+from ullage.elastic import viewersprocess
 from ullage.elastic.generators import Generators, Machines
 from ullage.environments import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
@@ -31,14 +31,9 @@ AHEAD_NS = 800_000
 
 
 @pytest.fixture
-def built(agent_binary: Path) -> Iterator[Path]:
-    """The programs, where somebody has built them: `make programs`."""
-    try:
-        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
-            ours.program(name)
-    except UllageError:
-        pytest.skip("needs `make programs`")
-    yield agent_binary
+def built(built: None, agent_binary: Path) -> Path:
+    """The agent's binary, where the programs are there too."""
+    return agent_binary
 
 
 class AheadOfUs(Native):

@@ -9,31 +9,19 @@ import signal
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage import errors, leftovers, ours, places
-from ullage.elastic import frontprocess, frontwatch, repetition, viewersprocess
+from ullage import errors, leftovers, places
+from ullage.elastic import frontprocess, frontwatch, repetition
 from ullage.elastic.folder import FRONT_STDERR, VIEWERS
 from ullage.elastic.frontprocess import Front, Restarted, Wanted
 from ullage.elastic.viewersprocess import Viewers
 from ullage.errors import UllageError
 
 LONG = 60.0
-
-
-@pytest.fixture
-def built() -> Iterator[None]:
-    """The programs, where somebody has built them: `make programs`."""
-    try:
-        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
-            ours.program(name)
-    except UllageError:
-        pytest.skip("needs `make programs`")
-    yield
 
 
 def settings(folder: Path, **more: Any) -> dict[str, Any]:

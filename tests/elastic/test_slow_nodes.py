@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.elastic.stagekit import Stage
-from ullage import ours
-from ullage.elastic import frontprocess, viewersprocess
 from ullage.elastic.folder import Lost, Ready
 from ullage.elastic.reading import Session
-from ullage.errors import UllageError
 
 SLOW = """
 import http.server, json, re, sys, time
@@ -39,17 +33,6 @@ print(json.dumps({"listening": "127.0.0.1:%d" % server.server_port}), flush=True
 server.serve_forever()
 """
 """A tenth of the film at a time, after so many seconds."""
-
-
-@pytest.fixture
-def built() -> Iterator[None]:
-    """The programs, where somebody has built them: `make programs`."""
-    try:
-        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
-            ours.program(name)
-    except UllageError:
-        pytest.skip("needs `make programs`")
-    yield
 
 
 def test_a_node_that_answers_slowly_is_no_lost_node(built: None, tmp_path: Path) -> None:

@@ -112,11 +112,13 @@ def test_who_has_ended_is_not_killed_again(tmp_path: Path, monkeypatch: pytest.M
 def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
     async def use() -> None:
         process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
-        while not (tmp_path / "console.log").exists():
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        error = inside.failed(process, "no\x1b[2J route")
-        await process.kill()
+        try:
+            while not (tmp_path / "console.log").exists():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            error = inside.failed(process, "no\x1b[2J route")
+        finally:
+            await process.kill()
         assert error.message == "vm-0: the network, inside: no?[2J route"
         assert error.hint.startswith("the end of its console may tell why: ")
         assert error.hint.endswith("HI")
@@ -212,6 +214,18 @@ def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> Inst
     )
 
 
+def refused(builder: Builder) -> errors.ErrorKind:
+    """Why it builds no VM; what it had made is undone."""
+
+    async def boot() -> None:
+        async with Undo() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    return caught.value.kind
+
+
 def tiny_image(tmp_path: Path) -> Image:
     """A directory that passes for an image, good enough for a kernel that never looks at it."""
     root = tmp_path / "image/root"
@@ -227,13 +241,7 @@ def test_a_failed_boot_leaves_nothing(tmp_path: Path, tag: str, disk: dict[str, 
     wanted = options(boot_deadline_s=1, disk=disk)
     builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
 
-    async def boot() -> None:
-        async with Undo() as undo:
-            await builder.build(undo)
-
-    with pytest.raises(UllageError) as caught:
-        asyncio.run(boot())
-    assert caught.value.kind is errors.VM_NEVER_BOOTED
+    assert refused(builder) is errors.VM_NEVER_BOOTED
     assert not any(spec.state_dir.iterdir())
     assert not any(spec.data_dir.iterdir())
     assert Group.find(tag).directories == []
@@ -257,13 +265,7 @@ def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
     spec = spec_for(tmp_path, tag, None, tmp_path / "agent")
     builder = Builder(options(), "tcg", "max", hanging_kernel(tmp_path), spec)
 
-    async def boot() -> None:
-        async with Undo() as undo:
-            await builder.build(undo)
-
-    with pytest.raises(UllageError) as caught:
-        asyncio.run(boot())
-    assert caught.value.kind is errors.VM_NEEDS_IMAGE
+    assert refused(builder) is errors.VM_NEEDS_IMAGE
 
 
 @pytest.mark.root
@@ -272,13 +274,7 @@ def test_nics_are_aggregated_on_the_runs_network_only(tmp_path: Path, tag: str) 
     wanted = options(aggregation={}, disk={"size": "64MiB"})
     builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
 
-    async def boot() -> None:
-        async with Undo() as undo:
-            await builder.build(undo)
-
-    with pytest.raises(UllageError) as caught:
-        asyncio.run(boot())
-    assert caught.value.kind is errors.VM_NEEDS_NETWORK
+    assert refused(builder) is errors.VM_NEEDS_NETWORK
     assert not any(spec.data_dir.iterdir())
 
 

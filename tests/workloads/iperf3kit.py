@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hypothesis import strategies as st
+
 from tests.workloads.workload_runs import free_port, printing, run
 from ullage.workloads.base import Output
 from ullage.workloads.iperf3 import Iperf3, Iperf3Parameters
@@ -35,3 +37,11 @@ def bent(path: str, value: Any, outputs: dict[str, Output] | None = None) -> dic
     else:
         inner[last] = value
     return printing(outputs, "client", json.dumps(result))
+
+
+def bent_anywhere(data: st.DataObject, outputs: dict[str, Output]) -> dict[str, Output]:
+    """With some of the client's text replaced by other text."""
+    text = outputs["client"].stdout
+    at = data.draw(st.integers(0, len(text)))
+    until = data.draw(st.integers(at, min(len(text), at + 30)))
+    return printing(outputs, "client", text[:at] + data.draw(st.text(max_size=12)) + text[until:])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.workloads.iperf3kit import IPERF3, bent, sample
+from tests.workloads.iperf3kit import IPERF3, bent, bent_anywhere, sample
 from tests.workloads.workload_runs import checked, context_in, free_port, printing, run
 from ullage.agentprocess import KEEP_BYTES
 from ullage.workloads.base import InvalidTrialError, Output
@@ -221,12 +221,7 @@ def test_random_text_is_invalid_and_nothing_else(text: str) -> None:
 @given(data=st.data())
 def test_a_bent_result_is_invalid_or_a_figure(data: st.DataObject) -> None:
     parameters, outputs = sample()
-    text = outputs["client"].stdout
-    at = data.draw(st.integers(0, len(text)))
-    until = data.draw(st.integers(at, min(len(text), at + 30)))
-    changed = printing(
-        outputs, "client", text[:at] + data.draw(st.text(max_size=12)) + text[until:]
-    )
+    changed = bent_anywhere(data, outputs)
     try:
         IPERF3.check(parameters, changed)
     except InvalidTrialError:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workloads.iperf3kit import IPERF3, bent
+from tests.workloads.iperf3kit import IPERF3, bent, bent_anywhere
 from tests.workloads.workload_runs import checked, free_port, printing, run
 from ullage.workloads.base import InvalidTrialError, Output
 from ullage.workloads.iperf3 import Iperf3Parameters
@@ -93,12 +93,7 @@ def test_more_datagrams_lost_than_sent() -> None:
 @given(data=st.data())
 def test_a_bent_result_of_udp_is_invalid_or_a_figure(data: st.DataObject) -> None:
     parameters, outputs = udp_sample()
-    text = outputs["client"].stdout
-    at = data.draw(st.integers(0, len(text)))
-    until = data.draw(st.integers(at, min(len(text), at + 30)))
-    changed = printing(
-        outputs, "client", text[:at] + data.draw(st.text(max_size=12)) + text[until:]
-    )
+    changed = bent_anywhere(data, outputs)
     try:
         IPERF3.check(parameters, changed)
     except InvalidTrialError:

@@ -21,8 +21,8 @@ MOST_OPEN = 1000
 
 MOST_PORTS = 14_000
 """Linux has 28,232 ports for connections (`net.ipv4.ip_local_port_range`), each taken for a minute.
-It gives away one half first; then it searches through thousands for each connection, up to 4 ms of
-CPU time as seen, which would be what is measured."""
+It gives away one half first; then it searches through thousands for each connection: 0.7 ms of
+CPU time on the average of 5,000, as seen, which would be what is measured."""
 
 SESSION_CONNECTIONS = 4
 """Of one scripted session at once: httperf's default, and a browser's of its days."""
