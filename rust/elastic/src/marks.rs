@@ -2,35 +2,56 @@
 
 const BITS: usize = u64::BITS as usize;
 
-/// Each level's bits say which words of the one before are not 0; the last has one word.
+/// Each bit of a level says that a word of the level below it is not 0.
 #[derive(Clone, Debug)]
 pub struct Marks {
-    levels: Vec<Vec<u64>>,
+    /// The numbers themselves.
+    words: Vec<u64>,
+    /// The levels between, the finest first; none up to 4096 numbers.
+    between: Vec<Vec<u64>>,
+    top: u64,
 }
 
 impl Marks {
     /// Of numbers below `limit`.
     pub fn new(limit: usize) -> Self {
-        let mut words = limit.div_ceil(BITS).max(1);
-        let mut levels = vec![vec![0; words]];
-        while words > 1 {
-            words = words.div_ceil(BITS);
-            levels.push(vec![0; words]);
+        let words = vec![0; limit.div_ceil(BITS).max(1)];
+        let mut between = Vec::new();
+        let mut wide = words.len();
+        while wide > BITS {
+            wide = wide.div_ceil(BITS);
+            between.push(vec![0; wide]);
         }
-        Self { levels }
+        Self {
+            words,
+            between,
+            top: 0,
+        }
     }
 
-    /// Whether a number is in the set from now on. All levels are written, needed or not: that is as
-    /// quick as to guess where to stop.
+    /// Whether a number is in the set from now on.
     #[inline]
-    pub fn put(&mut self, mut number: usize, mut there: bool) {
-        for level in &mut self.levels {
-            let word = &mut level[number / BITS];
-            let bit = number % BITS;
-            *word = *word & !(1 << bit) | u64::from(there) << bit;
-            there = *word != 0;
-            number /= BITS;
+    pub fn put(&mut self, number: usize, there: bool) {
+        let place = number / BITS;
+        let word = &mut self.words[place];
+        let empty = *word == 0;
+        set(word, number % BITS, there);
+        // Of a few words of 64 numbers, one seldom becomes empty, or is so no longer.
+        if empty != (*word == 0) {
+            self.raise(place, empty);
         }
+    }
+
+    /// A word is not empty from now on, or is.
+    #[inline(never)]
+    fn raise(&mut self, mut place: usize, mut there: bool) {
+        for level in &mut self.between {
+            let word = &mut level[place / BITS];
+            set(word, place % BITS, there);
+            there = *word != 0;
+            place /= BITS;
+        }
+        set(&mut self.top, place, there);
     }
 
     /// The greatest.
@@ -47,16 +68,20 @@ impl Marks {
 
     #[inline]
     fn descend(&self, pick: impl Fn(u64) -> usize) -> Option<usize> {
-        let mut number = 0;
-        for level in self.levels.iter().rev() {
-            let word = level[number];
-            if word == 0 {
-                return None;
-            }
-            number = number * BITS + pick(word);
+        if self.top == 0 {
+            return None;
         }
-        Some(number)
+        let mut place = pick(self.top);
+        for level in self.between.iter().rev() {
+            place = place * BITS + pick(level[place]);
+        }
+        Some(place * BITS + pick(self.words[place]))
     }
+}
+
+#[inline]
+fn set(word: &mut u64, bit: usize, there: bool) {
+    *word = *word & !(1 << bit) | u64::from(there) << bit;
 }
 
 #[cfg(test)]

@@ -118,8 +118,9 @@ impl Arrivals {
 pub(super) struct Coming {
     way: Way,
     random: Xoshiro256PlusPlus,
-    /// The last one, in nanoseconds, and what is left of it below one.
+    /// The last one, in nanoseconds.
     at: u64,
+    /// What is left of it below one, unless the way itself keeps that.
     rest: f64,
     left: u64,
     until: u64,
@@ -127,8 +128,7 @@ pub(super) struct Coming {
 
 #[derive(Debug)]
 enum Way {
-    /// Mean distance in nanoseconds.
-    Poisson(f64),
+    Poisson(Poisson),
     Uniform(f64),
     Trace(std::vec::IntoIter<f64>),
     Varying(Rates),
@@ -144,7 +144,7 @@ impl Coming {
         until: Option<u64>,
     ) -> Self {
         let way = match arrivals {
-            Arrivals::Poisson { rate_hz } => Way::Poisson(1e9 / rate_hz),
+            Arrivals::Poisson { rate_hz } => Way::Poisson(Poisson::new(1e9 / rate_hz)),
             Arrivals::Uniform { rate_hz } => Way::Uniform(1e9 / rate_hz),
             Arrivals::Trace { at_s } => Way::Trace(at_s.clone().into_iter()),
             Arrivals::FlashCrowd {
@@ -185,36 +185,38 @@ impl Coming {
 impl Coming {
     /// The next times, and `u64::MAX` after the last.
     pub(super) fn fill(&mut self, all: &mut [u64]) {
-        let Way::Poisson(mean) = self.way else {
+        let Way::Poisson(mut poisson) = self.way else {
             return all.fill_with(|| self.next().unwrap_or(u64::MAX));
         };
         // Not behind a pointer, it stays in registers.
-        let (mut random, mut at, mut rest) = (self.random.clone(), self.at, self.rest);
+        let (mut random, mut at) = (self.random.clone(), self.at);
         for time in all.iter_mut() {
             let ended = self.left == 0 || at >= self.until;
             self.left -= u64::from(!ended);
-            (at, rest) = later(at, random.sample::<f64, _>(Exp1) * mean + rest);
+            at = at.saturating_add(poisson.gap_ns(&mut random));
             *time = if ended || at >= self.until {
                 u64::MAX
             } else {
                 at
             };
         }
-        (self.random, self.at, self.rest) = (random, at, rest);
+        (self.random, self.at) = (random, at);
+        self.way = Way::Poisson(poisson);
     }
-}
 
-/// A time so many nanoseconds later, and what is left of them below one.
-#[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "whole nanoseconds, and what is left of them is kept"
-)]
-fn later(at: u64, gap: f64) -> (u64, f64) {
-    // Signed is quicker to convert.
-    let whole = gap as i64;
-    (at.saturating_add_signed(whole), gap - whole as f64)
+    /// A time so many nanoseconds later; what is left of them below one is kept.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "whole nanoseconds, and what is left of them is kept"
+    )]
+    fn later(&mut self, gap_ns: f64) -> u64 {
+        let gap = gap_ns + self.rest;
+        // Signed is quicker to convert.
+        let whole = gap as i64;
+        self.rest = gap - whole as f64;
+        self.at.saturating_add_signed(whole)
+    }
 }
 
 impl Iterator for Coming {
@@ -222,15 +224,61 @@ impl Iterator for Coming {
 
     fn next(&mut self) -> Option<u64> {
         self.left = self.left.checked_sub(1)?;
-        let gap = match &mut self.way {
-            Way::Poisson(mean) => self.random.sample::<f64, _>(Exp1) * *mean,
-            Way::Uniform(gap) => *gap,
+        let gap_ns = match &mut self.way {
+            Way::Poisson(poisson) => {
+                let gap_ns = poisson.gap_ns(&mut self.random);
+                self.at = self.at.saturating_add(gap_ns);
+                return (self.at < self.until).then_some(self.at);
+            }
+            Way::Uniform(gap_ns) => *gap_ns,
             Way::Trace(times) => return times.next().map(ns).filter(|at| *at < self.until),
             Way::Varying(rates) => rates.gap_ns(self.at, &mut self.random),
             Way::Swinging(swing) => swing.gap_ns(self.at, &mut self.random),
         };
-        (self.at, self.rest) = later(self.at, gap + self.rest);
+        self.at = self.later(gap_ns);
         (self.at < self.until).then_some(self.at)
+    }
+}
+
+/// Exponential gaps in parts of a nanosecond, which are added up as whole numbers: with
+/// floating-point ones each would wait for what the one before has left.
+#[derive(Clone, Copy, Debug)]
+struct Poisson {
+    /// In parts.
+    mean: f64,
+    /// A nanosecond has 2^bits parts.
+    bits: u32,
+    /// Parts below a nanosecond that the last one has left.
+    rest: u64,
+}
+
+impl Poisson {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 to 20"
+    )]
+    fn new(mean_ns: f64) -> Self {
+        // A mean below 2^57 parts: no exponential of 53 bits is 2^6 times as long, and 2^63 fit.
+        let bits = (57.0 - mean_ns.log2().ceil()).clamp(0.0, 20.0) as u32;
+        Self {
+            mean: mean_ns * f64::from(1_u32 << bits),
+            bits,
+            rest: 0,
+        }
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole parts, and not negative"
+    )]
+    fn gap_ns(&mut self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        // Signed is quicker to convert.
+        let parts = (random.sample::<f64, _>(Exp1) * self.mean) as i64 as u64 + self.rest;
+        self.rest = parts & ((1 << self.bits) - 1);
+        parts >> self.bits
     }
 }
 

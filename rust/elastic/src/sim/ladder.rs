@@ -30,7 +30,7 @@ const SORTED: usize = 64;
 const IN_A_BUCKET: usize = 16;
 // Else a rung could be dealt into one of its own size, for ever.
 const _: () = assert!(SORTED >= 4 * IN_A_BUCKET);
-const IN_A_SMALL_BUCKET: usize = 2;
+const IN_A_SMALL_BUCKET: usize = 1;
 /// Entries of a small rung.
 const SMALL: usize = 4096;
 
