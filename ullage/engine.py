@@ -20,6 +20,7 @@ from ullage import (
     trial,
 )
 from ullage.agent import binary
+from ullage.diverged import programs
 from ullage.energy import metering
 from ullage.energy.plan import idle_s
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
@@ -44,8 +45,6 @@ from ullage.quantities import format_seconds, many
 from ullage.runs import FORMAT, ImageRecord, Parity, Resolved
 from ullage.session import Session
 from ullage.stats.stop import StopRule
-
-DIVERGED = "run-moved"
 
 
 class Engine(Session):
@@ -191,8 +190,7 @@ class Engine(Session):
         now = self._resolved()
         if changed := records.changed(old, now):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
-        for what in records.moved(old, now):
-            self._warn(DIVERGED, f"{what} is not what it was when the run began")
+        self._tell_diverged(records.moved(old, now))
 
     async def _blocks(self, fleet: Fleet) -> str:
         """Run blocks until a rule says stop; returns which one.
@@ -341,5 +339,6 @@ class Engine(Session):
             energy_meters=self.metering.records(),
             parity=self.parity,
             image=self.image,
+            programs=programs([binary()]),
             host=host.facts(),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ullage import clock, neighbours
+from ullage.diverged import diverged
 from ullage.events import ClockSaid
 from ullage.fleet import Fleet
 from ullage.manifest import sha256_of
@@ -138,15 +139,13 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
 
 def moved(old: Resolved, now: Resolved) -> list[str]:
     """What makes blocks of one run differ, but not the trials of one block."""
-    names = ("hostname", "kernel", "cpu_model", "memory_bytes", "microcode")
-    found = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
     before = {each.label: each.channels for each in old.energy_meters}
-    found += [
+    meters = [
         f"what the energy meter {each.label} tells"
         for each in now.energy_meters
         if before.get(each.label) != each.channels
     ]
-    return [*found, "the version of ullage"] if old.ullage != now.ullage else found
+    return diverged(old, now) + meters
 
 
 def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:

@@ -194,4 +194,6 @@ class Resolved(Record):
     energy_meters: tuple[EnergyMeterRecord, ...] = ()
     parity: tuple[Parity, ...] = ()
     image: ImageRecord | None = None
+    programs: dict[str, str] = {}
+    """Ours that work in every environment: name → `sha256:…`; what workloads bring is with them."""
     host: dict[str, Any] = {}

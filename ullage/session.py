@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ullage import clock, leftovers, places, records
+from ullage.diverged import DIVERGED
 from ullage.events import Started, Warned
 from ullage.interruption import to_the_end
 from ullage.journal import Journal, now_ns
@@ -86,6 +87,11 @@ class Session(ABC):
     def _warn(self, code: str, text: str) -> None:
         self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
         self._tell(text)
+
+    def _tell_diverged(self, found: Iterable[str]) -> None:
+        """Warn of each: the run goes on all the same."""
+        for what in found:
+            self._warn(DIVERGED, f"{what} is not what it was when the run began")
 
     def _finished(self, message: str) -> None:
         self.journal.append(

@@ -129,6 +129,8 @@ class Resolved(Record):
     """The machines from which the viewers came: how many, what they are; None: from the host."""
     energy_meters: tuple[EnergyMeterRecord, ...] = ()
     image: ImageRecord | None = None
+    programs: dict[str, str] = Field(default_factory=dict)
+    """Agent, front and viewers: name → `sha256:…`."""
     host: dict[str, Any] = Field(default_factory=dict)
 
 

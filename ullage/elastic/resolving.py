@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ullage import __version__, host
@@ -27,6 +28,7 @@ def resolved(
     seed: int,
     generators: Generators | None = None,
     energy_meters: tuple[EnergyMeterRecord, ...] = (),
+    programs: Mapping[str, str] = MappingProxyType({}),
 ) -> Resolved:
     """The record of a run with this plan; providers must have been checked."""
     scaled = Scaled(plan)
@@ -67,6 +69,7 @@ def resolved(
         generators=None if generators is None else _machines(generators),
         energy_meters=energy_meters,
         image=built,
+        programs=dict(programs),
         host=host.facts(),
     )
 
@@ -106,6 +109,6 @@ def _machines(generators: Generators) -> dict[str, Any]:
 
 def changes(old: Resolved, now: Resolved) -> list[str]:
     """What of a run may not change while it goes on, and did."""
-    free = {"ullage", "run", "tag", "repetitions", "budgets", "host"}
+    free = {"ullage", "run", "tag", "repetitions", "budgets", "programs", "host"}
     before, after = (each.model_dump(mode="json", exclude=free) for each in (old, now))
     return [name for name in before if before[name] != after[name]]

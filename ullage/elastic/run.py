@@ -14,14 +14,16 @@ from rich.markup import escape
 from ullage import (
     agent,
     image,
+    ours,
     schedule,
 )
 from ullage import folder as runfolders
 from ullage.allocation_node import Node as Host
 from ullage.console import RunProgress, stderr
+from ullage.diverged import diverged, programs
 from ullage.elastic import clip as clips
 from ullage.elastic import folder as folders
-from ullage.elastic import instances, trace, units
+from ullage.elastic import frontprocess, instances, trace, units, viewersprocess
 from ullage.elastic import plan as plans
 from ullage.elastic.checks import check
 from ullage.elastic.folder import (
@@ -220,9 +222,11 @@ class Run(Session):
             seed=self.seed,
             generators=self.generators,
             energy_meters=self.metering.records(),
+            programs=programs(self._programs()),
         )
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
+        self._tell_diverged(diverged(self.earlier, now) if self.earlier is not None else ())
         with disk_full_as_error(self.folder):
             put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
         self.metering.start()
@@ -233,6 +237,12 @@ class Run(Session):
         machines = None if more is None else Machines(more.number, self._host(more, built))
         shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
         return Setting(*shared, machines)
+
+    @staticmethod
+    def _programs() -> Iterator[Path]:
+        yield agent.binary()
+        for name in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
+            yield ours.program(name)
 
     def _host(self, of: Environment | Generators, built: image.Image | None) -> Host:
         """Where its instances are made."""
