@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from ullage.report.text import quantity
 from ullage.report.theme import SERIES
 
 HEIGHT: Final = 250
+MOST_TICKS: Final = 6
 LANE: Final = 56
 MOST_CORNERS: Final = 1_200
 """Of one curve that are drawn; beyond, each bin of time shows its extremes."""
@@ -58,7 +60,8 @@ def field(found: Curves, room: int, scale: float, simulated: Steps | None = None
     x = alt.X(
         "x:Q", title=_time(scale), scale=alt.Scale(domain=[0, (end - begin) / NS], nice=False)
     )
-    drawn = finish(_field_layers(x, room, len(named)), HEIGHT, data)
+    most = max(math.ceil(row["y"]) for name in ("viewers", "lines") for row in data[name])
+    drawn = finish(_field_layers(x, room, len(named), whole(most)), HEIGHT, data)
     # One scale, two axes: nodes at the left, their seats at the right.
     return replace(drawn, layout=drawn.layout | {"resolve": {"axis": {"y": "independent"}}})
 
@@ -68,17 +71,26 @@ def _time(scale: float) -> str:
     return f"seconds since the start{users}"
 
 
-def _field_layers(x: alt.X, room: int, lines: int) -> list[Layer]:
+def whole(most: int) -> list[int]:
+    """Ticks of an axis from 0 to `most`: a few, and no parts of one, which Vega's least step still
+    gives.
+    """
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in steps if most <= MOST_TICKS * step)
+    return list(range(0, most + 1, step))
+
+
+def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Layer]:
     shown = _LINES[:lines]
     names = [name for name, *_ in shown]
     scale = alt.Scale(zero=True, nice=True)
-    nodes = alt.Axis(title="nodes", tickMinStep=1, format="d")
+    nodes = alt.Axis(title="nodes", values=ticks, format=",d")
     seats = alt.Axis(
         title=f"viewers ({room} to a node)",
         orient="right",
         labelExpr=f"format(datum.value * {room}, ',.0f')",
         grid=False,
-        tickMinStep=1,
+        values=ticks,
     )
     legend = alt.Legend(title=None, orient="top", columns=2, symbolType="stroke", symbolSize=260)
     colour = alt.Color(

@@ -49,6 +49,7 @@ from ullage.events import Started
 from ullage.interruption import interruptible
 from ullage.journal import Journal, disk_full_as_error, new_folder, now_ns, put
 from ullage.network import Network
+from ullage.resultscli import print_json
 from ullage.runs import ImageRecord
 from ullage.session import Session
 
@@ -111,9 +112,17 @@ def command(
 
 
 def _conclude(folder: Path, *, as_json: bool) -> None:
-    from ullage.elastic import show  # noqa: PLC0415 - it draws
+    """The answer first, which needs no disk; then the page."""
+    from ullage.elastic import reporting, show  # noqa: PLC0415 - a dry run does not need them
 
-    show.command(folder, runs=folder.parent, as_json=as_json)
+    found = show.find(folder, folder.parent)
+    if not as_json:
+        show.tell(found)
+    page = reporting.write(found)
+    if as_json:
+        print_json({"folder": str(folder), "report": str(page), **show.dumped(found)})
+    else:
+        stderr.print(f"report: {escape(str(page))}", soft_wrap=True)
 
 
 class ElasticProgress(RunProgress):

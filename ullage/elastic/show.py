@@ -56,7 +56,12 @@ def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
     found = find(run, runs)
     if as_json:
         print_json(dumped(found))
-        return
+    else:
+        tell(found)
+
+
+def tell(found: Found) -> None:
+    """For people."""
     for sentence in answer.answer(found.summary):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(_metrics(found.summary))
