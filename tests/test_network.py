@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import errors, places
-from ullage.network import CANDIDATES, NETNS_DIR, Network, choose_subnet, remove, within
+from ullage.iproute import NETNS_DIR, within
+from ullage.network import CANDIDATES, Network, choose_subnet, remove
 
 TAGS = st.from_regex(places.TAG, fullmatch=True)
 ROUTES = st.lists(

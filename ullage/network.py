@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import ipaddress
-import json
 import os
 import shutil
 import socket
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from ullage import places
-from ullage.commands import CommandError, attempt, run
+from ullage import iproute, places
+from ullage.commands import attempt
 from ullage.errors import (
     HOST_MISSING,
     HOST_NEEDS_ROOT,
@@ -34,9 +31,6 @@ from ullage.errors import (
     NETWORK_FULL,
     UllageError,
 )
-
-NETNS_DIR: Final = Path("/run/netns")
-"""Where iproute2 keeps named network namespaces."""
 
 INSIDE: Final = "eth0"
 """What an endpoint's own end is called."""
@@ -50,15 +44,12 @@ MOST_LINKS: Final = 4
 """NICs of a VM that are one inside."""
 
 _DEVICES: Final = Path("/sys/class/net")
-_CLONE_NEWNET: Final = 0x40000000
 _FIRST_HOST: Final = 2
 _LAST_HOST: Final = 254
 _TAP_KINDS: Final = "txyz"
 """A letter for each tap of a VM, in the names of devices."""
 _PROBES: Final = 10
 _PROBE_TIMEOUT_S: Final = 0.3
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -141,7 +132,7 @@ class Network:
             raise UllageError(HOST_MISSING, what="ip", command="apt-get install iproute2")
         lock = await asyncio.to_thread(_lock)
         try:
-            network = cls(tag, choose_subnet(tag, await _routes()))
+            network = cls(tag, choose_subnet(tag, await iproute.routes()))
             try:
                 await network._make_bridge()
             except BaseException:
@@ -159,7 +150,7 @@ class Network:
         other = Network(self.tag, self.subnet, "br2", self._hosts)
         here, there = f"{self.tag}-up", f"{self.tag}-dn"
         kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
-        await _batch(
+        await iproute.batch(
             f"link add name {other.bridge} address {self._mac(255)} {kind}",
             f"link set dev {other.bridge} addrgenmode none",
             f"link set dev {other.bridge} up",
@@ -169,7 +160,7 @@ class Network:
             f"link set dev {there} master {other.bridge} up",
         )
         for device in (other.bridge, here, there):
-            _disable_ipv6(device)
+            iproute.disable_ipv6(device)
         return other
 
     @property
@@ -193,9 +184,9 @@ class Network:
     async def namespace(self, name: str) -> NamespaceEndpoint:
         """A new network namespace on the bridge."""
         netns = f"{self.tag}-{name}"
-        endpoint = NamespaceEndpoint(*self._place(name, "v"), netns_path=NETNS_DIR / netns)
+        endpoint = NamespaceEndpoint(*self._place(name, "v"), netns_path=iproute.NETNS_DIR / netns)
         try:
-            await _batch(f"netns add {netns}")
+            await iproute.batch(f"netns add {netns}")
             await self._join(endpoint, endpoint.netns_path)
         except BaseException:
             await self.release(endpoint)
@@ -220,7 +211,7 @@ class Network:
         endpoint = TapEndpoint(*place, more=more)
         try:
             for device, _ in endpoint.taps:
-                await _batch(
+                await iproute.batch(
                     f"tuntap add dev {device} mode tap vnet_hdr",
                     f"link set dev {device} addrgenmode none",
                     f"link set dev {device} master {self.bridge} up",
@@ -233,7 +224,7 @@ class Network:
 
     def silence(self, device: str) -> None:
         """No IPv6 on one of the host's ends, so that no neighbour discovery disturbs a trial."""
-        _disable_ipv6(device)
+        iproute.disable_ipv6(device)
 
     async def release(self, endpoint: Endpoint) -> None:
         """Remove an endpoint; does nothing when it is gone."""
@@ -270,28 +261,28 @@ class Network:
     async def _make_bridge(self) -> None:
         bridge = self.bridge
         kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
-        await _batch(
+        await iproute.batch(
             f"link add name {bridge} address {self._mac(1)} {kind}",
             f"link set dev {bridge} addrgenmode none",
             f"address add {self.gateway}/{self.prefix} dev {bridge}",
             f"link set dev {bridge} up",
         )
-        _disable_ipv6(bridge)
+        iproute.disable_ipv6(bridge)
 
     async def _join(self, endpoint: Endpoint, netns: Path) -> None:
         """A veth from the bridge into the namespace, the inner end configured and up."""
         device = endpoint.device
         # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
-        target = netns.name if netns.parent == NETNS_DIR else netns.parts[2]
-        await _batch(
+        target = netns.name if netns.parent == iproute.NETNS_DIR else netns.parts[2]
+        await iproute.batch(
             f"link add name {device} type veth peer name {INSIDE} address {endpoint.mac}"
             f" netns {target}",
             f"link set dev {device} addrgenmode none",
             f"link set dev {device} master {self.bridge} up",
         )
         self.silence(device)
-        await asyncio.to_thread(within, netns, lambda: _disable_ipv6("all"))
-        await _batch(
+        await asyncio.to_thread(iproute.within, netns, lambda: iproute.disable_ipv6("all"))
+        await iproute.batch(
             "link set dev lo up",
             f"address add {endpoint.address}/{endpoint.prefix} dev {INSIDE}",
             f"link set dev {INSIDE} up",
@@ -325,64 +316,11 @@ def _other_mac(mac: str, number: int) -> str:
 async def remove(tag: str) -> None:
     """Remove every device and network namespace of a run, also of one that died."""
     prefix = f"{places.check_tag(tag)}-"
-    for name in await asyncio.to_thread(_namespaces, prefix):
+    for name in await asyncio.to_thread(iproute.namespaces, prefix):
         await attempt(["ip", "netns", "delete", name])
     for _, name in socket.if_nameindex():
         if name.startswith(prefix):
             await attempt(["ip", "link", "delete", "dev", name])
-
-
-def within(netns: Path, work: Callable[[], T]) -> T:
-    """Call `work` in a thread that has joined the network namespace, and wait for it."""
-    done: list[T] = []
-    failed: list[BaseException] = []
-
-    def joined() -> None:
-        try:
-            with netns.open("rb") as file:
-                if _libc.setns(file.fileno(), _CLONE_NEWNET) != 0:
-                    number = ctypes.get_errno()
-                    raise OSError(number, os.strerror(number), str(netns))
-            done.append(work())
-        except BaseException as error:
-            failed.append(error)
-
-    # A thread of its own: it dies with the namespace, and no pool hands it to another caller.
-    thread = threading.Thread(target=joined, name="ullage-netns")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
-
-
-_libc: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def _namespaces(prefix: str) -> list[str]:
-    return sorted(path.name for path in NETNS_DIR.glob(f"{prefix}*"))
-
-
-async def _batch(*lines: str, netns: Path | None = None) -> None:
-    """Run iproute2 commands, all or up to the first that fails."""
-    enter = [] if netns is None else ["nsenter", f"--net={netns}"]
-    try:
-        await run([*enter, "ip", "-batch", "-"], stdin="\n".join(lines) + "\n")
-    except CommandError as error:
-        raise UllageError(NETWORK_FAILED, reason=error.reason) from error
-
-
-async def _routes() -> list[ipaddress.IPv4Network]:
-    """Every destination that some routing table of the host knows."""
-    found = json.loads(await run(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
-    names = {str(route["dst"]) for route in found if route.get("dst") not in (None, "default")}
-    return [ipaddress.IPv4Network(name, strict=False) for name in names]
-
-
-def _disable_ipv6(device: str) -> None:
-    path = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
-    if path.exists():  # a kernel may have no IPv6
-        path.write_text("1", encoding="ascii")
 
 
 def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) -> bool:
@@ -392,8 +330,8 @@ def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) ->
         return made
 
     with (
-        within(receiver.netns_path, lambda: udp(receiver.address)) as there,
-        within(sender.netns_path, lambda: udp(sender.address)) as here,
+        iproute.within(receiver.netns_path, lambda: udp(receiver.address)) as there,
+        iproute.within(sender.netns_path, lambda: udp(sender.address)) as here,
     ):
         there.settimeout(_PROBE_TIMEOUT_S)
         for _ in range(_PROBES):  # a busy host may lose one; a filter loses all

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 from benchmarks.figures import Figure, main
 from ullage import ours
-from ullage.network import NETNS_DIR, within
+from ullage.iproute import NETNS_DIR, within
 from ullage.stats.interval import t_interval
 
 SIZES = (16, 56)

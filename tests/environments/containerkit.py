@@ -21,7 +21,8 @@ from ullage import agent, cgroups, network, places
 from ullage.agent import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.image import Image, build
-from ullage.network import Network, within
+from ullage.iproute import within
+from ullage.network import Network
 
 MIB = 1 << 20
 BUSY = ("sh", "-c", "while :; do :; done")

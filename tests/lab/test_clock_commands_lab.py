@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from ullage.clock.disciplining import NtpReport
-from ullage.network import NETNS_DIR
+from ullage.iproute import NETNS_DIR
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from ullage.commands import CommandError, attempt, run
 from ullage.errors import NETWORK_FAILED, UllageError
-from ullage.network import NETNS_DIR, Endpoint, NamespaceEndpoint, Network
+from ullage.iproute import NETNS_DIR
+from ullage.network import Endpoint, NamespaceEndpoint, Network
 
 DEVICE: Final = "lo"
 BURST_BYTES: Final = 128 << 10
