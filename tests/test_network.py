@@ -291,6 +291,23 @@ def test_a_half_made_endpoint_is_removed() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.root
+def test_a_namespace_that_stays_is_told() -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            one = await net.namespace("one")
+            # Mounted twice, iproute2 takes one of them away and cannot remove the file.
+            subprocess.run(["mount", "--bind", one.netns_path, one.netns_path], check=True)
+            with pytest.raises(errors.UllageError) as caught:
+                await net.release(one)
+            assert caught.value.kind is errors.NETWORK_FAILED
+            assert one.netns_path.name in caught.value.message
+            await net.release(one)
+            assert (await net.namespace("next")).address == one.address
+
+    asyncio.run(scenario())
+
+
 FILTERED = """
 import asyncio, subprocess
 from ullage import places

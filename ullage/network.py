@@ -233,7 +233,10 @@ class Network:
             await attempt(["ip", "link", "delete", "dev", device])
         if isinstance(endpoint, NamespaceEndpoint):
             await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
-        there = [device for device in (endpoint.device, *more) if (_DEVICES / device).exists()]
+        ends = [_DEVICES / device for device in (endpoint.device, *more)]
+        if isinstance(endpoint, NamespaceEndpoint):
+            ends.append(endpoint.netns_path)
+        there = [end.name for end in ends if end.exists()]
         if there:  # else the address would be given to another, whose device could not be made
             raise UllageError(NETWORK_FAILED, reason=f"{', '.join(there)} could not be removed")
         self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
