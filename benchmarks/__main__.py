@@ -18,36 +18,33 @@ from benchmarks import (
 )
 from benchmarks.elastic import allocation
 from benchmarks.elastic.__main__ import BENCHMARKS as ELASTIC
-from benchmarks.figures import main
+from benchmarks.figures import main_of_all
 from benchmarks.injection import command as injection
 from benchmarks.trust import aims as trust
 from benchmarks.workloads import connections, flood_ping, nas, pingpong
 
-BENCHMARKS = (
-    footprint,
-    engine_cost,
-    analysis_speed,
-    agent_cost,
-    demo_time,
-    clock,
-    ocean,
-    trust,
-    energy,
-    injection,
-    pingpong,
-    nas,
-    connections,
-    flood_ping,
-    pipelines,
-    prediction,
-    allocation,
-    *ELASTIC,
-    meter_cost,
-    causes_cost,
-)
+BENCHMARKS = {
+    "footprint": footprint.measure,
+    "engine_cost": engine_cost.measure,
+    "analysis_speed": analysis_speed.measure,
+    "agent_cost": agent_cost.measure,
+    "demo_time": demo_time.measure,
+    "clock": clock.measure,
+    "ocean": ocean.measure,
+    "trust": trust.measure,
+    "energy": energy.measure,
+    "injection": injection.measure,
+    "pingpong": pingpong.measure,
+    "nas": nas.measure,
+    "connections": connections.measure,
+    "flood_ping": flood_ping.measure,
+    "pipelines": pipelines.measure,
+    "prediction": prediction.measure,
+    "allocation": allocation.measure,
+    **ELASTIC,
+    "meter_cost": meter_cost.measure,
+    "causes_cost": causes_cost.measure,
+}
 
 if __name__ == "__main__":
-    main(
-        lambda quick: [row for each in BENCHMARKS for row in each.measure(quick)],
-        "all benchmarks",
-    )
+    main_of_all(BENCHMARKS, "all benchmarks")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -20,6 +22,7 @@ class Figure:
 
     name: str
     value: float
+    """Not a number: there is no figure, and the note says why."""
     unit: str
     low: float | None = None
     high: float | None = None
@@ -42,6 +45,25 @@ def main(measure: Callable[[bool], list[Figure]], description: str) -> None:
     tell(measure(arguments.quick), as_json=arguments.json)
 
 
+def main_of_all(benchmarks: Mapping[str, Callable[[bool], list[Figure]]], description: str) -> None:
+    """The same of several: one that fails does not take the others' rows with it.
+
+    What it raised goes to standard error, and the exit status is 1.
+    """
+    arguments = options(description).parse_args()
+    found: list[Figure] = []
+    failed = []
+    for name, measure in benchmarks.items():
+        try:
+            found += measure(arguments.quick)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+    tell(found, as_json=arguments.json)
+    if failed:
+        raise SystemExit(f"without rows, as they failed: {', '.join(failed)}")
+
+
 def options(description: str) -> argparse.ArgumentParser:
     """The options that all benchmarks have; one may add its own."""
     parser = argparse.ArgumentParser(description=description)
@@ -53,7 +75,10 @@ def options(description: str) -> argparse.ArgumentParser:
 def tell(figures: Sequence[Figure], *, as_json: bool) -> None:
     """Print the rows, as a table or as JSON."""
     if as_json:
-        json.dump([asdict(figure) for figure in figures], sys.stdout, indent=1)
+        rows = [asdict(figure) for figure in figures]
+        for row in rows:
+            row["value"] = None if math.isnan(row["value"]) else row["value"]
+        json.dump(rows, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
     show(figures)
@@ -70,7 +95,7 @@ def show(figures: Sequence[Figure]) -> None:
         )
         table.add_row(
             figure.name,
-            f"{figure.value:.4g} {figure.unit}",
+            "no figure" if math.isnan(figure.value) else f"{figure.value:.4g} {figure.unit}",
             interval,
             figure.peer,
             "" if figure.peer_value is None else f"{figure.peer_value:.4g} {figure.unit}",

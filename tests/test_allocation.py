@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests import allocationkit as kit
 from tests.environments.containerkit import bare_spec, image
-from ullage import allocation, allocation_down, allocation_node, errors, imagecopy
+from ullage import allocation, allocation_down, allocation_node, errors, imagecopy, leftovers
 from ullage.agent import Command
 from ullage.allocating import Allocated, Application, Node, Step, allocate, release
 from ullage.allocation_record import Batch
@@ -23,7 +24,8 @@ from ullage.environments.lxc import Lxc, LxcOptions
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.oci import Oci, OciOptions
 from ullage.errors import ErrorKind, UllageError
-from ullage.places import data_dir
+from ullage.imagecopy import Copy
+from ullage.places import data_dir, state_dir
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -347,6 +349,31 @@ def test_cancelled_in_the_middle_nothing_is_left() -> None:
 
 
 # --- release --------------------------------------------------------------------------------------
+def traces(node: Node) -> set[str]:
+    """All that stands on this host for the run: processes, devices, namespaces, groups, files."""
+    found = {f"{one.kind} {one.name}" for one in leftovers.find(node.tag, own=True)}
+    directories = [place(node.tag) for place in (data_dir, state_dir)]
+    return found | {str(path) for each in directories for path in each.glob("*")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "copy"),
+    [("native", "backing"), *((kind, copy) for kind in ("oci", "lxc") for copy in get_args(Copy))],
+)
+def test_what_is_told_as_gone_is_gone_in_that_moment(kind: str, copy: Copy) -> None:
+    provider = {"oci": Oci(OciOptions()), "lxc": Lxc(LxcOptions())}.get(kind)
+
+    async def scenario() -> None:
+        async with kit.node(provider, image() if provider else None, copy) as node:
+            before = traces(node)
+            made = await allocate(node, "a-0")
+            assert {each.partition(" ")[0] for each in traces(node) - before} >= {"process"}
+            await release(made)
+            assert traces(node) == before
+
+    asyncio.run(scenario())
+
+
 def broken_release(
     monkeypatch: pytest.MonkeyPatch, misbehave: Callable[[], Awaitable[None]]
 ) -> None:

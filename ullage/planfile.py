@@ -69,7 +69,7 @@ def check_fields(document: YamlFile, what: str, suggestion: str) -> None:
             line=1,
             field=f"the {what}",
             found="no fields" if document.data is None else type(document.data).__name__,
-            allowed=f"a {what} is a list of `field: value`",
+            allowed=f"a {what} has fields, `field: value`",
             suggestion=suggestion,
         )
 
@@ -152,7 +152,8 @@ def checked(
         faults = error.errors(include_url=False)
         # A misspelt field is also a missing one: say the former.
         fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
-        path = (*at, *fault["loc"])
+        # pydantic's mark of a bad key, which stands before it already
+        path = (*at, *(part for part in fault["loc"] if part != "[key]"))
         where = {"file": document.name, "line": document.line(path)}
         field = ".".join(str(part) for part in path) or "the plan"
         if fault["type"] == "extra_forbidden":
@@ -207,11 +208,12 @@ def _allowed(model: type[BaseModel], fault: ErrorDetails) -> str:
 
 
 def _describe(model: type[BaseModel], path: FieldPath) -> str:
+    described = getattr(model, "DESCRIBED", "docs/plan.md")
     field = _field_at(model, path)
     if field is not None and field.description:
         name = [part for part in path if isinstance(part, str)][-1]
         return f"{name}: {field.description}"
-    return "mend the field; docs/plan.md describes every one"
+    return f"mend the field; {described} describes every one"
 
 
 def _field_at(model: type[BaseModel], path: FieldPath) -> FieldInfo | None:

@@ -77,7 +77,7 @@ def show_command(
 ) -> None:
     """Print the answer of a run, and its table."""
     from ullage import energytable, export
-    from ullage.analysis import hotspots, money, sentences
+    from ullage.analysis import hotspots, money, sentences, trialfacts
     from ullage.analysis.energy import words
 
     folder, analysis = _analysed(run, runs)
@@ -99,7 +99,7 @@ def show_command(
     for line in words.told(analysis):
         stdout.print(escape(line), soft_wrap=True)
     if details:
-        for line in (*export.lines(analysis), *hotspots.lines(folder)):
+        for line in (*export.lines(analysis), *trialfacts.lines(folder), *hotspots.lines(folder)):
             stdout.print(escape(line), soft_wrap=True)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from benchmarks.elastic import decisions, front, published, simulator, twin, viewers
-from benchmarks.figures import main
+from benchmarks.figures import main_of_all
 
-BENCHMARKS = (decisions, simulator, front, viewers, published, twin)
+BENCHMARKS = {
+    "decisions": decisions.measure,
+    "simulator": simulator.measure,
+    "front": front.measure,
+    "viewers": viewers.measure,
+    "published": published.measure,
+    "twin": twin.measure,
+}
 
 if __name__ == "__main__":
-    main(
-        lambda quick: [row for each in BENCHMARKS for row in each.measure(quick)],
-        "all benchmarks of elasticity",
-    )
+    main_of_all(BENCHMARKS, "all benchmarks of elasticity")

@@ -24,6 +24,9 @@ from typing import Final
 from scipy import stats
 
 from benchmarks.figures import Figure, main
+from ullage import printable
+from ullage.errors import ExitCode
+from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.runs import Curve, Scalar
 from ullage.stats.interval import t_interval
@@ -62,7 +65,10 @@ def measure(quick: bool) -> list[Figure]:
         plan.write_text(text, encoding="utf-8")
         runs = Path(name) / "runs"
         command = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(runs)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        # Cells without figures are told as such.
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        if done.returncode not in (ExitCode.DONE, ExitCode.SOME_CELLS_FAILED):
+            raise RuntimeError(f"the run ended with {done.returncode}")
         (folder,) = runs.iterdir()
         return [*rows(RunFolder.open(folder)), *published()]
 
@@ -74,14 +80,18 @@ def rows(folder: RunFolder) -> list[Figure]:
         for environment in folder.resolved.environments:
             cell = (environment.key, load.key)
             trials = [t for t in folder.trials if (t.environment, t.workload) == cell]
-            good = [trial.metrics for trial in trials if trial.status == "ok"]
-            if good and not environment.again_of:
-                failed = len(trials) - len(good)
-                found += _cell(f"{environment.label}, {load.title}", good, failed)
+            if not environment.again_of:
+                found += _cell(f"{environment.label}, {load.title}", trials)
     return found
 
 
-def _cell(what: str, good: Sequence[Metrics], failed: int) -> list[Figure]:
+def _cell(what: str, trials: Sequence[Trial]) -> list[Figure]:
+    good = [trial.metrics for trial in trials if trial.status == "ok"]
+    failed = len(trials) - len(good)
+    if not good:
+        why = next((str(t.reason.message) for t in trials if t.reason), "there was no trial")
+        note = f"{failed} failed: {printable.clean(why, 200)}"
+        return [Figure(f"{name}, {what}", math.nan, "s", note=note) for name in ("TaR", "TlR")]
     parts = " + ".join(
         f"{name} {statistics.fmean(_values(good, metric)):.3g}" for metric, name in PARTS.items()
     )
@@ -101,7 +111,10 @@ def _row(name: str, values: Sequence[float], note: str = "") -> Figure:
         return Figure(name, values[0], "s", note=note)
     # Times are skewed: on the scale of ratios no interval reaches below zero.
     found = t_interval([math.log(value) for value in values], CONFIDENCE)
-    said = f"mean {statistics.fmean(values):.4g} s, deviation {statistics.stdev(values):.2g} s"
+    said = (
+        f"geometric mean; arithmetic {statistics.fmean(values):.4g} s, "
+        f"deviation {statistics.stdev(values):.2g} s"
+    )
     note = f"{said}; {note}" if note else said
     return Figure(name, found.estimate, "s", found.low, found.high, note=note)
 

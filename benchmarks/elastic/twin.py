@@ -8,6 +8,7 @@ paired; its interval is t over the repetitions.
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -55,15 +56,17 @@ def rows(run: ElasticRun) -> list[Figure]:
     for environment in run.resolved.environments:
         mine = [one for (key, _), one in found.items() if key == environment.key]
         without = len(run.of(environment.key)) - len(mine)
-        if mine:
-            figures += [_row(run.label(environment.key), mine, without)]
+        figures.append(_row(run.label(environment.key), mine, without))
     everything = list(found.values())
-    if everything:
-        figures.append(_row("all", everything, len(run.repetitions) - len(everything), aim=True))
+    figures.append(_row("all", everything, len(run.repetitions) - len(everything), aim=True))
     return figures
 
 
 def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = False) -> Figure:
+    name, reach = f"simulated less real PcBl, {label}", f"within ±{POINTS:g}" if aim else ""
+    if not found:
+        note = f"{without} repetitions without figures, none with"
+        return Figure(name, math.nan, "points", reach=reach, note=note)
     real, simulated = (100 * fmean(getattr(one, of) for one in found) for of in ("real", "blocked"))
     span = difference(found, CONFIDENCE)
     low, high = (100 * span.low, 100 * span.high) if span else (None, None)
@@ -71,12 +74,12 @@ def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = Fa
     if without:
         note += f", {without} without figures"
     return Figure(
-        f"simulated less real PcBl, {label}",
+        name,
         simulated - real,
         "points",
         low,
         high,
-        reach=f"within ±{POINTS:g}" if aim else "",
+        reach=reach,
         holds=_holds(low, high, len(found)) if aim else None,
         note=note,
     )

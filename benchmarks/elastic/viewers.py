@@ -35,6 +35,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.figures import Figure, main, median_interval
 from ullage import ours
+from ullage.stats.quantiles import Quantile
 
 CHUNK = 8192
 MANY = 100_000
@@ -45,6 +46,7 @@ ASKED_OF_HTTPERF = 4000
 LATE_S = 2e-4
 RATE_ERROR = 1e-3
 STALLED = 2000
+SLOWER = 1.01
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Ran:
     def late_s(self) -> float:
         """99 % of what was due at an instant was sent at most so late."""
         return float(self.summary["lateness_s"]["p99"])
+
+    @property
+    def invalid(self) -> str:
+        """Why the generator says that its run is worth nothing; empty: it is valid."""
+        return "" if self.summary["valid"] else "; ".join(self.summary["why"])
 
     @property
     def broken(self) -> int:
@@ -134,9 +141,10 @@ def _many(quick: bool) -> list[Figure]:
     found = ran.summary
     error = abs(found["rate_error"])
     playing = found["most_playing"]
+    invalid = f"invalid: {ran.invalid}; " if ran.invalid else ""
     note = (
-        f"{found['shards']} processes, realtime; {ran.broken} with a violation or not served; "
-        f"{found['requests'] / found['seconds']:.0f} requests/s, "
+        f"{invalid}{found['shards']} processes, realtime; {ran.broken} with a violation or not "
+        f"served; {found['requests'] / found['seconds']:.0f} requests/s, "
         f"{100 * found['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
     )
     return [
@@ -147,7 +155,7 @@ def _many(quick: bool) -> list[Figure]:
             peer="httperf",
             peer_value=_httperf_at_once(),
             reach="at least 100,000, none with a violation",
-            holds=playing >= MANY and ran.broken == 0,
+            holds=None if invalid else playing >= MANY and ran.broken == 0,
             note=note,
         ),
         Figure(
@@ -155,8 +163,8 @@ def _many(quick: bool) -> list[Figure]:
             error,
             "1",
             reach="at most 0.001",
-            holds=error <= RATE_ERROR,
-            note=f"as delivered, with the nodes' part: {found['delivered_error']:.2g}",
+            holds=None if invalid else error <= RATE_ERROR,
+            note=f"{invalid}as delivered, with the nodes' part: {found['delivered_error']:.2g}",
         ),
         Figure(
             "memory of a viewer", found["memory"]["per_viewer_bytes"], "B", note="its process's"
@@ -195,6 +203,7 @@ def _exact(quick: bool) -> list[Figure]:
     }
     late: dict[str, list[float]] = {way: [] for way in ways}
     used: dict[str, list[float]] = {way: [] for way in ways}
+    invalid = dict.fromkeys(ways, 0)
     for _ in range(1 if quick else 7):
         for way, timing in ways.items():
             with nodes(2, realtime="realtime" in timing) as started:
@@ -204,10 +213,12 @@ def _exact(quick: bool) -> list[Figure]:
                 ran = watch(what)
             late[way].append(ran.late_s)
             used[way].append(ran.summary["cpu_share"])
-    return [_lateness(way, late[way], statistics.median(used[way])) for way in ways]
+            invalid[way] += bool(ran.invalid)
+    return [_lateness(way, late[way], used[way], invalid[way]) for way in ways]
 
 
-def _lateness(way: str, late: list[float], share: float) -> Figure:
+def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> Figure:
+    """What was late counts, however late it was; such runs are told, as they have no other use."""
     middle = statistics.median(late)
     found = median_interval(late) if len(late) > 5 else None
     return Figure(
@@ -216,9 +227,10 @@ def _lateness(way: str, late: list[float], share: float) -> Figure:
         "s",
         found.low if found else None,
         found.high if found else None,
-        reach="at most 0.0002 s",
-        holds=middle <= LATE_S,
-        note=f"{100 * share:.0f} % of the core",
+        reach="at most 0.0002 s, by the median",
+        holds=middle <= LATE_S if found else None,
+        note=f"{100 * statistics.median(used):.0f} % of the core; {len(late)} runs, "
+        f"{invalid} of them invalid by the generator's own limit",
     )
 
 
@@ -238,6 +250,13 @@ def _begun(stalled: bool) -> float:
     return float(asked / due)
 
 
+def _at_most(found: Quantile | None, aim: float) -> bool | None:
+    """None: the interval is on both sides, or one run has none."""
+    if found is None or found.low is None or found.high is None:
+        return None
+    return True if found.high <= aim else False if found.low > aim else None
+
+
 def _stalled(quick: bool) -> Figure:
     ratios = [_begun(True) / _begun(False) for _ in range(1 if quick else 7)]
     found = median_interval(ratios) if len(ratios) > 5 else None
@@ -248,8 +267,8 @@ def _stalled(quick: bool) -> Figure:
         "×",
         found.low if found else None,
         found.high if found else None,
-        reach="at most 1.01",
-        holds=middle <= 1.01,
+        reach=f"at most {SLOWER:g}",
+        holds=_at_most(found, SLOWER),
         note=f"{STALLED:,} viewers at 1,000/s; a closed loop would stop at its first connections",
     )
 

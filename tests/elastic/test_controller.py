@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,39 @@ def test_nothing_is_left_when_the_front_is_given_up_or_we_are_cancelled(tmp_path
         return stage
 
     assert asyncio.run(whole()).maker.there == []
+
+
+def test_a_log_that_cannot_be_written_keeps_no_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def whole() -> Stage:
+        stage = Stage(tmp_path)
+        first_is_gone = asyncio.Event()
+
+        async def later() -> None:
+            await first_is_gone.wait()
+            await asyncio.sleep(0.05)
+
+        def full(act: Act) -> None:
+            if isinstance(act, Release):
+                first_is_gone.set()
+                raise OSError(errno.ENOSPC, "no space")
+
+        with stage.acts:
+            control = asyncio.create_task(stage.controller.run())
+            async with asyncio.timeout(LONG):
+                for node in (0, 1):
+                    stage.front.allocate(node)
+                    await stage.hears(ready=node)
+                monkeypatch.setattr(stage.acts, "add", full)
+                stage.maker.removing = [None, later]
+                stage.front.wishes.put_nowait(None)
+                with pytest.raises(OSError, match="no space"):
+                    await control
+            assert stage.maker.there == []
+        return stage
+
+    asyncio.run(whole())
 
 
 def test_a_cancelled_release_is_taken_up_at_the_end(tmp_path: Path) -> None:

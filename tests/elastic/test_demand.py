@@ -113,7 +113,7 @@ ENDS: list[tuple[str, tuple[Act, ...], int, int]] = [
         "lost and removed",
         (
             Lost(node=0, instance="n", at_ns=ZERO + 7 * NS, why="gone"),
-            released(0, ZERO + 7 * NS, ZERO + 8 * NS, ZERO + 9 * NS),
+            released(0, ZERO + 8 * NS, ZERO + 8 * NS, ZERO + 9 * NS),
         ),
         4,
         8,

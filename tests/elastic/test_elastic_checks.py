@@ -63,6 +63,18 @@ def test_the_baselines_copy_has_the_policy_of_the_baseline(tmp_path: Path) -> No
     ] * 3
 
 
+def test_a_film_that_is_larger_than_the_disk_is_not_begun(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
+    for length, refused in (("10m", False), ("1000000000h", True)):
+        file.write_text(text.replace("length: 10m", f"length: {length}"))
+        plan, document = plans.load(file)
+        found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
+        said = [e.message for e in found if e.kind is errors.ELASTIC_NO_CLIP]
+        assert bool(said) == refused
+        assert all("the disk of" in each for each in said)
+
+
 def test_policies_that_the_decisions_know_pass(tmp_path: Path) -> None:
     assert lacks(tmp_path, "{name: elastic-movie, unused: release}") == []
 

@@ -89,6 +89,27 @@ def test_an_earlier_run_with_the_same_viewers_tells_the_time(tmp_path: Path) -> 
     assert found["learned"] == "20260101T000000-film"
     assert found["repetition_s"]["lxc"] == 10
     assert found["repetition_s"]["late"] > 30, "which that run did not have"
+    held = told(
+        tmp_path, PLAN.replace("lxc: {provider: lxc}", "lxc: {provider: lxc, boot_delay: 1h}")
+    )
+    assert held["repetition_s"]["lxc"] > 60, "which was not held back there"
+
+
+def test_a_budget_that_ends_each_repetition_is_said(tmp_path: Path) -> None:
+    cut = told(tmp_path, PLAN + "budgets: {repetition: 5s}\n")["doubts"]
+    assert any("of lxc and late takes longer than the 5 s that" in doubt for doubt in cut), cut
+    held = told(tmp_path, PLAN.replace("boot_delay: 40s", "boot_delay: 100h"))["doubts"]
+    assert any("a repetition of late takes longer" in doubt for doubt in held), held
+    assert not any("budgets" in doubt for doubt in told(tmp_path)["doubts"])
+
+
+def test_a_run_that_is_taken_up_has_the_order_that_it_drew(tmp_path: Path) -> None:
+    run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=3))
+    (run / folders.PLAN).write_text(PLAN)
+    seed = json.loads((run / folders.RESOLVED).read_text())["seed"]
+    done = commandkit.ullage("elastic", "run", "--resume", str(run), "--dry-run", "--json")
+    assert done.code == 0, done
+    assert done.json["seed"] == seed
 
 
 def test_what_the_host_lacks_is_said_and_not_refused(tmp_path: Path) -> None:
@@ -98,6 +119,7 @@ def test_what_the_host_lacks_is_said_and_not_refused(tmp_path: Path) -> None:
     codes = [each["code"] for each in found["lacks"]]
     for code in ("host-too-small", "elastic-bad-trace"):
         assert code in codes, found["lacks"]
+    assert codes.count("host-too-small") == 1, "said of each environment"
     assert found["total_s"] is None
     done = dry(tmp_path, text)
     assert done.code == 0

@@ -70,6 +70,23 @@ def test_what_the_viewers_felt(run: ElasticRun) -> None:
     assert found["bandwidth"] == pytest.approx(8 * 8_000 / 14)
 
 
+def test_a_late_generator_or_a_late_answer_hides_nothing(run: ElasticRun) -> None:
+    """Waits are from when he was due; a brief one is of the users' time; bits go on to the last."""
+    late = viewer(0, 0, NS, 20 * NS).model_copy(update={"asked_ns": ZERO + NS // 2, "bytes": 500})
+    repetition = with_parts(run, (late,), (), 14 * NS)
+    found = measured(repetition, run.resolved).figures
+    assert (found["wait_mean"], found["waited"]) == (1.0, 0.0)
+    assert found["bandwidth"] == pytest.approx(8 * 500 / 20)
+    twice_as_fast = run.resolved.model_copy(update={"time_scale": 2 * run.resolved.time_scale})
+    assert measured(repetition, twice_as_fast).figures["waited"] == 1
+
+
+def test_an_allocation_takes_from_the_first_attempt(run: ElasticRun) -> None:
+    acts = (asked(0, ZERO), ready(0, ZERO + 3 * NS, ZERO + 4 * NS))
+    repetition = with_parts(run, (viewer(0, 0, 4 * NS, 12 * NS),), acts, 14 * NS)
+    assert measured(repetition, run.resolved).figures["tar"] == 4
+
+
 def broken(client: int, *, began: bool) -> Session:
     """He was sent to a node, and lost it before or after the first byte."""
     whole = viewer(client, 0, NS, 4 * NS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -84,6 +85,8 @@ def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: i
         ("time_scale: 60", "time_scale: 0.5", "greater than or equal to 1"),
         ("time_scale: 60", "patience: -1", "greater than or equal to 0"),
         ("time_scale: 60", "confidence: 2", "less than 1"),
+        ("time_scale: 60", "policy: {name: predictor, alpha: .nan}", "`alpha` is nan"),
+        ("time_scale: 60", "policy: {name: predictor, alpha: }", "`alpha` is None"),
     ],
 )
 def test_a_bad_field_is_named_with_its_line(old: str, new: str, said: str) -> None:
@@ -177,6 +180,43 @@ def test_a_flash_crowd_has_its_own_fields() -> None:
     assert told["seed"] == 7
     found = [told[name] for name in ("rate_hz", "peak_hz", "at_s", "decay_s", "duration_s")]
     assert found == pytest.approx([0.6, 60, 10, 2, 60])
+
+
+def test_what_a_field_without_a_word_of_its_own_is_described_by() -> None:
+    assert "docs/elastic.md" in refused(GOOD.split("environments:", maxsplit=1)[0]).hint
+    error = refused("- 1\n")
+    assert "found list; a plan has fields, `field: value`" in error.message
+
+
+def test_who_says_only_the_cpus_of_a_node_has_its_usual_memory() -> None:
+    plan, document = plans.loads(GOOD + "resources: {cpus: 2}\n")
+    assert plans.resolve(plan, document)[0].resources.memory == 256 << 20
+
+
+def test_no_more_are_said_to_come_together_than_come() -> None:
+    plan, document = plans.loads(GOOD + "video: {length: 1000000h}\n")
+    assert not [s for s in units.said_before(plan, plans.resolve(plan, document)) if "watch" in s]
+
+
+def test_nodes_that_nobody_asks_for_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "memory_bytes", lambda: 8 << 30)
+
+    def doubted(text: str) -> bool:
+        plan, document = plans.loads(text)
+        said = units.said_before(plan, plans.resolve(plan, document)[:1])
+        return any("250 nodes may use" in each for each in said)
+
+    assert not doubted(GOOD), "of 20 viewers each has one node at most"
+    assert doubted(GOOD.replace("viewers: 20", "viewers: 400"))
+    assert doubted(GOOD.replace("viewers: 20", "lasting: 1h"))
+    assert doubted(GOOD + "policy: {name: spare, nodes: 99}\n")
+
+
+def test_a_trace_is_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ValueError, match="no regular file"):
+            units.trace_times(plans.Arrivals(kind="trace", file=place))
 
 
 def test_too_much_is_said_before() -> None:

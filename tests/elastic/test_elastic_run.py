@@ -46,6 +46,32 @@ def test_a_front_that_is_killed_does_not_end_the_repetition(built: None, tmp_pat
     assert len(stage.sessions) == 8
 
 
+def test_who_waits_at_a_front_that_is_told_to_end_asks_the_next(
+    built: None, tmp_path: Path
+) -> None:
+    def waits(stage: Stage) -> bool:
+        begun = (stage.repetition.folder / folders.FRONT_LOG).is_file()
+        return begun and any(event.get("action") == "wait" for event in stage.events)
+
+    async def script(stage: Stage) -> None:
+        while not waits(stage):
+            await asyncio.sleep(0.01)
+        os.kill(stage.repetition.front.pid, signal.SIGTERM)
+        while not stage.acts(FrontEnded):
+            await asyncio.sleep(0.01)
+        again.set()
+
+    async def slow(_: int) -> None:
+        await again.wait()
+
+    again = asyncio.Event()
+    stage = Stage(tmp_path, viewers=2)
+    stage.nodes.trouble = slow
+    stage.play(script)
+    assert stage.outcome.status == "ok"
+    assert [session["outcome"] for session in stage.sessions] == ["served", "served"]
+
+
 def test_a_node_that_dies_is_told_to_the_front_and_ends_nothing(
     built: None, tmp_path: Path
 ) -> None:
@@ -100,6 +126,22 @@ def test_viewers_that_are_killed_fail_the_repetition(built: None, tmp_path: Path
     assert stage.outcome.reason.code == errors.ELASTIC_VIEWERS_FAILED.code
     assert "SIGKILL" in stage.outcome.reason.message
     assert stage.outcome.meters == {}
+
+
+def test_viewers_that_were_told_to_end_make_the_repetition_invalid(
+    built: None, tmp_path: Path
+) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.streams(1)
+        assert isinstance(stage.repetition.viewers, viewersprocess.Viewers)
+        pid = stage.repetition.viewers.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGTERM)
+
+    stage = Stage(tmp_path, viewers=4, length=30).play(script)
+    assert stage.outcome.status == "invalid"
+    assert stage.outcome.reason is not None
+    assert "ended from outside" in stage.outcome.reason.message
 
 
 def test_a_front_that_dies_too_often_fails_the_repetition(built: None, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None
     message = found["repetition-failed"].message
     assert message.startswith("2 repetitions failed and have no figures: ")
     assert "lxc no. 2 (the host went away)" in message and "lxc no. 5" in message
+    assert message.endswith(".")
 
 
 def test_a_late_generator_is_named(tmp_path: Path) -> None:

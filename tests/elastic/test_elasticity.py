@@ -90,6 +90,7 @@ def test_speed_up_compares_with_a_constant_supply() -> None:
     over = Interval(0, 50)
     still, nodes = standing(demand, over)
     assert nodes == round((50 + 20 + 14) / 50)
+    assert standing(Steps.counted([(0, 50), (10, 30)]), over)[1] == 1
     assert still.corners(0, 50) == [(0, nodes)]
     scaled = measure(demand, Steps.counted([(2, 50), (13, 32), (14, 27)]), over, 5)
     base = measure(demand, still, over, 5)

@@ -83,6 +83,24 @@ def test_who_does_not_come_back_is_not_waited_for(tmp_path: Path) -> None:
         assert again.metrics()['turned_away_total{why="patience"}'] == 1
 
 
+def test_who_does_not_come_back_keeps_no_place_at_a_node(tmp_path: Path) -> None:
+    """A node that is ready before those who waited have asked again has room for them so long."""
+    with fronting(tmp_path) as front:
+        for client in (1, 2):
+            front.watch(client)
+        front.until('viewers{state="waiting"}', 2)
+        assert front.order()["allocate"] == 0
+        front.kill()
+    with fronting(tmp_path, rejoin_ms=3_000) as again:
+        assert again.order()["allocate"] == 0
+        again.ready(0)
+        again.until('viewers{state="served"}', 2)
+        assert again.watch(2).answer().headers["location"] == url(0)
+        again.until('viewers{state="served"}', 1)
+        assert again.finish(2).status == 204
+        assert again.order()["release"] == 0
+
+
 def test_a_line_that_was_cut_is_cut_off_and_said(tmp_path: Path) -> None:
     with fronting(tmp_path) as front:
         front.watch(1)

@@ -198,6 +198,7 @@ def test_a_summary_that_cannot_be_is_refused(fields: dict[str, Any], said: str) 
         ({"ended_ns": ZERO + APART + 60 * SECOND}, "an instant"),
         ({"violations": [{"at_ns": 0, "length_ns": 1}]}, "an instant"),
         ({"violations": [{"at_ns": ZERO + APART, "length_ns": 3 * SECOND}]}, "outlasts"),
+        ({"due_ns": ZERO + APART + SECOND + 11}, "before it was due"),
         ({"asked_ns": ZERO + APART + 2 * SECOND}, "not in order"),
         ({"first_byte_ns": None}, "no first byte"),
         ({"outcome": "delighted"}, "outcome"),

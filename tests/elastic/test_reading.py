@@ -90,6 +90,14 @@ def test_a_torn_last_line_is_left_out(run: Path, name: str) -> None:
     assert len(read) == whole - 1
 
 
+@pytest.mark.parametrize("name", [folder.SESSIONS, folder.CONTROLLER_LOG])
+def test_a_repetition_without_its_records_has_no_figures(run: Path, name: str) -> None:
+    (place(run) / name).unlink()
+    with pytest.raises(UllageError, match=f"{name} is missing") as caught:
+        ElasticRun.open(run)
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+
+
 def test_a_torn_journal_has_its_whole_lines(run: Path) -> None:
     file = run / folder.JOURNAL
     file.write_bytes(file.read_bytes()[:-5])

@@ -53,6 +53,12 @@ def test_one_of_each_is_told_as_one(tmp_path: Path) -> None:
     assert "1 viewer came, 0 % were blocked; at most 1 node at a time served 1 viewer, for" in said
 
 
+def test_who_is_turned_away_is_told_beside_who_is_blocked(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(SPEC + "nodes: {max: 0}\n")
+    assert "0 % were blocked, 100 % turned away at once; at most 0 nodes" in simulated(file)
+
+
 def test_where_nobody_comes(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(SPEC.replace("viewers: 400", "lasting: 1ms".replace("1ms", "0.000001")))

@@ -62,6 +62,17 @@ def test_every_point_has_every_seed_and_an_interval(
     assert "policy.unused" in table
 
 
+def test_who_is_turned_away_has_a_column_where_anybody_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for most, shown in (([3, 9], False), ([0, 9], True)):
+        file = written(tmp_path, vary={"nodes.max": most})
+        result = CliRunner().invoke(app, ["elastic", "sweep", str(file)])
+        assert result.exit_code == 0, result.output
+        assert ("turned_away" in result.stdout) == shown, result.stdout
+
+
 def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
     _, points = sweep.load(read(written(tmp_path)))
     first, *_, last = (json.loads(point.texts(12)[3]) for point in points)

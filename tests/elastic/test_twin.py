@@ -7,7 +7,7 @@ import pytest
 
 from tests.elastic.elastic_made import NS, Made, MadePlan, make
 from ullage.elastic import twin
-from ullage.elastic.folder import Asked, Lost, NotReady
+from ullage.elastic.folder import Asked, Lost, NotReady, Release
 from ullage.elastic.reading import ElasticRun
 
 PLAN = MadePlan(environments={"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0)})
@@ -55,7 +55,22 @@ def test_nodes_that_failed_fail_in_the_twin(tmp_path: Path) -> None:
     assert failures["error"] == pytest.approx(1 / (len(asked) + 1))
     assert failures["error_after"]["values_s"] == [3.0]
     assert failures["lifetime"]["mean_s"] >= 1
-    assert twin.specification(first, run.resolved)["failures"] == {}  # type: ignore[index]
+    assert spec["reconnect"] == {"kind": "fixed", "s": 0.25}
+    whole = twin.specification(first, run.resolved)
+    assert whole is not None
+    assert whole["failures"] == {} and whole["reconnect"] is None
+
+
+def test_a_node_that_was_kept_to_the_end_does_not_say_how_long_one_takes_to_go(
+    tmp_path: Path,
+) -> None:
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    first = run.repetitions[0]
+    gone = [act for act in first.acts if isinstance(act, Release) and not act.end]
+    kept = gone[0].model_copy(update={"end": True, "at_ns": gone[0].at_ns + 99 * NS})
+    spec = twin.specification(replace(first, acts=(*first.acts, kept)), run.resolved)
+    assert spec is not None
+    assert len(spec["release"]["values_s"]) == len(gone)
 
 
 def test_who_lost_his_node_does_not_say_how_long_people_watch(tmp_path: Path) -> None:

@@ -8,15 +8,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.elastic import allocation
 from tests import allocationkit
 from tests.lab.traces import left_by
-from ullage import errors, image, leftovers
-from ullage.allocating import allocate
+from ullage import errors, image, leftovers, mounts
+from ullage.agent import Command
+from ullage.allocating import allocate, release
 from ullage.allocation_record import Batch
+from ullage.cgroups import Group
 from ullage.environments.lxc import Lxc, LxcOptions
 from ullage.errors import UllageError
 from ullage.folder import RunFolder, sessions
@@ -93,12 +96,41 @@ def test_a_whole_debian_boots(tmp_path: Path) -> None:
     assert folder.resolved.environments[1].treatments["boot"] == "systemd"
 
 
+def debian(**fields: Any) -> tuple[Lxc, image.Image]:
+    """A provider whose containers boot with systemd, and an image that has it."""
+    provider = Lxc(LxcOptions(boot="systemd", **fields))
+    return provider, asyncio.run(image.build(provider.packages()))
+
+
+def test_what_systemd_has_written_goes_when_nothing_of_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider, built = debian()
+    real, seen = mounts.remove_tree, dict[str, set[int]]()
+
+    def remove(directory: Path) -> None:
+        seen[directory.name] = Group.find(directory.parent.name, "a-0").pids()
+        real(directory)
+
+    monkeypatch.setattr(mounts, "remove_tree", remove)
+
+    async def scenario() -> None:
+        async with allocationkit.node(provider, built) as node:
+            made = await allocate(node, "a-0")
+            said = Command(("systemctl", "is-system-running"))
+            _, state, _ = await made.instance.agent.run(said)
+            assert state.strip() in {b"running", b"degraded"}  # all that is to start has started
+            await release(made)
+
+    asyncio.run(scenario())
+    assert seen["a-0.layer"] == set()
+
+
 def test_a_container_that_does_not_boot_in_time() -> None:
-    options = LxcOptions(boot="systemd", boot_deadline_s=0.01)
-    built = asyncio.run(image.build(Lxc(options).packages()))
+    provider, built = debian(boot_deadline_s=0.01)
 
     async def scenario() -> UllageError:
-        async with allocationkit.node(Lxc(options), built) as node:
+        async with allocationkit.node(provider, built) as node:
             with pytest.raises(UllageError) as caught:
                 await allocate(node, "a-0")
             return caught.value

@@ -22,12 +22,12 @@ from ullage.workloads.streaming import Streaming, StreamingParameters
 
 STREAMING = Streaming()
 SEARCH = StreamingParameters(
-    chunk=524_288, buffer_s=2.0, step_s=6.0, start=1, cap=64, late_limit_s=1.0
+    chunk=524_288, buffer_s=2.0, step_s=6.0, start=1, cap=64, tries=1, late_limit_s=1.0
 )
 """Of `found`: NGINX gave more than three chunks at once to nobody (`limit_conn`)."""
 FIXED = StreamingParameters(chunk=1_048_576, buffer_s=1.0, step_s=8.0, viewers=6, late_limit_s=1.0)
 """Of `fixed`: NGINX gave everybody less than the video's rate (`limit_rate`)."""
-CAPPED = StreamingParameters(step_s=2.0, start=1, cap=4, late_limit_s=1.0)
+CAPPED = StreamingParameters(step_s=2.0, start=1, cap=4, tries=1, late_limit_s=1.0)
 STARVED = StreamingParameters(step_s=3.0, viewers=12, late_limit_s=1.0)
 LATELY = StreamingParameters(step_s=2.0, viewers=4, late_limit_s=1e-6)
 
@@ -67,6 +67,33 @@ def test_a_search_with_its_figure() -> None:
     assert facts["steps"] == "1 sustained, 2 sustained, 4 not-sustained, 3 sustained"
     assert facts["lost"] == "'server-error' 1" and facts["server"].startswith("nginx/")
     assert facts["clip"] == "bytes" and facts["not_sustained"].startswith("'1 of 4 viewers")
+
+
+def test_a_number_that_was_tried_again() -> None:
+    """The second 2 was not sustained, and then it was; 4 was not twice."""
+    twice = StreamingParameters.model_validate({**SEARCH.model_dump(), "tries": 2})
+
+    def again(result: Any) -> None:
+        one, two, four, three = result["steps"]
+        bad = json.loads(json.dumps(two))
+        bad["verdict"] = {"is": "not-sustained", "because": "a moment"}
+        bad["run"]["most_playing"] = 1
+        result["search"]["tries"] = 2
+        result["steps"] = [one, bad, two, four, four, three]
+
+    found = changed(again)
+    STREAMING.check(twice, found)
+    assert STREAMING.parse(twice, found)["viewers"] == 3
+    facts = STREAMING.facts(twice, found)
+    assert facts["steps"].startswith(
+        "1 sustained, 2 not-sustained, 2 sustained, 4 not-sustained, 4"
+    )
+
+    def only_once(result: Any) -> None:
+        again(result)
+        del result["steps"][4]
+
+    assert "a step has 3 viewers, expected 4" in refused(changed(only_once), twice)
 
 
 def test_a_number_that_was_given() -> None:
@@ -126,7 +153,14 @@ def test_a_picture_that_began_too_late_to_stand_still() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"start": 2}, {"cap": 65}, {"step_s": 7.0}, {"ramp_s": 2.0}, {"resolution": 0.1}],
+    [
+        {"start": 2},
+        {"cap": 65},
+        {"step_s": 7.0},
+        {"ramp_s": 2.0},
+        {"resolution": 0.1},
+        {"tries": 2},
+    ],
 )
 def test_another_search_is_not_what_was_asked(fields: dict[str, Any]) -> None:
     asked = StreamingParameters.model_validate({**SEARCH.model_dump(), **fields})

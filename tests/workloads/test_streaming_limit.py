@@ -13,7 +13,7 @@ from ullage.workloads.streaming import Streaming, StreamingParameters
 
 STREAMING = Streaming()
 SEARCH = StreamingParameters(
-    chunk=524_288, buffer_s=2.0, step_s=6.0, start=1, cap=64, late_limit_s=1.0
+    chunk=524_288, buffer_s=2.0, step_s=6.0, start=1, cap=64, tries=1, late_limit_s=1.0
 )
 BITRATE = 2_800_000
 ABOVE = 4

@@ -132,6 +132,8 @@ def environment(summary: Summary, e: EnvironmentSummary) -> str:
     """What its viewers felt, how long a node took, how well supply followed."""
     if e.ok == 0:
         what = f"none of its {e.ended} repetitions has figures" if e.ended else "it was never run"
+        if e.ended == 1:
+            what = "its only repetition has no figures"
         return f"{e.label}: {what}."
     waits = summary.patience_s > 0
     parts = [_said(d, e, waits=waits) for name in ANSWERED if (d := _told(e, name)) is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -18,11 +19,13 @@ from ullage.errors import (
     ELASTIC_BAD_TRACE,
     ELASTIC_FRONT_NOT_STARTED,
     ELASTIC_NO_ADDRESS,
+    ELASTIC_NO_CLIP,
     HOST_NEEDS_ROOT,
     HOST_TOO_SMALL,
     PLAN_BAD_FIELD,
     UllageError,
 )
+from ullage.places import cache_dir
 from ullage.quantities import format_bytes, many
 from ullage.yamlfile import FieldPath, YamlFile
 
@@ -43,8 +46,9 @@ async def check(
 ) -> None:
     """Whatever can be found out before anything starts; nothing is left of it.
 
-    HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, HOST_TOO_SMALL,
-    ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD (a policy's fields), and what providers say of this host.
+    HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, ELASTIC_NO_CLIP (a
+    film that is larger than the disk), HOST_TOO_SMALL, ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD (a
+    policy's fields), and what providers say of this host.
     """
     for step in _steps(plan, environments, document, generators):
         await step()
@@ -78,6 +82,7 @@ def _steps(
         yield partial(_now, partial(ours.program, program))
     yield partial(_now, agent.binary)
     yield partial(_now, partial(_readable, plan))
+    yield partial(_now, partial(_film_has_room, plan))
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, instances.PROGRAMS))
     for environment in environments:
@@ -107,7 +112,17 @@ def _readable(plan: ElasticPlan) -> None:
         try:
             units.trace_times(plan.arrivals)
         except (OSError, ValueError) as error:
-            raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=error) from error
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=reason) from error
+
+
+def _film_has_room(plan: ElasticPlan) -> None:
+    """It is made once, and whole: not one that is larger than the disk."""
+    place = next(path for path in (cache_dir(), *cache_dir().parents) if path.exists())
+    asked, has = Scaled(plan).film_bytes, shutil.disk_usage(place).total
+    if asked > has:
+        reason = f"it has {format_bytes(asked)}, and the disk of {place} {format_bytes(has)}"
+        raise UllageError(ELASTIC_NO_CLIP, reason=reason)
 
 
 def _fits(these: Environment | Generators, one: str) -> None:

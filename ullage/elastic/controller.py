@@ -144,7 +144,11 @@ class Controller:
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
         finally:
-            await asyncio.gather(*(self._away(n) for n in self._nodes))
+            away = (self._away(n) for n in self._nodes)
+            # One whose end cannot be written down does not keep the others.
+            for ended in await asyncio.gather(*away, return_exceptions=True):
+                if ended is not None:
+                    raise ended
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:

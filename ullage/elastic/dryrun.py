@@ -4,7 +4,7 @@ missing here."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -106,18 +106,37 @@ def forecast(
         if error.kind is PLAN_BAD_FIELD:
             raise error
     keys = [each.key for each in environments]
+    time = _time(plan, environments, runs)
     return Forecast(
         plan=plan,
         environments=environments,
         order=tuple(slot.environment for slot in schedule.block(plan.seed or 0, 0, keys, ["film"])),
-        time=_time(plan, environments, runs),
+        time=time,
         parity=parity(plan, environments),
         treatments=_treatments(environments),
         meters=meters,
         generators=generators,
-        lacks=missing,
-        doubts=(*units.said_before(plan, environments), *([scale] if scale else [])),
+        # Environments of one kind lack the same: once is enough.
+        lacks=list({error.message: error for error in missing}.values()),
+        doubts=(
+            *units.said_before(plan, environments),
+            *_cut_short(plan, time),
+            *([scale] if scale else []),
+        ),
     )
+
+
+def _cut_short(plan: ElasticPlan, time: Time | None) -> Iterator[str]:
+    """Repetitions that are ended before their viewers are gone."""
+    if time is None:
+        return
+    most_s = Scaled(plan).repetition_s
+    if longer := [key for key, s in time.each.items() if s > most_s]:
+        yield (
+            f"a repetition of {' and '.join(longer)} takes longer than the "
+            f"{format_seconds(most_s)} that one may take, and would fail: "
+            "see `budgets: repetition:`"
+        )
 
 
 async def _missing(
@@ -195,7 +214,10 @@ def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) ->
         return None
     name, taken = _earlier(plan, runs)
     each = {
-        one.key: taken.get(one.key, watched_s + scaled.boot_delay_s(one)) for one in environments
+        one.key: taken.get(
+            (one.key, scaled.boot_delay_s(one)), watched_s + scaled.boot_delay_s(one)
+        )
+        for one in environments
     }
     number = plan.repetitions
     return Time(
@@ -206,8 +228,9 @@ def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) ->
     )
 
 
-def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[str, float]]:
-    """The newest run with the same viewers, and what its repetitions took: environment → mean."""
+def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[tuple[str, float], float]]:
+    """The newest run with the same viewers, and what its repetitions took: environment and how
+    long its nodes were held back → mean."""
     scaled = Scaled(plan)
     same = scaled.users_time(())
     for folder in folders.find(runs):
@@ -223,7 +246,10 @@ def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[str, float
             if isinstance(event, RepetitionDone) and event.status == "ok":
                 taken.setdefault(event.environment, []).append(event.seconds)
         if taken:
-            return folder.name, {key: fmean(seconds) for key, seconds in taken.items()}
+            held = {key: setting.boot_delay_s for key, setting in resolved.settings.items()}
+            return folder.name, {
+                (key, held.get(key, 0.0)): fmean(seconds) for key, seconds in taken.items()
+            }
     return None, {}
 
 

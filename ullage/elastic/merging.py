@@ -207,7 +207,7 @@ def _lines(
         if session.client % of != number or strange or session.client in seen:
             why = f"record {place}: viewer {session.client} is not one of its own, or came twice"
             raise NotToBelieveError(came.name, why)
-        if fault := disorder(session) or _outlasting(session):
+        if fault := disorder(session) or _impossible(session):
             raise NotToBelieveError(came.name, f"record {place}: {fault}")
         seen.add(session.client)
         lengths_ns += (each.length_ns for each in session.violations)
@@ -219,8 +219,10 @@ def _lines(
     return "".join(f"{line}\n" for line in found).encode(), tuple(lengths_ns)
 
 
-def _outlasting(told: Session) -> str:
-    """A violation that cannot be, as nobody watched any more; empty: there is none."""
+def _impossible(told: Session) -> str:
+    """What no viewer does, and would make a wait or a standstill of any length; empty: nothing."""
+    if told.asked_ns < told.due_ns:
+        return "it asked before it was due"
     if any(each.at_ns + each.length_ns > told.ended_ns for each in told.violations):
         return "a violation outlasts its viewer"
     return ""

@@ -7,10 +7,11 @@ own quantities (bitrate, buffer) are real. `ullage.elastic.units` does the divis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,7 +32,7 @@ from ullage.planfile import (
     no_environment,
     unknown,
 )
-from ullage.quantities import Bytes, Delay, Fraction, Seconds
+from ullage.quantities import Bytes, Delay, Fraction, Memory, Seconds
 from ullage.yamlfile import FieldPath, YamlFile
 
 ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Native.name)
@@ -39,6 +40,14 @@ ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Nati
 
 
 MOST_GENERATORS: Final = 32
+
+
+class NodeResources(Resources):
+    """Of a node, or of a machine from which viewers come: less than what a trial has."""
+
+    memory: Memory = Field(
+        Bytes(256 << 20), ge=64 << 20, description=Resources.model_fields["memory"].description
+    )
 
 
 class Policy(BaseModel):
@@ -49,6 +58,14 @@ class Policy(BaseModel):
     name: str = Field(
         "elastic-movie", description="`elastic-movie`, or another of docs/elastic-policies.md"
     )
+
+    @model_validator(mode="after")
+    def _told(self) -> Policy:
+        # JSON has no such numbers: the decisions would be told nothing, and take their default.
+        for name, value in (self.model_extra or {}).items():
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                raise ValueError(f"`{name}` is {value}; leave it out for its default")
+        return self
 
 
 class Nodes(Fields):
@@ -156,7 +173,7 @@ class GeneratorsPlan(BaseModel):
 
     number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
     provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
-    resources: Resources = Field(Resources(memory=Bytes(256 << 20)), description="of each")
+    resources: NodeResources = Field(NodeResources(), description="of each")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,7 +187,7 @@ class ElasticEnvironment(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
-    resources: Resources | None = Field(None, description="of a node, other than the plan's")
+    resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
     boot_delay: Delay | None = Field(None, description="other than the plan's")
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
@@ -183,6 +200,8 @@ class ElasticEnvironment(BaseModel):
 
 class ElasticPlan(Fields):
     """A whole plan."""
+
+    DESCRIBED: ClassVar = "docs/elastic.md"
 
     name: str = Field(description="becomes part of the run folder's name")
     environments: dict[str, ElasticEnvironment] = Field(min_length=1)
@@ -197,14 +216,16 @@ class ElasticPlan(Fields):
     image: Literal["built", "host"] = Field(
         "built", description="`host`: the host's own NGINX, for `oci` with crun only"
     )
-    resources: Resources = Field(
-        Resources(memory=Bytes(256 << 20)), description="of every node of every environment"
+    resources: NodeResources = Field(
+        NodeResources(), description="of every node of every environment"
     )
     meters: dict[str, MeterPlan] = Field(
         {}, description="of energy: label → `{meter: NAME, …}`; the first one's is the figure"
     )
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
-    policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")
+    policy: Policy = Field(
+        Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
+    )
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")

@@ -313,6 +313,8 @@ def _misplaced(s: Session, outcome: Outcome) -> str:
 
 
 def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
+    if not (place / folder.CONTROLLER_LOG).is_file():
+        raise _bad(place, f"{folder.CONTROLLER_LOG} is missing")
     acts = folder.read_acts(place)
     asked = [act.node for act in acts if isinstance(act, Asked)]
     ready = [act for act in acts if isinstance(act, Ready)]

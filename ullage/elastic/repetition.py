@@ -156,6 +156,9 @@ class Repetition:
         """Why what was measured means nothing; None: it does."""
         if not summary.valid:
             return Reason(code="viewers-invalid", message=summary.reason)
+        if summary.interrupted:
+            said = "they were ended from outside, before the last of them was gone"
+            return Reason(code="viewers-invalid", message=said)
         if not self.front.shares_clock:
             return Reason(
                 code="clock-unknown",

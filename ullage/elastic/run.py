@@ -76,6 +76,8 @@ def command(
     if dry_run:
         from ullage.elastic import dryrun  # noqa: PLC0415 - a run does not need it
 
+        if resume is not None and runfolders.is_elastic(resume):  # its order is drawn already
+            plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
         shown = (plan, environments, document, meters)
         dryrun.show(*shown, generators=generators, runs=runs, as_json=as_json)
         return

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import NormalDist, fmean
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -162,6 +162,7 @@ class Nodes(Fields):
 
 
 Rate = Annotated[float, Field(ge=0, le=1e9)]
+AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
 
 Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "daily", "profile"]
 _COMING: Final[Mapping[str, dict[str, str]]] = {
@@ -237,7 +238,7 @@ class Allocation(Fields):
     stages: dict[str, Time] | None = Field(
         None, min_length=1, description="the times of its parts, which add up: `TeF`, `TcI`, `TiI`"
     )
-    slow_down: dict[int, Annotated[float, Field(gt=0, le=1e9)]] = Field(
+    slow_down: dict[AtATime, Annotated[float, Field(gt=0, le=1e9)]] = Field(
         {}, description="nodes allocated at the same time → times as long; linear between"
     )
     gives_up: Seconds | None = Field(None, description="after this an allocation has failed")
@@ -307,9 +308,13 @@ class Hosts(Fields):
 class Specification(Fields):
     """What is simulated."""
 
+    DESCRIBED: ClassVar = "docs/elastic-simulator.md"
+
     name: str = Field("simulation", max_length=200, description="what to call it")
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
-    policy: Policy = Field(Policy(name="elastic-movie"), description="how many nodes to have")
+    policy: Policy = Field(
+        Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
+    )
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")

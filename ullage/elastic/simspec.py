@@ -76,8 +76,19 @@ def load(file: Path) -> Simulation:
 
 
 def fields(document: YamlFile) -> None:
-    """PLAN_BAD_FIELD unless the document has fields at all."""
+    """PLAN_BAD_FIELD unless the document has fields, and those of a simulation."""
     check_fields(document, "specification", "docs/elastic-simulator.md has one")
+    if "environments" in document.data:
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line(("environments",)),
+            field="environments",
+            found=shown(document.data["environments"]),
+            allowed="a simulation has none: this is the plan of a run",
+            suggestion=f"`ullage elastic run {document.name}` runs it; `allocation: {{run: …}}` in "
+            "a specification simulates with what its nodes took (docs/elastic-simulator.md)",
+        )
 
 
 def check(document: YamlFile, data: dict[str, Any]) -> Simulation:
@@ -150,12 +161,14 @@ def complaint(error: _elastic.SpecError, data: dict[str, Any], document: YamlFil
     if own is not None and path in (("policy",), ("nodes",)):
         path = ours(f"{field}.{own[1]}")
         problem = problem if "no field" in own[0] else problem[own.end() :]
+    elif path[:1] != ("policy",):  # `low_s` is its word for `low`
+        problem = re.sub(r"\b([a-z]+)_(s|hz)\b", r"\1", problem)
     return UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
         line=document.line(path),
         field=".".join(map(str, path)) or "the specification",
-        found=shown(_at(data, path)),
+        found="nothing" if problem.startswith("is needed") else shown(_at(data, path)),
         allowed=problem,
         suggestion="docs/elastic-simulator.md describes every field",
     )
@@ -176,7 +189,12 @@ def _unit(name: str) -> str:
 
 
 def _written(path: FieldPath, data: Any) -> FieldPath:
-    """The path as the user wrote it: a time that stands plainly has no `value`."""
+    """The path as the user wrote it: a time that stands plainly has no `value`, and one that is
+    the whole allocation is no stage."""
+    own = _at(data, path[:1])
+    if path[:3] == ("allocation", "stages", "time") and "stages" not in own:
+        time = ("time",) if isinstance(own, dict) and "time" in own else ()
+        path = ("allocation", *time, *path[3:])
     plain = path[-1:] == ("value",) and not isinstance(_at(data, path[:-1]), dict)
     return path[:-1] if plain else path
 

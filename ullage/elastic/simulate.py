@@ -56,9 +56,11 @@ def sentence(outcome: dict[str, Any]) -> str:
     viewers, blocked = outcome["viewers"], outcome["blocked"]
     if blocked is None:
         return "nobody came."
-    whole = outcome["whole"]
+    whole, away = outcome["whole"], viewers["turned_away"]
+    # Turned away is not blocked, and "0 % were blocked" alone would say that all were served.
+    more = f", {100 * away / viewers['requests']:.3g} % turned away at once" if away else ""
     return (
-        f"{many(viewers['requests'], 'viewer')} came, {100 * blocked:.3g} % were blocked; "
+        f"{many(viewers['requests'], 'viewer')} came, {100 * blocked:.3g} % were blocked{more}; "
         f"at most {many(whole['most_nodes'], 'node')} at a time served "
         f"{many(whole['watching']['most'], 'viewer')}, for "
         f"{whole['node_s'] / 3600:,.4g} node-hours in {outcome['ended_s'] / 3600:,.4g} h."

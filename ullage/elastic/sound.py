@@ -72,7 +72,9 @@ def _missing(run: ElasticRun) -> Iterator[Doubt]:
             rest = len(these) - len(named)
             more = f"; and {rest} more" if rest else ""
             yield Doubt(
-                code=f"repetition-{status}", message=head + "; ".join(named) + more, advice=what
+                code=f"repetition-{status}",
+                message=f"{head}{'; '.join(named)}{more}.",
+                advice=what,
             )
     if run.finished is None:
         yield Doubt(code="not-finished", message="The run has no end: it was interrupted or runs.")
@@ -139,7 +141,7 @@ def _few(run: ElasticRun, found: Sequence[Side]) -> Iterator[Doubt]:
         each = listed(f"{clean(s.label, 60)} {len(s.figures)}" for s in few)
         what = "intervals are wide, and no verdict is given"
         if any(len(s.figures) == 1 for s in few):
-            what = "one repetition has no interval, and no verdict is given"
+            what += "; from one repetition there is no interval"
         yield Doubt(
             code="too-few-repetitions",
             message=f"Repetitions with figures: {each}. With fewer than {LEAST_PAIRS} {what}.",

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from dask.base import compute
@@ -44,10 +44,14 @@ _CLUSTER_S: Final = 30.0
 """Until the scheduler answers, and until it has a worker."""
 _SHOWN: Final = ("PcBl", "wait_mean", "nodes_most", "node_time")
 """What the table has; `--json` has all."""
+_AWAY: Final = "turned_away"
+"""It has this too where anybody was."""
 
 
 class Swept(BaseModel):
     """What a sweep has beside the simulation."""
+
+    DESCRIBED: ClassVar = "docs/elastic-simulator.md"
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -285,12 +289,15 @@ def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, fl
 def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Estimate]]) -> Table:
     title = f"{swept.seeds} seeds a point; intervals of {100 * swept.confidence:.12g} %"
     table = Table(*map(escape, swept.vary), box=None, pad_edge=False, title=title)
-    for name in _SHOWN:
+    names: tuple[str, ...] = _SHOWN
+    if any(result[_AWAY].mean for result in results):  # who is turned away is not blocked
+        names = (names[0], _AWAY, *names[1:])
+    for name in names:
         table.add_column(name)
     units = {figure.name: figure.unit for figure in FIGURES}
     for point, result in zip(points, results, strict=True):
         cells = [escape(shown(value)) for value in point.varied.values()]
-        cells += [_cell(result.get(name), units[name]) for name in _SHOWN]
+        cells += [_cell(result.get(name), units[name]) for name in names]
         table.add_row(*cells)
     return table
 

@@ -23,6 +23,8 @@ from ullage.stats.interval import TooFewError, moments, t_quantile
 
 SEEDS: Final = 20
 _LEAST_ERROR_S: Final = 1e-3
+_AGAIN_S: Final = 0.25
+"""Who has lost his node asks again after so long (`PAUSE_NS` in `rust/viewers/src/shard.rs`)."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
     for concurrent, _, seconds in coming:
         measured.setdefault(concurrent, []).append(seconds)
     setting = resolved.settings[repetition.environment]
+    failures = _failures(repetition.acts, outcome.end_ns)
     # Who asked before the first instant, by the bound of the clocks, asked in it.
     asked = sorted(max(0.0, (s.asked_ns - outcome.start_ns) / 1e9) for s in sessions)
     return {
@@ -136,9 +139,10 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         "arrivals": {"kind": "trace", "at_s": asked},
         "watch": _empirical(watched),
         "patience": {"kind": "fixed", "s": resolved.patience_s},
+        "reconnect": {"kind": "fixed", "s": _AGAIN_S} if "lifetime" in failures else None,
         "allocation": {"rows": latencies.rows(measured)},
         "release": _release(repetition.acts),
-        "failures": _failures(repetition.acts, outcome.end_ns),
+        "failures": failures,
         "window_s": window_ns(resolved) / 1e9,
         "points": 0,
         "records": True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,10 @@ MOST_NODES: Final = 250
 
 LINK_BPS: Final = 10e9
 """What the kernel says of a veth, which has no speed of its own: a processor here may do less."""
+
+
+_FOR_VIEWERS: Final = ("elastic-movie", "hysteresis")
+"""Policies that want a node for who waits, and none beyond."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,9 @@ class Scaled:
 def trace_times(arrivals: Arrivals) -> list[float]:
     """Seconds of the users' time at which viewers come. ValueError names the bad line."""
     assert arrivals.file is not None
+    # It is read several times, and whole: no pipe, and no device without an end.
+    if arrivals.file.exists() and not arrivals.file.is_file():
+        raise ValueError("it is no regular file")
     times: list[float] = []
     lines = arrivals.file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
@@ -118,7 +126,7 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
     arrivals = plan.arrivals
     rates = [rate for rate in (arrivals.rate, arrivals.peak) if rate is not None]
     if rates:
-        together = max(rates) * plan.video.length
+        together = min(max(rates) * plan.video.length, arrivals.viewers or math.inf)
         if together * plan.video.bitrate > LINK_BPS:
             yield (
                 f"about {together:.0f} viewers watch together, {_rate(together, plan)}: more than "
@@ -137,13 +145,21 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
     beside = plan.generators
     others = 0 if beside is None else memory_of(beside.number, beside.resources)
     for each in environments:
-        most = each.nodes.max or MOST_NODES
+        most = _most(each, arrivals.viewers)
         if (asked := memory_of(most, each.resources) + others) > host.memory_bytes():
             generators = "" if beside is None else f" and {many(beside.number, 'generator')}"
             yield (
                 f"{each.key}: {many(most, 'node')}{generators} may use {format_bytes(asked)} of "
                 f"memory and the host has {format_bytes(host.memory_bytes())}: set `nodes: max:`"
             )
+
+
+def _most(each: Environment, viewers: int | None) -> int:
+    """Nodes at a time: a policy that allocates for who comes never has more than one a viewer."""
+    most = each.nodes.max or MOST_NODES
+    if viewers is None or each.policy.name not in _FOR_VIEWERS:
+        return most
+    return min(most, max(viewers, each.nodes.min))
 
 
 def memory_of(number: int, each: Resources) -> int:

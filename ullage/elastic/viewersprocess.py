@@ -31,6 +31,8 @@ class Summary(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     valid: bool
+    interrupted: bool = False
+    """They were ended from outside: who still watched was cut, and some did not come."""
     started_ns: int = Field(ge=0, lt=LATEST_NS)
     """Their schedule's zero."""
     ended_ns: int = Field(ge=0, lt=LATEST_NS)

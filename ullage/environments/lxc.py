@@ -113,6 +113,11 @@ class Lxc(Provider):
                     name=spec.name,
                     reason="it cannot run from the host's userland",
                 )
+            booted = None
+            if self._wanted.boot == "systemd":
+                spec.image.require(["/sbin/init"])
+                # Before all else: the layer is removed when nobody can write to it any more.
+                booted = await _systemd(spec, undo)
             endpoint = None
             if spec.network is not None:
                 endpoint = spec.network.reserve(spec.name)
@@ -122,10 +127,6 @@ class Lxc(Provider):
             # leave cpusets of version 1 empty below the first, so that nobody could enter them.
             held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
             undo.push(held.remove)
-            booted = None
-            if self._wanted.boot == "systemd":
-                spec.image.require(["/sbin/init"])
-                booted = await _systemd(spec, undo)
             spec.told("booting", "")
             await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
             if spec.network is not None and endpoint is not None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from ullage.analysis.trialfacts import Told
 from ullage.report import forest
 
 _KINDS: Final[dict[str, forest.Verdict]] = {
@@ -192,6 +193,7 @@ class WorkloadView:
     folded: tuple[Figure, ...]
     table: Table
     details: tuple[DetailView, ...]
+    told: tuple[Told, ...]
     doubts: tuple[DoubtView, ...]
     definitions: tuple[tuple[str, str], ...]
 

@@ -12,6 +12,7 @@ from ullage.analysis import rounding
 from ullage.analysis.details import details
 from ullage.analysis.estimates import Absolute
 from ullage.analysis.model import Analysis, Comparison
+from ullage.analysis.trialfacts import told
 from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.printable import clean
@@ -72,6 +73,7 @@ def _view(
         folded=tuple(folded),
         table=table(folder, analysis, workload, trials),
         details=_details(analysis, workload),
+        told=tuple(told(folder, workload.key)),
         doubts=tuple(doubted(_all(analysis, workload))),
         definitions=_definitions(workload),
     )

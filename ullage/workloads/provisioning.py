@@ -98,9 +98,10 @@ class Provisioning(Conducted[ProvisioningParameters]):
     `boot: systemd` a `qemu` environment boots a whole Debian, otherwise the agent alone.
 
     Instants come from events: the first bytes on the agent's pipe or virtio port, the end of a
-    program, a configured address. There are two quanta: a refused connection is tried again after
-    5 ms, as nothing tells from outside that somebody has begun to listen, and the end of a control
-    group is looked for each 0.1 ms, after the first millisecond each 10 ms.
+    program, a configured address. Two things nothing tells from outside: that somebody has begun to
+    listen, and that a control group has ended. They are looked for again when a tenth of the time
+    has passed that was waited, or 1 ms (a group's end at first each 0.1 ms), and after at most 5
+    and 10 ms: by so much these instants may be late.
 
     What was made is found by the run's tag: nothing stays after a failure, Ctrl-C or a limit that
     has passed; a trial in which one instance fails has no figures. Needs root.

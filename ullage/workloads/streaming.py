@@ -92,6 +92,14 @@ class StreamingParameters(Parameters):
     resolution: float = Field(
         0.02, ge=0, le=0.5, description="the search ends when its bracket is so narrow a part"
     )
+    tries: int = Field(
+        2,
+        ge=1,
+        le=10,
+        strict=True,
+        description="a number of viewers is given up when it was not sustained so often in a row: "
+        "a moment in which the machine stood still is not the servers' limit",
+    )
     late_limit_s: float = Field(
         0.01,
         gt=0,
@@ -134,7 +142,7 @@ class StreamingParameters(Parameters):
     def asked(self) -> Asked:
         """What the viewers are told."""
         video_bytes = math.ceil(self.length_s * self.bitrate / 8)
-        fixed = (self.start, self.cap, self.step_s, self.ramp_s, self.resolution)
+        fixed = (self.start, self.cap, self.step_s, self.ramp_s, self.resolution, self.tries)
         return Asked(*fixed, self.bitrate, video_bytes)
 
 
@@ -145,10 +153,11 @@ class Streaming(Workload[StreamingParameters]):
     and keep `buffer_s` ahead; a chunk that is not there when playing comes to it is a violation.
     Each step is so many viewers, who come within `ramp_s` and all watch for `step_s`; it is
     sustained when all played and nobody had a violation. The number is doubled from `start` until a
-    step is not, then the bracket is halved. A server that is only a little too slow empties a
-    buffer slowly: steps should be several times as long as `buffer_s`. A step in which no picture
-    stood still, as they began too late for that, makes the trial invalid. How viewers work, and how
-    exactly: docs/elastic-viewers.md.
+    step is not, then the bracket is halved; a number is given up after `tries` steps in a row, as
+    the fact `steps` tells. A server that is only a little too slow empties a buffer slowly: steps
+    should be several times as long as `buffer_s`. A step in which no picture stood still, as
+    they began too late for that, makes the trial invalid. How viewers work, and how exactly:
+    docs/elastic-viewers.md.
 
     A search whose end says nothing of the servers has no figure, and its trial says what was the
     limit: `cap`, or the viewers' own lateness or CPU. With `viewers` one step of so many is made,
@@ -159,7 +168,8 @@ class Streaming(Workload[StreamingParameters]):
     servers' CPUs (80 % of those that they have), all CPUs of this host (80 %, by servers and
     viewers together), or the link (85 % of `link`, by the video alone). The first of these that was
     full is named. `none found`, with the shares, is no proof that there was none: it may have been
-    a quota, a hypervisor, interrupts, or a link of which the plan says nothing.
+    a quota, a hypervisor, interrupts, other work on this host, or a link of which the plan says
+    nothing.
 
     The clip is made once on this host, and all environments get the same file. Nobody decodes it:
     NGINX does the same for `bytes` as for `h264`. Each instance has one process of NGINX for each
@@ -248,7 +258,8 @@ class Streaming(Workload[StreamingParameters]):
             return 1.0 + step_s
         doublings = 1 + math.log2(parameters.cap / parameters.start) / 2
         halvings = math.log2(1 / max(parameters.resolution, 1 / parameters.cap))
-        return 1.0 + step_s * (doublings + halvings)
+        # Each second halving is not sustained, and the last doubling.
+        return 1.0 + step_s * (doublings + halvings + (parameters.tries - 1) * (1 + halvings / 2))
 
     def prepare(self, parameters: StreamingParameters, context: Context) -> Sequence[Task]:
         """NGINX's configuration, and the clip where it looks for it."""
@@ -361,7 +372,7 @@ def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
         "lateness_limit_ms": parameters.late_limit_s * 1000,
     }
     if parameters.viewers is None:
-        fields = ("start", "cap", "step_s", "ramp_s", "resolution")
+        fields = ("start", "cap", "step_s", "ramp_s", "resolution", "tries")
         return {**told, "search": {name: getattr(asked, name) for name in fields}}
     rate_hz = parameters.viewers / asked.ramp_s
     told["arrivals"] = {"kind": "uniform", "rate_hz": rate_hz, "count": parameters.viewers}

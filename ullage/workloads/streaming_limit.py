@@ -13,8 +13,9 @@ it the limit from these shares on:
   and TCP are 6 %, requests are not counted.
 
 Whatever is first in this list is said, as who is starved of it cannot use what comes after it.
-Otherwise none is found: a quota on a part of a CPU, a hypervisor, interrupts, a disk or a link of
-which the plan says nothing may have been it. Where a given number was sustained there was none.
+Otherwise none is found: a quota on a part of a CPU, a hypervisor, interrupts, other work on this
+host, a disk or a link of which the plan says nothing may have been it. Where a given number was
+sustained there was none.
 """
 
 from __future__ import annotations

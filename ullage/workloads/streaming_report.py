@@ -12,7 +12,7 @@ from ullage.workloads.jsonreport import Part, read
 from ullage.workloads.outputs import quoted
 
 LONGEST: Final = 1 << 20
-"""Characters: a step of a search has 2,000, and there are 60 at most."""
+"""Characters: a step of a search has 2,000, and there are 100 at most."""
 
 Count = Annotated[int, Field(ge=0, lt=1 << 40)]
 Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
@@ -28,6 +28,7 @@ class Asked:
     step_s: float
     ramp_s: float
     resolution: float
+    tries: int
     bitrate: int
     video_bytes: int
 
@@ -103,6 +104,7 @@ class _Search(Part):
     step_s: float
     ramp_s: float
     resolution: float
+    tries: int
 
 
 class Found(Part):
@@ -124,7 +126,7 @@ class Found(Part):
 
     @property
     def above(self) -> Step | None:
-        """The step with the smallest number that was not."""
+        """The last step with the smallest number that was not."""
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 
 
@@ -172,7 +174,7 @@ def _why_none(found: Found) -> str:
 
 def _replay(asked: Asked, found: Found) -> None:
     """Its steps are those of a search, and lead to what it says it found."""
-    lower, upper = 0, None
+    lower, upper, failed = 0, None, 0
     due: int | None = asked.start
     for step in found.steps:
         if step.viewers != due:
@@ -185,6 +187,10 @@ def _replay(asked: Asked, found: Found) -> None:
             raise InvalidTrialError(
                 f"the step of {step.viewers} viewers is not {step.verdict.kind}"
             )
+        failed = 0 if sustained else failed + 1
+        if 0 < failed < asked.tries:
+            continue
+        failed = 0
         lower, upper = (step.viewers, upper) if sustained else (lower, step.viewers)
         due = None if lower == asked.cap else _next(asked, lower, upper)
     if due is not None or lower == asked.cap:

@@ -92,15 +92,24 @@ mod tests {
 
     use super::*;
 
+    /// Few levels and many, and where one more begins.
+    fn limits() -> impl Strategy<Value = usize> {
+        let ends = prop::sample::select(vec![1, 64, 65, 4_096, 4_097, 262_144, 262_145]);
+        prop_oneof![1..200_usize, 1..5_000_usize, 1..300_000_usize, ends]
+    }
+
     proptest! {
+        /// Of a few numbers, so that they come and go, and their words fill and empty.
         #[test]
         fn the_least_and_the_greatest_are_those_of_a_sorted_set(
-            limit in 1_usize..300_000,
+            limit in limits(),
+            few in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
             changes in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..80),
         ) {
             let (mut marks, mut set) = (Marks::new(limit), BTreeSet::new());
-            for (add, index) in changes {
-                let number = index.index(limit);
+            let few: Vec<_> = few.iter().map(|it| it.index(limit)).chain([limit - 1]).collect();
+            for (add, which) in changes {
+                let number = *which.get(&few);
                 marks.put(number, add);
                 if add {
                     set.insert(number);

@@ -65,6 +65,7 @@ pub struct Front {
     last_ns: u64,
     patience_ns_max: u64,
     watch_ns_max: Option<u64>,
+    rejoin_ns: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -118,6 +119,7 @@ impl Front {
             last_ns: at_ns,
             patience_ns_max: ns(settings.patience_ms_max),
             watch_ns_max: settings.watch_ms_max.map(ns),
+            rejoin_ns: ns(settings.rejoin_ms),
         };
         // Nobody was told, and who was concerned asks again.
         for action in unwritten {
@@ -131,7 +133,7 @@ impl Front {
         };
         let now = front.now();
         front.book.add(now, begin);
-        front.resume(now, ns(settings.rejoin_ms));
+        front.resume(now);
         let view = front.machine.view();
         let resumed = Resumed {
             events,
@@ -146,9 +148,9 @@ impl Front {
 
     /// What is under way goes on: the controller is told again what to do, those who waited have some
     /// time to ask again, and those who watch may go on for as long as anybody.
-    fn resume(&mut self, now: u64, rejoin_ns: u64) {
+    fn resume(&mut self, now: u64) {
         for client in self.machine.waiting() {
-            self.waiting.hold(client, None, now, now + rejoin_ns);
+            self.waiting.hold(client, None, now, now + self.rejoin_ns);
         }
         if let Some(longest) = self.watch_ns_max {
             for (_, clients) in self.machine.snapshot().served {
@@ -327,17 +329,17 @@ impl Front {
                 self.counts.redirects += 1;
                 let (token, since) = self.whose(client, now);
                 self.counts.waits.record(now - since);
-                if let Some(longest) = self.watch_ns_max {
+                // One that has not asked again since a restart does not know it; perhaps it is gone.
+                let longest = token.map_or(Some(self.rejoin_ns), |_| self.watch_ns_max);
+                if let Some(longest) = longest {
                     self.waiting.watch(client, now + longest);
                 }
                 self.answer(token, Answer::Redirect { client, node });
             }
             Action::Wait { client } => {
                 if let Some(asking) = self.asking_as(client) {
-                    let Asking {
-                        token, deadline, ..
-                    } = asking;
-                    self.waiting.hold(client, Some(token), now, deadline);
+                    self.waiting
+                        .hold(client, Some(asking.token), now, asking.deadline);
                 }
             }
             Action::TurnAway { client, why } => {

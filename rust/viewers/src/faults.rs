@@ -33,6 +33,11 @@ impl Shard<'_> {
     /// This host has no more descriptors, ports or memory: what follows would measure that.
     pub fn lacking(&mut self, index: u32, error: &io::Error) {
         self.seen.fault = Some(format!("a connection could not be made here: {error}"));
+        if self.viewers[index as usize].phase == Phase::Telling {
+            // Its session is over, and on record.
+            self.seen.untold += 1;
+            return self.vacate(index);
+        }
         self.leave(index, Outcome::Failed, Some(Why::Generator), now_ns());
     }
 

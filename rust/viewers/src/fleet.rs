@@ -123,6 +123,8 @@ pub struct Running {
     child: Child,
     output: Vec<u8>,
     ended: bool,
+    /// Before its time: without a report, or because it was told to end.
+    cut: bool,
 }
 
 /// How one ended: what it saw, or what became of it.
@@ -146,6 +148,7 @@ impl Running {
             child,
             output: Vec::new(),
             ended: false,
+            cut: false,
         };
         running.say(&Order {
             config: config.clone(),
@@ -180,8 +183,17 @@ impl Running {
         let out = self.child.stdout.as_mut();
         let count = out.map_or(Ok(0), |out| out.read(&mut buffer))?;
         self.output.extend_from_slice(&buffer[..count]);
-        self.ended = count == 0;
+        if count == 0 {
+            self.ended = true;
+            self.cut = self.seen().is_none_or(|seen| seen.interrupted);
+        }
         Ok(())
+    }
+
+    /// Its report. None: there is none.
+    fn seen(&self) -> Option<Seen> {
+        let said = self.output.strip_prefix(READY.as_bytes())?;
+        serde_json::from_slice(said).ok()
     }
 
     /// End it as a signal would.
@@ -197,9 +209,8 @@ impl Running {
             .child
             .wait()
             .map_err(|error| Failure::new("a process", error))?;
-        let said = self.output.strip_prefix(READY.as_bytes()).unwrap_or(&[]);
-        match serde_json::from_slice(said) {
-            Ok(seen) if status.success() => Ok(Ok(seen)),
+        match self.seen() {
+            Some(seen) if status.success() => Ok(Ok(seen)),
             _ if self.is_ready() => Ok(Err(format!("shard {} {}", self.index, fate(status)))),
             // It has said on standard error why it cannot begin.
             _ => Err(Failure::input(format!(
@@ -245,10 +256,7 @@ fn attend(
                 .map_err(|e| Failure::new("a process's report", e))?;
         }
         *interrupted |= ready.contains(&waiting.len()) && signals.read_signal().is_ok();
-        let died = shards
-            .iter()
-            .any(|it| it.ended && !it.output.ends_with(b"}\n"));
-        if (died || *interrupted) && !stopped {
+        if (shards.iter().any(|shard| shard.cut) || *interrupted) && !stopped {
             stopped = true;
             shards
                 .iter()

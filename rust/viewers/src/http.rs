@@ -37,6 +37,8 @@ pub enum Word {
     Blocked,
     /// `unlogged` or `crowded`: the front has not taken the question into account.
     Undecided,
+    /// `ending` or `lost`: the front will be back, or has forgotten the node, so it is asked again.
+    Again,
 }
 
 /// The head at the beginning of these bytes; none yet if it has not ended.
@@ -90,6 +92,7 @@ impl Head {
             self.word = match text()?.to_ascii_lowercase().as_str() {
                 "blocked" => Word::Blocked,
                 "unlogged" | "crowded" => Word::Undecided,
+                "ending" | "lost" => Word::Again,
                 _ => Word::Other,
             };
         }

@@ -35,6 +35,10 @@ pub struct Search {
     /// The bracket is narrowed to this part of itself, or to one viewer.
     #[serde(default = "percent")]
     resolution: f64,
+    /// A number is given up when it was not sustained so often in a row: a machine that stood still
+    /// for a moment would halve the figure.
+    #[serde(default = "two")]
+    tries: u32,
 }
 
 fn one() -> u64 {
@@ -47,6 +51,10 @@ fn second() -> f64 {
 
 fn percent() -> f64 {
     0.01
+}
+
+fn two() -> u32 {
+    2
 }
 
 #[derive(Debug, Serialize)]
@@ -121,9 +129,13 @@ fn parse(text: &str) -> Result<(Config, Search), String> {
         step_s,
         ramp_s,
         resolution,
+        tries,
     } = search;
     if !(1..=1 << 30).contains(&cap) || !(1..=cap).contains(&start) {
         return Err("`search.start` must be 1 to `search.cap`, and that at most 2^30".into());
+    }
+    if !(1..=10).contains(&tries) {
+        return Err("`search.tries` must be 1 to 10".into());
     }
     let times = (0.1..=86_400.0).contains(&step_s) && (0.1..=86_400.0).contains(&ramp_s);
     if !times || !(0.0..=0.5).contains(&resolution) {
@@ -219,6 +231,7 @@ fn look(
     let mut steps: Vec<Step> = Vec::new();
     let mut why = None;
     let mut interrupted = false;
+    let mut failed = 0;
     let mut viewers = Some(search.start);
     while let Some(now) = viewers {
         let (verdict, run) = step(now)?;
@@ -233,6 +246,10 @@ fn look(
                 why = Some(format!("the cap was reached: {now} viewers were sustained"));
             }
             Verdict::Sustained => lower = now,
+            Verdict::NotSustained(_) if failed + 1 < search.tries => {
+                failed += 1;
+                continue;
+            }
             Verdict::NotSustained(_) => upper = Some(now),
             Verdict::Worthless(because) => {
                 why = Some(format!(
@@ -244,6 +261,7 @@ fn look(
                 why = Some("the search was interrupted".into());
             }
         }
+        failed = 0;
         viewers = if why.is_some() {
             None
         } else {
@@ -294,6 +312,7 @@ mod tests {
             step_s: 1.0,
             ramp_s: 1.0,
             resolution,
+            tries: 1,
         }
     }
 
@@ -349,6 +368,32 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_given_up_after_so_many_tries_in_a_row() {
+        let search = Search {
+            tries: 3,
+            ..search(4, 100, 0.0)
+        };
+        // Of each number the first two steps are disturbed.
+        let mut seen = std::collections::HashMap::new();
+        let found = look(search, |viewers| {
+            let times = seen.entry(viewers).or_insert(0);
+            *times += 1;
+            let fine = viewers <= 9 && *times == 3;
+            let verdict = if fine {
+                Verdict::Sustained
+            } else {
+                Verdict::NotSustained(String::new())
+            };
+            Ok((verdict, Value::Null))
+        });
+        let found = found.expect("found");
+        assert_eq!((found.figure, found.upper), (Some(9), Some(10)));
+        let numbers: Vec<_> = found.steps.iter().map(|step| step.viewers).collect();
+        let thrice = [4, 8, 16, 12, 10, 9].map(|viewers| [viewers; 3]);
+        assert_eq!(numbers, thrice.concat());
+    }
+
+    #[test]
     fn a_search_is_read_or_refused() {
         let good = r#"{"nodes": ["http://127.0.0.1:80/clip"],
             "video": {"bytes": 10000, "bitrate_bps": 8000, "chunk_bytes": 100},
@@ -359,6 +404,7 @@ mod tests {
             ("\"step_s\": 5", "\"step_s\": 0", "step_s"),
             ("\"cap\": 10", "\"cap\": 0", "cap"),
             ("\"cap\": 10", "\"cap\": 10, \"start\": 11", "start"),
+            ("\"cap\": 10", "\"cap\": 10, \"tries\": 0", "tries"),
             ("\"cap\": 10", "\"cap\": 10, \"x\": 11", "x"),
             ("\"video\"", "\"sessions\": \"x\", \"video\"", "sessions"),
             ("\"search\"", "\"find\"", "search"),

@@ -94,7 +94,8 @@ impl Summary {
                 "the generator was {late_s:.6} s late with one send in a hundred, over {limit_s} s"
             ));
         }
-        Self::told(&all, parts, why, config, interrupted)
+        // A process may have been ended on its own.
+        Self::told(&all, parts, why, config, interrupted || all.interrupted)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "seconds and ratios")]

@@ -155,6 +155,7 @@ pub fn answer(head: Head) -> Answer {
             None => Answer::Broken(Why::Location),
         },
         503 if head.word == Word::Blocked => Answer::Over(Outcome::Blocked, Why::PatienceOver),
+        503 if head.word == Word::Again => Answer::Broken(Why::ServerError),
         503 => Answer::Over(Outcome::Refused, Why::TurnedAway),
         500.. => Answer::Broken(Why::ServerError),
         _ => Answer::Broken(Why::Status),
@@ -215,6 +216,11 @@ mod tests {
             answer(head(503)),
             Answer::Over(Outcome::Refused, Why::TurnedAway)
         );
+        let again = Head {
+            word: Word::Again,
+            ..head(503)
+        };
+        assert_eq!(answer(again), Answer::Broken(Why::ServerError));
         assert_eq!(answer(head(500)), Answer::Broken(Why::ServerError));
         assert_eq!(answer(head(200)), Answer::Broken(Why::Status));
     }

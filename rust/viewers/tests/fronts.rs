@@ -168,6 +168,23 @@ fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() 
 }
 
 #[test]
+fn a_front_that_ends_or_has_lost_the_node_is_asked_again() {
+    for word in ["ending", "lost"] {
+        let node = node(part);
+        let (url, questions) = front(move |number, line| match number {
+            0 => format!("HTTP/1.1 503 X\r\nX-Ullage: {word}\r\nContent-Length: 0\r\n\r\n"),
+            _ => told_or(line, &to(node)),
+        });
+        let ran = run(&json!({"front": url}));
+        assert_eq!(ran.sessions[0]["outcome"], "served", "{word}");
+        assert_eq!(
+            heard(&questions),
+            ["GET /watch/0", "GET /watch/0", "POST /finished/0"]
+        );
+    }
+}
+
+#[test]
 fn a_front_that_never_heard_of_a_viewer_is_told_nothing() {
     let crowded = "HTTP/1.1 503 X\r\nX-Ullage: crowded\r\nContent-Length: 0\r\n\r\n";
     let (url, questions) = front(move |_, _| crowded.into());

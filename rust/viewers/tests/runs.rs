@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use common::{Folder, config, node, part, ran, run, server};
+use common::{CHUNK, Folder, VIDEO, config, node, part, ran, run, server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -164,6 +164,28 @@ fn a_process_that_dies_makes_the_run_invalid_and_is_named() {
 }
 
 #[test]
+fn a_process_that_a_signal_ends_ends_all_of_them() {
+    let folder = Folder::new();
+    let mut config = config(&json!({
+        "nodes": [format!("http://{}/clip", node(part))],
+        "arrivals": {"count": 30},
+        "video": {"bitrate_bps": 8},
+        "shards": 3,
+    }));
+    config["sessions"] = json!(folder.file("sessions.jsonl"));
+    let child = folder.command("run", &config).spawn().expect("started");
+    wait(|| shards(child.id()).len() == 3);
+    let victim = shards(child.id())[1];
+    // It has its part of the file when it is about to begin, and what it wrote says that it has.
+    wait(|| folder.file("sessions.jsonl.shard-1").exists());
+    kill(Pid::from_raw(victim), Signal::SIGTERM).expect("it runs");
+    let ran = ran(&folder, child.wait_with_output().expect("ended"));
+    assert_eq!(ran.status, Some(130), "{}", ran.stderr);
+    assert_eq!(ran.summary["interrupted"], true);
+    assert!(ran.sessions.iter().all(|one| one["why"] == "run-ended"));
+}
+
+#[test]
 fn too_few_descriptors_make_the_run_invalid() {
     let folder = Folder::new();
     let config = config(&json!({
@@ -183,6 +205,40 @@ fn too_few_descriptors_make_the_run_invalid() {
     let why = ran.summary["why"][0].as_str().expect("text");
     assert!(why.contains("could not be made here"), "{why}");
     assert!(ran.summary["whys"]["generator"].is_u64());
+}
+
+#[test]
+fn who_cannot_tell_the_front_for_want_of_descriptors_is_recorded_once() {
+    let (came, goes_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let gates = (Arc::clone(&came), Arc::clone(&goes_on));
+    let clip = node(move |lines| {
+        if common::range(lines).0 == VIDEO - CHUNK {
+            gates.0.wait();
+            gates.1.wait();
+        }
+        part(lines)
+    });
+    let to_it =
+        format!("HTTP/1.1 302 Found\r\nLocation: http://{clip}/clip\r\nContent-Length: 0\r\n\r\n");
+    let front = node(move |_| to_it.clone().into_bytes());
+    let folder = Folder::new();
+    let mut config = config(&json!({"front": format!("http://{front}")}));
+    config["sessions"] = json!(folder.file("sessions.jsonl"));
+    let child = folder.command("run", &config).spawn().expect("started");
+    came.wait();
+    let process = shards(child.id())[0].to_string();
+    let limit = Command::new("prlimit")
+        .args(["--pid", &process, "--nofile=3:3"])
+        .status();
+    assert!(limit.expect("prlimit of util-linux").success());
+    goes_on.wait();
+    let ran = ran(&folder, child.wait_with_output().expect("ended"));
+    assert_eq!(ran.status, Some(1), "{}", ran.stderr);
+    let why = ran.summary["why"][0].as_str().expect("text");
+    assert!(why.contains("could not be made here"), "{why}");
+    assert_eq!(ran.sessions.len(), 1);
+    assert_eq!(ran.sessions[0]["outcome"], "served");
+    assert_eq!(ran.summary["untold"], 1);
 }
 
 #[test]

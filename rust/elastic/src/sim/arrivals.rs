@@ -159,6 +159,7 @@ impl Coming {
                     (*rate_hz, f64::INFINITY),
                 ],
                 period_ns: u64::MAX,
+                viewers: f64::INFINITY,
             }),
             Arrivals::Profile { rates_hz, step_s } => Way::Varying(Rates::of(rates_hz, *step_s)),
             Arrivals::Daily {
@@ -288,6 +289,8 @@ struct Rates {
     /// Rate and end of each, in seconds after the begin of a period.
     steps: Vec<(f64, f64)>,
     period_ns: u64,
+    /// Viewers of a period, on the average.
+    viewers: f64,
 }
 
 impl Rates {
@@ -301,6 +304,7 @@ impl Rates {
         Self {
             steps,
             period_ns: ns(end_s).max(1),
+            viewers: rates_hz.iter().sum::<f64>() * length_s,
         }
     }
 
@@ -322,6 +326,13 @@ impl Rates {
                 }
             }
             place_s = 0.0;
+            // Periods in which nobody comes are not gone through one by one.
+            let empty = (left / self.viewers).floor();
+            gap_s += empty * self.steps.last().map_or(0.0, |(_, end_s)| *end_s);
+            if empty.is_infinite() {
+                return f64::INFINITY;
+            }
+            left = (left - empty * self.viewers).max(0.0);
         }
     }
 }

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::*;
@@ -60,6 +61,44 @@ fn many_are_drawn_as_one_by_one() {
     }
 }
 
+proptest! {
+    /// Each is where the sum of the gaps is, to the nanosecond, however rare they are: nothing below
+    /// one is lost, and nothing runs over. Where numbers end, it stays.
+    #[test]
+    fn poisson_times_are_the_sum_of_their_gaps(
+        power in -12.0..9.0_f64, seed: u64, parts in prop::collection::vec(1..300_usize, 1..5),
+    ) {
+        let rate_hz = 10_f64.powf(power);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let arrivals = Arrivals::Poisson { rate_hz };
+        let mut coming = Coming::new(&arrivals, random.clone(), None, None);
+        let one_by_one = Coming::new(&arrivals, random.clone(), None, None);
+        let mut many = vec![0; parts.iter().sum()];
+        let mut rest = &mut many[..];
+        for length in parts {
+            let (part, others) = rest.split_at_mut(length);
+            coming.fill(part);
+            rest = others;
+        }
+        let all: Vec<u64> = one_by_one.take(many.len()).collect();
+        prop_assert_eq!(&many[..all.len()], &all[..]);
+        prop_assert!(many[all.len()..].iter().all(|at| *at == u64::MAX));
+        let mut expected = 0.0;
+        for (number, at) in (1_u32..).zip(many) {
+            expected += random.sample::<f64, _>(Exp1) * 1e9 / rate_hz;
+            if expected > 9e18 {
+                prop_assert!(at > 1 << 62);
+                continue;
+            }
+            // Half a millionth of a nanosecond a gap, and what a sum of 53 bits is off by.
+            let off = 1.0 + f64::from(number) * 1e-6 + expected * 1e-12;
+            #[expect(clippy::cast_precision_loss, reason = "it is in the bound")]
+            let found = at as f64;
+            prop_assert!((found - expected).abs() <= off, "{} {} {}", number, found, expected);
+        }
+    }
+}
+
 #[test]
 fn a_crowd_comes_and_goes() {
     let crowd = Arrivals::FlashCrowd {
@@ -91,6 +130,20 @@ fn a_profile_is_followed_and_comes_again() {
     );
     near(between(&times, 1_000.0, 2_000.0), 5_000.0);
     near(between(&times, 3_000.0, 4_000.0), 5_000.0);
+}
+
+/// Years without a viewer are not gone through period by period: that would not end.
+#[test]
+fn a_profile_in_which_next_to_nobody_comes_is_drawn_too() {
+    let seldom = |rate_hz, step_s, until_s| {
+        let rates_hz = vec![0.0, rate_hz];
+        times(&Arrivals::Profile { rates_hz, step_s }, None, Some(until_s))
+    };
+    assert!(seldom(1e-12, 1e-6, 1e6).is_empty());
+    assert!(seldom(f64::MIN_POSITIVE, f64::MIN_POSITIVE, 1e6).is_empty());
+    let some = seldom(1e-3, 1.0, 4e6);
+    near(some.len(), 2_000.0);
+    assert!(some.iter().all(|at| at % 2.0 >= 1.0));
 }
 
 #[test]
