@@ -26,7 +26,10 @@ pub struct Held {
     turn: u64,
 }
 
-/// Deadlines are never taken back: one whose turn has passed means nothing any more.
+/// Deadlines that have passed or not, and mean nothing any more, before any is taken out.
+const IDLE: usize = 1024;
+
+/// Deadlines are not taken back one by one: one whose turn has passed means nothing any more.
 #[derive(Default)]
 pub struct Waiting {
     held: HashMap<ClientId, Held>,
@@ -120,8 +123,21 @@ impl Waiting {
 
     fn next(&mut self, client: ClientId, deadline: u64) -> u64 {
         self.turn += 1;
+        if self.deadlines.len() > IDLE + 2 * (self.held.len() + self.watching.len()) {
+            self.forget();
+        }
         self.deadlines.push(Reverse((deadline, client, self.turn)));
         self.turn
+    }
+
+    /// More than half mean nothing: they would stay until their patience would have ended.
+    #[cold]
+    fn forget(&mut self) {
+        let (held, watching) = (&self.held, &self.watching);
+        self.deadlines.retain(|Reverse((_, client, turn))| {
+            held.get(client).is_some_and(|held| held.turn == *turn)
+                || watching.get(client) == Some(turn)
+        });
     }
 }
 
@@ -178,6 +194,29 @@ mod tests {
             prop_assert_eq!(due.len(), held);
             due.dedup();
             prop_assert_eq!(due.len(), held);
+        }
+
+        /// Of many that come and go with all their patience left, those who stay are due.
+        #[test]
+        fn deadlines_of_those_who_have_gone_are_forgotten(
+            stay in proptest::collection::vec(any::<bool>(), 3_000),
+        ) {
+            let mut waiting = Waiting::new();
+            for (client, stays) in (0..).zip(&stay) {
+                waiting.hold(client, None, 0, 1_000_000 + client);
+                if client % 2 == 0 {
+                    waiting.end(client);
+                    waiting.watch(client, 2_000_000 + client);
+                }
+                if !stays {
+                    waiting.end(client);
+                    waiting.gone(client);
+                }
+                let there = waiting.held.len() + waiting.watching.len();
+                prop_assert!(waiting.deadlines.len() <= IDLE + 2 * there + 2);
+            }
+            let there = stay.iter().filter(|stays| **stays).count();
+            prop_assert_eq!(all_due(&mut waiting, 3_000_000).len(), there);
         }
     }
 }
