@@ -4,6 +4,7 @@
 
 mod address;
 mod arrivals;
+mod bounds;
 mod config;
 mod exchange;
 mod failure;
