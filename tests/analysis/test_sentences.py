@@ -398,3 +398,10 @@ def test_lists() -> None:
     assert words.listed(["a"]) == "a"
     assert words.listed(["a", "b"]) == "a and b"
     assert words.listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_many_that_share_a_reason_are_counted_not_named() -> None:
+    names = [f"CPU, {n} threads" for n in range(2, 12)]
+    assert sentences._several(names[:2], 10) == "CPU, 2 threads and CPU, 3 threads"
+    assert sentences._several(names[:9], 10) == "9 of 10 figures"
+    assert sentences._several(names, 10) == "all 10 figures"

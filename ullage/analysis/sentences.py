@@ -52,6 +52,8 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""
 MOST_NAMED: Final = 3
+MOST_TOGETHER: Final = 8
+"""Figures without a verdict for one reason that are named."""
 LONGEST_REASON: Final = 600
 """Characters of an error that are told where nothing ran."""
 
@@ -176,8 +178,16 @@ def _none(parts: Sequence[_Part], tell: _Teller) -> list[str]:
     clauses = []
     for reason, where in reasons.items():
         verb, _, rest = reason.partition(" ")
-        clauses.append(f"{listed(where)} {plural[verb] if len(where) > 1 else verb} {rest}")
+        several = _several(where, len(parts))
+        clauses.append(f"{several} {plural[verb] if len(where) > 1 else verb} {rest}")
     return clauses
+
+
+def _several(where: Sequence[str], of: int) -> str:
+    """Names that share a reason; of many their number: the table has them."""
+    if len(where) <= MOST_TOGETHER:
+        return listed(where)
+    return f"all {of} figures" if len(where) == of else f"{len(where)} of {of} figures"
 
 
 def _differences(
