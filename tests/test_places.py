@@ -86,3 +86,9 @@ def test_places_of_a_plain_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places.cache_dir() == Path("/cache/ullage")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     assert places.state_root() == Path("/home/u/.local/state/ullage/run")
+
+
+def test_the_boot_id_that_a_process_sees() -> None:
+    assert places.boot_id_seen_by([os.getpid()]) == places.boot_id()
+    assert places.boot_id_seen_by([]) is None
+    assert places.boot_id_seen_by([2**22 + 1, os.getpid()]) == places.boot_id()

@@ -52,7 +52,8 @@ def binary() -> Path:
 class AgentClient:
     """One agent, ready: it has said hello and its clock is known. Made by `connect` or `launch`."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, boot_id: str | None = None) -> None:
+        """boot_id: see `launch`."""
         self.facts: dict[str, Any] = {}
         self.said: Said
         self.line: dict[str, str] | None
@@ -65,6 +66,7 @@ class AgentClient:
         self.rtt_ns = 0
         """The least round trip that a look has seen."""
         self._token = secrets.token_bytes(16)
+        self._boot_id = boot_id or places.boot_id()
         self._offered = b""
         self._apart_ns = 0
         self._series = Series()
@@ -81,13 +83,14 @@ class AgentClient:
         *,
         deadline_s: float = 10,
         name: str = "instance",
+        boot_id: str | None = None,
     ) -> AgentClient:
         """Skip banners, say hello, exchange clocks.
 
         `name` is the instance's, for messages. AGENT_NOT_STARTED when that takes longer than
         `deadline_s` or goes wrong; the streams are closed then.
         """
-        client = cls(Channel(reader, writer, name))
+        client = cls(Channel(reader, writer, name), boot_id)
         reason = "cancelled"
         try:
             async with asyncio.timeout(deadline_s):
@@ -112,16 +115,23 @@ class AgentClient:
         stderr: Path | None = None,
         env: Mapping[str, str] | None = None,
         name: str = "instance",
+        boot_id: str | None = None,
     ) -> AgentClient:
         """Start a transport program with pipes and connect to the agent at its other end.
 
-        `stderr` gets what the transport says there, up to 1 MiB. On failure the transport is killed
-        and the error (AGENT_NOT_STARTED) holds the end of what it said.
+        `boot_id` is this kernel's as it is seen inside, where that is another than here: by it the
+        agent knows that its clock can be ours. `stderr` gets what the transport says there, up to
+        1 MiB. On failure the transport is killed and the error (AGENT_NOT_STARTED) holds the end of
+        what it said.
         """
         transport = await Transport.start(argv, stderr, env, name)
         try:
             client = await cls.connect(
-                transport.reader, transport.writer, deadline_s=deadline_s, name=name
+                transport.reader,
+                transport.writer,
+                deadline_s=deadline_s,
+                name=name,
+                boot_id=boot_id,
             )
         except BaseException as error:
             await transport.end()
@@ -268,7 +278,7 @@ class AgentClient:
     async def _hello(self) -> None:
         """Say who we are, and offer our line of the counter, should it be on this kernel."""
         self._offered = clock.line()
-        offer = {"boot_id": places.boot_id(), "line": self._offered.hex()}
+        offer = {"boot_id": self._boot_id, "line": self._offered.hex()}
         (self.facts, self.said, self.line), _ = await self._channel.call(
             "hello", "hello", _hello, version=VERSION, token=self._token.hex(), offer=offer
         )

@@ -11,6 +11,8 @@ import os
 import re
 import secrets
 import socket
+import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -183,6 +185,20 @@ def _socket_name(tag: str) -> str:
 def boot_id() -> str:
     """Names this boot of the kernel."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def boot_id_seen_by(pids: Iterable[int]) -> str | None:
+    """The same as a process of this kernel sees it: LXC mounts another over it for each container.
+
+    None when none of them can be asked.
+    """
+    for pid in pids:
+        try:
+            said = Path(f"/proc/{pid}/root{_BOOT_ID}").read_bytes()[:64].decode("ascii").strip()
+            return str(uuid.UUID(said))
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def process_start_time(pid: int) -> int | None:

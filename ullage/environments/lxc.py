@@ -30,6 +30,7 @@ from ullage.environments.notify import Notified
 from ullage.environments.ocispec import AGENT, PATH, PERIOD_US, cpu_list
 from ullage.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, UllageError
 from ullage.network import INSIDE, Endpoint
+from ullage.places import boot_id_seen_by
 from ullage.programs import needed
 from ullage.quantities import Seconds
 from ullage.undo import Undo
@@ -138,6 +139,7 @@ class Lxc(Provider):
                 stderr=spec.state_dir / "attach.log",
                 env=environment(spec),
                 name=spec.name,
+                boot_id=boot_id_seen_by(Group.find(spec.tag, spec.name).pids()),
             )
             undo.push(agent.bye)
             group = Group.find(spec.tag, spec.name)
