@@ -166,7 +166,17 @@ environments:
   bare: {provider: unshare, vary: {time: [false, true]}}
 workloads:
   - {name: command, argv: ["sleep", "0.02"]}
+  - {name: provisioning, limit_s: 60, vary: {count: [1, 2]}}
 blocks: {min: 2, max: 2}
+"""
+ELASTIC_PLAN = """\
+name: contributed
+baseline: bare
+room: 1
+environments:
+  bare: {provider: unshare}
+arrivals: {kind: uniform, rate: 1, viewers: 2}
+generators: {number: 1, provider: unshare}
 """
 
 
@@ -299,8 +309,14 @@ def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -
     python(copy, "-m", "ullage.cli", "run", str(tmp_path / "plan.yaml"), *where)
     (path,) = (tmp_path / "runs").iterdir()
     folder = RunFolder.open(path)
-    assert len(folder.trials) == 2 * 4
+    assert len(folder.trials) == 2 * 4 * 3
     assert {trial.status for trial in folder.trials} == {"ok"}
+    made = [t.metrics for t in folder.trials if "address_time" in t.metrics]
+    assert len(made) == 2 * 4 * 2
+    for metrics in made:
+        told, hello = metrics["address_time"], metrics["hello_time"]
+        assert isinstance(told, float) and isinstance(hello, float)
+        assert 0 < told < hello  # when it was so, not when the instance was up
     labels = {each.key: each.label for each in folder.resolved.environments}
     assert labels["bare[time=true]"].startswith("namespaces (unshare)")
     assert leftovers.find(folder.resolved.tag, own=True) == []
@@ -308,8 +324,17 @@ def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -
     (row,) = json.loads(
         python(copy, "-m", "ullage.cli", "query", f"{sql} group by unit", *where, "--json")
     )
-    assert (row["unit"], row["n"]) == ("1/s", 2 * 2 * 4)
+    assert (row["unit"], row["n"]) == ("1/s", 2 * 2 * 4 * 3)
     assert row["least"] > 0
+
+
+def test_an_elastic_plan_may_name_the_provider(copy: Path, agent: None, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(ELASTIC_PLAN)
+    where = ("--runs", str(tmp_path), "--dry-run", "--json")
+    arguments = ("elastic", "run", str(tmp_path / "plan.yaml"), *where)
+    told = json.loads(python(copy, "-m", "ullage.cli", *arguments))
+    assert [each["provider"] for each in told["environments"]] == ["unshare"]
+    assert told["generators"]["provider"] == "unshare"
 
 
 def test_it_names_every_unit() -> None:

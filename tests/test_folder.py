@@ -9,7 +9,8 @@ import pytest
 from tests.synthetic import make_run
 from ullage import errors
 from ullage.errors import UllageError
-from ullage.folder import RunFolder, find_runs, list_runs
+from ullage.folder import RunFolder, find_runs
+from ullage.listing import list_runs
 
 
 @pytest.fixture

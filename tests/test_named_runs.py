@@ -88,6 +88,30 @@ def test_an_elastic_run_too(tmp_path: Path) -> None:
     assert f"`ullage elastic show runs/{run.name}`" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["show", "report", "export"])
+def test_the_same_command_for_an_elastic_run_is_named(tmp_path: Path, command: str) -> None:
+    run = make(tmp_path / "runs", MadePlan(repetitions=2, viewers=5))
+    done = ullage(command, run.name, cwd=tmp_path)
+    assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
+    (_, hint) = done.stderr.splitlines()
+    works = shlex.split(hint.split("`")[1])
+    assert works == ["ullage", "elastic", command, f"runs/{run.name}"]
+    assert ullage(*works[1:], cwd=tmp_path).code == 0
+
+
+def test_two_elastic_runs_are_compared_by_another_command(tmp_path: Path) -> None:
+    old = make(tmp_path / "my runs", MadePlan(repetitions=2, viewers=5, name="old"))
+    new = make(tmp_path / "my runs", MadePlan(repetitions=2, viewers=5, name="new"))
+    done = ullage("compare", old.name, new.name, "--runs", "my runs", cwd=tmp_path)
+    assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
+    works = shlex.split(done.stderr.splitlines()[1].split("`")[1])
+    assert works[1:3] == ["elastic", "report"]
+    # The first is what the others are compared with.
+    assert works[3:] == [f"my runs/{new.name}", "--against", f"my runs/{old.name}"]
+    done = ullage(*works[1:], cwd=tmp_path)
+    assert done.code == 0 and "Both are" not in done.stdout, done.stderr
+
+
 def test_an_interrupted_run_is_taken_up_by_its_name(tmp_path: Path) -> None:
     for command, plan in ((("run",), PLAN), (("elastic", "run"), ELASTIC)):
         folder = tmp_path / "runs" / f"20260101T000000-{command[0]}"

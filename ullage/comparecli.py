@@ -160,11 +160,13 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     """The overheads of several runs against those of the first."""
     from ullage import journal, runsshow  # noqa: PLC0415
     from ullage.analysis import runchanges  # noqa: PLC0415
-    from ullage.folder import RunFolder, typed  # noqa: PLC0415
+    from ullage.folder import RunFolder, elastic_run, is_elastic, typed  # noqa: PLC0415
 
     if len(paths) < MIN_RUNS:
         shows = f"`ullage show {typed(paths[0])}` shows one"
         raise typer.BadParameter(f"name at least two run folders; {shows}")
+    if all(map(is_elastic, paths)):
+        raise elastic_run(paths[0], f"report {typed(paths[1])} --against {typed(paths[0])}")
     first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
     found = runchanges.compare(first, later)
     if out is not None:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ullage.resultscli import RUNS, Json, PlanArgument, ResumeOption, RunsOption
+from ullage.resultscli import (
+    RUNS,
+    FormatOption,
+    Json,
+    OutOption,
+    PlanArgument,
+    ResumeOption,
+    RunsOption,
+)
 
 elastic_app = typer.Typer(
     help="How fast an environment grows and shrinks, and what its users feel of it.",
@@ -60,12 +68,41 @@ def report_command(
         Path | None,
         typer.Option("--out", "-o", help="Another place for the page.", show_default=False),
     ] = None,
+    charts: Annotated[
+        Path | None,
+        typer.Option(
+            "--charts", help="Also write the charts as SVG, PDF and PNG here.", show_default=False
+        ),
+    ] = None,
+    *,
     runs: RunsOption = RUNS,
 ) -> None:
     """Write a run's page: nodes and viewers over time, and every metric."""
     from ullage.elastic import reporting
 
-    reporting.report(run, runs=runs, other=against, out=out)
+    reporting.report(run, runs=runs, other=against, out=out, charts=charts)
+
+
+@elastic_app.command("export")
+def export_command(
+    run: ElasticRun = None,
+    form: FormatOption = "csv",
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            "--picture",
+            help="Which one: field (also without it), field-ENVIRONMENT, allocations or waits.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    out: OutOption = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Write the figures of a run as a table, or one of its pictures for a paper."""
+    from ullage.elastic import exporting
+
+    exporting.command(run, form, picture, runs=runs, out=out)
 
 
 @elastic_app.command("simulate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from rich.table import Table
 from ullage.analysis.energy import words
 from ullage.analysis.energy.model import Energy, EnergyFigure
 from ullage.analysis.model import Analysis
-from ullage.export import as_csv, as_json, as_parquet, chosen, cleaned, tex
+from ullage.export import Sheet, cleaned, tabular
 from ullage.printable import whole
 
 _CELL: Final = (
@@ -68,13 +67,8 @@ repetitions and the meter; see `analysis.model.Energy`. The verdict is of the en
 
 def export(analysis: Analysis, form: str) -> bytes:
     """The table as `csv`, `json`, `latex` or `parquet`; EXPORT_UNKNOWN_FORMAT for anything else."""
-    forms: dict[str, Callable[[Analysis], bytes]] = {
-        "csv": lambda analysis: as_csv(COLUMNS, rows(analysis)),
-        "json": lambda analysis: as_json(analysis, rows(analysis)),
-        "latex": _latex,
-        "parquet": lambda analysis: as_parquet(COLUMNS, rows(analysis)),
-    }
-    return chosen(forms, form)(analysis)
+    sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
+    return sheet.written(form)
 
 
 def rows(analysis: Analysis) -> list[dict[str, Any]]:
@@ -102,18 +96,8 @@ def _figure(figure: EnergyFigure | None) -> tuple[float | None, ...]:
 
 def _latex(analysis: Analysis) -> bytes:
     """A `tabular` for booktabs of what the terminal shows."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{{''.join('r' if h in words.NUMBERS else 'l' for h in words.HEADS)}}}",
-        "\\toprule",
-        " & ".join(words.HEADS) + " \\\\",
-        "\\midrule",
-        *(" & ".join(tex(whole(cell)) for cell in row) + " \\\\" for row in words.rows(analysis)),
-        "\\bottomrule",
-        "\\end{tabular}",
-        "",
-    ]
-    return "\n".join(lines).encode()
+    columns = "".join("r" if head in words.NUMBERS else "l" for head in words.HEADS)
+    return tabular(columns, words.HEADS, words.rows(analysis))
 
 
 def terminal(analysis: Analysis) -> Table:

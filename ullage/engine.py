@@ -14,7 +14,6 @@ from ullage import (
     host,
     image,
     parity,
-    places,
     records,
     schedule,
     trial,
@@ -26,7 +25,6 @@ from ullage.energy.plan import idle_s
 from ullage.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.estimate import History, learn_from, provision_key
 from ullage.events import (
-    HOST_SHARED,
     BlockDone,
     Finished,
     Provisioned,
@@ -66,7 +64,6 @@ class Engine(Session):
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
         self.fleet: Fleet | None = None
-        self.shared = False
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
     async def run(self) -> Outcome:
@@ -256,14 +253,6 @@ class Engine(Session):
         ):
             number += 1
         return number
-
-    def _look_for_others(self) -> None:
-        """Say once that another run works on this host: it is what both then measure."""
-        others = places.living(self.tag)
-        if others and not self.shared:
-            self.shared = True
-            runs = ", ".join(others)
-            self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
     def _over_budget(self, blocks: int, more: int) -> bool:
         """Would so many more blocks end too late?"""

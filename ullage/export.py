@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -92,27 +93,60 @@ def export(analysis: Analysis, form: str) -> bytes:
 
     EXPORT_UNKNOWN_FORMAT for anything else.
     """
-    forms: dict[str, Callable[[Analysis], bytes]] = {
-        "csv": _csv,
-        "json": _json,
-        "latex": _latex,
-        "parquet": _parquet,
-    }
-    return chosen(forms, form, PICTURES)(analysis)
+    sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
+    return sheet.written(form, PICTURES)
 
 
-def chosen(
-    forms: dict[str, Callable[[Analysis], bytes]], form: str, others: Sequence[str] = ()
-) -> Callable[[Analysis], bytes]:
-    """What writes the format; EXPORT_UNKNOWN_FORMAT, which names `others` too."""
-    if form not in forms:
-        raise UllageError(
-            EXPORT_UNKNOWN_FORMAT,
-            found=repr(form),
-            allowed=", ".join((*forms, *others)),
-            suggestion=nearest(form, (*forms, *others), listed=True),
-        )
-    return forms[form]
+@dataclass(frozen=True)
+class Sheet:
+    """A table of a run that can be written in each format of `TABLES`."""
+
+    run: str
+    columns: dict[str, Any]
+    rows: Callable[[], list[dict[str, Any]]]
+    """Cleaned; made only when a format needs them."""
+    latex: Callable[[], bytes]
+    format: int = FORMAT
+    """Of the run's folder."""
+
+    def written(self, form: str, others: Sequence[str] = ()) -> bytes:
+        """In that format; EXPORT_UNKNOWN_FORMAT, which names `others` too."""
+        forms: dict[str, Callable[[], bytes]] = {
+            "csv": self._csv,
+            "json": self._json,
+            "latex": self.latex,
+            "parquet": self._parquet,
+        }
+        if form not in forms:
+            raise UllageError(
+                EXPORT_UNKNOWN_FORMAT,
+                found=repr(form),
+                allowed=", ".join((*forms, *others)),
+                suggestion=nearest(form, (*forms, *others), listed=True),
+            )
+        return forms[form]()
+
+    def _csv(self) -> bytes:
+        """With a header, safe in a spreadsheet."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.columns), lineterminator="\n")
+        writer.writeheader()
+        for row in self.rows():
+            writer.writerow({key: inert(value) for key, value in row.items()})
+        return text.getvalue().encode()
+
+    def _json(self) -> bytes:
+        """Under the run's name."""
+        data = {"format": self.format, "run": whole(self.run), "rows": self.rows()}
+        return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+    def _parquet(self) -> bytes:
+        """With their types."""
+        schema = pa.schema(list(self.columns.items()), metadata={"format": str(self.format)})
+        sink = io.BytesIO()
+        table = pa.Table.from_pylist(self.rows(), schema=schema)
+        pq.write_table(table, sink, compression="zstd")
+        return sink.getvalue()
 
 
 def rows(analysis: Analysis) -> list[dict[str, Any]]:
@@ -192,20 +226,6 @@ def _money(cost: Cost | None) -> dict[str, Any]:
     }
 
 
-def _csv(analysis: Analysis) -> bytes:
-    return as_csv(COLUMNS, rows(analysis))
-
-
-def as_csv(columns: dict[str, Any], found: Iterable[dict[str, Any]]) -> bytes:
-    """Cleaned rows with a header, safe in a spreadsheet."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    for row in found:
-        writer.writerow({key: inert(value) for key, value in row.items()})
-    return text.getvalue().encode()
-
-
 def inert(value: object) -> object:
     """Text that a spreadsheet would take for a formula gets a quote before it."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
@@ -213,43 +233,41 @@ def inert(value: object) -> object:
     return value
 
 
-def _json(analysis: Analysis) -> bytes:
-    return as_json(analysis, rows(analysis))
-
-
-def as_json(analysis: Analysis, found: Sequence[dict[str, Any]]) -> bytes:
-    """Cleaned rows under the run's name."""
-    data = {"format": FORMAT, "run": whole(analysis.run), "rows": found}
-    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _parquet(analysis: Analysis) -> bytes:
-    return as_parquet(COLUMNS, rows(analysis))
-
-
-def as_parquet(columns: dict[str, Any], found: Sequence[dict[str, Any]]) -> bytes:
-    """Cleaned rows, with their types."""
-    schema = pa.schema(list(columns.items()), metadata={"format": str(FORMAT)})
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(found, schema=schema), sink, compression="zstd")
-    return sink.getvalue()
-
-
 def _latex(analysis: Analysis) -> bytes:
     """A `tabular` of the primary metrics for booktabs; figures rounded by their intervals."""
-    level = f"{100 * analysis.confidence:g}\\,\\% interval"
+    heads = ("environment", "workload", "ratio", level(analysis.confidence), "from", "verdict")
+    found = (
+        (_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c))
+        for c in analysis.primary()
+    )
+    notes = [f"a duet: {SIDE_BY_SIDE}"] if analysis.design == "duet" else []
+    return tabular("llrrll", heads, found, notes)
+
+
+def level(confidence: float) -> str:
+    """The head of a column of intervals, in LaTeX."""
+    return f"{100 * confidence:g}\\,\\% interval"
+
+
+def tabular(
+    columns: str,
+    heads: Iterable[str],
+    found: Iterable[Iterable[str]],
+    notes: Iterable[str] = (),
+) -> bytes:
+    """A `tabular` for booktabs. heads: LaTeX; found: rows as they are; notes: comments above."""
     lines = [
         "% needs \\usepackage{booktabs}",
-        *([f"% a duet: {SIDE_BY_SIDE}"] if analysis.design == "duet" else []),
-        "\\begin{tabular}{llrrll}",
+        *(f"% {note}" for note in notes),
+        f"\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
-        f"environment & workload & ratio & {level} & from & verdict \\\\",
+        " & ".join(heads) + " \\\\",
         "\\midrule",
+        *(" & ".join(tex(whole(cell)) for cell in row) + " \\\\" for row in found),
+        "\\bottomrule",
+        "\\end{tabular}",
+        "",
     ]
-    for c in analysis.primary():
-        cells = [_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c)]
-        lines.append(" & ".join(tex(whole(cell)) for cell in cells) + " \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}", ""]
     return "\n".join(lines).encode()
 
 
@@ -268,6 +286,16 @@ _TEX: Final = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "\n": " ",
+        **{
+            letter: f"$\\{name}$"
+            for letter, name in zip(
+                "εθσυτ", ("epsilon", "theta", "sigma", "upsilon", "tau"), strict=True
+            )
+        },
+        "µ": r"$\mu$",
+        "×": r"$\times$",
+        "·": r"$\cdot$",
+        "−": "$-$",
     }
 )
 

@@ -9,21 +9,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
+from ullage.errors import (
+    RUN_BAD_FORMAT,
+    RUN_NOT_BEGUN,
+    RUN_NOT_FOUND,
+    RUN_OF_ANOTHER_KIND,
+    UllageError,
+)
 from ullage.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
-from ullage.runs import FORMAT, Record, Resolved
+from ullage.runs import FORMAT, Resolved
 from ullage.schedule import size
 
 JOURNAL = "journal.jsonl"
 PLAN = "plan.yaml"
 RESOLVED = "resolved.json"
+TRIALS = "trials"
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
 T = TypeVar("T")
@@ -44,15 +50,16 @@ class RunFolder:
     """Of the two files as they were read; see `stamp`."""
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """Read the run in `path`.
+    def open(cls, path: Path, command: str = "show") -> RunFolder:
+        """Read the run in `path`. command: what `ullage elastic` has for an elastic run.
 
         A last line without its newline was never acknowledged and is left out; anything else that
         is malformed, a trial that stands twice, or a cell twice in a block is RUN_BAD_FORMAT.
-        RUN_NOT_FOUND when there is no `resolved.json`, RUN_OF_ANOTHER_KIND for an elastic run.
+        RUN_NOT_FOUND or RUN_NOT_BEGUN when there is no `resolved.json`, RUN_OF_ANOTHER_KIND for an
+        elastic run.
         """
         if is_elastic(path):
-            raise _elastic(path, "show")
+            raise elastic_run(path, f"{command} {typed(path)}")
         text = _read_resolved(path)
         resolved = _resolved(path, text)
         journal = _read(path, path / JOURNAL)
@@ -171,8 +178,19 @@ class _Formatted(BaseModel):
 def _read_resolved(path: Path) -> bytes:
     file = path / RESOLVED
     if not file.is_file():
-        raise UllageError(RUN_NOT_FOUND, path=path)
+        raise unresolved(path, TRIALS, "run")
     return _read(path, file)
+
+
+def unresolved(path: Path, work: str, command: str) -> UllageError:
+    """Of a folder without `resolved.json`: it is no run's, or its run ended while it was prepared.
+
+    work: what a run that measured anything has in its folder.
+    """
+    if not (path / PLAN).is_file() or (path / work).exists():
+        return UllageError(RUN_NOT_FOUND, path=path)
+    resume = f"ullage {command} --resume {typed(path)}"
+    return UllageError(RUN_NOT_BEGUN, path=path, command=resume)
 
 
 def _resolved(path: Path, text: bytes) -> Resolved:
@@ -190,15 +208,16 @@ def begun(path: Path) -> Path:
     RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an elastic run.
     """
     if is_elastic(path):
-        raise _elastic(path, "run --resume")
+        raise elastic_run(path, f"run --resume {typed(path)}")
     if not (path / PLAN).is_file():
         raise UllageError(RUN_NOT_FOUND, path=path)
     return path
 
 
-def _elastic(path: Path, verb: str) -> UllageError:
-    command = f"ullage elastic {verb} {typed(path)}"
-    return UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=command)
+def elastic_run(path: Path, command: str) -> UllageError:
+    """That an elastic run was given for an ordinary one. command: of `ullage elastic`."""
+    whole = f"ullage elastic {command}"
+    return UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=whole)
 
 
 def stamp(path: Path) -> str:
@@ -281,25 +300,6 @@ def is_ordinary(path: Path) -> bool:
         return False
 
 
-class RunSummary(Record):
-    """A run in a list of runs."""
-
-    run: str
-    path: str
-    name: str
-    started: str
-    """Of the first session, UTC, ISO 8601; empty when it never started."""
-    blocks: int
-    trials: int
-    ok: int
-    failed: int
-    """Trials without figures: failed or invalid."""
-    finished: str | None
-    """The reason of the end; None: interrupted without an end, or still running."""
-    problem: str | None = None
-    """Why the folder cannot be read."""
-
-
 def find_runs(root: Path) -> list[Path]:
     """The run folders under `root` (or `root` itself), newest name first; not elastic runs."""
     if (root / RESOLVED).is_file():
@@ -343,42 +343,3 @@ def typed(path: Path) -> str:
     here, whole = Path.cwd(), path.absolute()
     text = str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)
-
-
-def list_runs(root: Path) -> list[RunSummary]:
-    """A line for each run under `root`, newest first; one that cannot be read says why."""
-    return [_summary(path) for path in find_runs(root)]
-
-
-def _summary(path: Path) -> RunSummary:
-    try:
-        folder = RunFolder.open(path)
-    except UllageError as error:
-        return RunSummary(
-            run=path.name,
-            path=str(path),
-            name="",
-            started="",
-            blocks=0,
-            trials=0,
-            ok=0,
-            failed=0,
-            finished=None,
-            problem=error.message,
-        )
-    ok = sum(trial.status == "ok" for trial in folder.trials)
-    return RunSummary(
-        run=path.name,
-        path=str(path),
-        name=folder.resolved.name,
-        started=_iso(folder.sessions[0].epoch_ns) if folder.sessions else "",
-        blocks=len(folder.complete_blocks),
-        trials=len(folder.trials),
-        ok=ok,
-        failed=len(folder.trials) - ok,
-        finished=folder.finished.reason if folder.finished else None,
-    )
-
-
-def _iso(epoch_ns: int) -> str:
-    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -43,15 +43,23 @@ ResumeOption = Annotated[
     ),
 ]
 
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format", help="A table: csv, json, latex or parquet. A picture: svg, pdf or png."
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")]
+
 
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     """List the runs here, newest first; elastic ones after the others."""
-    from ullage.elastic import folder as elastic
-    from ullage.folder import list_runs
+    from ullage.elastic import listing
+    from ullage.listing import list_runs
 
-    found = list_runs(runs)
+    found, elastic = list_runs(runs), listing.list_runs(runs)
     if as_json:
-        print_json([run.model_dump(mode="json") for run in found])
+        print_json([run.model_dump(mode="json") for run in (*found, *elastic)])
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("run", no_wrap=True, overflow="fold")
@@ -62,8 +70,9 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
         counts = (str(run.blocks), str(run.trials), str(run.failed))
         ended = escape(run.problem) if run.problem else run.finished or "not finished"
         table.add_row(escape(run.path), *counts, ended)
-    for path in elastic.find(runs):
-        table.add_row(escape(str(path)), "", "", "", "elastic: `ullage elastic show` has it")
+    for each in elastic:
+        ended = each.problem or "elastic: `ullage elastic show` has it"
+        table.add_row(escape(each.path), "", "", "", escape(ended))
     stdout.print(table)
 
 
@@ -80,7 +89,7 @@ def show_command(
     from ullage.analysis import hotspots, money, sentences, trialfacts
     from ullage.analysis.energy import words
 
-    folder, analysis = _analysed(run, runs)
+    folder, analysis = _analysed(run, runs, "show")
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
@@ -115,34 +124,32 @@ def report_command(
     """Write the HTML report of a run (again)."""
     from ullage import report
 
-    folder, analysis = _analysed(run, runs)
+    folder, analysis = _analysed(run, runs, "report")
     stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
     if charts:
         from ullage.report.charts import export_charts
 
-        for file in export_charts(folder, analysis, charts, ("svg", "pdf", "png")):
+        for file in export_charts(folder, analysis, charts):
             stdout.print(escape(str(file)), soft_wrap=True)
 
 
-def _analysed(run: Path | None, runs: Path) -> tuple[RunFolder, Analysis]:
-    """The run (None: the newest in `runs`) with its derived tables written, and its analysis."""
+def _analysed(run: Path | None, runs: Path, command: str) -> tuple[RunFolder, Analysis]:
+    """The run (None: the newest in `runs`) with its derived tables written, and its analysis.
+
+    command: what is asked for; `ullage elastic` has it under the same name.
+    """
     from ullage import tables
     from ullage.analysis import overhead
     from ullage.folder import RunFolder, chosen
 
-    folder = RunFolder.open(chosen(run, runs))
+    folder = RunFolder.open(chosen(run, runs), command)
     tables.write(folder)
     return folder, overhead.analyse(folder)
 
 
 def export_command(
     run: RunArgument = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="A table: csv, json, latex or parquet. A picture: svg, pdf or png."
-        ),
-    ] = "csv",
+    form: FormatOption = "csv",
     picture: Annotated[
         str | None,
         typer.Option(
@@ -153,7 +160,7 @@ def export_command(
         ),
     ] = None,
     *,
-    out: Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")] = None,
+    out: OutOption = None,
     energy: Annotated[
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
     ] = False,
@@ -161,15 +168,12 @@ def export_command(
 ) -> None:
     """Write the results of a run as a table, or one of its pictures for a paper."""
     from ullage import energytable
-    from ullage.export import PICTURES, TABLES, export
+    from ullage.export import PICTURES, export
 
-    if picture is not None and form in TABLES:
-        raise UllageError(
-            EXPORT_NO_PICTURE, picture=repr(picture), form=form, allowed=", ".join(PICTURES)
-        )
+    refuse_picture(picture, form)
     if energy and form in PICTURES:
         raise UllageError(EXPORT_NO_TABLE, form=form)
-    folder, analysis = _analysed(run, runs)
+    folder, analysis = _analysed(run, runs, "export")
     if energy:
         data = energytable.export(analysis, form)
     elif form in PICTURES:
@@ -178,6 +182,21 @@ def export_command(
         data = one(folder, analysis, picture or "ratios", form)
     else:
         data = export(analysis, form)
+    give(data, out)
+
+
+def refuse_picture(picture: str | None, form: str) -> None:
+    """EXPORT_NO_PICTURE when one is asked for and the format is that of a table."""
+    from ullage.export import PICTURES, TABLES
+
+    if picture is not None and form in TABLES:
+        raise UllageError(
+            EXPORT_NO_PICTURE, picture=repr(picture), form=form, allowed=", ".join(PICTURES)
+        )
+
+
+def give(data: bytes, out: Path | None) -> None:
+    """What was asked for, in a file or on standard output."""
     if out:
         journal.put(out, data)
     else:

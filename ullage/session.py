@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from ullage import clock, leftovers, places, records
 from ullage.diverged import DIVERGED
-from ullage.events import Started, Warned
+from ullage.events import HOST_SHARED, Started, Warned
 from ullage.interruption import to_the_end
 from ullage.journal import Journal, now_ns
 from ullage.runs import Record
@@ -33,6 +33,8 @@ class Session(ABC):
         self.began = time.monotonic()
         self.reason = "failed"
         """Why it ends; `_work` says a better one."""
+        self.shared = False
+        """Another run was seen on this host, and that was said."""
         self.journal: Journal
         self._tell = tell
 
@@ -87,6 +89,14 @@ class Session(ABC):
     def _warn(self, code: str, text: str) -> None:
         self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
         self._tell(text)
+
+    def _look_for_others(self) -> None:
+        """Say once that another run works on this host: it is what both then measure."""
+        others = places.living(self.tag)
+        if others and not self.shared:
+            self.shared = True
+            runs = ", ".join(others)
+            self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
     def _tell_diverged(self, found: Iterable[str]) -> None:
         """Warn of each: the run goes on all the same."""

@@ -350,7 +350,15 @@ def played(plan: MadePlan, made: Made, number: int) -> tuple[list[dict[str, Any]
         session = {"client": client, "due_ns": due}
         sessions.append(session)
         model.at(due, lambda now, who=session: model.come(who, now))  # type: ignore[misc]
-    return sessions, model.acts, model.run()
+    end = model.run()
+    model.acts += (
+        Release(
+            node=n.number, instance=f"n{n.number}", front_ns=end, asked_ns=end, at_ns=end, end=True
+        )
+        for n in model.nodes
+        if not n.gone  # nobody came to it
+    )
+    return sessions, model.acts, end
 
 
 def put(file: Path, record: Record) -> None:

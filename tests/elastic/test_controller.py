@@ -12,7 +12,8 @@ import pytest
 
 from ullage import clock, errors
 from ullage.elastic import folder as folders
-from ullage.elastic.controller import Acts, Controller
+from ullage.elastic.acts import Acts
+from ullage.elastic.controller import Controller
 from ullage.elastic.folder import Act, FrontEnded, Lost, NotReady, Ready, Release, Retried
 from ullage.elastic.frontprocess import Restarted, Wanted
 from ullage.elastic.plan import Attempts, Budgets
@@ -253,7 +254,10 @@ def test_a_release_ends_whatever_the_node_is_doing(tmp_path: Path, hanging: str)
         await stage.hears(released=0)
 
     stage, acts = play(lambda: Stage(tmp_path), script)
-    assert len(of(acts, Release)) == (hanging == "ready")
+    assert [act.event for act in acts] == (
+        ["asked", "taken-back"] if hanging == "making" else ["asked", "ready", "released"]
+    )
+    assert acts[0].at_ns <= acts[-1].at_ns
     assert stage.maker.there == []
     assert stage.front.told.count({"released": 0}) == 1
 
@@ -363,3 +367,36 @@ def test_a_cancelled_release_is_taken_up_at_the_end(tmp_path: Path) -> None:
         return stage
 
     assert asyncio.run(whole()).maker.there == []
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_full_disk_does_not_end_the_attempts_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    """The second attempt works, or none: either way it is made, and the full disk is told."""
+    write = Acts.add
+
+    def full(self: Acts, act: Act) -> None:
+        if isinstance(act, Retried):
+            raise OSError(errno.ENOSPC, "no space")
+        write(self, act)
+
+    async def whole() -> Stage:
+        stage = Stage(tmp_path)
+        stage.maker.removing = [refuse] * attempts
+        with stage.acts:
+            control = asyncio.create_task(stage.controller.run())
+            async with asyncio.timeout(LONG):
+                stage.front.allocate(0)
+                await stage.hears(ready=0)
+                monkeypatch.setattr(Acts, "add", full)
+                stage.front.release(0)
+                with pytest.raises(OSError, match="no space"):
+                    await control
+        return stage
+
+    stage = asyncio.run(whole())
+    assert stage.maker.removing == []
+    assert stage.maker.there == (["n-0-1"] if attempts == 2 else [])
+    why = "every place is in use on the cloud"
+    assert stage.controller.left == ([f"n-0-1: {why}"] if attempts == 2 else [])

@@ -15,7 +15,8 @@ from ullage import clock, errors
 from ullage.allocating import allocate
 from ullage.allocation_node import Node
 from ullage.elastic import folder as folders
-from ullage.elastic.controller import Acts, Controller
+from ullage.elastic.acts import Acts
+from ullage.elastic.controller import Controller
 from ullage.elastic.folder import Act, Release, Retried
 from ullage.elastic.frontprocess import Wanted
 from ullage.elastic.instances import StreamingNode

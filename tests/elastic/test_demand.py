@@ -9,7 +9,7 @@ import pytest
 from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
 from ullage.elastic import folder
 from ullage.elastic.demand import curves, window_ns
-from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release
+from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, TakenBack
 from ullage.elastic.reading import ElasticRun, Repetition, Session
 
 
@@ -139,12 +139,16 @@ def test_how_a_node_ends(
     assert found.allocated.integral(ZERO, ZERO + 30 * s) == paid * s
 
 
-def test_a_node_that_was_never_had_is_paid_for_until_then(run: ElasticRun) -> None:
+NEVER_HAD = [
+    NotReady(node=0, instance="n", asked_ns=ZERO + NS, at_ns=ZERO + 5 * NS, attempts=3, why="no"),
+    TakenBack(node=0, instance="n", front_ns=ZERO + 4 * NS, at_ns=ZERO + 5 * NS),
+]
+
+
+@pytest.mark.parametrize("over", NEVER_HAD, ids=lambda act: act.event)
+def test_a_node_that_was_never_had_is_paid_for_until_then(run: ElasticRun, over: Act) -> None:
     s = NS
-    lost = NotReady(
-        node=0, instance="n", asked_ns=ZERO + s, at_ns=ZERO + 5 * s, attempts=3, why="no"
-    )
-    acts = (asked(0, ZERO + 1 * s), lost)
+    acts = (asked(0, ZERO + 1 * s), over)
     found = curves(with_parts(run, (viewer(0, 0, None, 8 * s),), acts, 9 * s), run.resolved)
     assert found is not None
     assert found.supplied.integral(ZERO, ZERO + 30 * s) == 0

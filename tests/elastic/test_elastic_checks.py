@@ -94,8 +94,27 @@ def test_generators_must_fit_beside_the_fewest_nodes(
         monkeypatch.setattr(host, "memory_bytes", lambda: has)
         lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
         found = asyncio.run(lacks)
-        return [error.message for error in found if error.kind is errors.HOST_TOO_SMALL]
+        return [error.message for error in found if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
 
     assert told(7 << 29) == []
     (message,) = told((7 << 29) - 1)
     assert "3.5GiB of memory for 2 nodes of other and 3 generators" in message
+
+
+@pytest.mark.parametrize("more", ["", "generators: {number: 1, resources: {cpus: 1024}}\n"])
+@pytest.mark.parametrize("asked", ["cpus: 1024", "memory: 1024TiB"])
+def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(
+    tmp_path: Path, asked: str, more: str
+) -> None:
+    file = tmp_path / "plan.yaml"
+    text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
+    file.write_text(f"{text}resources: {{{asked}}}\n{more}")
+    plan, document = plans.load(file)
+    generators = plans.generators(plan, document)
+    lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+    found = [e for e in asyncio.run(lacks) if e.code.endswith("host-too-small")]
+    assert {e.kind for e in found} == {errors.ELASTIC_HOST_TOO_SMALL}
+    said = [e.message for e in found]
+    assert any("a node of lxc" in each for each in said), said
+    assert any("a generator" in each for each in said) == bool(more), said
+    assert all("duet" not in e.hint and "`nodes: min:`" in e.hint for e in found)

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.commandkit import ullage
 from ullage import errors
 from ullage import folder as ordinary
 from ullage.elastic import folder as folders
 from ullage.elastic import plan as plans
+from ullage.elastic.acts import Acts
 from ullage.elastic.clip import Clip
-from ullage.elastic.controller import Acts
 from ullage.elastic.folder import Asked, Finished, Outcome, Ready, Release, RepetitionDone
 from ullage.elastic.resolving import changes, resolved
 from ullage.errors import UllageError
@@ -166,3 +167,28 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
 )
 def test_a_resumed_run_must_be_the_same(old: str, new: str, what: list[str]) -> None:
     assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == what
+
+
+@pytest.mark.parametrize(
+    ("command", "again", "measured"),
+    [
+        (("elastic", "show"), "elastic run", "repetitions"),
+        (("elastic", "report"), "elastic run", "repetitions"),
+        (("show",), "run", "trials"),
+    ],
+)
+def test_a_run_that_ended_before_it_was_prepared_is_told_with_what_takes_it_up(
+    tmp_path: Path, command: tuple[str, ...], again: str, measured: str
+) -> None:
+    """As a full disk leaves it: a plan, and a journal that has no more than a beginning."""
+    run = tmp_path / "runs" / "20261122T120000-film"
+    run.mkdir(parents=True)
+    (run / folders.PLAN).write_text(PLAN, encoding="utf-8")
+    (run / folders.JOURNAL).touch()
+    done = ullage(*command, run.name, cwd=tmp_path)
+    assert done.code == errors.RUN_NOT_BEGUN.exit_code
+    assert f"[{errors.RUN_NOT_BEGUN.code}]" in done.stderr
+    assert f"`ullage {again} --resume runs/{run.name}`" in done.stderr
+    (run / measured).mkdir()  # then it was prepared, and its description is lost
+    done = ullage(*command, run.name, cwd=tmp_path)
+    assert f"[{errors.RUN_NOT_FOUND.code}]" in done.stderr

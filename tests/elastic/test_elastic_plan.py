@@ -16,6 +16,7 @@ from ullage import plan as ordinary
 from ullage.allocation_node import Node as Host
 from ullage.elastic import plan as plans
 from ullage.elastic import units
+from ullage.elastic.arrivals import Arrivals
 from ullage.elastic.clip import Clip
 from ullage.elastic.plan import ElasticPlan
 from ullage.elastic.repetition import Setting, arrivals_settings, front_settings, seed_of
@@ -216,7 +217,7 @@ def test_a_trace_is_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ValueError, match="no regular file"):
-            units.trace_times(plans.Arrivals(kind="trace", file=place))
+            units.trace_times(Arrivals(kind="trace", file=place))
 
 
 def test_too_much_is_said_before() -> None:
@@ -320,3 +321,31 @@ def test_nodes_and_generators_use_memory_together(monkeypatch: pytest.MonkeyPatc
     assert "vm: 3 nodes and 2 generators may use 4GiB of memory" in told
     (told,) = said(text, (3 << 30) - 1)
     assert "vm: 3 nodes may use 3GiB of memory" in told
+
+
+CROWD = "kind: flash-crowd, rate: 0.01, peak: {peak}, at: 10s, decay: {decay}"
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "most", "more"),
+    [
+        ("kind: poisson, rate: 20", "50000s", "50001s"),
+        ("kind: uniform, rate: 20", "50000s", "50001s"),
+        # all of a crowd that has gone home: (1000.01 − 0.01) × 999.9 and 0.01 in each second
+        (CROWD.format(peak=1000.01, decay="999.9s"), "10000s", "20000s"),
+    ],
+)
+def test_lasting_is_a_number_of_viewers_too(arrivals: str, most: str, more: str) -> None:
+    def written(lasting: str) -> str:
+        return GOOD.replace(
+            "kind: poisson, rate: 0.01, viewers: 20", f"{arrivals}, lasting: {lasting}"
+        )
+
+    assert written(most) != GOOD
+    plans.loads(written(most))
+    line = next(n for n, text in enumerate(GOOD.splitlines(), 1) if "arrivals" in text)
+    for longer in (more, "100000000h"):
+        error = refused(written(longer))
+        assert error.kind is errors.PLAN_BAD_FIELD
+        assert error.message.startswith(f"plan.yaml:{line}: arrivals.lasting: found ")
+        assert "at most 1,000,000 come in a repetition" in error.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ullage import errors, ours
 from ullage.elastic import checks, clip, frontprocess, instances, viewersprocess
 from ullage.elastic import folder as folders
 from ullage.elastic import plan as plans
+from ullage.elastic.arrivals import Arrivals
 from ullage.elastic.folder import FrontEnded, Lost, NotReady, Ready, Release, Retried
 from ullage.errors import UllageError
 
@@ -105,6 +107,15 @@ def test_nodes_that_cannot_be_had_block_their_viewers(built: None, tmp_path: Pat
     assert stage.acts(NotReady)
     assert len(stage.acts(Retried)) == 2 * len(stage.acts(NotReady))
     assert any("could not be had" in note for note in stage.outcome.notes)
+
+
+def test_an_injected_delay_is_told_once(built: None, tmp_path: Path) -> None:
+    """As the doubt `boot-delay`, which the settings of the run give: not as a note besides."""
+    stage = Stage(tmp_path, viewers=1)
+    stage.repetition.environment = replace(stage.repetition.environment, boot_delay=0.1)
+    stage.play()
+    assert (stage.outcome.status, stage.outcome.notes) == ("ok", ())
+    assert [each.injected_s for each in stage.acts(Ready)] == [0.1]
 
 
 def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> None:
@@ -211,7 +222,7 @@ def test_what_is_missing_is_said_before_anything_starts(
         (tmp_path / name).touch()
     trace = tmp_path / "trace"
     trace.write_text("never\n", encoding="ascii")
-    arrivals = plans.Arrivals(kind="trace", file=trace)
+    arrivals = Arrivals(kind="trace", file=trace)
     plan = plan.model_copy(update={"arrivals": arrivals})
     assert refused().kind is errors.ELASTIC_BAD_TRACE
     plan, document = plans.loads(

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.elastic.elastic_made import Made, MadePlan, make
+from tests.synthetic import make_run
 from ullage import cli, errors
 from ullage.elastic import reporting, show
 from ullage.elastic import run as running
@@ -147,3 +148,26 @@ def test_the_list_of_runs_has_elastic_ones(tmp_path: Path) -> None:
     said = CliRunner().invoke(cli.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
     assert said.exit_code == 0, said.output
     assert made.name in said.output and "ullage elastic show" in said.output
+
+
+def test_the_list_for_programs_has_elastic_runs_too(tmp_path: Path) -> None:
+    failing = Made(fails=frozenset({1}))
+    make(tmp_path, MadePlan(environments={"lxc": failing}, repetitions=3, done=2, finished=False))
+    broken = make(tmp_path, MadePlan(repetitions=1, viewers=3, name="other"))
+    (broken / "journal.jsonl").write_text("no journal\n")
+    make_run(tmp_path / "ordinary", blocks=1, failures=(), raw=False)
+    done = CliRunner().invoke(cli.app, ["list", "--json", "--runs", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    ordinary, bad, good = json.loads(done.stdout)
+    assert (ordinary["kind"], ordinary["run"]) == ("ordinary", "ordinary")
+    assert (good["kind"], good["name"], good["path"]) == (
+        "elastic",
+        "made",
+        str(tmp_path / "20260101T000000-made"),
+    )
+    counts = [good[n] for n in ("environments", "repetitions", "ended", "ok", "failed")]
+    assert counts == [1, 3, 2, 1, 1]
+    assert good["started"] == "2026-01-01T00:00:00Z" and good["finished"] is None
+    assert bad["run"] == broken.name and "journal.jsonl" in bad["problem"]
+    said = CliRunner().invoke(cli.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
+    assert "journal.jsonl, line 1" in said.output

@@ -173,3 +173,48 @@ def test_viewers_without_a_record_are_said(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     found = of(path)["viewers-missing"].message
     assert "lxc no. 2" in found and "of 12 viewers who were due 11 have a record" in found
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_a_log_of_the_nodes_that_is_torn_is_said(tmp_path: Path, cut: int) -> None:
+    """The beginning of one line more (0), or the last line without its end."""
+    path = make(tmp_path, plan())
+    file = folder.repetition_folder(path, "lxc", 1) / folder.CONTROLLER_LOG
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-cut] if cut else whole + b'{"ev')
+    message = of(path)["log-not-whole"].message
+    assert "lxc no. 2" in message and "lxc no. 1" not in message
+    assert ("(1 node)" in message) == bool(cut)
+
+
+def test_nodes_of_which_the_end_is_not_told_are_said(tmp_path: Path) -> None:
+    """Whole lines are gone: of one that streamed, and of one that only was asked for."""
+    path = make(tmp_path, plan())
+    for number, of_kind in enumerate(("released", "ready")):
+        file = folder.repetition_folder(path, "lxc", number) / folder.CONTROLLER_LOG
+        lines = file.read_text().splitlines(keepends=True)
+        first = json.loads(next(line for line in lines if f'"{of_kind}"' in line))["node"]
+        ends = ("released",) if of_kind == "released" else ("ready", "released")
+        kept = [
+            line
+            for line in lines
+            if json.loads(line)["node"] != first or json.loads(line)["event"] not in ends
+        ]
+        assert len(kept) == len(lines) - len(ends)
+        file.write_text("".join(kept))
+    message = of(path)["log-not-whole"].message
+    assert "lxc no. 1 (1 node)" in message and "lxc no. 2 (1 node)" in message
+
+
+@pytest.mark.parametrize("event", ["not-ready", "taken-back"])
+def test_a_node_that_never_streamed_has_an_end_too(tmp_path: Path, event: str) -> None:
+    def more(_: int) -> list[folder.Act]:
+        at, name = ZERO + NS, {"node": 999, "instance": "n"}
+        asked = folder.Asked(**name, front_ns=at, at_ns=at)
+        ends: dict[str, folder.Act] = {
+            "not-ready": folder.NotReady(**name, asked_ns=at, at_ns=at + 1, attempts=1, why="full"),
+            "taken-back": folder.TakenBack(**name, front_ns=at, at_ns=at + 1),
+        }
+        return [asked, ends[event]]
+
+    assert "log-not-whole" not in told(tmp_path, plan(Made(more=more)))

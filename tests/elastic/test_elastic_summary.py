@@ -13,7 +13,7 @@ from scipy import stats
 from tests.elastic.elastic_made import Made, MadePlan, make
 from ullage.elastic import against, answer, pagetables
 from ullage.elastic.contrasts import Contrast, contrasts
-from ullage.elastic.definitions import BY_NAME
+from ullage.elastic.definitions import BY_NAME, DEFINITIONS
 from ullage.elastic.reading import ElasticRun
 from ullage.elastic.sides import Side, sides
 from ullage.elastic.summary import EnvironmentSummary, Estimate, Summary, summarise
@@ -82,6 +82,43 @@ def test_shares_are_compared_by_their_difference(tmp_path: Path) -> None:
     low, high = stats.t.interval(0.95, 7, np.mean(each), stats.sem(each))
     assert (found.estimate, found.low, found.high) == pytest.approx((np.mean(each), low, high))
     assert found.verdict == "worse"
+
+
+BOUNDED = [d.name for d in DEFINITIONS if d.bounded]
+
+
+@pytest.mark.parametrize("metric", BOUNDED)
+@pytest.mark.parametrize("paired", [True, False])
+def test_no_interval_of_shares_leaves_what_is_possible(
+    tmp_path: Path, metric: str, *, paired: bool
+) -> None:
+    """Two repetitions that say opposite things: Student's t reaches far beyond every share."""
+    _, (lxc, qemu) = opened(tmp_path, name="one", repetitions=2)
+    if not paired:
+        _, (lxc, _) = opened(tmp_path, name="two", repetitions=2, seed=99)
+    for side, values in ((lxc, (0.5, 0.25)), (qemu, (0.25, 1.0))):
+        for number, value in enumerate(values):
+            side.figures[number].figures[metric] = value
+    found = next(c for c in contrasts([(qemu, lxc)], 0.95) if c.metric == metric)
+    assert found.paired is paired
+    assert (found.low, found.estimate, found.high) == (-1.0, 0.25, 1.0)
+    assert answer.effect_interval(found) == "−100 to +100 points"
+
+
+def test_no_interval_of_one_share_leaves_what_is_possible(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, repetitions=2)
+    for metric in BOUNDED:
+        for number, value in enumerate((0.0, 1.0)):
+            found[0].figures[number].figures[metric] = value
+    lxc = summarise(run, found).environment("lxc")
+    for metric in BOUNDED:
+        estimate = lxc.estimate(metric)
+        assert estimate is not None and (estimate.low, estimate.high) == (0.0, 1.0)
+
+
+def test_a_part_of_the_demand_that_is_missing_is_never_more_than_all() -> None:
+    assert {"theta_u", "timeshare_u", "instability", "blocked"} <= set(BOUNDED)
+    assert "theta_o" not in BOUNDED and "deviation" not in BOUNDED
 
 
 def test_a_rate_is_turned_so_that_more_is_worse(tmp_path: Path) -> None:
@@ -188,6 +225,40 @@ def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
     beside = against.compare(run, found, other, theirs)
     assert {(c.environment, c.baseline) for c in beside.contrasts} == {("lxc", "docker")}
     assert "room 5, there 7" in beside.notes[0] and "boot delay of lxc" in beside.notes[0]
+
+
+def test_what_differs_is_told_as_the_plan_has_it(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made(boot_delay_s=0.5)})
+    slower = {"lxc": Made(max_nodes=4)}
+    other, theirs = opened(
+        tmp_path,
+        name="two",
+        environments=slower,
+        patience_s=0.5,
+        rate_hz=2.0,
+        length_s=3.0,
+        viewers=1,
+    )
+    beside = against.compare(run, found, other, theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    for told in (
+        "patience 1 min, there 30 s",
+        "arrivals poisson, rate 0.0666667/s, 30 viewers, there poisson, rate 0.0333333/s, 1 viewer",
+        "length of the video 6 min, there 3 min",
+        "nodes: max of lxc none, there 4",
+        "boot delay of lxc 30 s, there 0 s",
+    ):
+        assert told in note
+    assert "{" not in note and "[" not in note
+
+
+def test_the_same_plan_at_another_scale_differs_in_the_scale_only(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made()})
+    fast = {"rate_hz": 8.0, "length_s": 3.0, "patience_s": 0.5, "time_scale": 120.0}
+    other, theirs = opened(tmp_path, name="two", environments={"lxc": Made()}, **fast)
+    beside = against.compare(run, found, other, theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    assert note.endswith("in every difference: time scale ×60, there ×120.")
 
 
 def test_where_the_viewers_came_from_differs_too(tmp_path: Path) -> None:

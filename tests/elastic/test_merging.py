@@ -16,6 +16,8 @@ from ullage.events import Usage
 
 ZERO = 10_000_000_000
 SECOND = 1_000_000_000
+FILM = 1_000
+"""Bytes that a viewer can get."""
 APART = 7_000_000_000
 """What the second machine's clock is ahead."""
 HALF = 40_000
@@ -129,7 +131,7 @@ def sessions_of(found: Merged) -> dict[int, dict[str, Any]]:
 
 
 def test_all_are_on_one_clock() -> None:
-    found = merged(two(), ZERO)
+    found = merged(two(), ZERO, FILM)
     sessions = sessions_of(found)
     assert sorted(sessions) == [0, 1, 2]
     assert sessions[0] == session(0, 0)  # a shared clock moves nothing
@@ -144,7 +146,7 @@ def test_all_are_on_one_clock() -> None:
 
 
 def test_counts_are_summed_and_the_worst_lateness_stands() -> None:
-    told = merged(two(), ZERO).summary
+    told = merged(two(), ZERO, FILM).summary
     assert (told["due"], told["outcomes"], told["valid"]) == (3, {"served": 3, "blocked": 0}, True)
     violations = told["violations"]
     assert (violations["count"], violations["viewers"], violations["served"]) == (2, 2, 2)
@@ -157,7 +159,7 @@ def test_counts_are_summed_and_the_worst_lateness_stands() -> None:
 
 def test_one_that_is_not_valid_makes_all_invalid_and_says_why() -> None:
     late = came("other", APART, 1, valid=False, why=["it was \x1b[31mlate"])
-    told = merged([came("one", 0, 0, 2), late], ZERO).summary
+    told = merged([came("one", 0, 0, 2), late], ZERO, FILM).summary
     assert told["valid"] is False
     (why,) = told["why"]
     assert why.startswith("other: it was ") and "\x1b" not in why
@@ -165,7 +167,7 @@ def test_one_that_is_not_valid_makes_all_invalid_and_says_why() -> None:
 
 def refused(*these: Came) -> NotToBelieveError:
     with pytest.raises(NotToBelieveError) as caught:
-        merged(these, ZERO)
+        merged(these, ZERO, FILM)
     return caught.value
 
 
@@ -203,12 +205,20 @@ def test_a_summary_that_cannot_be_is_refused(fields: dict[str, Any], said: str) 
         ({"first_byte_ns": None}, "no first byte"),
         ({"outcome": "delighted"}, "outcome"),
         ({"bytes": -1}, "bytes"),
+        ({"bytes": FILM + 1}, "its viewer got 1,001 bytes of a film, of which 1,000 can come"),
+        ({"first_byte_ns": None, "outcome": "blocked"}, "got bytes, and never the first"),
     ],
 )
 def test_a_record_that_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
     other = replace(came("other", APART, 1), sessions=lines(session(1, APART) | change))
     error = refused(came("one", 0, 0, 2), other)
     assert said in error.reason
+
+
+def test_the_whole_film_is_believed() -> None:
+    other = replace(came("other", APART, 1), sessions=lines(session(1, APART, bytes=FILM)))
+    found = merged([came("one", 0, 0, 2), other], ZERO, FILM)
+    assert sessions_of(found)[1]["bytes"] == FILM
 
 
 def test_records_that_are_cut_or_twice_are_refused() -> None:
@@ -232,21 +242,21 @@ def test_shares_of_different_schedules_are_refused() -> None:
 
 def test_the_note_tells_no_lateness_of_a_machine_that_had_nobody() -> None:
     nobody = came("other", APART, lateness_s={"count": 0}, turn_s={"count": 0})
-    note = merged([came("one", 0, 0), nobody], ZERO).note
+    note = merged([came("one", 0, 0), nobody], ZERO, FILM).note
     assert note.endswith("of each that sent anything one send in a hundred was later than 10 ms")
     alone = replace(nobody, clock=ClockMap(look(APART)))
-    assert "later than" not in merged([alone], ZERO).note
+    assert "later than" not in merged([alone], ZERO, FILM).note
 
 
 def test_long_times_are_told_as_people_write_them() -> None:
     late = replace(came("other", APART, 1), finished=finished(start_ns=ZERO - SECOND + 123_456_789))
-    assert "started within 123 ms" in merged([came("one", 0, 0, 2), late], ZERO).note
+    assert "started within 123 ms" in merged([came("one", 0, 0, 2), late], ZERO, FILM).note
 
 
 def test_what_a_machine_calls_a_node_is_made_harmless() -> None:
     strange = session(0, 0, node="\x1b[31m" + 100 * "n", why="\x07")
     one = replace(came("one", 0, 0), sessions=lines(strange))
-    (found,) = sessions_of(merged([one], ZERO)).values()
+    (found,) = sessions_of(merged([one], ZERO, FILM)).values()
     assert found["node"].isprintable() and len(found["node"]) < 100
     assert found["why"].isprintable()
 
@@ -270,7 +280,7 @@ def test_every_field_is_put_together() -> None:
         memory={"peak_bytes": 500, "per_viewer_bytes": 50.0},
         interrupted=True,
     )
-    found = merged([one, other], ZERO).summary
+    found = merged([one, other], ZERO, FILM).summary
     assert found["rate_error"] == -0.003
     assert found["rate_error_of_viewers"] == {"count": 3, "p99": 0.002}
     assert found["delivered_error"] == 0.01
@@ -287,18 +297,18 @@ def test_lengths_of_violations_are_those_of_all_records() -> None:
 
     one = replace(came("one", 0, 0, 2), sessions=lines(watched(0, 0, 400), watched(2, 0)))
     other = replace(came("other", APART, 1), sessions=lines(watched(1, APART, 100, 200, 300)))
-    lengths = merged([one, other], ZERO).summary["violations"]["length_s"]
+    lengths = merged([one, other], ZERO, FILM).summary["violations"]["length_s"]
     high = pytest.approx(4e-7)
     assert lengths == {
         **{"count": 4, "p50": pytest.approx(2e-7)},
         **{"p90": high, "p99": high, "p99.9": high, "max": high},
     }
-    none = merged([came("one", 0, 0)], ZERO).summary["violations"]["length_s"]
+    none = merged([came("one", 0, 0)], ZERO, FILM).summary["violations"]["length_s"]
     assert none["count"] == 1
 
 
 def test_nobody_has_what_nobody_tells() -> None:
     quiet = {"rate_error": None, "memory": {"peak_bytes": 1, "per_viewer_bytes": None}}
-    found = merged([came("one", 0, 0, **quiet)], ZERO).summary
+    found = merged([came("one", 0, 0, **quiet)], ZERO, FILM).summary
     assert found["rate_error"] is None
     assert found["memory"] == {"peak_bytes": 1, "per_viewer_bytes": None}

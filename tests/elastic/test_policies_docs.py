@@ -12,7 +12,8 @@ from ullage.elastic import simspec, sweep
 from ullage.yamlfile import read
 
 DOCS = Path(__file__).parents[2] / "docs"
-POLICIES = (DOCS / "elastic-policies.md").read_text()
+PAGE = (DOCS / "elastic-policies.md").read_text()
+POLICIES = PAGE.partition("\n## The policies\n")[2].partition("\n## ")[0]
 SPECIFICATIONS = re.findall(
     r"```yaml\n(.*?)```", (DOCS / "elastic-simulator.md").read_text(), re.DOTALL
 )

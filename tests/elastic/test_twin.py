@@ -7,6 +7,7 @@ import pytest
 
 from tests.elastic.elastic_made import NS, Made, MadePlan, make
 from ullage.elastic import twin
+from ullage.elastic.curves import Steps
 from ullage.elastic.folder import Asked, Lost, NotReady, Release
 from ullage.elastic.reading import ElasticRun
 
@@ -94,3 +95,11 @@ def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
     empty = replace(run.repetitions[1], acts=())
     assert twin.twin(empty, run.resolved) is None
     assert twin.difference([], 0.95) is None
+
+
+def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
+    none = Steps.counted([])
+    made = [twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))]
+    found = twin.difference(made, 0.95)
+    assert found is not None
+    assert (found.low, found.mean, found.high) == (-1.0, 0.0, 1.0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ullage.analysis.words import listed
+from ullage.elastic import planwords
 from ullage.elastic.contrasts import contrasts
 from ullage.elastic.folder import Resolved
 from ullage.elastic.reading import ElasticRun
@@ -75,33 +75,46 @@ def _notes(
 
 
 def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
-    """Settings that are not the same."""
-    names = ("time_scale", "room", "patience_s", "buffer_s", "arrivals", "resources", "ullage")
-    for name in names:
-        yield from _differs(name.removesuffix("_s"), getattr(one, name), getattr(two, name))
-    yield from _differs("viewers' origin", _origin(one), _origin(two))
-    video = ("length_s", "bitrate_bps", "kind")
-    yield from _differs(
-        "video",
-        [getattr(one.video, name) for name in video],
-        [getattr(two.video, name) for name in video],
-    )
+    """Settings that are not the same, as a plan has them."""
+    told, there = _settings(one), _settings(two)
+    for name in told:
+        yield from _differs(name, told[name], there[name])
     for a, b in pairs:
-        mine, theirs = one.settings[a.key], two.settings[b.key]
-        for name in ("policy", "machine", "boot_delay_s"):
-            what = f"{name.removesuffix('_s').replace('_', ' ')} of {clean(a.label, 60)}"
-            yield from _differs(what, getattr(mine, name), getattr(theirs, name))
+        own, others = _own(one, a), _own(two, b)
+        for name in dict.fromkeys((*own, *others)):
+            what = f"{name} of {clean(a.label, 60)}"
+            yield from _differs(what, own.get(name, "none"), others.get(name, "none"))
     for name in ("cpu_model", "kernel"):
-        yield from _differs(name.replace("_", " "), one.host.get(name), two.host.get(name))
+        known = (str(host.get(name, "not known")) for host in (one.host, two.host))
+        yield from _differs(name.replace("_", " "), *known)
 
 
-def _origin(resolved: Resolved) -> str:
-    if (machines := resolved.generators) is None:
-        return "this host"
-    made_of = ", ".join(f"{key} {machines.get(key)}" for key in ("options", "resources"))
-    return f"{machines.get('number')} × {machines.get('label')} ({made_of})"
+def _settings(run: Resolved) -> dict[str, str]:
+    """Of the whole run."""
+    film = planwords.video(run.video, run.time_scale)
+    return {
+        "time scale": f"×{run.time_scale:g}",
+        "room": str(run.room),
+        "patience": planwords.patience(run),
+        "buffer": planwords.duration(run.buffer_s),
+        "arrivals": planwords.arrivals(run),
+        "resources of a node": planwords.resources(run.resources),
+        "ullage": run.ullage,
+        "viewers' origin": planwords.generators(run.generators),
+        **{f"{name} of the video": value for name, value in film.items()},
+    }
 
 
-def _differs(name: str, one: Any, two: Any) -> Iterator[str]:
+def _own(run: Resolved, side: Side) -> dict[str, str]:
+    """Of one environment."""
+    setting = run.settings[side.key]
+    return {
+        "policy": planwords.policy(setting.policy),
+        **{f"nodes: {name}": value for name, value in planwords.nodes(setting.machine).items()},
+        "boot delay": planwords.duration(setting.boot_delay_s * run.time_scale),
+    }
+
+
+def _differs(name: str, one: str, two: str) -> Iterator[str]:
     if one != two:
-        yield f"{name} {clean(str(one), 200)}, there {clean(str(two), 200)}"
+        yield f"{name} {clean(one, 200)}, there {clean(two, 200)}"

@@ -18,6 +18,7 @@ from ullage.environments import Provider
 from ullage.errors import (
     ELASTIC_BAD_TRACE,
     ELASTIC_FRONT_NOT_STARTED,
+    ELASTIC_HOST_TOO_SMALL,
     ELASTIC_NO_ADDRESS,
     ELASTIC_NO_CLIP,
     HOST_NEEDS_ROOT,
@@ -47,8 +48,8 @@ async def check(
     """Whatever can be found out before anything starts; nothing is left of it.
 
     HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, ELASTIC_NO_CLIP (a
-    film that is larger than the disk), HOST_TOO_SMALL, ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD (a
-    policy's fields), and what providers say of this host.
+    film that is larger than the disk), ELASTIC_HOST_TOO_SMALL, ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD
+    (a policy's fields), and what providers say of this host.
     """
     for step in _steps(plan, environments, document, generators):
         await step()
@@ -127,11 +128,17 @@ def _film_has_room(plan: ElasticPlan) -> None:
 
 def _fits(these: Environment | Generators, one: str) -> None:
     """One of them, at least."""
-    placement.cpus(these.resources, 0)
+    try:
+        placement.cpus(these.resources, 0)
+    except UllageError as error:
+        if error.kind is not HOST_TOO_SMALL:
+            raise
+        cpus = f"{error.facts['asked']} for {one}"
+        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=cpus, has=error.facts["has"]) from error
     asked, has = these.resources.memory, host.memory_bytes()
     if asked > has:
         what = f"{format_bytes(asked)} of memory for {one}"
-        raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
+        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=what, has=format_bytes(has))
 
 
 def _fit_together(environment: Environment, generators: Generators) -> None:
@@ -143,7 +150,7 @@ def _fit_together(environment: Environment, generators: Generators) -> None:
         viewers = many(generators.number, "generator")
         these = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
         what = f"{format_bytes(asked)} of memory for {these}"
-        raise UllageError(HOST_TOO_SMALL, asked=what, has=format_bytes(has))
+        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=what, has=format_bytes(has))
 
 
 async def _provider(provider: Provider, these: str) -> None:

@@ -182,7 +182,7 @@ def _contrast(
     low = high = None
     if m is not None and m.deviation > 0:
         half = t_quantile(0.5 + confidence / 2, m.df) * m.error
-        low, high = m.mean - half, m.mean + half
+        low, high = d.within(m.mean - half, m.mean + half)
     note = draft.note if again else draft.note or _no_verdict(draft)
     told = judged if not note else None
     logs = d.scale == "ratio"

@@ -8,16 +8,13 @@ removed. Whatever a provider does, the front hears in the end that a node is rea
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Protocol
 
 from ullage import clock
 from ullage.agentchannel import printable
+from ullage.elastic.acts import Acts
 from ullage.elastic.folder import (
-    Act,
     Asked,
     FrontEnded,
     Lost,
@@ -25,6 +22,7 @@ from ullage.elastic.folder import (
     Ready,
     Release,
     Retried,
+    TakenBack,
 )
 from ullage.elastic.frontprocess import Front, Restarted, Wanted
 from ullage.elastic.plan import Budgets
@@ -75,30 +73,6 @@ class Maker(Protocol):
 
     async def make(self, name: str, limit_s: float) -> Made:
         """A node; raises when that fails, or takes longer: nothing of it is left then."""
-
-
-class Acts:
-    """Writes `controller.jsonl`; on the disk when it is closed."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file.open("xb")
-
-    def add(self, act: Act) -> None:
-        """A line, with the kernel when this returns."""
-        self._file.write(act.model_dump_json().encode() + b"\n")
-        self._file.flush()
-
-    def __enter__(self) -> Acts:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with self._file as file:
-            os.fsync(file.fileno())
 
 
 Phase = Literal["coming", "ready", "failed", "leaving", "gone"]
@@ -185,8 +159,9 @@ class Controller:
         if node is None or node.phase == "gone":
             self.front.tell(released=wish.node)
         elif node.phase != "leaving":
-            before, node.phase = node.task, "leaving"
-            node.task = group.create_task(self._leave(wish.node, node, before, wish.at_ns))
+            coming, node.phase = node.phase == "coming", "leaving"
+            leave = self._leave(wish.node, node, node.task, wish.at_ns, coming=coming)
+            node.task = group.create_task(leave)
 
     def _again(self, restarted: Restarted) -> None:
         """The front is back: what it was told while it was dying may be lost, so it hears it again.
@@ -225,7 +200,8 @@ class Controller:
             try:
                 made = node.made = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
-                why = self._retried(number, node, "allocate", attempt, error)
+                why = _why(error)
+                self._retried(number, node, "allocate", attempt, why)
                 continue
             if await self._hold(node):
                 node.phase = "ready"
@@ -279,7 +255,13 @@ class Controller:
         return False
 
     async def _leave(
-        self, number: int, node: _Node, before: asyncio.Task[None] | None, front_ns: int
+        self,
+        number: int,
+        node: _Node,
+        before: asyncio.Task[None] | None,
+        front_ns: int,
+        *,
+        coming: bool,
     ) -> None:
         """Remove it because the front wants so, whatever it is doing."""
         with _Busy(self):
@@ -290,6 +272,15 @@ class Controller:
             if node.made is not None:
                 done = await self._remove(number, node)
                 self._released(number, node, done, front_ns=front_ns, asked_ns=asked_ns)
+            elif coming and node.phase == "leaving" and node.instance:  # it was asked for
+                self.acts.add(
+                    TakenBack(
+                        node=number,
+                        instance=node.instance,
+                        front_ns=front_ns,
+                        at_ns=clock.ordered_ns(),
+                    )
+                )
             node.phase = "gone"
             self._tell(node, released=number)
 
@@ -303,23 +294,36 @@ class Controller:
         self._released(number, node, done, front_ns=asked_ns, asked_ns=asked_ns, end=True)
 
     async def _remove(self, number: int, node: _Node) -> tuple[int, str]:
-        """Try within the budget; attempts that it took, and why it is left if all failed."""
+        """Try within the budget; attempts that it took, and why it is left if all failed.
+
+        A failure that cannot be written down (a full disk) is raised when there is no more to try.
+        """
         budget = self.budgets.release
         made, node.made = node.made, None
         assert made is not None
         why = ""
+        unwritten: OSError | None = None
         for attempt in range(1, budget.tries + 1):
             try:
                 await made.remove(budget.limit)
             except Exception as error:  # whatever a provider does
-                why = self._retried(number, node, "release", attempt, error)
-                continue
+                why = _why(error)
+                try:
+                    self._retried(number, node, "release", attempt, why)
+                except OSError as full:
+                    unwritten = full
             except asyncio.CancelledError:
                 node.made = made  # the end of the repetition tries again
                 raise
-            return attempt, ""
-        self.left.append(f"{node.instance}: {why}")
-        return budget.tries, why
+            else:
+                done = attempt, ""
+                break
+        else:
+            self.left.append(f"{node.instance}: {why}")
+            done = budget.tries, why
+        if unwritten is not None:
+            raise unwritten
+        return done
 
     def _retried(
         self,
@@ -327,11 +331,9 @@ class Controller:
         node: _Node,
         what: Literal["allocate", "release"],
         attempt: int,
-        error: Exception,
-    ) -> str:
-        """Write down that an attempt failed; why."""
-        said = error.message if isinstance(error, UllageError) else str(error)
-        why = printable(said or type(error).__name__, _LONGEST_WHY)
+        why: str,
+    ) -> None:
+        """Write down that an attempt failed."""
         self.acts.add(
             Retried(
                 node=number,
@@ -342,7 +344,6 @@ class Controller:
                 why=why,
             )
         )
-        return why
 
     def _released(
         self,
@@ -387,3 +388,9 @@ class _Busy:
         self._controller._busy -= 1
         if not self._controller._busy:
             self._controller._idle.set()
+
+
+def _why(error: Exception) -> str:
+    """What a provider says of its failure."""
+    said = error.message if isinstance(error, UllageError) else str(error)
+    return printable(said or type(error).__name__, _LONGEST_WHY)

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from ullage.elastic.curves import Steps
 from ullage.elastic.elasticity import Interval
-from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
+from ullage.elastic.folder import (
+    Act,
+    Asked,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Resolved,
+    TakenBack,
+)
 from ullage.elastic.reading import Repetition
 
 
@@ -92,7 +101,7 @@ def _nodes(acts: tuple[Act, ...], last: int) -> tuple[Spans, Spans]:
     return supplied, allocated
 
 
-Over = list[Release | Lost | NotReady]
+Over = list[Release | Lost | NotReady | TakenBack]
 
 
 def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
@@ -101,7 +110,7 @@ def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
     for act in acts:
-        if isinstance(act, Release | Lost | NotReady):
+        if isinstance(act, Release | Lost | NotReady | TakenBack):
             ends.setdefault(act.node, []).append(act)
     for node in asked.keys() | ready.keys():
         up = ready.get(node)
@@ -114,7 +123,7 @@ def _closed(over: Over) -> int | None:
     return min(map(_closing, over), default=None)
 
 
-def _closing(act: Release | Lost | NotReady) -> int:
+def _closing(act: Release | Lost | NotReady | TakenBack) -> int:
     if not isinstance(act, Release):
         return act.at_ns
     return act.asked_ns if act.end else act.front_ns

@@ -92,7 +92,15 @@ def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Lay
         grid=False,
         values=ticks,
     )
-    legend = alt.Legend(title=None, orient="top", columns=2, symbolType="stroke", symbolSize=260)
+    # In a file the names are wider than Vega thinks, which has no font there to measure them by.
+    legend = alt.Legend(
+        title=None,
+        orient="top",
+        columns=2,
+        columnPadding=30,
+        symbolType="stroke",
+        symbolSize=260,
+    )
     colour = alt.Color(
         "l:N", scale=alt.Scale(domain=names, range=[c for _, c, _ in shown]), legend=legend
     )

@@ -13,9 +13,8 @@
         front.stderr, viewers.stderr        what they said beside
         generators/                         viewers from several machines: all told and said
 
-Instants `*_ns` are nanoseconds of the run's global clock (the controller's, `ullage.clock`) unless
-the name says `epoch`; durations are real seconds. What the plan says in the users' time was divided
-by `time_scale` before; `Resolved` has both.
+Instants `*_ns` are nanoseconds of the run's global clock (`ullage.clock`) unless the name says
+`epoch`; durations are real seconds. `Resolved` has the users' time too, before the division.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ullage.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
 from ullage.events import ClockSaid, Reason, Started, Warned
-from ullage.folder import is_elastic, is_ordinary, typed
+from ullage.folder import is_elastic, is_ordinary, typed, unresolved
 from ullage.naming import slug
 from ullage.runs import (
     EnergyMeterRecord,
@@ -206,6 +205,16 @@ class Lost(Record):
     why: str
 
 
+class TakenBack(Record):
+    """The front wanted it no more before it streamed: nothing of it is left."""
+
+    event: Literal["taken-back"] = "taken-back"
+    node: int
+    instance: str
+    front_ns: Nanoseconds
+    at_ns: Nanoseconds
+
+
 class Release(Record):
     """A node was removed again."""
 
@@ -235,7 +244,7 @@ class FrontEnded(Record):
 
 
 Act = Annotated[
-    Asked | Retried | Ready | NotReady | Lost | Release | FrontEnded,
+    Asked | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
     Field(discriminator="event"),
 ]
 """A line of `controller.jsonl`."""
@@ -291,10 +300,7 @@ class Finished(Record):
     message: str = ""
 
 
-Event = Annotated[
-    Started | RepetitionDone | Warned | Finished,
-    Field(discriminator="event"),
-]
+Event = Annotated[Started | RepetitionDone | Warned | Finished, Field(discriminator="event")]
 """A line of `journal.jsonl`."""
 
 _EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
@@ -307,12 +313,11 @@ def repetition_folder(run: Path, environment: str, repetition: int) -> Path:
 
 
 def read_resolved(run: Path) -> Resolved:
-    """`resolved.json`. RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
+    """`resolved.json`. RUN_NOT_FOUND, RUN_NOT_BEGUN, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
     file = run / RESOLVED
     if not file.is_file():
-        raise UllageError(RUN_NOT_FOUND, path=run)
-    if not is_elastic(run) and is_ordinary(run):
-        raise _ordinary(run, "show")
+        raise unresolved(run, REPETITIONS, "elastic run")
+    _refuse_ordinary(run, "show")
     try:
         return Resolved.model_validate_json(file.read_bytes())
     except ValidationError as error:
@@ -324,16 +329,16 @@ def begun(run: Path) -> Path:
 
     RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an ordinary run.
     """
-    if not is_elastic(run) and is_ordinary(run):
-        raise _ordinary(run, "run --resume")
+    _refuse_ordinary(run, "run --resume")
     if not (run / PLAN).is_file():
         raise UllageError(RUN_NOT_FOUND, path=run)
     return run
 
 
-def _ordinary(run: Path, verb: str) -> UllageError:
-    command = f"ullage {verb} {typed(run)}"
-    return UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
+def _refuse_ordinary(run: Path, verb: str) -> None:
+    if not is_elastic(run) and is_ordinary(run):
+        command = f"ullage {verb} {typed(run)}"
+        raise UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
 
 
 def read_events(run: Path) -> tuple[Event, ...]:

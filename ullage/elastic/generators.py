@@ -128,7 +128,7 @@ class Generators:
                 await _all(map(_ended, parts))
             finally:
                 await _stop(parts)
-            return await self._heard(parts, instant, zero)
+            return await self._heard(parts, instant, zero, _most_bytes(settings))
         finally:
             for each in instances:
                 each.agent.taken()
@@ -185,7 +185,9 @@ class Generators:
         await part.process.started()
 
     # --- after -----------------------------------------------------------------------------------
-    async def _heard(self, parts: Sequence[Part], instant: int, zero: int) -> Summary:
+    async def _heard(
+        self, parts: Sequence[Part], instant: int, zero: int, most_bytes: int
+    ) -> Summary:
         """What they say, on the run's clock, in the repetition's folder."""
         try:
             maps = await timing.close(parts)
@@ -202,7 +204,7 @@ class Generators:
             if part.finished is not None and part.process is not None
         ]
         try:
-            found: Merged = await asyncio.to_thread(merged, came, zero)
+            found: Merged = await asyncio.to_thread(merged, came, zero, most_bytes)
         except NotToBelieveError as error:
             raise UllageError(
                 ELASTIC_GENERATOR_FAILED, name=error.name, reason=error.reason
@@ -246,6 +248,12 @@ class Generators:
         except Exception as error:  # whatever a provider does
             said = error.message if isinstance(error, UllageError) else str(error)
             self.left = (*self.left, f"{machine.instance.name}: {printable(said, 500)}")
+
+
+def _most_bytes(settings: dict[str, Any]) -> int:
+    """That a viewer can get: the film, and a part anew whenever it asks for another node."""
+    video = settings["video"]
+    return int(video["bytes"]) + int(settings["limits"]["asks"]) * int(video["chunk_bytes"])
 
 
 async def _until(task: asyncio.Future[None]) -> None:

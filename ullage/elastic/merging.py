@@ -60,9 +60,14 @@ class Merged:
     note: str
 
 
-def merged(came: Sequence[Came], zero_ns: int) -> Merged:
-    """One of all. zero_ns: where the schedule began. NotToBelieveError."""
-    each = [_One.read(one, number, len(came), zero_ns) for number, one in enumerate(came)]
+def merged(came: Sequence[Came], zero_ns: int, most_bytes: int) -> Merged:
+    """One of all. NotToBelieveError.
+
+    zero_ns: where the schedule began; most_bytes: what a viewer can have got of the film.
+    """
+    each = [
+        _One.read(one, number, len(came), zero_ns, most_bytes) for number, one in enumerate(came)
+    ]
     _check_shares(each)
     ended_ns = max(one.ended_ns for one in each)
     summary = together(
@@ -91,7 +96,7 @@ class _One:
     """Of their violations."""
 
     @classmethod
-    def read(cls, came: Came, number: int, of: int, zero_ns: int) -> _One:
+    def read(cls, came: Came, number: int, of: int, zero_ns: int, most_bytes: int) -> _One:
         try:
             told = Told.model_validate_json(came.summary)
         except ValidationError as error:
@@ -100,7 +105,7 @@ class _One:
             raise NotToBelieveError(came.name, "it says both that it is valid and why it is not")
         way = _Way(came, zero_ns)
         off_ns, ended_ns = way.zero(told.started_ns), way.instant(told.ended_ns)
-        lines, lengths_ns = _lines(came, told, way, number, of)
+        lines, lengths_ns = _lines(came, told, way, (number, of), most_bytes)
         return cls(came, told, off_ns, ended_ns, way.bound_ns, lines, lengths_ns)
 
     def record(self) -> dict[str, Any]:
@@ -186,12 +191,13 @@ class _Way:
 
 
 def _lines(
-    came: Came, told: Told, way: _Way, number: int, of: int
+    came: Came, told: Told, way: _Way, share: tuple[int, int], most_bytes: int
 ) -> tuple[bytes, tuple[int, ...]]:
     """Its viewers' records, and how long their violations were.
 
     NotToBelieveError where one is missing, or is not of this machine.
     """
+    number, of = share
     seen: set[int] = set()
     lengths_ns: list[int] = []
     found: list[str] = []
@@ -207,7 +213,7 @@ def _lines(
         if session.client % of != number or strange or session.client in seen:
             why = f"record {place}: viewer {session.client} is not one of its own, or came twice"
             raise NotToBelieveError(came.name, why)
-        if fault := disorder(session) or _impossible(session):
+        if fault := disorder(session) or _impossible(session, most_bytes):
             raise NotToBelieveError(came.name, f"record {place}: {fault}")
         seen.add(session.client)
         lengths_ns += (each.length_ns for each in session.violations)
@@ -219,12 +225,18 @@ def _lines(
     return "".join(f"{line}\n" for line in found).encode(), tuple(lengths_ns)
 
 
-def _impossible(told: Session) -> str:
-    """What no viewer does, and would make a wait or a standstill of any length; empty: nothing."""
+def _impossible(told: Session, most_bytes: int) -> str:
+    """What no viewer does, and would make a wait, a standstill or a bandwidth of any size; empty:
+    nothing.
+    """
     if told.asked_ns < told.due_ns:
         return "it asked before it was due"
     if any(each.at_ns + each.length_ns > told.ended_ns for each in told.violations):
         return "a violation outlasts its viewer"
+    if told.bytes > most_bytes:
+        return f"its viewer got {told.bytes:,} bytes of a film, of which {most_bytes:,} can come"
+    if told.bytes and told.first_byte_ns is None:
+        return "its viewer got bytes, and never the first"
     return ""
 
 

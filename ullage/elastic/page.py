@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,15 +10,14 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 import ullage
 from ullage.analysis.rounding import share
-from ullage.elastic import answer, drawings, pagetables, provenance
+from ullage.elastic import answer, drawn, pagetables, provenance
 from ullage.elastic.contrasts import MARGIN
 from ullage.elastic.definitions import DEFINITIONS
+from ullage.elastic.drawn import Report
 from ullage.elastic.metrics import Measured
-from ullage.elastic.reading import ElasticRun
 from ullage.elastic.sides import Side
 from ullage.elastic.sound import Doubt
 from ullage.elastic.summary import Against, Summary
-from ullage.elastic.twin import Simulated
 from ullage.printable import clean
 from ullage.quantities import format_seconds
 from ullage.report import page as report
@@ -29,22 +28,6 @@ from ullage.report.workloads import add
 TEMPLATE: Final = "elastic.html.j2"
 MOST_FIELDS: Final = 40
 """Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
-
-
-Twins = Mapping[tuple[str, int], Simulated]
-"""(environment, repetition) → its twin, of those that have one."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """All that a page is made of."""
-
-    run: ElasticRun
-    sides: Sequence[Side]
-    summary: Summary
-    doubts: Sequence[Doubt]
-    twins: Twins
-    against: Against | None = None
 
 
 @dataclass(frozen=True)
@@ -139,38 +122,17 @@ def _answer(made: Report) -> list[Sentence]:
     return said
 
 
-def _typical(made: Report, side: Side) -> Measured | None:
-    """The repetition that is drawn first: of median elastic deviation in the first environment.
-
-    Where that one has no figures here, the first that has.
-    """
-    drawn = {n: m for n, m in side.figures.items() if m.curves is not None}
-    for other in made.sides:
-        ordered = sorted(other.of("deviation").items(), key=lambda item: item[1])
-        if ordered:
-            number = ordered[(len(ordered) - 1) // 2][0]
-            if number in drawn:
-                return drawn[number]
-    return next(iter(drawn.values()), None)
-
-
 def _first_field(made: Report, side: Side, specs: Specs) -> FieldView | None:
-    found = _typical(made, side)
+    found = drawn.typical(made, side)
     figure = None if found is None else _field(made, side, found, specs)
     return None if figure is None else FieldView(clean(side.label, 60), figure)
 
 
 def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | None:
-    if found.curves is None:
+    drawing = drawn.field(made, side, found)
+    if drawing is None:
         return None
     number = found.repetition.number
-    twin = made.twins.get((side.key, number))
-    drawing = drawings.field(
-        found.curves,
-        made.run.resolved.room,
-        made.summary.time_scale,
-        twin.supplied if twin else None,
-    )
     label = clean(side.label, 60)
     told = f"PcBl {_percent(found, 'blocked')}, PcAf {_percent(found, 'affected')}"
     tar = found.figures.get("tar")
@@ -204,18 +166,9 @@ def _all_fields(made: Report, specs: Specs) -> list[Figure]:
 
 
 def _allocation(made: Report, specs: Specs) -> Figure | None:
-    taken = {
-        side.label: [t for m in side.figures.values() for t in m.allocations] for side in made.sides
-    }
-    taken = {label: times for label, times in taken.items() if times}
-    if not taken:
+    drawing = drawn.allocations(made)
+    if drawing is None:
         return None
-    middle = {
-        e.label: f"mean {quantity(found.estimate, 's')}"
-        for e in made.summary.environments
-        if (found := e.estimate("tar")) is not None
-    }
-    drawing = drawings.allocations(taken, middle)
     return Figure(
         id=add(specs, drawing),
         caption="Every allocation of every repetition.",
@@ -226,17 +179,9 @@ def _allocation(made: Report, specs: Specs) -> Figure | None:
 
 
 def _waits(made: Report, specs: Specs) -> Figure | None:
-    found = {
-        side.label: (
-            sorted(w for m in side.figures.values() for w in m.waits),
-            sum(len(m.repetition.sessions) for m in side.figures.values()),
-        )
-        for side in made.sides
-    }
-    found = {label: of for label, of in found.items() if of[0]}
-    if not found:
+    drawing = drawn.waits(made)
+    if drawing is None:
         return None
-    drawing = drawings.waits(found, made.run.resolved.patience_s)
     return Figure(
         id=add(specs, drawing),
         caption="Share of the requests that had a node within so many seconds, of all repetitions.",

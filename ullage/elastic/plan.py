@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ullage import environments
+from ullage.elastic.arrivals import Arrivals, check_number
 from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.errors import PLAN_BAD_FIELD, PLAN_NOT_ELASTIC, PLAN_UNKNOWN_PROVIDER, UllageError
@@ -87,48 +87,6 @@ class Nodes(Fields):
     def _in_order(self) -> Nodes:
         if self.max is not None and self.min > self.max:
             raise ValueError(f"min ({self.min}) is larger than max ({self.max})")
-        return self
-
-
-class Arrivals(Fields):
-    """When viewers come, in the users' time."""
-
-    kind: Literal["poisson", "uniform", "trace", "flash-crowd"] = Field(
-        "poisson", description="`poisson`, `uniform`, `trace` (a file) or `flash-crowd`"
-    )
-    rate: float | None = Field(
-        None, gt=0, le=1e6, allow_inf_nan=False, description="viewers a second of the users' time"
-    )
-    viewers: int | None = Field(
-        None, ge=1, le=1_000_000, strict=True, description="how many come; or say `lasting`"
-    )
-    lasting: Seconds | None = Field(None, description="for how long they come; or say `viewers`")
-    peak: float | None = Field(
-        None, gt=0, le=1e6, allow_inf_nan=False, description="of a `flash-crowd`: its highest rate"
-    )
-    at: Delay | None = Field(None, description="of a `flash-crowd`: when the rate jumps")
-    decay: Seconds | None = Field(
-        None, description="of a `flash-crowd`: in how long the rate falls back by e"
-    )
-    file: Path | None = Field(
-        None,
-        description="of a `trace`: instants in seconds of the users' time, one a line; a relative "
-        "path is one from where the command is started",
-    )
-
-    @model_validator(mode="after")
-    def _whole(self) -> Arrivals:
-        crowd = {"peak": self.peak, "at": self.at, "decay": self.decay}
-        needed: dict[str, object] = {"file": self.file}
-        if self.kind != "trace":
-            needed = {"rate": self.rate, **(crowd if self.kind == "flash-crowd" else {})}
-            if (self.viewers is None) == (self.lasting is None):
-                raise ValueError("say either `viewers` or `lasting`")
-        every = {"rate": self.rate, "file": self.file, **crowd}
-        for name, value in every.items():
-            if (value is None) == (name in needed):
-                verb = "needs" if name in needed else "has no"
-                raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
         return self
 
 
@@ -295,6 +253,7 @@ def check(document: YamlFile) -> ElasticPlan:
         raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
     if plan.again:
         _check_again(plan, document)
+    check_number(plan.arrivals, document)
     return plan
 
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ullage.elastic import energy, folder
+from ullage.elastic import energy, folder, planwords
 from ullage.elastic.reading import ElasticRun
 from ullage.printable import clean
 from ullage.quantities import format_bytes
 from ullage.report.text import duration
 from ullage.report.views import Fold, Table, cells, heads
-from ullage.report.workloads import shown
 
 MOST_TEXT: Final = 20_000
 
@@ -47,13 +46,13 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("baseline", run.label(r.baseline) if r.baseline else "none"),
         ("confidence", f"{100 * r.confidence:g} %"),
         ("seed", str(r.seed)),
-        ("users' time", _plain(r.users_time)),
-        ("arrivals", _plain(r.arrivals)),
-        ("viewers come from", _generators(r)),
+        ("time scale", _time_scale(r)),
+        ("arrivals", planwords.arrivals(r)),
+        ("viewers come from", planwords.generators(r.generators)),
         ("patience", _patience(r)),
         ("video", _video(r)),
         ("room", f"{r.room} viewers to a node"),
-        ("resources of a node", _plain(r.resources)),
+        ("resources of a node", planwords.resources(r.resources)),
         ("budgets", _plain(r.budgets)),
         ("energy", energy.in_words(meter) if (meter := energy.meter(r)) else "no meter"),
         ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
@@ -75,21 +74,27 @@ def _ended(run: ElasticRun) -> str:
     return told[end.reason] + (f": {end.message}" if end.message else "")
 
 
-def _generators(r: folder.Resolved) -> str:
-    return "this host" if r.generators is None else f"machines: {_plain(r.generators)}"
+def _time_scale(r: folder.Resolved) -> str:
+    if r.time_scale == 1:
+        return "none: a second is a second"
+    return f"×{r.time_scale:g}: arrivals, patience and length of the video are in the users' time"
 
 
 def _patience(r: folder.Resolved) -> str:
-    if r.patience_s == 0:
-        return "none: who finds no room is blocked at once"
-    return f"{duration(r.patience_s)} (real time)"
+    return planwords.patience(r) + _real(r, r.patience_s)
+
+
+def _real(r: folder.Resolved, seconds: float) -> str:
+    """What a time of the users' took."""
+    scaled = r.time_scale != 1 and seconds > 0
+    return f" ({planwords.duration(seconds)} of real time)" if scaled else ""
 
 
 def _video(r: folder.Resolved) -> str:
-    v = r.video
+    v, told = r.video, planwords.video(r.video, r.time_scale)
     return (
-        f"{duration(v.length_s)} (real time) of {format_bytes(v.bytes)} at "
-        f"{v.bitrate_bps / 1e6:.4g} Mbit/s, {v.kind}, by {v.made_by}"
+        f"{told['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {told['bitrate']}, "
+        f"{told['kind']}, by {v.made_by}"
     )
 
 
@@ -103,8 +108,8 @@ def environments(run: ElasticRun) -> Table:
                 clean(e.label, 60),
                 clean(e.provider, 40),
                 clean(_plain(e.options), 300),
-                clean(_plain(own.policy), 300),
-                clean(_plain(own.machine), 300),
+                clean(planwords.policy(own.policy), 300),
+                clean(_plain(planwords.nodes(own.machine)), 300),
                 duration(own.boot_delay_s) if own.boot_delay_s else "–",
                 clean(_plain(e.treatments), 300),
             )
@@ -123,8 +128,7 @@ def folds(run: ElasticRun) -> list[Fold]:
 
 
 def _plain(values: Mapping[str, Any]) -> str:
-    told = (f"{key} {shown(value)}" for key, value in values.items() if value is not None)
-    return ", ".join(told) or "–"
+    return ", ".join(f"{name} {value}" for name, value in planwords.fields(values).items()) or "–"
 
 
 def _instant(epoch_ns: int) -> str:

@@ -106,6 +106,8 @@ class Repetition:
     viewers: ViewersSummary | None = None
     energy_j: float | None = None
     """None: no meter, or not for the whole time."""
+    torn: bool = False
+    """The last line of `controller.jsonl` is not whole, and left out."""
 
     @property
     def counts(self) -> bool:
@@ -250,6 +252,7 @@ def _repetition(
         _acts(place, outcome),
         _sessions(place, outcome),
         viewers,
+        torn=not _whole(place / folder.CONTROLLER_LOG),
     )
     return read
 
@@ -327,6 +330,12 @@ def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
         if not all(0 <= x < math.inf for x in stages):
             raise _bad(place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage")
     return acts
+
+
+def _whole(log: Path) -> bool:
+    """Does it end with the end of a line?"""
+    *_, rest = log.read_bytes().split(b"\n")
+    return not rest
 
 
 def _first(error: ValidationError) -> str:

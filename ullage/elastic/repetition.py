@@ -13,8 +13,9 @@ from typing import Any, Final
 from ullage import clock, meters, records
 from ullage.allocation_node import Node as Host
 from ullage.elastic import units
+from ullage.elastic.acts import Acts
 from ullage.elastic.clip import Clip
-from ullage.elastic.controller import Acts, Controller, Maker
+from ullage.elastic.controller import Controller, Maker
 from ullage.elastic.folder import (
     CONTROLLER_LOG,
     FRONT_LOG,
@@ -287,11 +288,6 @@ class Repetition:
         notes += [f"not removed: {left}" for left in self.viewers.left]
         notes += self.viewers.notes
         notes += [f"nodes still came or went {when}" for when in self.unsettled]
-        if self.environment.boot_delay:
-            notes.append(
-                f"every node was held back by {self.environment.boot_delay:g} s of the users' "
-                "time: injected, not measured"
-            )
         return notes
 
 

@@ -287,6 +287,7 @@ class Run(Session):
         for environment, number, order in todo:
             key = environment.key
             self.progress.step(f"repetition {number + 1} of {self.plan.repetitions}: {key}")
+            self._look_for_others()
             began = time.monotonic()
             outcome = await Repetition(setting, environment, number, order).run()
             self.journal.append(
@@ -299,6 +300,7 @@ class Run(Session):
                     reason=outcome.reason,
                 )
             )
+            self._look_for_others()
             self.metering.check()
             self.outcomes[key, number] = outcome
             all_of_them = self.plan.repetitions * len(self.environments)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ullage import _elastic
-from ullage.elastic import latencies, plan
+from ullage.elastic import arrivals, latencies
 from ullage.elastic.demand import window_s
 from ullage.elastic.simfields import Allocation, Specification
 from ullage.elastic.units import trace_times
@@ -133,7 +133,7 @@ def _rust(s: Specification, document: YamlFile) -> dict[str, Any]:
 
 def _trace(file: Path) -> list[float]:
     try:
-        return trace_times(plan.Arrivals(kind="trace", file=file))
+        return trace_times(arrivals.Arrivals(kind="trace", file=file))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UllageError(ELASTIC_BAD_TRACE, file=file, reason=reason) from error

@@ -11,11 +11,21 @@ from ullage.elastic import energy
 from ullage.elastic.answer import counted, effect, effect_interval, figure
 from ullage.elastic.contrasts import MARGIN
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
-from ullage.elastic.folder import FrontEnded, Lost, NotReady, Release, Retried
+from ullage.elastic.folder import (
+    Asked,
+    FrontEnded,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Retried,
+    TakenBack,
+)
 from ullage.elastic.reading import ElasticRun, Repetition
 from ullage.elastic.sides import Side
 from ullage.elastic.summary import Summary
 from ullage.printable import clean
+from ullage.quantities import many
 from ullage.runs import Record
 from ullage.stats.verdict import LEAST_PAIRS
 
@@ -48,6 +58,7 @@ def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Dou
         *_floor(summary),
         *_clocks(summary),
         *_course(run),
+        *_unended(run),
         *_capped(run, summary),
         *_energies(run),
         *_injected(run),
@@ -256,6 +267,28 @@ def _happened(
             code=code,
             message=f"It happened that {what}: {each}.".replace(" 1 times", " once"),
             advice="What it cost the viewers is in the figures.",
+        )
+
+
+def _unended(run: ElasticRun) -> Iterator[Doubt]:
+    """Nodes whose end is not in the log, or a log that ends within a line."""
+    found = []
+    for r in (r for r in run.repetitions if r.counts):
+        begun = {act.node for act in r.acts if isinstance(act, Asked | Ready)}
+        ended = {act.node for act in r.acts if isinstance(act, Release | NotReady | TakenBack)}
+        if missing := begun - ended:
+            found.append(f"{_named(run, r)} ({many(len(missing), 'node')})")
+        elif r.torn:
+            found.append(_named(run, r))
+    if found:
+        rest = len(found) - MOST_NAMED
+        more = f"; and {rest} more" if rest > 0 else ""
+        yield Doubt(
+            code="log-not-whole",
+            message="The log of the nodes ends too early, or does not say what became of all that "
+            f"were asked for: {'; '.join(found[:MOST_NAMED])}{more}.",
+            advice="Such a node counts as there until the end, one whose line is lost not at all: "
+            "figures of supply and allocation are off. Run it again, or use a copy that is whole.",
         )
 
 

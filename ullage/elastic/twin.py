@@ -16,6 +16,7 @@ from typing import Any, Final
 from ullage import _elastic
 from ullage.elastic import latencies
 from ullage.elastic.curves import Steps
+from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.demand import window_ns
 from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
 from ullage.elastic.reading import ElasticRun, Repetition
@@ -65,14 +66,17 @@ def twins(run: ElasticRun, seeds: int = SEEDS) -> dict[tuple[str, int], Simulate
 
 
 def difference(found: Iterable[Simulated], confidence: float) -> Difference | None:
-    """The paired difference of PcBl, with a t interval; None with fewer than two repetitions."""
+    """The paired difference of PcBl, with a t interval that ends at ±100 points.
+
+    None with fewer than two repetitions.
+    """
     values = [one.difference for one in found]
     try:
         m = moments(values)
     except TooFewError:
         return None
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
-    return Difference(m.mean, m.mean - half, m.mean + half, m.n)
+    return Difference(m.mean, *BY_NAME["blocked"].within(m.mean - half, m.mean + half), m.n)
 
 
 def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simulated | None:

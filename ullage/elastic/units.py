@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ullage import host
-from ullage.elastic.plan import Arrivals, ElasticPlan, Environment
+from ullage.elastic.arrivals import Arrivals
+from ullage.elastic.plan import ElasticPlan, Environment
 from ullage.plan import Resources
 from ullage.quantities import format_bytes, many
 

@@ -28,6 +28,12 @@ ELASTIC_TOO_LONG: Final = ErrorKind(
     "`budgets: repetition:` allows more; see first whether this host is too slow for the plan",
     ExitCode.SOME_CELLS_FAILED,
 )
+ELASTIC_HOST_TOO_SMALL: Final = ErrorKind(
+    "elastic-host-too-small",
+    "the plan asks for {asked}, this host has {has}",
+    "lower `resources:` of the nodes or of `generators:`, keep fewer nodes (`nodes: min:`), have "
+    "fewer generators, or use a larger host",
+)
 ELASTIC_NO_ADDRESS: Final = ErrorKind(
     "elastic-no-address",
     "{these} would have no address on the run's bridge",

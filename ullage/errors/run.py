@@ -7,6 +7,11 @@ from ullage.errors.kind import ErrorKind
 RUN_NOT_FOUND: Final = ErrorKind(
     "run-not-found", "no run at {path}", "`ullage list` shows the runs here"
 )
+RUN_NOT_BEGUN: Final = ErrorKind(
+    "run-not-begun",
+    "nothing was measured in {path}: its run ended before it was prepared",
+    "`{command}` takes it up",
+)
 FILE_FAILED: Final = ErrorKind(
     "file-failed",
     "{file}: {reason}",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import vl_convert
 
@@ -32,11 +32,13 @@ from ullage.report import (
 from ullage.report.lanes import Drawing
 
 Format = Literal["svg", "png", "pdf"]
+FORMATS: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 
 WIDTH = 680
 """Width of a chart in a file; in the page it is as wide as the page."""
 PNG_SCALE = 2.0
 
+_SIZE: Final = re.compile(r' (?:width|height)="([0-9.]+)"')
 _TEXT = (
     f"text{{font-family:{theme.FONT};font-size:14px;fill:var(--ink)}}"
     ".env{font-weight:600}.soft,.lab tspan{fill:var(--soft)}.val{text-anchor:end;font-weight:600}"
@@ -45,12 +47,19 @@ _TEXT = (
 
 
 def export_charts(
-    folder: RunFolder, analysis: Analysis, out_dir: Path, formats: Sequence[Format]
+    folder: RunFolder, analysis: Analysis, out_dir: Path, formats: Sequence[Format] = FORMATS
 ) -> list[Path]:
     """Write every picture of the report to `out_dir`, in light colours; the files' paths."""
+    return put(pictures(folder, analysis), out_dir, formats)
+
+
+def put(
+    found: Iterable[tuple[str, str]], out_dir: Path, formats: Sequence[Format] = FORMATS
+) -> list[Path]:
+    """Write pictures, (name, SVG), to `out_dir`; the files' paths."""
     out_dir.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, svg in pictures(folder, analysis):
+    for name, svg in found:
         for form in dict.fromkeys(formats):
             file = out_dir / f"{name}.{form}"
             journal.put(file, _convert(svg, form))
@@ -63,13 +72,17 @@ def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
 
     EXPORT_UNKNOWN_PICTURE when the run has none of that name: without a figure there are no ratios.
     """
-    found = dict(pictures(folder, analysis))
+    return picked(dict(pictures(folder, analysis)), folder.path, name, form)
+
+
+def picked(found: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
+    """The picture of that name among those of a run, name → SVG. EXPORT_UNKNOWN_PICTURE."""
     if name not in found:
         raise UllageError(
             EXPORT_UNKNOWN_PICTURE,
             found=repr(name),
-            run=folder.path,
-            allowed=", ".join(found),
+            run=run,
+            allowed=", ".join(found) or "none",
             suggestion=nearest(name, found, listed=True),
         )
     return _convert(found[name], form)
@@ -108,6 +121,22 @@ def vega_svg(chart: Drawing) -> str:
     spec = chart.spec | {"width": WIDTH, "background": theme.LIGHT["bg"]}
     svg: str = vl_convert.vegalite_to_svg(theme.resolve(json.dumps(spec)))
     return svg
+
+
+def stacked(found: Sequence[tuple[str, str]]) -> str:
+    """Charts, (title, SVG), below each other as one standalone SVG."""
+    y, wide, parts = 0.0, 0.0, []
+    for title, svg in found:
+        width, height = (float(side) for side in _SIZE.findall(svg.partition(">")[0]))
+        parts.append(f'<text x="0" y="{y + 16:g}" class="env">{escape(clean(title, 100))}</text>')
+        parts.append(svg.replace("<svg ", f'<svg y="{y + 26:g}" ', 1))
+        y, wide = y + height + 36, max(wide, width)
+    ground = f'<rect width="100%" height="100%" fill="{theme.LIGHT["bg"]}"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{y:g}" '
+        f'viewBox="0 0 {wide:g} {y:g}"><style>{theme.resolve(_TEXT)}</style>{ground}'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> str:

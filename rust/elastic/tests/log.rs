@@ -48,6 +48,13 @@ fn a_log_cut_in_a_line_lacks_that_and_tells_what_was_to_follow() {
 }
 
 #[test]
+fn a_fraction_is_the_same_to_its_last_digit() {
+    let policy = json!({"name": "hysteresis", "idle_s": 0.956_108_660_272_078_1});
+    let begin = BEGIN.replace(r#"{"name":"elastic-movie"}"#, &policy.to_string());
+    replay(log(&[&begin]).as_bytes(), Config::new(2), &policy).unwrap();
+}
+
+#[test]
 fn an_empty_log_is_a_new_machine() {
     let replayed = replay(&b""[..], Config::new(2), &policy()).unwrap();
     assert_eq!((replayed.at_ns, replayed.events, replayed.whole), (0, 0, 0));

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use ullage_elastic::log::{self, Line, Record};
+use ullage_elastic::policy::NAMES;
 use ullage_elastic::{
     Action, Allocation, AnyPolicy, ClientId, Config, Event, Machine, NodeState, Placement,
     Whereabouts, Why,
@@ -149,19 +150,46 @@ fn configs() -> impl Strategy<Value = Config> {
         )
 }
 
+/// Every policy of the list, each with some of its fields as it lets them be.
 fn policies() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        Just(json!({"name": "elastic-movie"})),
-        Just(json!({"name": "elastic-movie", "unused": "release"})),
-        (0..3).prop_map(|nodes| json!({"name": "spare", "nodes": nodes})),
-        (0..100).prop_map(|idle_s| json!({"name": "hysteresis", "idle_s": idle_s})),
-        (1..4, 0..100).prop_map(
-            |(step, wait)| json!({"name": "threshold", "step": step, "cooldown_s": wait})
-        ),
-        (1..20, 0..100).prop_map(
-            |(every, ahead)| json!({"name": "predictor", "every_s": every, "horizon_s": ahead})
-        ),
-    ]
+    let value = prop_oneof![0.0..1.0_f64, (0..100_u32).prop_map(f64::from)];
+    let change = (any::<prop::sample::Index>(), value);
+    let changes = prop::collection::vec(change, 0..4);
+    (prop::sample::select(NAMES), changes).prop_map(|(name, changes)| {
+        let fields = allowed(&json!({"name": name, "no such field": 0}));
+        let mut policy = json!({"name": name});
+        for (which, value) in changes {
+            set(&mut policy, &fields[which.index(fields.len())], value);
+        }
+        policy
+    })
+}
+
+/// What the refusal of a policy says is allowed.
+fn allowed(policy: &Value) -> Vec<String> {
+    let refused = AnyPolicy::try_from(policy.clone()).unwrap_err();
+    refused.allowed.split(", ").map(String::from).collect()
+}
+
+/// To the number, to it as a whole one, or to a word that the field knows; else it stays.
+fn set(policy: &mut Value, field: &str, value: f64) {
+    let with = |value: Value| {
+        let mut changed = policy.clone();
+        changed[field] = value;
+        changed
+    };
+    let words = allowed(&with(json!(["no value"])));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Both are meant.
+    let whole = value as usize;
+    let found = [
+        json!(value),
+        json!(whole),
+        json!(words[whole % words.len()]),
+    ];
+    let mut tried = found.into_iter().map(with);
+    if let Some(changed) = tried.find(|each| AnyPolicy::try_from(each.clone()).is_ok()) {
+        *policy = changed;
+    }
 }
 
 proptest! {

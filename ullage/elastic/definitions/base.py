@@ -52,3 +52,9 @@ class Definition:
     against each other is in it."""
     margin: float = 0.01
     """Of a primary difference: what counts as none, in its unit."""
+
+    def within(self, low: float, high: float) -> tuple[float, float]:
+        """An interval of differences, cut off at what two parts of a whole can differ by."""
+        if self.scale == "difference" and self.bounded:
+            return max(-1.0, low), min(1.0, high)
+        return low, high

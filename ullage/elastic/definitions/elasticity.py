@@ -47,6 +47,7 @@ ELASTICITY: Final[tuple[Definition, ...]] = (
         description="(1/T) ∫ max(d − s, 0) / d dt: the part of the demanded nodes that is missing.",
         source=SPEC_RG,
         percent=True,
+        bounded=True,
         two_clocks=True,
     ),
     Definition(
