@@ -117,7 +117,7 @@ def test_what_the_host_lacks_is_said_and_not_refused(tmp_path: Path) -> None:
     text = text.replace("kind: uniform, rate: 0.0125, viewers: 20", "kind: trace, file: none.txt")
     found = told(tmp_path, text)
     codes = [each["code"] for each in found["lacks"]]
-    for code in ("host-too-small", "elastic-bad-trace"):
+    for code in ("elastic-host-too-small", "elastic-bad-trace"):
         assert code in codes, found["lacks"]
     assert codes.count("host-too-small") == 1, "said of each environment"
     assert found["total_s"] is None

@@ -54,4 +54,4 @@ def test_the_command_and_the_page_say_so(
     assert "Nobody had patience: who found no room was blocked at once." in page
     assert "Dashed: the patience." not in page
     facts = dict(provenance.pairs(ElasticRun.open(path)))
-    assert facts["patience"] == "none: who finds no room is blocked at once"
+    assert facts["patience"] == "none (who finds no room is blocked at once)"

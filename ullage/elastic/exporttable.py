@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -61,8 +62,8 @@ the codes of all doubts about the run.
 def sheet(found: Found) -> Sheet:
     """The table, for each format."""
     name = found.run.resolved.run
-    latex = lambda: _latex(found.summary)  # noqa: E731
-    return Sheet(name, COLUMNS, lambda: rows(found), latex, folder.FORMAT)
+    latex = partial(_latex, found.summary)
+    return Sheet(name, COLUMNS, partial(rows, found), latex, folder.FORMAT)
 
 
 def rows(found: Found) -> list[dict[str, Any]]:
