@@ -16,7 +16,7 @@ from ullage.elastic import checks, clip, frontprocess, instances, viewersprocess
 from ullage.elastic import folder as folders
 from ullage.elastic import plan as plans
 from ullage.elastic.arrivals import Arrivals
-from ullage.elastic.folder import FrontEnded, Lost, NotReady, Ready, Release, Retried
+from ullage.elastic.folder import FrontEnded, Lost, NotReady, Outcome, Ready, Release, Retried
 from ullage.errors import UllageError
 
 
@@ -123,36 +123,35 @@ def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> 
     assert [session["outcome"] for session in stage.sessions] == ["blocked"]
 
 
-def test_viewers_that_are_killed_fail_the_repetition(built: None, tmp_path: Path) -> None:
+def played_until_viewers_get(number: signal.Signals, place: Path) -> Outcome:
+    """A repetition whose viewers' processes get a signal while one of them watches."""
+
     async def script(stage: Stage) -> None:
         await stage.streams(1)
         assert isinstance(stage.repetition.viewers, viewersprocess.Viewers)
         pid = stage.repetition.viewers.pid
         assert pid is not None
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
-    stage = Stage(tmp_path, viewers=4, length=30).play(script)
-    assert stage.outcome.status == "failed"
-    assert stage.outcome.reason is not None
-    assert stage.outcome.reason.code == errors.ELASTIC_VIEWERS_FAILED.code
-    assert "SIGKILL" in stage.outcome.reason.message
-    assert stage.outcome.meters == {}
+    return Stage(place, viewers=4, length=30).play(script).outcome
+
+
+def test_viewers_that_are_killed_fail_the_repetition(built: None, tmp_path: Path) -> None:
+    outcome = played_until_viewers_get(signal.SIGKILL, tmp_path)
+    assert outcome.status == "failed"
+    assert outcome.reason is not None
+    assert outcome.reason.code == errors.ELASTIC_VIEWERS_FAILED.code
+    assert "SIGKILL" in outcome.reason.message
+    assert outcome.meters == {}
 
 
 def test_viewers_that_were_told_to_end_make_the_repetition_invalid(
     built: None, tmp_path: Path
 ) -> None:
-    async def script(stage: Stage) -> None:
-        await stage.streams(1)
-        assert isinstance(stage.repetition.viewers, viewersprocess.Viewers)
-        pid = stage.repetition.viewers.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGTERM)
-
-    stage = Stage(tmp_path, viewers=4, length=30).play(script)
-    assert stage.outcome.status == "invalid"
-    assert stage.outcome.reason is not None
-    assert "ended from outside" in stage.outcome.reason.message
+    outcome = played_until_viewers_get(signal.SIGTERM, tmp_path)
+    assert outcome.status == "invalid"
+    assert outcome.reason is not None
+    assert "ended from outside" in outcome.reason.message
 
 
 def test_a_front_that_dies_too_often_fails_the_repetition(built: None, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use common::{CHUNK, Folder, VIDEO, config, node, part, ran, run, server};
+use common::{CHUNK, Folder, Ran, VIDEO, config, node, part, ran, run, server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -133,8 +133,8 @@ fn shards(parent: u32) -> Vec<i32> {
         .collect()
 }
 
-#[test]
-fn a_process_that_dies_makes_the_run_invalid_and_is_named() {
+/// A run in three processes, of which the second gets a signal while all watch.
+fn with_one_of_three_sent(signal: Signal) -> Ran {
     let folder = Folder::new();
     let mut config = config(&json!({
         "nodes": [format!("http://{}/clip", node(part))],
@@ -146,9 +146,15 @@ fn a_process_that_dies_makes_the_run_invalid_and_is_named() {
     let child = folder.command("run", &config).spawn().expect("started");
     wait(|| shards(child.id()).len() == 3);
     let victim = shards(child.id())[1];
+    // It has its part of the file when it is about to begin, and what it wrote says that it has.
     wait(|| folder.file("sessions.jsonl.shard-1").exists());
-    kill(Pid::from_raw(victim), Signal::SIGKILL).expect("it runs");
-    let ran = ran(&folder, child.wait_with_output().expect("ended"));
+    kill(Pid::from_raw(victim), signal).expect("it runs");
+    ran(&folder, child.wait_with_output().expect("ended"))
+}
+
+#[test]
+fn a_process_that_dies_makes_the_run_invalid_and_is_named() {
+    let ran = with_one_of_three_sent(Signal::SIGKILL);
     assert_ne!(ran.status, Some(0));
     if ran.summary.is_null() {
         // It was not ready yet.
@@ -165,21 +171,7 @@ fn a_process_that_dies_makes_the_run_invalid_and_is_named() {
 
 #[test]
 fn a_process_that_a_signal_ends_ends_all_of_them() {
-    let folder = Folder::new();
-    let mut config = config(&json!({
-        "nodes": [format!("http://{}/clip", node(part))],
-        "arrivals": {"count": 30},
-        "video": {"bitrate_bps": 8},
-        "shards": 3,
-    }));
-    config["sessions"] = json!(folder.file("sessions.jsonl"));
-    let child = folder.command("run", &config).spawn().expect("started");
-    wait(|| shards(child.id()).len() == 3);
-    let victim = shards(child.id())[1];
-    // It has its part of the file when it is about to begin, and what it wrote says that it has.
-    wait(|| folder.file("sessions.jsonl.shard-1").exists());
-    kill(Pid::from_raw(victim), Signal::SIGTERM).expect("it runs");
-    let ran = ran(&folder, child.wait_with_output().expect("ended"));
+    let ran = with_one_of_three_sent(Signal::SIGTERM);
     assert_eq!(ran.status, Some(130), "{}", ran.stderr);
     assert_eq!(ran.summary["interrupted"], true);
     assert!(ran.sessions.iter().all(|one| one["why"] == "run-ended"));
