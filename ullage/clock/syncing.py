@@ -29,7 +29,7 @@ _STOPS: Final = {
 }
 """What ended a synchronisation: in two words, and in a sentence."""
 
-End = Literal["done", "failed", "interrupted"]
+End = Literal["done", "failed", "contradicted", "interrupted"]
 Told = Callable[[float, float], None]
 
 
@@ -161,11 +161,16 @@ def measure(
             if passed >= seconds:
                 break
             time.sleep(min(EVERY_S, max(0.0, seconds - passed)))
-    except (UllageError, KeyboardInterrupt) as error:
+    except KeyboardInterrupt:
         if not outcomes:
             raise
         ended = "interrupted"
-        if isinstance(error, UllageError):
+    except UllageError as error:
+        if not outcomes:
+            raise
+        if error.kind is CLOCK_CONTRADICTION:
+            ended, failure = "contradicted", str(error.facts["reason"])
+        else:
             ended, failure = "failed", error.message
     return _report(server, outcomes, synced, tcp=tcp, ended=ended, failure=failure)
 
@@ -269,6 +274,8 @@ def stopped(report: SyncReport) -> UllageError | None:
     """What a report of a failure ends in."""
     if report.failure is None:
         return None
+    if report.ended == "contradicted":
+        return UllageError(CLOCK_CONTRADICTION, address=report.server, reason=report.failure)
     count = words.many(len(report.synchronisations), "synchronisation")
     return UllageError(
         CLOCK_STOPPED_ANSWERING, address=report.server, count=count, reason=report.failure
