@@ -15,8 +15,9 @@ from hypothesis import settings
 from ullage import agent, errors, places
 from ullage.errors import UllageError
 
-# A shell's `&` has SIGINT ignored, and whoever is started would inherit that.
+# A shell's `&` has SIGINT ignored, and `nohup` SIGHUP: whoever is started would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Side by side, tests have one: what is piped has no width.
 os.environ.pop("COLUMNS", None)
