@@ -69,10 +69,12 @@ def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = Fa
         return Figure(name, math.nan, "points", reach=reach, note=note)
     real, simulated = (100 * fmean(getattr(one, of) for one in found) for of in ("real", "blocked"))
     span = difference(found, CONFIDENCE)
-    low, high = (100 * span.low, 100 * span.high) if span else (None, None)
+    low, high = (None if end is None else 100 * end for end in (span.low, span.high))
     note = f"PcBl {real:.2f} % really, {simulated:.2f} % simulated; {len(found)} repetitions"
     if without:
         note += f", {without} without figures"
+    if span.why:
+        note += f"; {span.why}"
     return Figure(
         name,
         simulated - real,
@@ -86,7 +88,7 @@ def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = Fa
 
 
 def _holds(low: float | None, high: float | None, repetitions: int) -> bool | None:
-    """None where there are too few repetitions to say."""
+    """None where there are too few repetitions to say, or all are equal."""
     if low is None or high is None or repetitions < LEAST:
         return None
     return low >= -POINTS and high <= POINTS

@@ -8,7 +8,7 @@ import pytest
 from tests.elastic.elastic_made import NS, Made, MadePlan, make
 from ullage.elastic import twin
 from ullage.elastic.curves import Steps
-from ullage.elastic.folder import Asked, Lost, NotReady, Release
+from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release
 from ullage.elastic.reading import ElasticRun
 
 PLAN = MadePlan(environments={"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0)})
@@ -21,10 +21,9 @@ def test_what_is_simulated_is_what_was_real(tmp_path: Path) -> None:
     slow = [one for one in found.values() if one.environment == "qemu"]
     assert all(one.real > 0 for one in slow)
     apart = twin.difference(slow, 0.99)
-    assert apart is not None
+    assert apart.low is not None and apart.high is not None
     # Two programs that share nothing: where they differ, it is by chance.
     assert apart.low <= 0 <= apart.high or abs(apart.mean) < 0.02
-    assert apart.repetitions == len(slow)
     assert all(one.blocked == one.real == 0 for one in found.values() if one.environment == "lxc")
 
 
@@ -94,12 +93,41 @@ def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
     assert list(twin.twins(run, seeds=2)) == [("lxc", 1)]
     empty = replace(run.repetitions[1], acts=())
     assert twin.twin(empty, run.resolved) is None
-    assert twin.difference([], 0.95) is None
 
 
 def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
     none = Steps.counted([])
     made = [twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))]
     found = twin.difference(made, 0.95)
-    assert found is not None
     assert (found.low, found.mean, found.high) == (-1.0, 0.0, 1.0)
+
+
+def test_equal_differences_have_no_interval() -> None:
+    none = Steps.counted([])
+    made = [twin.Simulated("lxc", n, 0.5, 0.5, none, none) for n in range(3)]
+    assert twin.difference(made, 0.95) == twin.Difference(0.0, None, None, "all 3 are equal")
+    alone = twin.difference(made[:1], 0.95)
+    assert (alone.low, alone.why) == (None, "one repetition has no spread")
+
+
+def test_nodes_that_are_kept_stand_before_the_first_viewer(tmp_path: Path) -> None:
+    run = ElasticRun.open(make(tmp_path, PLAN))
+    first = next(r for r in run.repetitions if r.environment == "qemu")
+    assert first.outcome is not None
+    start_ns = first.outcome.start_ns
+    sample = next(act for act in first.acts if isinstance(act, Ready))
+    kept: list[Act] = []
+    for node in range(4):
+        place = {"node": 900 + node, "instance": f"kept-{node}"}
+        asked_ns = start_ns - 9 * NS + node * 2 * NS
+        ends = {"made_ns": asked_ns + NS, "serving_ns": asked_ns + NS, "at_ns": asked_ns + 2 * NS}
+        kept.append(Asked(**place, front_ns=asked_ns, at_ns=asked_ns))
+        kept.append(sample.model_copy(update={**place, **ends, "asked_ns": asked_ns}))
+    before = replace(first, acts=tuple(kept))
+    setting = run.resolved.settings["qemu"]
+    four = setting.model_copy(update={"machine": {**setting.machine, "min_nodes": 4}})
+    at_once = {"settings": {**run.resolved.settings, "qemu": four}, "patience_s": 0.0}
+    made = twin.twin(before, run.resolved.model_copy(update=at_once), seeds=2)
+    assert made is not None
+    assert made.supplied(start_ns) == 4
+    assert made.watching(start_ns - 1) == 0

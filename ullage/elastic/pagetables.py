@@ -284,8 +284,8 @@ def twins(
 
 def _twin_interval(mine: Sequence[Simulated], confidence: float) -> str:
     found = difference(mine, confidence)
-    if found is None:
-        return "one repetition has none"
+    if found.low is None or found.high is None:
+        return found.why
     return f"{_points(found.low)} to {_points(found.high)}"
 
 

@@ -146,7 +146,7 @@ def _environment(side: Side, confidence: float) -> EnvironmentSummary:
 def _estimate(d: Definition, values: Mapping[int, float], confidence: float) -> Estimate:
     x = [values[n] for n in sorted(values)]
     logs = d.scale == "ratio" and min(x) > 0
-    m, why = _moments([math.log(v) for v in x] if logs else x)
+    m, why = spread([math.log(v) for v in x] if logs else x)
     middle = math.fsum(map(math.log, x) if logs else x) / len(x)
     low = high = None
     if m is not None:
@@ -173,7 +173,8 @@ def _clipped(d: Definition, low: float, high: float, *, logs: bool) -> tuple[flo
     return max(floor, low), min(1.0 if d.bounded else math.inf, high)
 
 
-def _moments(x: Sequence[float]) -> tuple[Moments | None, str]:
+def spread(x: Sequence[float]) -> tuple[Moments | None, str]:
+    """Of repetitions; why there is no interval, where there is none."""
     if len(x) < 2:
         return None, "one repetition has no spread"
     found = moments(x)

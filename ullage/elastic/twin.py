@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Final
 
 from ullage import _elastic
@@ -20,7 +21,8 @@ from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.demand import window_ns
 from ullage.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
 from ullage.elastic.reading import ElasticRun, Repetition
-from ullage.stats.interval import TooFewError, moments, t_quantile
+from ullage.elastic.summary import spread
+from ullage.stats.interval import t_quantile
 
 SEEDS: Final = 20
 _LEAST_ERROR_S: Final = 1e-3
@@ -54,9 +56,10 @@ class Difference:
     """How far the simulator is from real, over the repetitions of an environment."""
 
     mean: float
-    low: float
-    high: float
-    repetitions: int
+    low: float | None
+    high: float | None
+    why: str
+    """Why there is no interval."""
 
 
 def twins(run: ElasticRun, seeds: int = SEEDS) -> dict[tuple[str, int], Simulated]:
@@ -65,18 +68,14 @@ def twins(run: ElasticRun, seeds: int = SEEDS) -> dict[tuple[str, int], Simulate
     return {(one.environment, one.repetition): one for one in made if one is not None}
 
 
-def difference(found: Iterable[Simulated], confidence: float) -> Difference | None:
-    """The paired difference of PcBl, with a t interval that ends at ±100 points.
-
-    None with fewer than two repetitions.
-    """
+def difference(found: Sequence[Simulated], confidence: float) -> Difference:
+    """The paired difference of PcBl of at least one, with a t interval that ends at ±100 points."""
     values = [one.difference for one in found]
-    try:
-        m = moments(values)
-    except TooFewError:
-        return None
+    m, why = spread(values)
+    if m is None:
+        return Difference(fmean(values), None, None, why)
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
-    return Difference(m.mean, *BY_NAME["blocked"].within(m.mean - half, m.mean + half), m.n)
+    return Difference(m.mean, *BY_NAME["blocked"].within(m.mean - half, m.mean + half), "")
 
 
 def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simulated | None:
@@ -90,16 +89,15 @@ def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simu
     ]
     blocked = sum(one["blocked"] for one in found) / len(found)
     nearest = min(found, key=lambda one: abs(one["blocked"] - blocked))
+    zero = outcome.start_ns - _lead_ns(repetition.acts, outcome.start_ns)
     real = sum(s.outcome == "blocked" for s in repetition.sessions) / len(repetition.sessions)
     return Simulated(
         repetition.environment,
         repetition.number,
         real,
         blocked,
-        _steps(
-            nearest["node_records"], ("ready_s", "release_s", "gone_s"), nearest, outcome.start_ns
-        ),
-        _steps(nearest["records"], ("served_s", "ended_s"), nearest, outcome.start_ns),
+        _steps(nearest["node_records"], ("ready_s", "release_s", "gone_s"), nearest, zero),
+        _steps(nearest["records"], ("served_s", "ended_s"), nearest, zero),
     )
 
 
@@ -135,8 +133,9 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         measured.setdefault(concurrent, []).append(seconds)
     setting = resolved.settings[repetition.environment]
     failures = _failures(repetition.acts, outcome.end_ns)
+    zero = outcome.start_ns - _lead_ns(repetition.acts, outcome.start_ns)
     # Who asked before the first instant, by the bound of the clocks, asked in it.
-    asked = sorted(max(0.0, (s.asked_ns - outcome.start_ns) / 1e9) for s in sessions)
+    asked = sorted((max(s.asked_ns, outcome.start_ns) - zero) / 1e9 for s in sessions)
     return {
         "application": setting.machine,
         "policy": setting.policy,
@@ -151,6 +150,19 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         "points": 0,
         "records": True,
     }
+
+
+def _lead_ns(acts: Iterable[Act], start_ns: int) -> int:
+    """How long before the first viewer the twin begins: the nodes that are kept stood by then.
+
+    A time that is drawn may be longer than the one that it took: the longest is added.
+    """
+    acts = list(acts)
+    before = [act.front_ns for act in acts if isinstance(act, Asked) and act.front_ns < start_ns]
+    if not before:
+        return 0
+    longest_s = max((seconds for _, _, seconds in latencies.told(acts)), default=0.0)
+    return start_ns - min(before) + round(longest_s * 1e9)
 
 
 def _empirical(values: Sequence[float]) -> dict[str, Any]:
