@@ -29,6 +29,7 @@ Times = Literal[
     "weibull",
     "pareto",
     "empirical",
+    "in-turn",
 ]
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "fixed": ("value",),
@@ -40,6 +41,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "weibull": ("scale", "shape"),
     "pareto": ("least", "shape"),
     "empirical": ("values",),
+    "in-turn": ("values",),
 }
 """Kind of time → the fields that it has, and no others."""
 
@@ -72,7 +74,9 @@ class Time(Fields):
     shape: float | None = Field(None, gt=0, le=1e6, description="of `weibull` and `pareto`")
     least: Seconds | None = Field(None, description="of `pareto`: no time is shorter")
     values: tuple[Delay, ...] | None = Field(
-        None, min_length=1, description="of `empirical`: what was measured; all alike"
+        None,
+        min_length=1,
+        description="of `empirical` (all alike) and `in-turn` (one after another)",
     )
 
     @model_validator(mode="before")
@@ -98,7 +102,7 @@ class Time(Fields):
                 found = self.value
             case "uniform":
                 found = fmean((self.low or 0.0, self.high or 0.0))
-            case "empirical":
+            case "empirical" | "in-turn":
                 found = fmean(self.values or (0.0,))
             case "weibull":
                 found = (self.scale or 0.0) * _factorial(1 / shape)

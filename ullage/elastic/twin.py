@@ -1,9 +1,10 @@
 """The twin of a real repetition: the same viewers, the same decisions, nodes as slow as they were.
 
 What is real is taken from the repetition: when viewers asked, how long those watched who were
-served, how long nodes took to come and to go, how many did not come. What is left to the simulator
-is chance: which of the nodes took which of these times. So a twin is simulated with many seeds, its
-PcBl is their mean, and its curve is that of the seed whose PcBl is nearest to it.
+served, how long nodes took to come and to go, each in the order in which it began, and how many did
+not come or were lost. The decisions are the simulator's. Which nodes fail is left to chance: where
+some did, a twin is simulated with many seeds, its PcBl is their mean, and its curve is that of the
+seed whose PcBl is nearest to it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simu
     if outcome is None or text is None:
         return None
     found = [
-        json.loads(_elastic.simulate(json.dumps({**text, "seed": seed}))) for seed in range(seeds)
+        json.loads(_elastic.simulate(json.dumps({**text, "seed": seed})))
+        for seed in range(seeds if text["failures"] else 1)
     ]
     blocked = sum(one["blocked"] for one in found) / len(found)
     nearest = min(found, key=lambda one: abs(one["blocked"] - blocked))
@@ -120,17 +122,15 @@ def _steps(
 def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] | None:
     """What the simulator is given, in real time; None where nothing can be simulated."""
     outcome, sessions = repetition.outcome, repetition.sessions
-    coming = latencies.told(repetition.acts)
+    asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Asked)}
+    coming = [(asked_ns[act.node], s) for _, act, s in latencies.told(repetition.acts)]
     watched = [
-        (s.ended_ns - s.answered_ns) / 1e9
+        (s.answered_ns, (s.ended_ns - s.answered_ns) / 1e9)
         for s in sessions
         if s.outcome == "served" and s.answered_ns is not None  # the twin loses nodes of its own
     ]
     if outcome is None or not coming or not watched:
         return None
-    measured: dict[int, list[float]] = {}
-    for concurrent, _, seconds in coming:
-        measured.setdefault(concurrent, []).append(seconds)
     setting = resolved.settings[repetition.environment]
     failures = _failures(repetition.acts, outcome.end_ns)
     zero = outcome.start_ns - _lead_ns(repetition.acts, outcome.start_ns)
@@ -140,10 +140,14 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         "application": setting.machine,
         "policy": setting.policy,
         "arrivals": {"kind": "trace", "at_s": asked},
-        "watch": _empirical(watched),
+        "watch": _in_turn(watched),
         "patience": {"kind": "fixed", "s": resolved.patience_s},
         "reconnect": {"kind": "fixed", "s": _AGAIN_S} if "lifetime" in failures else None,
-        "allocation": {"rows": latencies.rows(measured)},
+        "allocation": {
+            "rows": [
+                {"concurrent": 1, "stages": [{"name": "allocation", "time": _in_turn(coming)}]}
+            ]
+        },
         "release": _release(repetition.acts),
         "failures": failures,
         "window_s": window_ns(resolved) / 1e9,
@@ -165,16 +169,19 @@ def _lead_ns(acts: Iterable[Act], start_ns: int) -> int:
     return start_ns - min(before) + round(longest_s * 1e9)
 
 
-def _empirical(values: Sequence[float]) -> dict[str, Any]:
-    return {"kind": "empirical", "values_s": list(values)}
+def _in_turn(values: Iterable[tuple[int, float]]) -> dict[str, Any]:
+    """Seconds by the instants at which they began."""
+    return {"kind": "in-turn", "values_s": [seconds for _, seconds in sorted(values)]}
 
 
 def _release(acts: Iterable[Act]) -> dict[str, Any]:
     """How long nodes took to go; those that were kept to the end say nothing of it."""
     took = [
-        (act.at_ns - act.front_ns) / 1e9 for act in acts if isinstance(act, Release) and not act.end
+        (act.front_ns, (act.at_ns - act.front_ns) / 1e9)
+        for act in acts
+        if isinstance(act, Release) and not act.end
     ]
-    return _empirical(took) if took else {"kind": "fixed", "s": 0.0}
+    return _in_turn(took) if took else {"kind": "fixed", "s": 0.0}
 
 
 def _failures(acts: Iterable[Act], end_ns: int) -> dict[str, Any]:
@@ -184,8 +191,11 @@ def _failures(acts: Iterable[Act], end_ns: int) -> dict[str, Any]:
     failed = [act for act in acts if isinstance(act, NotReady) and act.node in asked]
     found: dict[str, Any] = {}
     if failed:
-        after = [max(_LEAST_ERROR_S, (act.at_ns - asked[act.node]) / 1e9) for act in failed]
-        found |= {"error": len(failed) / len(asked), "error_after": _empirical(after)}
+        after = [
+            (asked[act.node], max(_LEAST_ERROR_S, (act.at_ns - asked[act.node]) / 1e9))
+            for act in failed
+        ]
+        found |= {"error": len(failed) / len(asked), "error_after": _in_turn(after)}
     ready = {act.node: act.at_ns for act in acts if isinstance(act, Ready)}
     lost = {act.node: act.at_ns for act in acts if isinstance(act, Lost)}
     if lost:

@@ -56,6 +56,10 @@ pub enum Time {
     Empirical {
         values_s: Vec<f64>,
     },
+    /// These, one after another, and then from the first again: what happened, as it happened.
+    InTurn {
+        values_s: Vec<f64>,
+    },
 }
 
 impl Time {
@@ -86,7 +90,7 @@ impl Time {
                 positive("least_s", *least_s)?;
                 positive("shape", *shape)
             }
-            Self::Empirical { values_s } => {
+            Self::Empirical { values_s } | Self::InTurn { values_s } => {
                 if values_s.is_empty() {
                     return Err(SpecError::new(
                         "values_s",
@@ -112,7 +116,9 @@ impl Time {
             Self::Uniform { low_s, high_s } => low_s.midpoint(*high_s),
             // Gamma(1 + 1/shape) is nowhere less than this.
             Self::Weibull { scale_s, .. } => 0.88 * scale_s,
-            Self::Empirical { values_s } => values_s.iter().sum::<f64>() / values_s.len() as f64,
+            Self::Empirical { values_s } | Self::InTurn { values_s } => {
+                values_s.iter().sum::<f64>() / values_s.len() as f64
+            }
         }
     }
 }
@@ -183,6 +189,8 @@ enum Way {
     Weibull(Weibull<f64>),
     Pareto(Pareto<f64>),
     Empirical(Vec<u64>),
+    /// The values, and the place of the next one.
+    InTurn(Vec<u64>, usize),
 }
 
 impl Draw {
@@ -207,6 +215,9 @@ impl Draw {
             Time::Empirical { values_s } => {
                 Way::Empirical(values_s.iter().map(|value| ns(*value)).collect())
             }
+            Time::InTurn { values_s } => {
+                Way::InTurn(values_s.iter().map(|value| ns(*value)).collect(), 0)
+            }
         };
         Ok(Self { way, random })
     }
@@ -214,10 +225,15 @@ impl Draw {
     /// One length, in nanoseconds.
     #[inline]
     pub(super) fn ns(&mut self) -> u64 {
-        match &self.way {
+        match &mut self.way {
             Way::Fixed(ns) => *ns,
-            Way::Exponential(mean_ns) => whole(self.random.sample::<f64, _>(Exp1) * mean_ns),
+            Way::Exponential(mean_ns) => whole(self.random.sample::<f64, _>(Exp1) * *mean_ns),
             Way::Empirical(all) => all[self.random.random_range(0..all.len())],
+            Way::InTurn(all, next) => {
+                let now = *next;
+                *next = (now + 1) % all.len();
+                all[now]
+            }
             _ => ns(self.drawn_s()),
         }
     }
@@ -238,8 +254,13 @@ impl Draw {
 
     /// The one length that belongs to a number, however often and whenever it is asked for.
     pub(super) fn ns_of(&mut self, number: u64) -> u64 {
-        if let Way::Fixed(ns) = self.way {
-            return ns;
+        match &self.way {
+            Way::Fixed(ns) => return *ns,
+            Way::InTurn(all, _) => {
+                let place = number % all.len() as u64;
+                return all[usize::try_from(place).unwrap_or(0)];
+            }
+            _ => {}
         }
         let before = self.random.clone();
         let own = self.random.next_u64() ^ number;
@@ -263,7 +284,9 @@ impl Draw {
             Way::Gamma(it) => it.sample(random),
             Way::Weibull(it) => it.sample(random),
             Way::Pareto(it) => it.sample(random),
-            Way::Fixed(_) | Way::Exponential(_) | Way::Empirical(_) => seconds(self.ns()),
+            Way::Fixed(_) | Way::Exponential(_) | Way::Empirical(_) | Way::InTurn(..) => {
+                seconds(self.ns())
+            }
         }
     }
 }
@@ -327,6 +350,20 @@ mod tests {
     }
 
     #[test]
+    fn what_happened_comes_in_turn() {
+        let values_s = vec![3.0, 1.0, 2.0];
+        let random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut draw = Draw::new(&Time::InTurn { values_s }, random).expect("a good time");
+        let four: Vec<u64> = (0..4).map(|_| draw.ns()).collect();
+        assert_eq!(four, [3.0, 1.0, 2.0, 3.0].map(ns));
+        assert_eq!(
+            [4, 4, 3].map(|number| draw.ns_of(number)),
+            [1.0, 1.0, 3.0].map(ns)
+        );
+        assert_eq!(draw.ns(), ns(1.0), "to ask for a number's own takes none");
+    }
+
+    #[test]
     fn a_time_that_cannot_be_is_refused_by_its_field() {
         for (time, field) in [
             (Time::Fixed { s: -1.0 }, "s"),
@@ -359,6 +396,7 @@ mod tests {
                 "shape",
             ),
             (Time::Empirical { values_s: vec![] }, "values_s"),
+            (Time::InTurn { values_s: vec![] }, "values_s"),
             (
                 Time::Empirical {
                     values_s: vec![1.0, -2.0],
