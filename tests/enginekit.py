@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patient
 from ullage import journal, leftovers, matrix, plan
 from ullage.cgroups import Group
 from ullage.engine import Engine
@@ -54,6 +55,7 @@ def places_of_its_own(
 ) -> Iterator[None]:
     for name in ("STATE", "DATA", "CACHE"):
         monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
+    monkeypatch.setattr(*patient.LAG)
     yield
     for file in tmp_path.rglob(journal.JOURNAL):
         for session in sessions(file.parent):

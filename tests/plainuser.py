@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import subprocess
 import sys
@@ -14,17 +15,26 @@ import pytest
 
 from ullage.agent import binary
 
-NAME = "ullage-test"
+PREFIX = "ullage-test-"
 
 
 @contextmanager
 def made() -> Iterator[pwd.struct_passwd]:
     """A user of that kind, with a home, for as long as the test lasts."""
-    subprocess.run(["useradd", "--create-home", NAME], check=True, capture_output=True)
+    for name in _left():
+        subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)
+    name = f"{PREFIX}{os.getpid()}"
+    subprocess.run(["useradd", "--create-home", name], check=True, capture_output=True)
     try:
-        yield pwd.getpwnam(NAME)
+        yield pwd.getpwnam(name)
     finally:
-        subprocess.run(["userdel", "--remove", NAME], check=True, capture_output=True)
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+
+
+def _left() -> list[str]:
+    """Those of tests that were killed."""
+    names = (user.pw_name for user in pwd.getpwall() if user.pw_name.startswith(PREFIX))
+    return [name for name in names if not Path("/proc", name.removeprefix(PREFIX)).exists()]
 
 
 def python(user: pwd.struct_passwd, *arguments: str) -> subprocess.CompletedProcess[str]:

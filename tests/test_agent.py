@@ -243,9 +243,12 @@ def test_the_end_ends_everything(agent_binary: Path, how: str) -> None:
         assert all(map(alive, pids))
         await getattr(client, how)()
         assert client.closed
-        with pytest.raises(UllageError) as caught:
-            await process.wait()
-        assert caught.value.kind is errors.AGENT_LOST
+        try:
+            done = await process.wait()
+        except UllageError as error:
+            assert error.kind is errors.AGENT_LOST
+        else:  # it is killed while the channel is still open: the news may come through
+            assert done.signal == signal.SIGKILL
         while any(map(alive, pids)):
             await asyncio.sleep(0.01)
         await client.bye()
@@ -269,7 +272,7 @@ def test_a_killed_agent_is_lost_at_once(with_agent: Callable[[Use], None]) -> No
 
 def test_a_transport_that_fails(tmp_path: Path) -> None:
     async def main(argv: list[str]) -> None:
-        await AgentClient.launch(argv, deadline_s=0.3, stderr=tmp_path / "log", name="vm-0")
+        await AgentClient.launch(argv, deadline_s=3, stderr=tmp_path / "log", name="vm-0")
 
     with pytest.raises(UllageError) as caught:
         asyncio.run(main(["sh", "-c", "echo no route >&2; exit 1"]))
@@ -286,9 +289,9 @@ def test_a_transport_that_hangs_is_killed(tmp_path: Path) -> None:
 
     async def main() -> None:
         script = f"sleep 100 & echo $$ $! > {pid_file}; echo stuck >&2; wait"
-        await AgentClient.launch(["sh", "-c", script], deadline_s=0.3)
+        await AgentClient.launch(["sh", "-c", script], deadline_s=3)
 
-    with pytest.raises(UllageError, match=r"no hello within 0.3 s; it said: stuck"):
+    with pytest.raises(UllageError, match=r"no hello within 3 s; it said: stuck"):
         asyncio.run(main())
     deadline = time.monotonic() + 60  # a killed process takes a moment
     while any(alive(int(pid)) for pid in pid_file.read_text().split()):

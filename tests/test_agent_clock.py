@@ -107,10 +107,14 @@ def test_its_drift_is_found(agent_binary: Path) -> None:
 def test_beyond_the_worst_rate_two_looks_contradict(agent_binary: Path) -> None:
     async def use(client: AgentClient, _: Truth) -> None:
         before = client.clock
-        await asyncio.sleep(0.5)
-        after = await client.sync("after")
-        with pytest.raises(clock.ContradictionError):
-            before.closed_by(after.first)
+        for _again in range(20):  # until they are further apart than the two looks are unsure
+            await asyncio.sleep(0.5)
+            after = await client.sync("after")
+            try:
+                before.closed_by(after.first)
+            except clock.ContradictionError:
+                return
+        pytest.fail("twice the worst rate was believed for 10 s")
 
     distorted(agent_binary, use, how="1000000,0")
 
@@ -119,8 +123,8 @@ def test_a_shared_line_costs_one_exchange(agent_binary: Path) -> None:
     async def main() -> None:
         client = await AgentClient.launch([str(agent_binary), "serve"], deadline_s=20)
         try:
-            at_ns = clock.ordered_ns() + 10_000_000
             before_ns = clock.ordered_ns()
+            at_ns = clock.ordered_ns() + 10_000_000
             finished, _, _ = await client.run(Command(("true",)), at_ns=at_ns)
             after_ns = clock.ordered_ns()
             bound = finished.clock_bound_ns

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandkit import ullage
+from tests import patient
+from tests.commandkit import CHECKOUT, ullage
 from tests.synthetic import make_run
 from ullage import errors, leftovers
 
@@ -117,8 +118,9 @@ def test_a_bad_plan_costs_nothing(tmp_path: Path) -> None:
 def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path) -> None:
     """Two providers' worth of path on one: two workloads, a factor, Ctrl-C, resume, reports."""
     write_plan(tmp_path)
-    argv = [sys.executable, "-m", "ullage.cli", "run", "plan.yaml", "--runs", "my runs"]
-    controller = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    argv = [sys.executable, "-m", patient.__name__, "run", "plan.yaml", "--runs", "my runs"]
+    env = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    controller = subprocess.Popen(argv, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("my runs/*/trials/*"))) < 10 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -128,7 +130,8 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     (run,) = (tmp_path / "my runs").iterdir()
     assert f"ullage run --resume 'my runs/{run.name}'" in said
 
-    done = ullage("run", "--resume", run.name, "--runs", "my runs", "--json", cwd=tmp_path)
+    again = ("run", "--resume", run.name, "--runs", "my runs", "--json")
+    done = ullage(*again, cwd=tmp_path, module=patient.__name__)
     assert done.code == 0, done.stderr
     answer = json.loads(done.stdout)
     assert Path(tmp_path, answer["report"]).is_file()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -61,15 +60,14 @@ def test_a_program_that_takes_too_long_is_killed(how: str, tmp_path: Path) -> No
 
 
 HELPED = """
-import asyncio, os, signal
+import asyncio, os, signal, sys
 from ullage.commands import run
 from ullage.leftovers import _run
 
 async def scenario():
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
-    print("ready", flush=True)
-    await run(["sleep", "1"])
-    await asyncio.to_thread(_run, "sleep", "1")
+    await run(["sh", "-c", sys.argv[1], "sh", "one"])
+    await asyncio.to_thread(_run, "sh", "-c", sys.argv[1], "sh", "two")
     print("both ended by themselves", flush=True)
     os._exit(0)  # at once: an interpreter that is ending heeds SIGINT again
 
@@ -77,19 +75,29 @@ asyncio.run(scenario())
 """
 
 
-def test_a_helper_outlives_the_terminals_ctrl_c() -> None:
+HELPER = "touch $1; until [ -e $1-may-end ]; do sleep 0.01; done"
+
+
+def test_a_helper_outlives_the_terminals_ctrl_c(tmp_path: Path) -> None:
     """The terminal signals the whole process group: a second Ctrl-C during the tear-down."""
     controller = subprocess.Popen(
-        [sys.executable, "-c", HELPED], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", HELPED, HELPER],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert controller.stdout is not None
-    assert controller.stdout.readline() == "ready\n"
-    while controller.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(controller.pid, signal.SIGINT)
-        time.sleep(0.2)
+    for name in ("one", "two"):
+        # Not before it runs: between a fork and its own session it would be hit.
+        while not (tmp_path / name).exists():
+            assert controller.poll() is None
+            time.sleep(0.01)
+        os.killpg(controller.pid, signal.SIGINT)
+        time.sleep(0.1)
+        (tmp_path / f"{name}-may-end").touch()
+    assert controller.wait(60) == 0
     assert controller.stdout.read() == "both ended by themselves\n"
-    assert controller.wait() == 0
 
 
 def test_the_tail_is_the_last_lines_that_say_something() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patient
 from tests.environments import containerkit
 from ullage import leftovers
 from ullage.folder import RunFolder
@@ -212,7 +213,7 @@ def follow(section: str, place: Path) -> None:
     package.write_text("\n".join(lines))
 
 
-def python(copy: Path, *arguments: str, timeout_s: float = 60) -> str:
+def python(copy: Path, *arguments: str, timeout_s: float = 250) -> str:
     """Run Python with the copy in front of everything else."""
     path = os.pathsep.join([str(copy), str(ROOT)])
     done = subprocess.run(
@@ -306,7 +307,7 @@ def test_the_provider_makes_instances_and_leaves_nothing(copy: Path, agent: None
 def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     where = ("--runs", str(tmp_path / "runs"))
-    python(copy, "-m", "ullage.cli", "run", str(tmp_path / "plan.yaml"), *where)
+    python(copy, "-m", patient.__name__, "run", str(tmp_path / "plan.yaml"), *where)
     (path,) = (tmp_path / "runs").iterdir()
     folder = RunFolder.open(path)
     assert len(folder.trials) == 2 * 4 * 3

@@ -294,7 +294,8 @@ def test_idle_instances_stand_still(tmp_path: Path) -> None:
 
 def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
     marker = f"{time.time_ns() % 10**9}.25"  # tells our sleeps from everybody else's
-    leave = f"setsid sleep {marker} & sleep 0.05; ps -C sleep -o args | grep -c {marker}"
+    look = f"ps -C sleep -o args | grep {marker}"
+    leave = f"setsid sleep {marker} & until {look} -q; do sleep 0.01; done; {look} -c"
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{leave}"]'], blocks=3)
     said = [(folder.path / str(t.roles[0].stdout)).read_text() for t in folder.trials]
     assert said == ["1\n"] * 9
@@ -307,6 +308,7 @@ def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
 def test_a_guests_clock_is_not_believed(
     factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ullage.part.LAG_NS", 250_000_000)  # as it is: half of it is 0.3 s
     real = agentprocess._finished
 
     def lying(*arguments: Any) -> agentprocess.Finished:

@@ -135,6 +135,12 @@ def test_a_distortion_that_is_meant(text: str, monkeypatch: pytest.MonkeyPatch) 
     distortion.check()
 
 
+def stopped(pid: int) -> list[bool]:
+    """Of each of its threads."""
+    stats = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return [stat.rpartition(") ")[2].startswith("T") for stat in stats]
+
+
 def test_a_lost_server_is_told_of_once_and_again_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,6 +152,8 @@ def test_a_lost_server_is_told_of_once_and_again_when_it_is_back(
             resolve(address), bytes.fromhex(KEY), tcp=False, warn=said.append
         )
         process.send_signal(signal.SIGSTOP)
+        while not all(stopped(process.pid)):  # its other threads only by and by
+            time.sleep(0.01)
         follower.go_on()
         follower.go_on()
         assert follower.failed == 2

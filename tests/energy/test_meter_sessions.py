@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patient
 from tests.energy.meterrunkit import FEW_S, PLAN, engine, file_of, go, namable, no_gaps, warned
 from tests.energy.scripted import Scripted, channel, eventually, lines
 from tests.enginekit import cut, resumed
@@ -126,7 +127,7 @@ def test_a_full_disk_ends_the_run_and_leaves_whole_lines(
 
 def test_a_killed_run_leaves_a_readable_file_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
-    ullage = [sys.executable, "-m", "ullage", "run", "--runs", str(tmp_path / "runs")]
+    ullage = [sys.executable, "-m", patient.__name__, "run", "--runs", str(tmp_path / "runs")]
     process = subprocess.Popen([*ullage, str(tmp_path / "plan.yaml")], start_new_session=True)
     try:
         eventually(lambda: len(list(tmp_path.glob("runs/*/trials/*"))) >= 3, 120)

@@ -37,10 +37,17 @@ def test_what_qemu_says_is_told(tmp_path: Path) -> None:
     assert caught.value.hint == "the end of its console may tell why: nothing"
 
 
+async def said_hi(log: Path) -> None:
+    """Until the kernel has, which comes after a BIOS, emulated."""
+    while not log.exists() or not log.read_bytes().endswith(b"HI"):
+        await asyncio.sleep(0.01)
+
+
 def test_a_vm_that_never_boots(tmp_path: Path) -> None:
     async def boot() -> None:
         process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
         try:
+            await said_hi(tmp_path / "console.log")
             with pytest.raises(UllageError) as caught:
                 await process.agent(1.0)
         finally:
@@ -113,9 +120,7 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
     async def use() -> None:
         process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
         try:
-            while not (tmp_path / "console.log").exists():
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
+            await said_hi(tmp_path / "console.log")
             error = inside.failed(process, "no\x1b[2J route")
         finally:
             await process.kill()

@@ -21,6 +21,8 @@ PORT = 7850
 SHIFT = 54
 ROUNDS = 40
 PAUSE_MS = 100
+# Of ROUNDS synchronisations, each wrong once in 1,000, more are in one test of ten million.
+OUTSIDE = 3
 # A client that runs 11.25 ppm fast and is 5 ms ahead, on purpose.
 DISTORT = "11250,5000000"
 # Sends datagrams of 1,000 bytes at a rate (bytes per second) for ever, to where nobody listens.
@@ -81,8 +83,9 @@ class Watched:
     rtts_ns: list[int]
 
     def outside(self) -> int:
-        """How many readings were outside of the statistical bound."""
-        return sum(it.off_ns > it.bound_ns for it in self.readings)
+        """After how many synchronisations a reading was outside of the statistical bound."""
+        wrong = [it.off_ns > it.bound_ns for it in self.readings]
+        return sum(map(max, wrong[::2], wrong[1::2]))
 
 
 class Network:
@@ -194,7 +197,7 @@ def look(watched: Watched, what: str) -> None:
     print(
         f"{what}: RTT {rtt:.0f} ns, error of a synchronisation {error:.0f} ns,"
         f" both awake in {sum(watched.awake)} of {len(watched.awake)},"
-        f" {watched.outside()} of {len(readings)} outside of the statistical bound"
+        f" {watched.outside()} of {ROUNDS} outside of the statistical bound"
     )
 
 
@@ -202,8 +205,7 @@ def test_alike_paths(network: Network, program: Path) -> None:
     root = network.server(1, program, "serve", f"10.77.0.2:{PORT}", TOKEN)
     watched = network.watch(0, program, f"10.77.0.2:{PORT}", root)
     look(watched, "alike")
-    # 1 in 1,000 is allowed, of 80.
-    assert watched.outside() <= 1
+    assert watched.outside() <= OUTSIDE
     assert {it.stratum for it in watched.readings} == {1}
 
 
@@ -229,5 +231,5 @@ def test_a_chain(network: Network, program: Path) -> None:
     network.server(1, program, "relay", *relay, distort="-20000,-70000000")
     watched = network.watch(0, program, f"10.77.0.2:{PORT}", root)
     look(watched, "chain")
-    assert watched.outside() <= 1
+    assert watched.outside() <= OUTSIDE
     assert watched.readings[-1].stratum == 2

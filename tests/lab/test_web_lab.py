@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -152,10 +153,11 @@ def minded(port: int, *server: str, within_s: int = 10) -> Iterator[subprocess.P
 
 
 def test_a_server_that_never_listens_is_ended() -> None:
-    with minded(free_port(), "sleep", "12345", within_s=1) as process:
+    seconds = str(random.randrange(10**5, 10**9))  # tells our sleep from everybody else's
+    with minded(free_port(), "sleep", seconds, within_s=1) as process:
         _, complaint = process.communicate(timeout=30)
     assert process.returncode == 1 and "no answer within 1 s" in complaint
-    assert subprocess.run(["pgrep", "-fx", "sleep 12345"], check=False).returncode == 1
+    assert subprocess.run(["pgrep", "-fx", f"sleep {seconds}"], check=False).returncode == 1
 
 
 def test_a_server_that_answers_wrongly_is_not_up() -> None:

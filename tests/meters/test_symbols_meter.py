@@ -51,8 +51,11 @@ def used_s(pid: int) -> float:
 
 async def watched(
     sampler: Sampler, scene: Scene, command: list[str], folder: Path, used: float
-) -> tuple[int, int]:
-    """A trial that ends when its process, which would go on, has used so many CPU seconds."""
+) -> tuple[int, int, float]:
+    """A trial that ends when its process, which would go on, has used so many CPU seconds.
+
+    Its start, its end, and how much was used when that was seen.
+    """
     folder.mkdir()
     busy = await asyncio.create_subprocess_exec(*command)
     try:
@@ -60,12 +63,13 @@ async def watched(
             while busy.pid not in (watch := sampler.watch(scene)).roots:
                 await asyncio.sleep(0.01)
             start_ns = clock.ordered_ns()
-            until = used_s(busy.pid) + used
-            while used_s(busy.pid) < until:
+            before = used_s(busy.pid)
+            while used_s(busy.pid) < before + used:
                 await asyncio.sleep(0.01)
         end_ns = clock.ordered_ns()
+        really = used_s(busy.pid) - before
         sampler.note(watch, folder, start_ns, end_ns)
-        return start_ns, end_ns
+        return start_ns, end_ns, really
     finally:
         busy.kill()
         await busy.wait()
@@ -90,7 +94,7 @@ def test_two_trials_each_with_its_own_samples(
     said: list[str] = []
     directory = tmp_path / "perf"
 
-    async def scenario() -> tuple[tuple[int, int], tuple[int, int]]:
+    async def scenario() -> tuple[tuple[int, int, float], tuple[int, int, float]]:
         sampler = await Sampler.start(directory, lambda code, _: said.append(code))
         try:
             first = await watched(sampler, scene, command(300), tmp_path / "one", 0.6)
@@ -105,7 +109,7 @@ def test_two_trials_each_with_its_own_samples(
     spans = asyncio.run(scenario())
     assert said == []
     assert not directory.exists()
-    for name, used, (start_ns, end_ns) in zip(("one", "two"), (0.6, 1.2), spans, strict=True):
+    for name, (start_ns, end_ns, used) in zip(("one", "two"), spans, strict=True):
         found = table(tmp_path / name)
         assert (found.start_ns, found.end_ns) == (start_ns, end_ns)
         assert found.bound_ns < 1e6  # a fifth of a microsecond, where nobody else is about

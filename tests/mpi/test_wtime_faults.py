@@ -219,10 +219,12 @@ def test_a_distortion_that_is_one_is_taken(programs: Path, tmp_path: Path, value
     settings = {"ULLAGE_CLOCK_DISTORT": value, "ULLAGE_CLOCK_RECORD": str(path)}
     done = job("mpich", 2, **settings).run(programs / "mpich" / "work")
     assert done.returncode == 0
-    # So fast a clock may be called a lie, where a rank waited for a core between two looks.
     assert "ULLAGE_CLOCK_DISTORT" not in done.stderr
     for record in records(path):
-        assert record.start is not None
+        if record.start is None:
+            # So fast a clock may be called a lie, where a rank waited for a core between two looks.
+            assert value == "1000000"
+            continue
         assert ("distorted" in record.start.reasons) == (value not in ("", "0"))
 
 

@@ -34,6 +34,7 @@ class Watched:
 def watch(browser: Browser, file: Path, **options: object) -> Watched:
     """Open the file, noting console messages, errors, dialogs and requests."""
     page = browser.new_page(**options)  # type: ignore[arg-type]
+    page.set_default_timeout(120_000)
     watched = Watched(page, file)
     note = watched.complaints.append
 

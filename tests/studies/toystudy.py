@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ullage import cli, studies
+from tests import patient
+from ullage import studies
 from ullage.studies import measured
 from ullage.studies.base import Column, Figure, Row, Study, StudyPlan, Table
 
@@ -90,7 +91,7 @@ def write(folder: Path, *, second: str = "'true'", cpus: int = 1) -> Path:
 def main() -> None:
     """`ullage` with the toy in place of the studies."""
     studies.STUDIES = (Toy,)
-    cli.main()
+    patient.main()
 
 
 if __name__ == "__main__":

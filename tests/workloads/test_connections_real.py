@@ -137,7 +137,7 @@ def test_nobody_listens(pair: Pair) -> None:
 
 @needs_program
 def test_a_client_outlives_its_server(pair: Pair) -> None:
-    parameters = ConnectionsParameters(time_s=0.4, port=free_port(), echo=True)
+    parameters = ConnectionsParameters(time_s=5, port=free_port(), echo=True)
     server, client = CONNECTIONS.tasks(
         parameters, context_in(pair.directory, CONNECTIONS, parameters)
     )

@@ -44,7 +44,7 @@ def run_trial(
     try:
         for task in tasks:
             if task.service:
-                wait_until_ready(task, directory)
+                wait_until_ready(task, services[task.role], directory)
         workers = {task.role: start(task, directory) for task in tasks if not task.service}
         by_role = {task.role: task for task in tasks}
         outputs = {r: finish(by_role[r], process, directory) for r, process in workers.items()}
@@ -95,10 +95,11 @@ def finish(task: Task, process: "subprocess.Popen[bytes]", directory: Path) -> O
     )
 
 
-def wait_until_ready(task: Task, directory: Path) -> None:
+def wait_until_ready(task: Task, process: "subprocess.Popen[bytes]", directory: Path) -> None:
     assert task.ready is not None
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while task.ready not in (directory / f"{task.role}.stdout").read_text():
+        assert process.poll() is None, (directory / f"{task.role}.stderr").read_text()
         assert time.monotonic() < deadline, f"{task.argv} never said {task.ready}"
         time.sleep(0.02)
 

@@ -231,11 +231,21 @@ fn it_is_small() {
     assert!(total < 16 << 10, "{total} KiB");
 }
 
+/// The kernel shows what it waits for as not blocked meanwhile; so by its system call.
+fn waits_for_a_signal(pid: u32) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).expect("syscall");
+    let number = call.split(' ').next().and_then(|word| word.parse().ok());
+    number == Some(libc::SYS_rt_sigtimedwait)
+}
+
 #[test]
 fn pause_waits_for_its_signal() {
     let mut process = Command::new(AGENT).arg("pause").spawn().expect("pause");
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(process.try_wait().expect("wait").is_none());
+    // Before it has blocked the signal, that kills it.
+    while !waits_for_a_signal(process.id()) {
+        assert!(process.try_wait().expect("wait").is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
     kill(process.id().cast_signed(), libc::SIGTERM);
     assert!(process.wait().expect("wait").success());
 }
@@ -275,12 +285,12 @@ fn pseudo_terminal() -> (File, String) {
 #[test]
 fn a_device_calls_out_until_it_is_answered() {
     let (mut master, name) = pseudo_terminal();
+    let began = Instant::now();
     let mut process = Command::new(AGENT)
         .args(["serve", "--device", &name])
         .stdin(Stdio::null())
         .spawn()
         .expect("the agent starts");
-    let began = Instant::now();
     for _ in 0..3 {
         let mut magic = [0; 15];
         master.read_exact(&mut magic).expect("the magic line");

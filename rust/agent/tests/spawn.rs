@@ -6,6 +6,14 @@ use std::time::{Duration, Instant};
 
 use common::{Agent, Event, json};
 
+/// What an agent may send before it is given more.
+const CREDIT: usize = 1 << 20;
+
+/// How long to wait for more output: silence means something only where the credit is used up.
+fn while_credit_lasts(held: usize) -> Duration {
+    Duration::from_millis(if held > CREDIT - 8 { 300 } else { 30_000 })
+}
+
 #[test]
 fn output_and_exit_status() {
     let mut agent = Agent::serve();
@@ -99,34 +107,41 @@ fn what_keeps_a_program_from_starting_is_named() {
     }
 }
 
-#[test]
-fn a_program_starts_at_its_instant() {
-    let mut agent = Agent::serve();
+/// How late the best of seven programs started that wait for instants close to each other.
+fn least_late_ns(agent: &mut Agent) -> u64 {
     let instants: Vec<_> = (1..=7).map(|n| agent.ns() + n * 60_000_000).collect();
     for (id, at_ns) in (10..).zip(&instants) {
         agent.send(&json!({"op": "spawn", "id": id, "argv": ["true"], "at_ns": at_ns}));
     }
-    let mut late = Vec::new();
-    while late.len() < instants.len() {
+    let (mut late, mut exits) = ([None; 7], 0);
+    while exits < instants.len() {
         let answer = agent.answer();
-        if answer["op"] == "started" {
-            let at_ns = instants[late.len()];
-            assert_eq!(
-                answer["id"],
-                10 + late.len(),
-                "the waiting ones do not disturb each other"
-            );
-            assert_eq!(
-                answer["start_ns"],
-                at_ns + answer["late_ns"].as_u64().expect("late_ns")
-            );
-            late.push(answer["late_ns"].as_u64());
+        if answer["op"] == "exit" {
+            exits += 1;
+            continue;
         }
+        assert_eq!(answer["op"], "started", "{answer}");
+        // Each is told of by a thread of its own: on a busy machine not in their order.
+        let id = usize::try_from(answer["id"].as_u64().expect("id")).expect("small");
+        let late_ns = answer["late_ns"].as_u64().expect("late_ns");
+        assert_eq!(
+            answer["start_ns"],
+            instants[id - 10] + late_ns,
+            "the waiting ones do not disturb each other"
+        );
+        assert_eq!(late[id - 10].replace(late_ns), None, "it started twice");
     }
-    late.sort_unstable();
+    let late = late.map(|ns| ns.expect("started before its end"));
+    late.into_iter().min().expect("seven")
+}
+
+#[test]
+fn a_program_starts_at_its_instant() {
+    let mut agent = Agent::serve();
+    // On a busy machine a core is free at none of seven instants, but not for ever.
     assert!(
-        late[0] < Some(1_000_000),
-        "not even the best start was near its instant: {late:?}"
+        (0..30).any(|_| least_late_ns(&mut agent) < 1_000_000),
+        "not even the best start was near its instant"
     );
 }
 
@@ -206,14 +221,13 @@ fn time_is_over() {
 #[test]
 fn a_long_output_waits_for_credit_and_arrives_whole() {
     const TOTAL: usize = 64 << 20;
-    const CREDIT: usize = 1 << 20;
     let mut agent = Agent::serve();
     let script = format!("yes ullage-agent | head -c {TOTAL}");
     agent.send(&json!({"op": "spawn", "id": 4, "argv": ["sh", "-c", script]}));
     assert_eq!(agent.answer()["op"], "started");
     let mut output = Vec::with_capacity(TOTAL);
     let mut held = 0;
-    while let Some(event) = agent.next_within(Duration::from_millis(300)) {
+    while let Some(event) = agent.next_within(while_credit_lasts(held)) {
         let Event::Raw { bytes, .. } = event else {
             panic!("{event:?} came without credit")
         };
@@ -251,17 +265,25 @@ fn a_long_output_waits_for_credit_and_arrives_whole() {
 #[test]
 fn a_blocked_output_does_not_block_the_others() {
     let mut agent = Agent::serve();
-    agent.send(&json!({"op": "spawn", "id": 4, "argv": ["yes"], "timeout_ns": 700_000_000}));
-    let mut held = 0;
-    loop {
-        match agent.next_within(Duration::from_millis(200)) {
-            Some(Event::Raw { bytes, .. }) => held += bytes.len() + 4,
-            Some(Event::Json(_)) => {}
-            _ => break,
-        }
+    let argv = json!(["sh", "-c", "echo $$; exec yes"]);
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": argv, "timeout_ns": 5_000_000_000_u64}));
+    assert_eq!(agent.answer()["op"], "started");
+    let (mut output, mut held) = (Vec::new(), 0);
+    while let Some(event) = agent.next_within(while_credit_lasts(held)) {
+        let Event::Raw { bytes, .. } = event else {
+            panic!("{event:?} came before the time was over")
+        };
+        held += bytes.len() + 4;
+        output.extend(bytes);
     }
+    assert!(held > CREDIT - 8, "the credit was not used up: {held}");
     agent.ns();
-    std::thread::sleep(Duration::from_millis(800));
+    let text = String::from_utf8_lossy(&output);
+    let pid: i32 = text.lines().next().expect("a line").parse().expect("a pid");
+    assert!(
+        common::gone_within(&[pid], Duration::from_secs(25)),
+        "its time is over although its output is blocked"
+    );
     agent.send(&json!({"op": "credit", "bytes": held}));
     loop {
         match agent.next() {
@@ -272,12 +294,6 @@ fn a_blocked_output_does_not_block_the_others() {
                 assert_eq!(
                     (&exit["timed_out"], &exit["signal"]),
                     (&json!(true), &json!(9))
-                );
-                let ran_ns = exit["end_ns"].as_u64().expect("end")
-                    - exit["start_ns"].as_u64().expect("start");
-                assert!(
-                    ran_ns < 1_500_000_000,
-                    "the time was over although the output was blocked: {ran_ns}"
                 );
                 break;
             }

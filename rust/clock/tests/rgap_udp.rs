@@ -65,10 +65,12 @@ fn the_offset_to_oneself_is_zero() {
     let global = Global::fit(&[first, last], &Drift::USUAL).expect("agree");
     let local = now();
     let reading = global.at(local);
+    // The narrower bound is one of 99.9 %, for clocks that are asked again and again.
     assert!(
-        reading.ns.abs_diff(local) <= reading.bound_ns + apart,
+        reading.ns.abs_diff(local) <= reading.hard_ns + apart,
         "{reading:?}"
     );
+    assert!(reading.bound_ns <= reading.hard_ns, "{reading:?}");
 }
 
 #[test]
@@ -89,8 +91,9 @@ fn nobody_answers() {
 #[test]
 fn strangers_get_nothing() {
     let (socket, mut client) = pair();
+    // The server's thread must have begun before the client has had enough.
     let rules = Rules {
-        patience_ns: 20_000_000,
+        patience_ns: 1_000_000_000,
         ..Rules::PUBLISHED
     };
     let now = || Clock::get().ordered();
