@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.table import Table
 
+from ullage.stats.interval import moments, t_quantile
 from ullage.stats.quantiles import Quantile, quantile
 
 
@@ -37,6 +38,17 @@ class Figure:
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Quantile:
     """Median with its order-statistic interval."""
     return quantile(values, 0.5, confidence)
+
+
+def mean_interval(
+    values: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float | None, float | None]:
+    """Mean with its t interval; none where all agree: that tells how coarsely was counted only."""
+    m = moments(values)
+    if not m.deviation:
+        return m.mean, None, None
+    half = t_quantile(0.5 + confidence / 2, m.df) * m.error
+    return m.mean, m.mean - half, m.mean + half
 
 
 def main(measure: Callable[[bool], list[Figure]], description: str) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from benchmarks.elastic import decisions, front, published, simulator, twin, viewers
+from benchmarks.elastic import (
+    decisions,
+    front,
+    paced,
+    policies,
+    published,
+    simulator,
+    twin,
+    viewers,
+)
 from benchmarks.figures import main_of_all
 
 BENCHMARKS = {
@@ -10,7 +19,9 @@ BENCHMARKS = {
     "simulator": simulator.measure,
     "front": front.measure,
     "viewers": viewers.measure,
+    "paced": paced.measure,
     "published": published.measure,
+    "policies": policies.measure,
     "twin": twin.measure,
 }
 

@@ -1,10 +1,10 @@
-"""Decisions of the state machine in process: events handled per second.
+"""Decisions of the state machine in process: events handled per second of CPU time.
 
-`rust/elastic/examples/decisions.rs` holds 1,000 nodes with room for 100 viewers each, nine tenths
-of the seats taken; viewers chosen at random finish and come again. Only `Machine::handle` and the
-program's loop are timed. Once with ids as the front has them (any number) and once with the
-simulator's (small ones). The policy is `elastic-movie`. There is no peer: the aim is that deciding
-costs the front nothing beside HTTP.
+`rust/elastic/examples/decisions.rs` holds 4, 1,000 or 10,000 nodes with room for 100 viewers each,
+nine tenths of the seats taken; viewers chosen at random finish and come again. Only
+`Machine::handle` and the program's loop are timed. Once with ids as the front has them (any number)
+and once with the simulator's (small ones). The policy is `elastic-movie`. There is no peer: the aim
+is that deciding costs the front nothing beside HTTP. The sizes take turns.
 """
 
 from __future__ import annotations
@@ -19,23 +19,31 @@ from benchmarks.figures import Figure, main, median_interval
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = ROOT / "target" / "program" / "examples" / "decisions"
 AIM: Final = 1e6
-NODES, ROOM = 1000, 100
+NODES: Final = (4, 1000, 10_000)
+ROOM: Final = 100
 EVENTS: Final = 10_000_000
+IDS: Final = {
+    "any_ids": "any ids, as in the front",
+    "small_ids": "small ids, as in the simulator",
+}
 
 
 def measure(quick: bool) -> list[Figure]:
     """Build it, and run it some times."""
     build = ["cargo", "build", "--quiet", "--locked", "--profile", "program"]
     subprocess.run([*build, "-p", "ullage-elastic", "--example", "decisions"], check=True, cwd=ROOT)
-    command = [str(EXAMPLE), "elastic-movie", str(NODES), str(ROOM), str(EVENTS)]
-    runs = [
-        json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        for _ in range(6 if quick else 20)
-    ]
+    runs = [[_run(nodes) for nodes in NODES] for _ in range(6 if quick else 20)]
     return [
-        _row("any ids, as in the front", [run["any_ids"] for run in runs]),
-        _row("small ids, as in the simulator", [run["small_ids"] for run in runs]),
+        _row(f"{of[0]['viewers']:,} viewers, {ids}", [run[which] for run in of])
+        for of in zip(*runs, strict=True)
+        for which, ids in IDS.items()
     ]
+
+
+def _run(nodes: int) -> dict[str, float]:
+    command = [str(EXAMPLE), "elastic-movie", str(nodes), str(ROOM), str(EVENTS)]
+    done = subprocess.run(command, check=True, capture_output=True)
+    return dict(json.loads(done.stdout))
 
 
 def _row(name: str, rates: list[float]) -> Figure:

@@ -11,10 +11,10 @@ does not say three things, and each way to read them is simulated:
 * whether OpenStack's 30 s of network contextualisation, left out of the printed times, were waited
   for (*with 30 s*).
 
-The figures of a reading are means over seeds; its distance is the mean over the ten published
-experiments of |simulated − published|, in percentage points. Which reading is nearest is found, not
-chosen: nothing is fitted. The published figures are of 2015 and of other machines; they are in
-`benchmarks/elastic/published/`, as they were transcribed.
+The figures of a reading are means over seeds, each beside the published one; its distance is the
+mean over the ten experiments of |simulated − published|, in percentage points. Which reading is
+nearest is found, not chosen: nothing is fitted. The published figures are of 2015 and of other
+machines; they are in `benchmarks/elastic/published/`, as they were transcribed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, mean_interval
 from ullage import _elastic
-from ullage.stats.interval import moments, t_quantile
 
 FACTS: Final = Path(__file__).parent / "published"
 VIDEO_S: Final = 1800.0
@@ -140,39 +141,47 @@ def blocked(spec: dict[str, Any], seeds: int) -> list[float]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """How far each reading is, the nearest first, and then every experiment by the nearest."""
+    """How far each reading is, the nearest first, and then every experiment by every reading."""
     seeds = 10 if quick else 200
     known, times = experiments(), allocations()
     found = {
         reading: [blocked(specification(each, reading, times), seeds) for each in known]
         for reading in READINGS
     }
+    return rows(known, found)
+
+
+def rows(
+    known: Sequence[Experiment], found: Mapping[Reading, Sequence[Sequence[float]]]
+) -> list[Figure]:
+    """Of the shares of each seed, by reading and experiment."""
     distances = {
-        reading: sum(
-            abs(sum(values) / seeds - each.blocked)
-            for values, each in zip(results, known, strict=True)
-        )
-        / len(known)
-        for reading, results in found.items()
+        reading: 100 * fmean(map(_distance, known, results)) for reading, results in found.items()
     }
-    nearest = sorted(READINGS, key=lambda reading: distances[reading])
-    rows = [
-        Figure(f"PcBl, distance from the published: {reading.name}", 100 * distances[reading], "pp")
-        for reading in nearest
+    nearest = sorted(found, key=lambda reading: distances[reading])
+    name = "PcBl, distance from the published"
+    return [
+        *(Figure(f"{name}: {reading.name}", distances[reading], "pp") for reading in nearest),
+        *(
+            _row(each, reading, values)
+            for reading in nearest
+            for each, values in zip(known, found[reading], strict=True)
+        ),
     ]
-    results = found[nearest[0]]
-    return rows + [_row(each, values) for each, values in zip(known, results, strict=True)]
 
 
-def _row(experiment: Experiment, values: list[float]) -> Figure:
-    m = moments([100 * value for value in values])
-    half = t_quantile(0.975, m.df) * m.error
+def _distance(experiment: Experiment, values: Sequence[float]) -> float:
+    return abs(fmean(values) - experiment.blocked)
+
+
+def _row(experiment: Experiment, reading: Reading, values: Sequence[float]) -> Figure:
+    mean, low, high = mean_interval([100 * value for value in values])
     return Figure(
-        f"PcBl, nearest reading: {experiment.name}",
-        m.mean,
+        f"PcBl, {reading.name}: {experiment.name}",
+        mean,
         "%",
-        max(0.0, m.mean - half),
-        m.mean + half,
+        None if low is None else max(0.0, low),
+        high,
         peer="published",
         peer_value=100 * experiment.blocked,
         note=experiment.note,

@@ -21,15 +21,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,11 +75,13 @@ class Ran:
 
 
 @contextmanager
-def nodes(count: int, *, realtime: bool) -> Iterator[list[subprocess.Popen[str]]]:
+def nodes(
+    count: int, *, realtime: bool, size: int = 1 << 30
+) -> Iterator[list[subprocess.Popen[str]]]:
     """Nodes on the first CPU."""
     argv = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     argv += ["chrt", "-f", "1"] if realtime else []
-    argv += [str(ours.program("ullage-viewers")), "node", "--bytes", str(1 << 30)]
+    argv += [str(ours.program("ullage-viewers")), "node", "--bytes", str(size)]
     with ExitStack() as stack:
         started = []
         for _ in range(count):
@@ -89,7 +92,8 @@ def nodes(count: int, *, realtime: bool) -> Iterator[list[subprocess.Popen[str]]
         yield started
 
 
-def _url(node: subprocess.Popen[str]) -> str:
+def url_of(node: subprocess.Popen[str]) -> str:
+    """Of a node that has just been started."""
     assert node.stdout is not None
     return f"http://{json.loads(node.stdout.readline())['listening']}/clip"
 
@@ -135,7 +139,7 @@ def _kernel_bytes() -> int:
 def _many(quick: bool) -> list[Figure]:
     ramp_s, hold_s = 25.0, 20.0 if quick else 60.0
     with nodes(-(-MANY // EACH_NODE), realtime=True) as started:
-        what = config([_url(node) for node in started], MANY, ramp_s, hold_s)
+        what = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
         what["timing"]["realtime"] = True
         ran = watch(what)
     found = ran.summary
@@ -183,7 +187,7 @@ def _httperf_at_once() -> int:
     argv = ["taskset", "-c", str(max(os.sched_getaffinity(0))), "httperf", "--timeout=4"]
     argv += [f"--num-conns={ASKED_OF_HTTPERF}", f"--rate={ASKED_OF_HTTPERF // 2}", "--uri=/clip"]
     with nodes(1, realtime=False) as started:
-        where = urlsplit(_url(started[0]))
+        where = urlsplit(url_of(started[0]))
         started[0].send_signal(signal.SIGSTOP)
         argv += [f"--server={where.hostname}", f"--port={where.port}"]
         text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -207,7 +211,7 @@ def _exact(quick: bool) -> list[Figure]:
     for _ in range(1 if quick else 7):
         for way, timing in ways.items():
             with nodes(2, realtime="realtime" in timing) as started:
-                what = config([_url(node) for node in started], ONE_PROCESS, 5, 10)
+                what = config([url_of(node) for node in started], ONE_PROCESS, 5, 10)
                 what["shards"] = 1
                 what["timing"] |= timing
                 ran = watch(what)
@@ -237,7 +241,7 @@ def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> F
 def _begun(stalled: bool) -> float:
     """How much longer the arrivals took than they were due to take, as a ratio."""
     with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
-        what = config([_url(started[0])], STALLED, 2, 1)
+        what = config([url_of(started[0])], STALLED, 2, 1)
         what["sessions"] = str(Path(directory) / "sessions.jsonl")
         if stalled:
             started[0].send_signal(signal.SIGSTOP)
@@ -278,7 +282,7 @@ def _beside_wrk(quick: bool) -> Figure:
     ratios, theirs = [], []
     for _ in range(1 if quick else 7):
         with nodes(1, realtime=False) as started:
-            url = _url(started[0])
+            url = url_of(started[0])
             ran = watch(config([url], 10_000, 4, 6))
             mine = ran.summary["cpu_s"] / ran.summary["requests"]
             theirs.append(_wrk(url))
@@ -298,19 +302,34 @@ def _beside_wrk(quick: bool) -> Figure:
 
 
 def _wrk(url: str) -> float:
-    argv = ["taskset", "-c", str(max(os.sched_getaffinity(0))), "wrk", "-t1", "-c100", "-d4"]
-    argv += ["-H", f"Range: bytes=0-{CHUNK - 1}", url]
-    with TemporaryDirectory() as directory:
-        path = Path(directory) / "out"
-        with path.open("wb") as out:
-            process = subprocess.Popen(argv, stdout=out)
+    argv = ["wrk", "-t1", "-c100", "-d4", "-H", f"Range: bytes=0-{CHUNK - 1}", url]
+    used, text = used_by(argv)
+    count = re.search(r"(\d+) requests in ", text)
+    if count is None or "Non-2xx" in text:
+        raise RuntimeError(f"wrk: {text}")
+    return cpu_s(used) / int(count[1])
+
+
+def used_by(
+    argv: list[str], look: Callable[[int], object] = lambda _: None
+) -> tuple[resource.struct_rusage, str]:
+    """What a program used on the last CPU, and what it printed; `look` has its id meanwhile."""
+    with TemporaryFile("w+") as out:
+        on_last = ["taskset", "-c", str(max(os.sched_getaffinity(0))), *argv]
+        process = subprocess.Popen(on_last, stdout=out)
+        look(process.pid)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        text = path.read_text()
-    count = re.search(r"(\d+) requests in ", text)
-    if process.returncode or count is None or "Non-2xx" in text:
-        raise RuntimeError(f"wrk: {text}")
-    return (used.ru_utime + used.ru_stime) / int(count[1])
+        out.seek(0)
+        text = out.read()
+    if process.returncode:
+        raise RuntimeError(f"{argv[0]} ended with {process.returncode}: {text}")
+    return used, text
+
+
+def cpu_s(used: resource.struct_rusage) -> float:
+    """The program's and the kernel's for it."""
+    return used.ru_utime + used.ru_stime
 
 
 def measure(quick: bool) -> list[Figure]:

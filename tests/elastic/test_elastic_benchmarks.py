@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +15,11 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.elastic import allocation, twin, viewers
+from benchmarks.elastic import allocation, decisions, paced, policies, published, twin, viewers
 from benchmarks.elastic.__main__ import BENCHMARKS
 from benchmarks.figures import Figure, main_of_all
 from tests.synthetic import WORKLOADS, make_run
+from ullage import _elastic
 from ullage.elastic.reading import ElasticRun
 from ullage.folder import RunFolder
 from ullage.workloads.provisioning import Provisioning
@@ -160,3 +163,66 @@ def test_repetitions_without_a_twin_have_rows_too(monkeypatch: pytest.MonkeyPatc
         assert math.isnan(some.value) is math.isnan(every.value) is (not found)
         assert (none.holds, some.holds, every.holds) == (None, None, None)
         assert every.reach == "within ±0.5"
+
+
+def test_every_reading_has_every_published_experiment() -> None:
+    known = published.experiments()
+    exact = [[each.blocked] * 2 for each in known]
+    off = [[max(0.0, 2 * each.blocked - 0.1), 0.1] for each in known]
+    first, *others = published.READINGS
+    found = published.rows(known, {**dict.fromkeys(others, off), first: exact})
+    distances, each = found[: len(published.READINGS)], found[len(published.READINGS) :]
+    assert (distances[0].name.endswith(first.name), distances[0].value) == (True, 0.0)
+    assert distances[1].value > 0
+    names = {f"PcBl, {reading.name}: {one.name}" for reading in (first, *others) for one in known}
+    assert {figure.name for figure in each} == names
+    assert len(each) == len(known) * len(published.READINGS)
+    for figure, experiment in zip(each, known, strict=False):  # the nearest is first
+        assert figure.value == pytest.approx(figure.peer_value)
+        assert figure.peer_value == pytest.approx(100 * experiment.blocked)
+        assert (figure.low, figure.high) == (None, None)  # all seeds agree
+    assert any(figure.low is not None for figure in each)
+
+
+def test_every_policy_is_beside_the_same_viewers_of_elastic_movie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policies, "DEMANDS", {"steady": policies.DEMANDS["steady"]})
+    found = {figure.name: figure for figure in policies.measure(True)}
+    assert len(found) == len(policies.FIGURES) * len(policies.POLICIES)
+    base, spare = (found[f"PcBl, steady: {name}"] for name in ("elastic-movie", "spare, 1 node"))
+    assert (base.peer, base.note) == ("", "")
+    assert spare.peer_value == base.value
+    assert spare.value < base.value
+    paired = re.fullmatch(r"(\S+) pp \((\S+) to (\S+)\)", spare.note)
+    assert paired
+    middle, low, high = map(float, paired.groups())
+    assert middle == pytest.approx(spare.value - base.value, rel=1e-3)
+    assert low < middle < high < 0
+
+
+def test_every_policy_is_one_that_there_is() -> None:
+    assert {policy["name"] for policy in policies.POLICIES.values()} == set(_elastic.policies())
+
+
+def test_decisions_have_a_row_for_each_size_and_kind_of_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(nodes: int) -> dict[str, float]:
+        return {"viewers": 90 * nodes, "any_ids": 1e9 / nodes, "small_ids": 2e9 / nodes}
+
+    monkeypatch.setattr(decisions, "_run", run)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
+    found = {figure.name: figure for figure in decisions.measure(True)}
+    assert len(found) == 6
+    slow = found["decisions, 900,000 viewers, any ids, as in the front"]
+    assert (slow.value, slow.holds) == (1e5, False)
+    assert found["decisions, 360 viewers, small ids, as in the simulator"].value == 5e8
+
+
+def test_the_pace_of_connections_is_told_by_when_their_requests_began() -> None:
+    first = [0.3, 0.0, 0.7]
+    even = [start + 1.0 * second for second in range(5) for start in first]
+    assert paced.kept(even, 3) == pytest.approx((0.0, 0.0))
+    late = [each + 0.25 * (each >= 4) for each in even]  # the last request of each
+    assert paced.kept(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))

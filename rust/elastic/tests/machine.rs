@@ -29,8 +29,8 @@ impl Run {
     fn new(config: Config, policy: &Value) -> Self {
         let any = AnyPolicy::try_from(policy.clone()).unwrap();
         let mut run = Self {
+            model: Model::new(config, any.name()),
             machine: Machine::new(config, any).unwrap(),
-            model: Model::new(config),
             log: Vec::new(),
             at: 0,
         };

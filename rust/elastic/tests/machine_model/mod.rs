@@ -7,19 +7,26 @@ use ullage_elastic::{
     Whereabouts, Why,
 };
 
+/// These see to it that what those who wait are owed comes; others may go by something else.
+const SERVE_WHO_WAITS: [&str; 4] = ["elastic-movie", "hysteresis", "predictor", "spare"];
+/// And these wish for nothing beyond it.
+const FORESEE_NOTHING: [&str; 2] = ["elastic-movie", "hysteresis"];
+
 /// What is known outside the machine, from its actions alone.
 #[derive(Clone, Debug)]
 pub struct Model {
     config: Config,
+    policy: String,
     pub nodes: BTreeMap<NodeId, (NodeState, BTreeSet<ClientId>)>,
     pub waiting: Vec<ClientId>,
     allocated: u32,
 }
 
 impl Model {
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, policy: &str) -> Self {
         Self {
             config,
+            policy: policy.to_owned(),
             nodes: BTreeMap::new(),
             waiting: Vec::new(),
             allocated: 0,
@@ -87,6 +94,21 @@ impl Model {
         self.nodes.values().filter(|node| node.0 == state).count()
     }
 
+    /// Nodes that those who wait are to have.
+    fn owed(&self) -> usize {
+        let waiting = self.waiting.len();
+        match self.config.allocation {
+            Allocation::OneAtATime => waiting.min(1),
+            Allocation::OnePerNeed => waiting.div_ceil(self.config.room as usize),
+            Allocation::OnePerRequest => waiting,
+        }
+    }
+
+    /// Nodes that are kept, and are not there.
+    fn missing(&self) -> usize {
+        (self.config.min_nodes as usize).saturating_sub(self.count(NodeState::Ready))
+    }
+
     /// One action is allowed, and done.
     pub fn act(&mut self, event: Event, action: Action, lost: &mut BTreeSet<ClientId>) {
         let asked = Event::Request {
@@ -128,6 +150,10 @@ impl Model {
                 self.allocated += 1;
                 self.nodes
                     .insert(node, (NodeState::Coming, BTreeSet::new()));
+                if FORESEE_NOTHING.contains(&self.policy.as_str()) {
+                    let most = self.owed().max(self.missing());
+                    assert!(self.count(NodeState::Coming) <= most, "nobody needs it");
+                }
             }
             Action::Release { node } => {
                 let ready = self.count(NodeState::Ready);
@@ -152,8 +178,15 @@ impl Model {
             .max_nodes
             .map_or(usize::MAX, |most| most as usize);
         assert!(self.nodes.len() <= most);
-        if self.config.allocation == Allocation::OneAtATime {
-            assert!(self.count(NodeState::Coming) <= 1);
+        let coming = self.count(NodeState::Coming);
+        let one = self.config.allocation == Allocation::OneAtATime;
+        assert!(!one || coming <= 1);
+        let may_come = self.nodes.len() < most && room > 0 && !(one && coming == 1);
+        if may_come {
+            assert!(coming >= self.missing(), "fewer than are kept");
+        }
+        if may_come && SERVE_WHO_WAITS.contains(&self.policy.as_str()) {
+            assert!(coming >= self.owed(), "fewer than those who wait need");
         }
         if !self.waiting.is_empty() {
             assert_eq!(
