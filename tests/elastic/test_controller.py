@@ -16,7 +16,7 @@ from ullage.elastic.acts import Acts
 from ullage.elastic.controller import Controller
 from ullage.elastic.folder import Act, FrontEnded, Lost, NotReady, Ready, Release, Retried
 from ullage.elastic.frontprocess import Restarted, Wanted
-from ullage.elastic.plan import Attempts, Budgets
+from ullage.elastic.plan import Attempts, Budgets, Releases
 from ullage.errors import UllageError
 
 LONG = 60.0
@@ -117,7 +117,7 @@ class Stage:
         self.front, self.maker = QueueFront(), ShamMaker()
         self.boot_delay_s = boot_delay_s
         budgets = Budgets(
-            allocate=Attempts(tries=2, limit=LONG), release=Attempts(tries=2, limit=LONG)
+            allocate=Attempts(tries=2, limit=LONG), release=Releases(tries=2, limit=LONG)
         )
         self.acts = Acts(folder / folders.CONTROLLER_LOG)
         front: Any = self.front
@@ -235,7 +235,10 @@ def test_a_node_is_held_back_and_may_die_meanwhile(tmp_path: Path) -> None:
         await stage.hears(ready=0)
 
     _, acts = play(lambda: Stage(tmp_path, boot_delay_s=0.2), script)
-    (ready,) = of(acts, Ready)
+    asked, retried, ready = acts[:3]
+    assert (asked.event, ready.event) == ("asked", "ready")
+    assert (retried.what, retried.instance, retried.attempt) == ("allocate", "n-0-1", 1)
+    assert retried.why == "it ended before it was told to the front: at once"
     assert (ready.instance, ready.injected_s) == ("n-0-2", 0.2)
     assert ready.at_ns - ready.serving_ns > 0.1e9
 

@@ -20,7 +20,7 @@ from ullage.elastic.controller import Controller
 from ullage.elastic.folder import Act, Release, Retried
 from ullage.elastic.frontprocess import Wanted
 from ullage.elastic.instances import StreamingNode
-from ullage.elastic.plan import Attempts, Budgets
+from ullage.elastic.plan import Budgets, Releases
 from ullage.errors import UllageError
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
@@ -73,7 +73,7 @@ async def busy() -> None:
 
 async def played(host: Node, folder: Path) -> tuple[Controller, RealMaker, tuple[Act, ...]]:
     front: Any = AskingFront()
-    maker, attempts = RealMaker(host), Attempts(tries=2, limit=PATIENCE_S)
+    maker, attempts = RealMaker(host), Releases(tries=2, limit=PATIENCE_S)
     with Acts(folder / folders.CONTROLLER_LOG) as acts:
         controller = Controller(front, maker, acts, Budgets(allocate=attempts, release=attempts))
         async with asyncio.timeout(PATIENCE_S):

@@ -159,3 +159,5 @@ def test_it_says_from_which_machines_viewers_come(tmp_path: Path) -> None:
     assert machines["number"] == 3 and machines["provider"] == "native"
     assert machines["resources"] == {"cpus": 1, "memory": 64 << 20}
     assert told(tmp_path)["generators"] is None
+    anybody = text.replace("nodes: {max: 8}\n", "")
+    assert "lxc: lxc, 0 to 247 nodes, " in dry(tmp_path, anybody).stdout, "they have addresses too"

@@ -11,9 +11,11 @@ import pytest
 from tests.elastic.elastic_made import NS, ZERO, Made, MadePlan, make, put_meter
 from tests.elastic.test_demand import asked, ready, released, viewer, with_parts
 from ullage.elastic.definitions import BY_NAME, DEFINITIONS
+from ullage.elastic.definitions.base import BUNGEE, HERE, SPEC_RG, STUDY
 from ullage.elastic.folder import Act, NotReady
 from ullage.elastic.metrics import INJECTED, measured
 from ullage.elastic.reading import ElasticRun, Session, Violation
+from ullage.studies.elastic_clock import ElasticClock
 
 
 @pytest.fixture
@@ -211,3 +213,9 @@ def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
     assert figures.keys() <= BY_NAME.keys()
     assert {d.name for d in DEFINITIONS} - figures.keys() <= {"speed_up"}
     assert len(BY_NAME) == len(DEFINITIONS)
+
+
+def test_the_source_of_a_metric_is_one_that_can_be_found() -> None:
+    assert ElasticClock.source == STUDY, "`ullage study` names it so"
+    sources = {source for each in DEFINITIONS for source in each.source.split("; ")}
+    assert sources == {STUDY, BUNGEE, SPEC_RG, HERE}

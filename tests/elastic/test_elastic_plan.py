@@ -194,9 +194,36 @@ def test_who_says_only_the_cpus_of_a_node_has_its_usual_memory() -> None:
     assert plans.resolve(plan, document)[0].resources.memory == 256 << 20
 
 
-def test_no_more_are_said_to_come_together_than_come() -> None:
-    plan, document = plans.loads(GOOD + "video: {length: 1000000h}\n")
-    assert not [s for s in units.said_before(plan, plans.resolve(plan, document)) if "watch" in s]
+def test_attempts_have_their_own_limit_where_only_their_number_is_said() -> None:
+    plan, _ = plans.loads(GOOD + "budgets: {allocate: {tries: 5}, release: {tries: 5}}\n")
+    budgets = plan.budgets
+    assert (budgets.allocate.tries, budgets.allocate.limit) == (5, 120)
+    assert (budgets.release.tries, budgets.release.limit) == (5, 60)
+
+
+def together(text: str) -> list[str]:
+    """What is said of viewers who watch at the same time."""
+    plan, document = plans.loads(text)
+    return [s for s in units.said_before(plan, plans.resolve(plan, document)) if "together" in s]
+
+
+@pytest.mark.parametrize("number", ["viewers: 20", "lasting: 1s"])
+def test_no_more_are_said_to_come_together_than_come(number: str) -> None:
+    text = GOOD.replace("rate: 0.01, viewers: 20", f"rate: 20, {number}")
+    assert not together(text + "video: {length: 1000000h}\n")
+    assert together(text + "video: {length: 1000000h, bitrate: 1000000000}\n")
+
+
+def test_those_of_a_trace_who_watch_together_are_counted(tmp_path: Path) -> None:
+    """Eleven come in a minute, at 1 Gbit/s each: with a film of a minute the first has gone."""
+    file = tmp_path / "trace"
+    file.write_text("".join(f"{1000 + 6 * n}\n" for n in range(11)), encoding="ascii")
+    text = GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", f"kind: trace, file: {file}")
+    assert not together(text + "video: {length: 60s, bitrate: 1000000000}\n")
+    (said,) = together(text + "video: {length: 61s, bitrate: 1000000000}\n")
+    assert "about 11 viewers watch together, 11 Gbit/s" in said
+    file.unlink()
+    assert not together(text + "video: {length: 61s, bitrate: 1000000000}\n"), "it is a lack"
 
 
 def test_nodes_that_nobody_asks_for_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +253,7 @@ def test_too_much_is_said_before() -> None:
     text = GOOD.replace("room: 4", "room: 20").replace("rate: 0.01", "rate: 1")
     plan, document = plans.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
     said = " ".join(units.said_before(plan, plans.resolve(plan, document)))
-    for words in ("more than the 10 Gbit/s of the run's bridge", "a full node streams", "late"):
+    for words in ("more than the 10 Gbit/s that Linux states", "a full node streams", "late"):
         assert words in said
     assert "×60" in (units.limits_of_scale(plan) or "")
     assert units.limits_of_scale(plan.model_copy(update={"time_scale": 1.0})) is None
@@ -261,6 +288,10 @@ def test_viewers_may_come_from_machines_of_their_own() -> None:
     # They have addresses on the same bridge.
     assert Scaled(plan).machine(lxc)["max_nodes"] == units.MOST_NODES - 3
     assert plans.generators(*plans.loads(GOOD)) is None
+    spare = GENERATORS + "resources: {memory: 1TiB}\npolicy: {name: spare}\n"
+    plan, document = plans.loads(spare)
+    (said, *_) = units.said_before(plan, plans.resolve(plan, document))
+    assert "lxc: 247 nodes and 3 generators may use" in said
 
 
 @pytest.mark.parametrize(

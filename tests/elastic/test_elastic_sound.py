@@ -175,6 +175,16 @@ def test_viewers_without_a_record_are_said(tmp_path: Path) -> None:
     assert "lxc no. 2" in found and "of 12 viewers who were due 11 have a record" in found
 
 
+def test_viewers_who_kept_their_places_are_said(tmp_path: Path) -> None:
+    """They were gone, and the front could not be told: a run's figures count, and are off."""
+    path = make(tmp_path, plan())
+    for number, untold in ((0, 0), (1, 3)):
+        file = folder.repetition_folder(path, "lxc", number) / folder.VIEWERS
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"untold": untold}))
+    found = of(path)["viewers-untold"].message
+    assert "lxc no. 2: 3 viewers." in found and "lxc no. 1" not in found
+
+
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_a_log_of_the_nodes_that_is_torn_is_said(tmp_path: Path, cut: int) -> None:
     """The beginning of one line more (0), or the last line without its end."""

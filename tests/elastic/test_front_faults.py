@@ -1,6 +1,7 @@
 """`ullage-front` under clients, controllers and hosts that do not behave."""
 
 import json
+import os
 import resource
 import signal
 import time
@@ -22,6 +23,7 @@ from tests.elastic.frontkit import (
     settings,
     url,
 )
+from ullage.elastic import frontwatch
 
 
 def found(front: Front) -> bool:
@@ -124,10 +126,12 @@ def test_more_connections_than_may_be_are_told_so(tmp_path: Path) -> None:
     with fronting(tmp_path, max_connections=3) as front:
         held = [front.watch(client) for client in range(3)]
         assert front.order()["allocate"] == 0
-        crowded = front.connect()
+        front.until('viewers{state="waiting"}', 3)
+        crowded = front.watch(3)
         answer = crowded.answer()
         assert (answer.status, answer.word) == (503, "crowded")
         assert crowded.ended()
+        assert front.metrics()['refused_total{why="crowded"}'] == 1
         front.ready(0)
         assert held[0].answer().status == 302
         for viewer in held:
@@ -135,6 +139,45 @@ def test_more_connections_than_may_be_are_told_so(tmp_path: Path) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not found(front):
             assert time.monotonic() < deadline
+
+
+def test_who_is_gone_can_say_so_where_all_places_are_taken(tmp_path: Path) -> None:
+    """And pages are read: else nobody would see why, or end it."""
+    with fronting(tmp_path, config={"room": 1}, max_connections=2) as front:
+        served = front.watch(0)
+        assert front.order()["allocate"] == 0
+        front.ready(0)
+        assert served.answer().status == 302
+        served.close()
+        front.until("connections", 1)  # the one that asks for this
+        for client in (1, 2):
+            front.watch(client)
+        front.until('viewers{state="waiting"}', 2)
+        assert front.watch(3).answer().word == "crowded"
+        assert front.finish(0).status == 204
+        front.until('viewers{state="waiting"}', 1)
+
+
+def test_a_front_with_all_its_connections_in_use_is_not_silent(tmp_path: Path) -> None:
+    with fronting(tmp_path, max_connections=3) as front:
+        address = front.start["listening"]
+        assert frontwatch._heard(address, PATIENCE_S)
+        for client in range(3):
+            front.watch(client)
+        front.until('viewers{state="waiting"}', 3)
+        silent = [front.connect() for _ in range(8)]  # places that are kept for pages
+        beyond = front.connect()
+        answer = beyond.answer()
+        assert (answer.status, answer.word) == (503, "crowded") and beyond.ended()
+        assert frontwatch._state(address) is None
+        assert frontwatch._heard(address, PATIENCE_S)
+        for connection in silent:
+            connection.close()
+        front.until("connections", 4)
+        os.kill(front.process.pid, signal.SIGSTOP)
+        assert not frontwatch._heard(address, 0.2)
+        os.kill(front.process.pid, signal.SIGCONT)
+        serves(front)
 
 
 def test_a_limit_that_does_not_do_is_said_before_the_start(tmp_path: Path) -> None:

@@ -136,6 +136,10 @@ def test_an_event_whose_actions_were_cut_is_done_to_its_end(tmp_path: Path) -> N
         (lambda log: log + '{"at_ns":1,"event":"finished","client":9}\n', "line 4"),
         (lambda log: log.replace('"room":2', '"room":3'), "another configuration"),
         (lambda log: log.replace('"at_ns":', '"at_ns":9'), "s from now"),
+        (
+            lambda log: log.replace('"at_ns":', '"at_ns":9') + '{"at_ns":7,"note":{}}\n',
+            "line 4: time goes back",
+        ),
     ],
 )
 def test_a_log_that_is_none_or_anothers_is_not_gone_on_from(

@@ -40,8 +40,8 @@ def test_every_field_of_a_row_is_one_of_that_policy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "points"),
-    list(zip(SPECIFICATIONS, (1, 2, 6), strict=True)),
-    ids=["simulate", "measured", "sweep"],
+    list(zip(SPECIFICATIONS, (1, 1, 2, 6), strict=True)),
+    ids=["simulate", "of-a-run", "measured", "sweep"],
 )
 def test_what_the_simulators_page_shows_can_be_simulated(
     text: str, points: int, tmp_path: Path

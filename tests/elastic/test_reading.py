@@ -16,6 +16,7 @@ from tests.synthetic import make_run
 from ullage import errors
 from ullage.elastic import folder
 from ullage.elastic.reading import ElasticRun
+from ullage.elastic.sides import sides
 from ullage.errors import UllageError
 from ullage.folder import RunFolder
 
@@ -223,8 +224,34 @@ def test_garbage_is_read_or_refused_and_nothing_else(
     cut = int(at * len(whole))
     file.write_bytes(whole[:cut] + put + whole[cut + len(put) :])
     try:
-        ElasticRun.open(run)
+        sides(ElasticRun.open(run))
     except UllageError as error:
         assert error.kind is errors.RUN_BAD_FORMAT
     finally:
         file.write_bytes(whole)
+
+
+def test_a_repetition_that_took_no_time_has_no_bandwidth(run: Path) -> None:
+    """Of no real run; a folder is from a stranger."""
+    outcome = place(run) / folder.OUTCOME
+    at_ns = json.loads(outcome.read_text())["start_ns"]
+    change(outcome, lambda found: found.update(end_ns=at_ns))
+    sessions = place(run) / folder.SESSIONS
+    one = next(s for s in map(json.loads, sessions.open()) if s["outcome"] == "served")
+    instants = ("due_ns", "asked_ns", "answered_ns", "first_byte_ns", "ended_ns")
+    sessions.write_text(json.dumps(one | dict.fromkeys(instants, at_ns)) + "\n")
+    (place(run) / folder.CONTROLLER_LOG).write_text("")
+    (found,) = [s for s in sides(ElasticRun.open(run)) if s.key == "lxc"]
+    assert found.figures[1].figures["affected"] == 0
+    assert "bandwidth" not in found.figures[1].figures
+    assert "bandwidth" in found.figures[0].figures
+
+
+def test_a_film_of_no_time_is_refused(run: Path) -> None:
+    """It would demand nodes for an interval of no length."""
+
+    def shorter(found: Any) -> None:
+        found["video"]["length_s"] = 1e-10
+
+    change(run / folder.RESOLVED, shorter)
+    assert "the video" in refused(run)

@@ -162,6 +162,10 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
         ({"failures": {"never_ready": 0.5}}, "allocation.gives_up: found nothing; is needed"),
         ({"vary": {"room": [1, 2]}}, "one simulation has no such field"),
         ({"hosts": {"count": 0, "nodes_each": 1}, "patience": None}, "patience"),
+        (
+            {"allocation": {"time": "60s", "gives_up": "30s"}, "patience": None},
+            "concurrent allocations takes longer than allocation.gives_up: else all fail",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_said(

@@ -10,10 +10,11 @@ from tests.elastic.elastic_made import Made, MadePlan, make
 from ullage import _elastic
 from ullage.elastic import elasticity, metrics, twin
 from ullage.elastic.curves import Steps
+from ullage.elastic.definitions import BY_NAME
 from ullage.elastic.definitions.elasticity import ELASTICITY
 from ullage.elastic.elasticity import Interval
 from ullage.elastic.reading import ElasticRun
-from ullage.elastic.simfigures import FIGURES
+from ullage.elastic.simfigures import FIGURES, figures, said
 from ullage.stats.interval import moments, t_quantile
 
 Json = dict[str, Any]
@@ -190,3 +191,19 @@ def test_every_metric_of_a_real_run_has_its_figure() -> None:
     real = {each.name for each in ELASTICITY}
     assert real == set(THEIRS) | {"jitter", "speed_up"}
     assert real <= {figure.name for figure in FIGURES}
+
+
+def test_a_figure_with_the_name_of_a_metric_is_that_metric() -> None:
+    shared = {figure.name for figure in FIGURES} & set(BY_NAME)
+    assert shared == {each.name for each in ELASTICITY} | {"nodes_most", "node_seconds"}
+    units = {figure.name: figure.unit for figure in FIGURES}
+    assert all(units[name] == BY_NAME[name].unit for name in ("jitter", "node_seconds"))
+    found = simulated()
+    followed, shown = found["elasticity"], figures(found)
+    assert shown["jitter"] == pytest.approx(followed["jitter_per_minute"] / 60) != 0
+    assert shown["node_seconds"] == found["whole"]["node_s"]
+    assert shown["waited_viewers"] == found["wait"]["count"] > 0
+
+
+def test_jitter_is_shown_by_the_minute_as_that_of_real_runs() -> None:
+    assert said(-0.005, "nodes/s") == "-0.3 nodes/min"

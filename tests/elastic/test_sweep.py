@@ -50,7 +50,7 @@ def test_every_point_has_every_seed_and_an_interval(
     assert [point["varied"]["patience"] for point in found["points"]] == ["1s", "1s", "10s", "10s"]
     for point in found["points"]:
         assert len(point["each"]) == 12
-        waits = point["figures"]["wait_mean"]
+        waits = point["figures"]["waited_mean"]
         assert 0 <= waits["low"] <= waits["mean"] <= waits["high"]
         assert waits["bootstrap_low"] <= waits["mean"] <= waits["bootstrap_high"]
     impatient, patient = (found["points"][i]["figures"]["PcBl"] for i in (0, 2))
@@ -70,7 +70,7 @@ def test_who_is_turned_away_has_a_column_where_anybody_is(
         file = written(tmp_path, vary={"nodes.max": most})
         result = CliRunner().invoke(app, ["elastic", "sweep", str(file)])
         assert result.exit_code == 0, result.output
-        assert ("turned_away" in result.stdout) == shown, result.stdout
+        assert ("turned_away_viewers" in result.stdout) == shown, result.stdout
 
 
 def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_values_that_are_all_alike_have_no_interval() -> None:
     few = sweep.summarise([{"PcBl": 0.25}, {"PcBl": 0.75}], 0.95)["PcBl"]
     assert (few.low, few.high, few.bootstrap_low) == (0, 1, None)
     waits = sweep.summarise(
-        [{"wait_mean": 1.0, "jitter": 1.0}, {"wait_mean": 2.0, "jitter": 2.0}], 0.95
+        [{"waited_mean": 1.0, "jitter": 1.0}, {"waited_mean": 2.0, "jitter": 2.0}], 0.95
     )
-    assert waits["wait_mean"].low == 0
+    assert waits["waited_mean"].low == 0
     assert (waits["jitter"].low or 0) < 0
 
 

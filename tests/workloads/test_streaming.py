@@ -17,6 +17,7 @@ from tests.workloads.web_samples import bent, printing, sample
 from tests.workloads.workload_runs import context_in
 from ullage import ours
 from ullage.elastic import clip
+from ullage.workloads import streaming_report as report
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.streaming import Streaming, StreamingParameters
 
@@ -96,6 +97,45 @@ def test_a_number_that_was_tried_again() -> None:
     assert "a step has 3 viewers, expected 4" in refused(changed(only_once), twice)
 
 
+def test_the_longest_search_that_a_plan_may_ask_for() -> None:
+    """From 1 to a million, halved down to one viewer, and every number only at the tenth try."""
+    tries, cap, limit = 10, 1_000_000, 524_289
+    own = {"start": 1, "cap": cap, "resolution": 0.0, "tries": tries}
+    longest = StreamingParameters.model_validate({**SEARCH.model_dump(), **own})
+
+    def step(of: Any, viewers: int, sustained: bool) -> Any:
+        made = json.loads(json.dumps(of))
+        run, length = made["run"], longest.asked.video_bytes
+        run["due"] = run["outcomes"]["cut"] = viewers
+        run["most_playing"] = viewers if sustained else 0
+        run["bytes"] = viewers * length
+        run["bytes_per_s"] = run["bytes"] / run["seconds"]
+        because = "" if sustained else "x" * 200
+        kind = "sustained" if sustained else "not-sustained"
+        return made | {"viewers": viewers, "verdict": {"is": kind, "because": because}}
+
+    def search(result: Any) -> None:
+        first = result["steps"][0]
+        lower, upper = 0, None
+        result["steps"] = steps = []
+        due: int | None = 1
+        while due is not None:
+            bad = step(first, due, False)
+            steps += [bad] * (tries - 1) + [step(first, due, True) if due <= limit else bad]
+            lower, upper = (due, upper) if due <= limit else (lower, due)
+            due = report._next(longest.asked, lower, upper)
+        result["search"] |= own
+        result |= {"figure": lower, "lower": lower, "upper": upper}
+
+    found = changed(search)
+    told = json.loads(found["client"].stdout)
+    assert len(told["steps"]) == report.MOST_STEPS
+    # A real run says more than ours reads.
+    assert len(found["client"].stdout) * 4 / 3 < report.LONGEST
+    STREAMING.check(longest, found)
+    assert STREAMING.parse(longest, found)["viewers"] == limit
+
+
 def test_a_number_that_was_given() -> None:
     STREAMING.check(FIXED, outputs("fixed"))
     figures = STREAMING.parse(FIXED, outputs("fixed"))
@@ -149,6 +189,32 @@ def test_a_search_whose_viewers_were_the_limit_or_that_had_none() -> None:
 
 def test_a_picture_that_began_too_late_to_stand_still() -> None:
     assert "they began so late" in refused(outputs("starved"), STARVED)
+
+
+def test_a_step_whose_pictures_began_too_late_is_not_sustained() -> None:
+    """The first 2 was so, and then it was tried again: that ends no search."""
+    twice = StreamingParameters.model_validate({**SEARCH.model_dump(), "tries": 2})
+    verdict = {"is": "not-sustained", "because": "2 viewers had 50 % of the bytes"}
+
+    def starved(result: Any) -> None:
+        one, two, four, three = result["steps"]
+        late = json.loads(json.dumps(two))
+        late["verdict"] = verdict
+        late["run"]["bytes"] = two["run"]["bytes"] // 2
+        late["run"]["bytes_per_s"] = late["run"]["bytes"] / late["run"]["seconds"]
+        result["search"]["tries"] = 2
+        result["steps"] = [one, late, two, four, four, three]
+
+    def called_sustained(result: Any) -> None:
+        starved(result)
+        result["steps"][1]["verdict"] = {"is": "sustained"}
+
+    found = changed(starved)
+    STREAMING.check(twice, found)
+    assert STREAMING.parse(twice, found)["viewers"] == 3
+    steps = STREAMING.facts(twice, found)["steps"]
+    assert steps.startswith("1 sustained, 2 not-sustained, 2 sustained, 4 not-sustained")
+    assert "is not sustained" in refused(changed(called_sustained), twice)
 
 
 @pytest.mark.parametrize(

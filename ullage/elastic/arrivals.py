@@ -59,6 +59,8 @@ class Arrivals(Fields):
             if (value is None) == (name in needed):
                 verb = "needs" if name in needed else "has no"
                 raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
+        if self.rate is not None and self.peak is not None and self.peak < self.rate:
+            raise ValueError(f"peak ({self.peak:g}) is less than rate ({self.rate:g})")
         return self
 
     @property

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from ullage import _elastic, agent, host, image, ours, placement
-from ullage.elastic import frontprocess, instances, units, viewersprocess
+from ullage.elastic import bounds, frontprocess, instances, units, viewersprocess
 from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.units import Scaled
 from ullage.environments import Provider
@@ -49,7 +49,8 @@ async def check(
 
     HOST_NEEDS_ROOT, PROGRAM_MISSING, AGENT_BINARY_MISSING, ELASTIC_BAD_TRACE, ELASTIC_NO_CLIP (a
     film that is larger than the disk), ELASTIC_HOST_TOO_SMALL, ELASTIC_NO_ADDRESS, PLAN_BAD_FIELD
-    (a policy's fields), and what providers say of this host.
+    (a policy's fields, and what front or viewers would not take), and what providers say of this
+    host.
     """
     for step in _steps(plan, environments, document, generators):
         await step()
@@ -82,6 +83,7 @@ def _steps(
     for program in (frontprocess.PROGRAM, viewersprocess.PROGRAM):
         yield partial(_now, partial(ours.program, program))
     yield partial(_now, agent.binary)
+    yield partial(_now, partial(bounds.check, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
     if plan.image == "host":
@@ -111,7 +113,10 @@ def _as_root() -> None:
 def _readable(plan: ElasticPlan) -> None:
     if plan.arrivals.kind == "trace":
         try:
-            units.trace_times(plan.arrivals)
+            last_s = units.trace_times(plan.arrivals)[-1] / plan.time_scale
+            if last_s >= bounds.LATEST_S:
+                said = f"its last viewer comes after {last_s:g} s of real time"
+                raise ValueError(f"{said}, and must before {bounds.LATEST_S:g} s")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=reason) from error

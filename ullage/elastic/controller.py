@@ -203,7 +203,8 @@ class Controller:
                 why = _why(error)
                 self._retried(number, node, "allocate", attempt, why)
                 continue
-            if await self._hold(node):
+            why = await self._hold(node)
+            if not why:
                 node.phase = "ready"
                 self.acts.add(
                     Ready(
@@ -222,7 +223,7 @@ class Controller:
                 )
                 self._tell(node, ready=number, address=made.address, url=made.url)
                 return True
-            why = "it ended before it was told to the front"
+            self._retried(number, node, "allocate", attempt, why)
             await self._remove(number, node)
         node.phase = "failed"
         self.failed += 1
@@ -240,19 +241,19 @@ class Controller:
         self._tell(node, failed=number, why=why)
         return False
 
-    async def _hold(self, node: _Node) -> bool:
-        """Hold it back as long as the plan says, from when it served; False when it dies then."""
+    async def _hold(self, node: _Node) -> str:
+        """Hold it back as long as the plan says, from when it served; why it died then, if so."""
         assert node.made is not None
         until = node.made.serving_ns + round(self.boot_delay_s * 1e9)
         left_s = (until - clock.ordered_ns()) / 1e9
         if left_s <= 0:
-            return True
+            return ""
         try:
             async with asyncio.timeout(left_s):
-                await node.made.gone()
+                how = await node.made.gone()
         except TimeoutError:
-            return True
-        return False
+            return ""
+        return printable(f"it ended before it was told to the front: {how}", _LONGEST_WHY)
 
     async def _leave(
         self,

@@ -259,7 +259,7 @@ def _lines(found: Forecast) -> list[str]:
     told = [
         f"{_count(count, 'environment')} × {_count(number, 'repetition')}, each with the same "
         f"viewers: {_viewers(plan)}",
-        *(f"  {_environment(each)}" for each in found.environments),
+        *(f"  {_environment(plan, each)}" for each in found.environments),
     ]
     if (more := found.generators) is not None:
         told.append(
@@ -300,8 +300,8 @@ def _viewers(plan: ElasticPlan) -> str:
     return f"{come}, {format_seconds(plan.video.length)} of film, {patience}{scale}"
 
 
-def _environment(each: Environment) -> str:
-    most = each.nodes.max or units.MOST_NODES
+def _environment(plan: ElasticPlan, each: Environment) -> str:
+    most = each.nodes.max or Scaled(plan).most_nodes
     parts = [
         f"{each.key}: {each.provider.name}",
         f"{_count(most, 'node')}"

@@ -1,4 +1,4 @@
-"""What energy a repetition took: by the plan's first meter, over exactly its own time.
+"""What energy a repetition took: by the first meter that was there, over exactly its own time.
 
 The meter sees the whole host, with the viewers, the front and the controller on it; where these
 stand on other machines, it sees the nodes alone.

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from http.client import HTTPException
 from typing import Any, Final, NoReturn
+from urllib.error import HTTPError, URLError
 
 from ullage.elastic.frontprocess import Front
 from ullage.errors import ELASTIC_FRONT_SILENT, UllageError
@@ -26,7 +27,7 @@ async def silence(front: Front, limit_s: float) -> NoReturn:
     heard = time.monotonic()
     while True:
         patience_s = min(_HTTP_S, limit_s)
-        if not front.up or await asyncio.to_thread(_state, front.address, patience_s) is not None:
+        if not front.up or await asyncio.to_thread(_heard, front.address, patience_s):
             heard = time.monotonic()
         elif (silent_s := time.monotonic() - heard) > limit_s:
             await front.give_up()
@@ -43,11 +44,27 @@ async def moving(address: str) -> bool:
         return True
 
 
-def _state(address: str, patience_s: float = _HTTP_S) -> dict[str, Any] | None:
+def _heard(address: str, patience_s: float) -> bool:
+    """Does it answer at all? One whose connections are all in use refuses, and closes: it works."""
+    try:
+        return _asked(address, patience_s) is not None
+    except (HTTPError, ConnectionResetError):
+        return True
+    except URLError as error:
+        return isinstance(error.reason, ConnectionResetError)
+    except (OSError, HTTPException, ValueError):
+        return False
+
+
+def _state(address: str) -> dict[str, Any] | None:
     """What it says of itself; None: it does not answer."""
     try:
-        with _DIRECTLY.open(f"http://{address}/state", timeout=patience_s) as answer:
-            found = json.load(answer)
+        return _asked(address, _HTTP_S)
     except (OSError, HTTPException, ValueError):
         return None
+
+
+def _asked(address: str, patience_s: float) -> dict[str, Any] | None:
+    with _DIRECTLY.open(f"http://{address}/state", timeout=patience_s) as answer:
+        found = json.load(answer)
     return found if isinstance(found, dict) else None

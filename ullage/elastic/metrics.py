@@ -80,7 +80,9 @@ def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -
         figures["affected"] = _part(served, [s for s in served if s.was_affected])
         figures["stalled"] = stalls / NS / len(served)
         last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
-        figures["bandwidth"] = 8 * sum(s.bytes for s in sessions) / _seconds(outcome.start_ns, last)
+        if last > outcome.start_ns:
+            took_s = _seconds(outcome.start_ns, last)
+            figures["bandwidth"] = 8 * sum(s.bytes for s in sessions) / took_s
     if waits:
         figures["wait_mean"] = float(np.mean(waits))
         figures["wait_p95"] = float(np.quantile(waits, 0.95))

@@ -71,7 +71,9 @@ class Policy(BaseModel):
 class Nodes(Fields):
     """What bounds the nodes, and how they are had."""
 
-    max: int | None = Field(None, ge=1, le=250, description="nodes at a time; left out: 250")
+    max: int | None = Field(
+        None, ge=1, le=250, description="nodes at a time; left out: 250, less the generators"
+    )
     min: int = Field(0, ge=0, le=250, description="nodes that are kept, used or not")
     allocation: Literal["one_at_a_time", "one_per_need", "one_per_request"] = Field(
         "one_at_a_time", description="how many are made at the same time when viewers wait"
@@ -100,7 +102,7 @@ class Film(Fields):
     generate: Literal["auto", "h264", "bytes"] = Field(
         "auto",
         description="`h264`: a real clip by ffmpeg; `bytes`: as many bytes as it would have; "
-        "`auto`: a clip where ffmpeg is installed",
+        "`auto`: a clip where ffmpeg is installed and the bitrate is above 50 kbit/s",
     )
     buffer: Seconds = Field(2, description="video that a viewer holds before it plays: real time")
 
@@ -112,11 +114,17 @@ class Attempts(Fields):
     limit: Seconds = Field(120, description="real time that an attempt may take")
 
 
+class Releases(Attempts):
+    """A removal is given up sooner."""
+
+    limit: Seconds = Field(60, description=Attempts.model_fields["limit"].description)
+
+
 class Budgets(Fields):
     """What is spent before something is given up: real time."""
 
-    allocate: Attempts = Field(Attempts(tries=3, limit=120), description="to make a node")
-    release: Attempts = Field(Attempts(tries=3, limit=60), description="to remove a node")
+    allocate: Attempts = Field(Attempts(), description="to make a node")
+    release: Releases = Field(Releases(), description="to remove a node")
     front: int = Field(3, ge=0, le=100, description="times that a front that died is restarted")
     silence: Seconds = Field(60, description="of a front that runs and answers nobody")
     repetition: Seconds | None = Field(
@@ -178,7 +186,9 @@ class ElasticPlan(Fields):
         NodeResources(), description="of every node of every environment"
     )
     meters: dict[str, MeterPlan] = Field(
-        {}, description="of energy: label → `{meter: NAME, …}`; the first one's is the figure"
+        {},
+        description="of energy: label → `{meter: NAME, …}`; the figure is that of the first that "
+        "is there",
     )
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
     policy: Policy = Field(
@@ -189,8 +199,8 @@ class ElasticPlan(Fields):
     video: Film = Field(Film(), description="what they watch")
     generators: GeneratorsPlan | None = Field(
         None,
-        description="machines of their own from which the viewers come, each with its share; left "
-        "out: they are processes of the host",
+        description="instances of this host from which the viewers come, each with its share; "
+        "left out: they are processes of the host",
     )
     patience: Delay = Field(
         60,

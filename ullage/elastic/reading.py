@@ -83,6 +83,8 @@ class ViewersSummary(BaseModel):
     why: tuple[str, ...] = ()
     due: Count | None = None
     """Viewers who were due."""
+    untold: Count = 0
+    """Viewers who were gone, and could not tell the front: it has kept their places."""
     lateness_s: dict[str, float] = {}
     """Quantile → seconds after its instant at which a request was sent: `p50`, `p99`, `max`."""
 
@@ -197,6 +199,8 @@ def _check_resolved(path: Path, r: Resolved) -> None:
     positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps)
     if not all(0 < x < math.inf for x in positive) or not 0 <= r.patience_s < math.inf:
         raise _bad(path, "time_scale, the video or the patience are out of range")
+    if r.video.length_s * 1e9 < 1:  # instants are whole nanoseconds
+        raise _bad(path, "the video is shorter than an instant")
     if set(r.settings) != set(keys):
         raise _bad(path, "its settings are not those of its environments")
     if not all(0 <= s.boot_delay_s < math.inf for s in r.settings.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import time
@@ -315,6 +316,7 @@ def front_settings(
         "config": scaled.machine(environment),
         "policy": environment.policy.model_dump(mode="json"),
         "log": str(log),
+        "patience_ms_max": math.ceil(scaled.patience_s * 1e3),
         "alone_ms": 0,
     }
 

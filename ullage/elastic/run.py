@@ -214,6 +214,10 @@ class Run(Session):
                     reason=f"{where}/{folders.OUTCOME} is missing",
                 )
             self.outcomes[each.environment, each.repetition] = outcome
+        has = 1 + max((each.repetition for each in done), default=-1)
+        if has > self.plan.repetitions:
+            what = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
+            raise UllageError(RUN_CHANGED, path=self.folder, what=what)
 
     async def _prepared(self) -> Setting:
         """Image, film and bridge: what all repetitions share."""

@@ -162,7 +162,7 @@ def complaint(error: _elastic.SpecError, data: dict[str, Any], document: YamlFil
         path = ours(f"{field}.{own[1]}")
         problem = problem if "no field" in own[0] else problem[own.end() :]
     elif path[:1] != ("policy",):  # `low_s` is its word for `low`
-        problem = re.sub(r"\b([a-z]+)_(s|hz)\b", r"\1", problem)
+        problem = re.sub(r"\b([a-z_]+)_(s|hz)\b", r"\1", problem)
     return UllageError(
         PLAN_BAD_FIELD,
         file=document.name,

@@ -53,6 +53,7 @@ def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Dou
     return [
         *_missing(run),
         *_lost(run),
+        *_untold(run),
         *_few(run, found),
         *_rare(summary),
         *_floor(summary),
@@ -116,6 +117,22 @@ def _lost(run: ElasticRun) -> Iterator[Doubt]:
                 "have a record.",
                 advice="Its figures are those of the viewers that have one.",
             )
+
+
+def _untold(run: ElasticRun) -> Iterator[Doubt]:
+    """Viewers who were gone, and whose places the front has kept."""
+    good = [r for r in run.repetitions if r.counts]
+    found = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
+    if found:
+        each = "; ".join(f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in found[:MOST_NAMED])
+        rest = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        yield Doubt(
+            code="viewers-untold",
+            message="Viewers were gone and could not tell the front, which kept their places until "
+            f"the end of the repetition: {each}{rest}.",
+            advice="A node with such a place is never idle, and has room for fewer: supply, PcBl "
+            "and the metrics of elasticity are off. Look why the front was away for so long.",
+        )
 
 
 def _named(run: ElasticRun, r: Repetition) -> str:

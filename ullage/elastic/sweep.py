@@ -42,9 +42,9 @@ LEAST_BOOTSTRAPPED: Final = 10
 _RESAMPLES: Final = 2000
 _CLUSTER_S: Final = 30.0
 """Until the scheduler answers, and until it has a worker."""
-_SHOWN: Final = ("PcBl", "wait_mean", "nodes_most", "node_time")
+_SHOWN: Final = ("PcBl", "waited_mean", "nodes_most", "node_seconds")
 """What the table has; `--json` has all."""
-_AWAY: Final = "turned_away"
+_AWAY: Final = "turned_away_viewers"
 """It has this too where anybody was."""
 
 

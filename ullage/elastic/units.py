@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +17,12 @@ MOST_NODES: Final = 250
 """A run's network has so many addresses."""
 
 LINK_BPS: Final = 10e9
-"""What the kernel says of a veth, which has no speed of its own: a processor here may do less."""
-
+"""What the kernel says of a veth, which has no speed of its own: a processor here may do less, or
+more."""
+_LINK: Final = (
+    f"more than the {LINK_BPS / 1e9:g} Gbit/s that Linux states for a virtual link (what this host "
+    "carries is not measured), so films may stall"
+)
 
 _FOR_VIEWERS: Final = ("elastic-movie", "hysteresis")
 """Policies that want a node for who waits, and none beyond."""
@@ -125,19 +129,11 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
     """Sentences on what of the plan this host, or any, cannot do well."""
     scaled = Scaled(plan)
     arrivals = plan.arrivals
-    rates = [rate for rate in (arrivals.rate, arrivals.peak) if rate is not None]
-    if rates:
-        together = min(max(rates) * plan.video.length, arrivals.viewers or math.inf)
-        if together * plan.video.bitrate > LINK_BPS:
-            yield (
-                f"about {together:.0f} viewers watch together, {_rate(together, plan)}: more than "
-                f"the {LINK_BPS / 1e9:g} Gbit/s of the run's bridge, so films will stall"
-            )
+    together = _together(plan)
+    if together * plan.video.bitrate > LINK_BPS:
+        yield f"about {together:.0f} viewers watch together, {_rate(together, plan)}: {_LINK}"
     if plan.room * plan.video.bitrate > LINK_BPS:
-        yield (
-            f"a full node streams {_rate(plan.room, plan)}: more than the {LINK_BPS / 1e9:g} "
-            "Gbit/s of its link, so films will stall before nodes are full"
-        )
+        yield f"a full node streams {_rate(plan.room, plan)}: {_LINK} before nodes are full"
     if plan.video.buffer >= scaled.length_s:
         yield (
             f"a viewer holds {plan.video.buffer:g} s of video and the film has "
@@ -146,7 +142,7 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
     beside = plan.generators
     others = 0 if beside is None else memory_of(beside.number, beside.resources)
     for each in environments:
-        most = _most(each, arrivals.viewers)
+        most = _most(each, arrivals.viewers, scaled.most_nodes)
         if (asked := memory_of(most, each.resources) + others) > host.memory_bytes():
             generators = "" if beside is None else f" and {many(beside.number, 'generator')}"
             yield (
@@ -155,9 +151,22 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
             )
 
 
-def _most(each: Environment, viewers: int | None) -> int:
+def _together(plan: ElasticPlan) -> float:
+    """Viewers who watch at a time, at most: about, where it is drawn; all of them are served."""
+    arrivals, length = plan.arrivals, plan.video.length
+    if arrivals.rate is not None:
+        return min(max(arrivals.rate, arrivals.peak or 0) * length, arrivals.expected)
+    try:
+        times = trace_times(arrivals)
+    except (OSError, ValueError):  # among the lacks
+        return 0
+    # Who came a film's length ago has gone.
+    return max(come - bisect_right(times, at - length) for come, at in enumerate(times, start=1))
+
+
+def _most(each: Environment, viewers: int | None, free: int) -> int:
     """Nodes at a time: a policy that allocates for who comes never has more than one a viewer."""
-    most = each.nodes.max or MOST_NODES
+    most = each.nodes.max or free
     if viewers is None or each.policy.name not in _FOR_VIEWERS:
         return most
     return min(most, max(viewers, each.nodes.min))
@@ -176,7 +185,8 @@ def limits_of_scale(plan: ElasticPlan) -> str | None:
     return (
         f"time runs ×{plan.time_scale:g}: {plan.video.length:g} s of film are watched in "
         f"{scaled.length_s:g} s. Arrivals, patience and injected boot delays are scaled; what "
-        f"machines do is not: a second of allocation counts as {plan.time_scale:g} s of the users'"
+        "machines do and the times of a policy are not: a second of allocation counts as "
+        f"{plan.time_scale:g} s of the users'"
     )
 
 

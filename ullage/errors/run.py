@@ -36,7 +36,7 @@ RUN_CHANGED: Final = ErrorKind(
     "run-changed",
     "{path} cannot go on: {what} changed since it began",
     "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change, "
-    "of an elastic plan `repetitions` and `budgets:`",
+    "of an elastic plan `repetitions`, to no fewer than it has done, and `budgets:`",
 )
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"

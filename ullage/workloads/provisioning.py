@@ -95,7 +95,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
     out the disks. TiI: booting, until the agent inside has said hello, its clock is known, its
     limits are verified and, where there is a network, its address is configured. TlR is the time
     of a release, until processes, disks, network and control groups are gone. With
-    `boot: systemd` a `qemu` environment boots a whole Debian, otherwise the agent alone.
+    `boot: systemd` a `qemu` or `lxc` environment boots a whole Debian, otherwise the agent alone.
 
     Instants come from events: the first bytes on the agent's pipe or virtio port, the end of a
     program, a configured address. Two things nothing tells from outside: that somebody has begun to

@@ -157,6 +157,10 @@ impl Replayed {
         policy: &Value,
         due: &mut VecDeque<Action>,
     ) -> Result<(), String> {
+        if line.at_ns < self.at_ns {
+            let (before, after) = (self.at_ns, line.at_ns);
+            return Err(format!("time goes back, from {before} to {after} ns"));
+        }
         match line.record {
             Record::Begin { format, .. } if format != FORMAT => {
                 return Err(format!("format {format}; this program reads {FORMAT}"));

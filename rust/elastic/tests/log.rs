@@ -71,6 +71,11 @@ fn what_is_wrong_is_told_with_its_line() {
     assert!(said(&[BEGIN, REQUEST, REQUEST]).ends_with("should come before this event"));
     let format = BEGIN.replace("\"format\":1", "\"format\":2");
     assert_eq!(said(&[&format]), "line 1: format 2; this program reads 1");
+    // Whatever kind of line it is: the driver goes on at the last one's time.
+    let note = NOTE.replace("\"at_ns\":7", "\"at_ns\":5");
+    let back = "line 5: time goes back, from 6 to 5 ns";
+    assert_eq!(said(&[BEGIN, REQUEST, WAIT, ALLOCATE, &note]), back);
+    assert_eq!(said(&[BEGIN, REQUEST, WAIT, ALLOCATE, BEGIN]), back);
     let config = BEGIN.replace("\"room\":2", "\"room\":3");
     assert_eq!(said(&[&config]), "line 1: another configuration or policy");
     let other = replay(&b""[..], Config::new(2), &json!({"name": "no"}));

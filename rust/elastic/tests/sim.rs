@@ -99,7 +99,8 @@ fn specs() -> impl Strategy<Value = Spec> {
             "allocation": {
                 "rows": [{"stages": [{"name": "boot", "time": allocation}]}],
                 "slow_down": [{"concurrent": 1, "factor": 1.0}, {"concurrent": 3, "factor": 2.0}],
-                "gives_up_s": 150.0,
+                // More than any fixed time, its slow-down and the image: else patience is needed.
+                "gives_up_s": 450.0,
             },
             "release": release, "failures": failures, "hosts": hosts, "seed": seed, "points": 20,
         }))

@@ -74,7 +74,7 @@ pub enum Sent {
     Failed,
 }
 
-// Four things that are so or not, each apart from the others.
+// Five things that are so or not, each apart from the others.
 #[allow(clippy::struct_excessive_bools)]
 pub struct Connection {
     stream: TcpStream,
@@ -84,6 +84,8 @@ pub struct Connection {
     pub client: Option<ClientId>,
     /// Since when, by the front's clock, it is as it is: without a request, or with part of one.
     pub since: u64,
+    /// There were as many as there may be when it came: its first answer is its last.
+    pub beyond: bool,
     /// epoll knows it.
     pub watched: bool,
     /// The client sends no more.
@@ -103,13 +105,14 @@ pub struct Buffers {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, token: Token, now: u64, buffers: Buffers) -> Self {
+    pub fn new(stream: TcpStream, token: Token, now: u64, beyond: bool, buffers: Buffers) -> Self {
         Self {
             stream,
             token,
             state: State::Reading,
             client: None,
             since: now,
+            beyond,
             watched: false,
             ended: false,
             readable: true,
@@ -166,7 +169,7 @@ impl Connection {
         self.state = State::Asked;
         match parsed {
             Parsed::Whole { length, keep, .. } => {
-                self.keep = keep;
+                self.keep = keep && !self.beyond;
                 self.buffers.input.drain(..length);
             }
             _ => self.keep = false,

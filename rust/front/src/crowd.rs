@@ -11,6 +11,10 @@ struct Seat {
     buffers: Buffers,
 }
 
+/// Places beyond those there may be: for pages, and for viewers who say that they are gone. Without them
+/// nobody could see, or end, that all places are taken.
+const KEPT: usize = 8;
+
 /// Places for connections. One that is given again has another life, so that its tokens differ.
 pub struct Crowd {
     seats: Vec<Seat>,
@@ -32,9 +36,15 @@ impl Crowd {
         self.seats.len() - self.free.len()
     }
 
-    /// A place for it. `Err`: there are as many as there may be.
+    /// More than there may be: nobody can wait on one of those beyond.
+    pub fn full(&self) -> bool {
+        self.len() > self.most
+    }
+
+    /// A place for it, if only for one answer. `Err`: there are as many as there may be, and more.
     pub fn admit(&mut self, stream: TcpStream, now: u64) -> Result<Token, TcpStream> {
-        if self.len() >= self.most {
+        let beyond = self.len() >= self.most;
+        if self.len() >= self.most + KEPT {
             return Err(stream);
         }
         let place = self.free.pop().unwrap_or_else(|| {
@@ -49,7 +59,7 @@ impl Crowd {
         seat.life = seat.life.wrapping_add(1);
         let token = Token::new(place, seat.life);
         let buffers = std::mem::take(&mut seat.buffers);
-        seat.connection = Some(Connection::new(stream, token, now, buffers));
+        seat.connection = Some(Connection::new(stream, token, now, beyond, buffers));
         Ok(token)
     }
 
@@ -89,7 +99,6 @@ mod tests {
         let mut crowd = Crowd::new(2);
         let one = crowd.admit(connect(), 0).unwrap();
         let two = crowd.admit(connect(), 0).unwrap();
-        assert!(crowd.admit(connect(), 0).is_err());
         crowd.end(one);
         crowd.end(one);
         assert_eq!(crowd.len(), 1);
@@ -99,5 +108,24 @@ mod tests {
         assert!(crowd.get(one).is_none() && crowd.get(three).is_some() && crowd.get(two).is_some());
         assert_eq!(Token::of(three.number()), three);
         assert_eq!(crowd.all().count(), 2);
+    }
+
+    #[test]
+    fn beyond_all_places_a_few_are_kept_for_one_answer_each() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut crowd = Crowd::new(2);
+        let tokens: Vec<Token> = (0..2 + KEPT)
+            .map(|_| crowd.admit(connect(), 0).unwrap())
+            .collect();
+        assert!(crowd.full() && crowd.admit(connect(), 0).is_err());
+        let beyond = |crowd: &mut Crowd, token| crowd.get(token).unwrap().beyond;
+        let found: Vec<bool> = tokens.iter().map(|it| beyond(&mut crowd, *it)).collect();
+        assert_eq!(found.iter().filter(|it| **it).count(), KEPT);
+        assert!(!found[1] && found[2]);
+        for token in &tokens[1..=KEPT] {
+            crowd.end(*token);
+        }
+        assert!(!crowd.full());
     }
 }

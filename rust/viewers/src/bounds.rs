@@ -23,6 +23,7 @@ impl Config {
         seconds("limits.connect_s", limits.connect_s, 1e-3)?;
         seconds("limits.silence_s", limits.silence_s, 1e-3)?;
         seconds("limits.grace_s", limits.grace_s, 1e-3)?;
+        seconds("limits.tell_s", limits.tell_s, 0.0)?;
         if let Some(run_s) = limits.run_s {
             seconds("limits.run_s", run_s, 1e-3)?;
         }

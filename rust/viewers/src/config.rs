@@ -152,6 +152,8 @@ pub struct Limits {
     pub grace_s: f64,
     /// How often a viewer asks the front, the first time included: again when its node failed.
     pub asks: u8,
+    /// For so long a viewer that is gone tries to tell the front: else it keeps its place there.
+    pub tell_s: f64,
     /// Redirects that one question may lead through.
     pub redirects: u8,
     /// The run, from its start: who is still watching is cut.
@@ -165,6 +167,7 @@ impl Default for Limits {
             silence_s: 30.0,
             grace_s: 2.0,
             asks: 3,
+            tell_s: 60.0,
             redirects: 4,
             run_s: None,
         }

@@ -7,6 +7,9 @@ use crate::session::{Outcome, Why};
 use crate::shard::{PAUSE_NS, Shard, now_ns};
 use crate::viewer::Phase;
 
+/// Whoever tells the front in vain waits longer each time, up to so many pauses: many may do so at once.
+const MOST_PAUSES: u64 = 8;
+
 impl Shard<'_> {
     /// The connection is of no use any more.
     pub fn broken(&mut self, index: u32, error: &io::Error) {
@@ -50,13 +53,16 @@ impl Shard<'_> {
         self.close(index);
         let viewer = &mut self.viewers[index as usize];
         match viewer.phase {
-            Phase::Telling if viewer.asks < limits.asks => self.pause_in(index, Phase::Retelling),
+            Phase::Telling if now < viewer.question_ns + nanoseconds(limits.tell_s) => {
+                let tries = u64::from(viewer.asks).min(MOST_PAUSES);
+                self.pause_in(index, Phase::Retelling, tries * PAUSE_NS);
+            }
             Phase::Telling => {
                 self.seen.untold += 1;
                 self.vacate(index);
             }
             Phase::Asking if why.passes() && now < viewer.question_ns + patience_ns => {
-                self.pause_in(index, Phase::Pausing);
+                self.pause_in(index, Phase::Pausing, PAUSE_NS);
             }
             Phase::Asking => {
                 let why = viewer.trouble.unwrap_or(why);
@@ -68,7 +74,7 @@ impl Shard<'_> {
                 // The front may not have heard yet, and would send it to the same node again.
                 viewer.question_ns = now + PAUSE_NS;
                 self.seen.asked_again += 1;
-                self.pause_in(index, Phase::Pausing);
+                self.pause_in(index, Phase::Pausing, PAUSE_NS);
             }
             _ => self.leave(index, Outcome::Failed, Some(why), now),
         }

@@ -181,9 +181,10 @@ impl Connection {
 
     fn answer(&mut self, bytes: u64) -> io::Result<()> {
         let text = String::from_utf8_lossy(&self.head);
-        let range = text
-            .lines()
-            .find_map(|line| line.strip_prefix("Range: bytes="));
+        // Names of fields are the same in capitals (RFC 9110, 5.1).
+        let mut fields = text.lines().filter_map(|line| line.split_once(": bytes="));
+        let range = fields.find(|(name, _)| name.eq_ignore_ascii_case("range"));
+        let range = range.map(|(_, range)| range);
         (self.from, self.to) = (0, bytes);
         let head = match range {
             None => format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n"),

@@ -248,10 +248,10 @@ impl<'a> Shard<'a> {
         self.wake_ns = self.wake_ns.min(due_ns);
     }
 
-    /// Try again soon, in another phase.
-    pub fn pause_in(&mut self, index: u32, phase: Phase) {
+    /// Try again after so long, in another phase.
+    pub fn pause_in(&mut self, index: u32, phase: Phase, pause_ns: u64) {
         self.viewers[index as usize].phase = phase;
-        self.timer(index, now_ns() + PAUSE_NS);
+        self.timer(index, now_ns() + pause_ns);
     }
 
     /// Playing began.
@@ -267,6 +267,7 @@ impl<'a> Shard<'a> {
         let viewer = &mut self.viewers[index as usize];
         viewer.violations = Vec::new();
         viewer.asks = 0;
+        viewer.question_ns = ended_ns;
         if viewer.placed {
             self.tell(index);
         } else {

@@ -48,7 +48,7 @@ pub struct Viewer {
     pub placed: bool,
     /// The same before its last question.
     pub was_placed: bool,
-    /// When its last question began.
+    /// When its last question began; of one that tells the front that it is gone, when it went.
     pub question_ns: u64,
     /// Questions to the front, or tries to tell it, so far.
     pub asks: u8,

@@ -98,7 +98,7 @@ fn who_is_not_served_is_blocked_or_turned_away() {
 #[test]
 fn a_front_that_says_nothing_or_nonsense() {
     let (url, questions) = front(|_, line| told_or(line, "HTTP/1.1 3"));
-    let ran = run(&json!({"front": url, "patience_s": 0.05, "limits": {"grace_s": 0.1}}));
+    let ran = run(&json!({"front": url, "patience_s": 0.5, "limits": {"grace_s": 1}}));
     assert_eq!(ran.sessions[0]["why"], "front-silent");
     // Whatever it was about to say, it may have given the viewer a place.
     assert_eq!(heard(&questions), ["GET /watch/0", "POST /finished/0"]);
@@ -153,7 +153,7 @@ fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() 
                 told_or(line, answer)
             }
         });
-        let ran = run(&json!({"front": url, "patience_s": 0.5}));
+        let ran = run(&json!({"front": url, "patience_s": 3}));
         assert_eq!(ran.sessions[0]["outcome"], "failed");
         assert_eq!(ran.sessions[0]["why"], "connection-lost");
         let heard = heard(&questions);
@@ -165,6 +165,37 @@ fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() 
         assert_eq!(end == Some("POST /finished/0"), told, "{answer}: {heard:?}");
         assert_eq!(ran.summary["untold"], 0);
     }
+}
+
+/// More often than it may ask: a place of somebody who has gone is nobody's.
+#[test]
+fn a_front_that_was_away_is_told_when_it_is_back() {
+    let node = node(part);
+    let (url, questions) = front(move |number, _| match number {
+        0 => to(node),
+        1..4 => String::new(),
+        _ => DONE.into(),
+    });
+    let ran = run(&json!({"front": url, "limits": {"asks": 1}}));
+    assert_eq!(ran.sessions[0]["outcome"], "served");
+    assert_eq!(heard(&questions)[1..], ["POST /finished/0"; 4]);
+    assert_eq!(ran.summary["untold"], 0);
+}
+
+#[test]
+fn a_front_that_stays_away_is_not_told_for_ever() {
+    let node = node(part);
+    let (url, questions) = front(move |number, _| match number {
+        0 => to(node),
+        _ => String::new(),
+    });
+    let ran = run(&json!({"front": url, "limits": {"asks": 255, "tell_s": 0.4}}));
+    assert_eq!(ran.sessions[0]["outcome"], "served");
+    let heard = heard(&questions);
+    assert!(heard[1..].iter().all(|line| line == "POST /finished/0") && heard.len() > 1);
+    assert_eq!(ran.summary["untold"], 1);
+    // Its session was over before: what the front did is not in it.
+    assert_eq!(ran.summary["outcomes"]["served"], 1);
 }
 
 #[test]

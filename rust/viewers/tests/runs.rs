@@ -305,6 +305,22 @@ fn the_node_of_ours_streams_whole_and_in_parts() {
 }
 
 #[test]
+fn the_node_of_ours_knows_a_range_in_small_letters() {
+    let (mut child, address) = node_of_ours(1000, Stdio::piped());
+    for name in ["Range", "range"] {
+        let mut stream = std::net::TcpStream::connect(&address).expect("connected");
+        let asked = format!("GET /clip HTTP/1.1\r\nHost: x\r\n{name}: bytes=10-19\r\n\r\n");
+        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("sent");
+        let mut line = String::new();
+        let mut answer = std::io::BufReader::new(stream);
+        std::io::BufRead::read_line(&mut answer, &mut line).expect("a line");
+        assert_eq!(line, "HTTP/1.1 206 Partial Content\r\n", "{name}");
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().expect("ended").success());
+}
+
+#[test]
 fn the_node_of_ours_streams_behind_a_script() {
     let (mut child, address) = node_of_ours(1000, Stdio::null());
     let ran = run(&json!({

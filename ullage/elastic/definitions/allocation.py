@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.elastic.definitions.base import HERE, S42, Definition
+from ullage.elastic.definitions.base import HERE, STUDY, Definition
 
 ALLOCATION: Final[tuple[Definition, ...]] = (
     Definition(
@@ -18,7 +18,7 @@ ALLOCATION: Final[tuple[Definition, ...]] = (
         description="From the controller's hearing that a node is wanted until the front knows "
         "that it streams: TeF + TcI + TiI, what stands between them, attempts that failed, and a "
         "delay that the plan injects.",
-        source=S42,
+        source=STUDY,
         primary=True,
     ),
     Definition(
@@ -31,7 +31,7 @@ ALLOCATION: Final[tuple[Definition, ...]] = (
         group="allocation",
         description="From the beginning of the removal of a node that the front gave up until "
         "nothing of it is left. Removals at the end of a repetition are not counted.",
-        source=S42,
+        source=STUDY,
     ),
     Definition(
         name="allocations",

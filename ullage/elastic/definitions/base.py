@@ -18,8 +18,8 @@ GROUPS: Final[dict[Group, str]] = {
     "elasticity": "How well supply followed demand",
     "cost": "What it took",
 }
-S44: Final = "SPEC row S4.4 (elastic environments, 2015)"
-S42: Final = "SPEC row S4.2 (elastic environments, 2015)"
+STUDY: Final = "a study of elastic environments and global physical clocks, 2015"
+"""What `ullage study` calls elastic-clock."""
 BUNGEE: Final = "BUNGEE, Herbst et al. 2015"
 SPEC_RG: Final = "SPEC RG, Herbst et al. 2016 and 2018"
 HERE: Final = "ullage"

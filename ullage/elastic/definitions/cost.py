@@ -66,8 +66,8 @@ COST: Final[tuple[Definition, ...]] = (
         better="lower",
         scale="ratio",
         group="cost",
-        description="By the plan's first meter, over exactly the repetition, with all that the "
-        "host did beside.",
+        description="By the first of the plan's meters that was there, over exactly the "
+        "repetition, with all that the host did beside.",
         source=HERE,
     ),
     Definition(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.elastic.definitions.base import HERE, S44, Definition
+from ullage.elastic.definitions.base import HERE, STUDY, Definition
 
 BRIEF_WAIT_S: Final = 1.0
 """Seconds of the users' time: who waits longer has waited for a node, and not for the front."""
@@ -19,7 +19,7 @@ USERS: Final[tuple[Definition, ...]] = (
         scale="ratio",
         group="users",
         description="Viewers who asked the front for a video.",
-        source=S44,
+        source=STUDY,
     ),
     Definition(
         name="blocked",
@@ -31,7 +31,7 @@ USERS: Final[tuple[Definition, ...]] = (
         group="users",
         description="Share of the requests that were not given a node within the viewer's "
         "patience; without any, that found no room when they came.",
-        source=S44,
+        source=STUDY,
         primary=True,
         percent=True,
         bounded=True,
@@ -46,7 +46,7 @@ USERS: Final[tuple[Definition, ...]] = (
         group="users",
         description="Share of the viewers who were served, which is who got a first byte, in whose "
         "player the video stood still at least once, or whose stream broke or was cut.",
-        source=S44,
+        source=STUDY,
         primary=True,
         percent=True,
         bounded=True,
@@ -74,7 +74,7 @@ USERS: Final[tuple[Definition, ...]] = (
         group="users",
         description="Bits of video that all viewers got, over the time from the first instant at "
         "which one may come until the last is gone.",
-        source=S44,
+        source=STUDY,
     ),
     Definition(
         name="waited",

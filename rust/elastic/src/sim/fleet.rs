@@ -314,7 +314,7 @@ impl Fleet {
 }
 
 /// By how much it takes longer.
-fn factor(rows: &[SlowDown], concurrent: u32) -> f64 {
+pub(super) fn factor(rows: &[SlowDown], concurrent: u32) -> f64 {
     let above = rows.partition_point(|row| row.concurrent <= concurrent);
     let below = above.checked_sub(1).map_or(
         SlowDown {

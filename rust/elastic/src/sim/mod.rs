@@ -16,6 +16,7 @@ mod elasticity;
 mod engine;
 mod error;
 mod fleet;
+mod hopeless;
 mod hosts;
 mod ladder;
 mod levels;

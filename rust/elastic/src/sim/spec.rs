@@ -262,26 +262,6 @@ impl Spec {
         }
         Ok(())
     }
-
-    /// A run in which somebody waits for a node that can never come would not end.
-    fn check_failures(&self) -> Result<(), SpecError> {
-        let failures = &self.failures;
-        if failures.never_ready > 0.0 && self.allocation.gives_up_s.is_none() {
-            let problem = "is needed with failures.never_ready: else such a node is never given up";
-            return Err(SpecError::new("allocation.gives_up_s", problem));
-        }
-        let hopeless = failures.never_ready >= 1.0
-            || failures.error >= 1.0
-            || self
-                .hosts
-                .as_ref()
-                .is_some_and(|hosts| hosts.count * hosts.nodes_each == 0);
-        if hopeless && self.patience.is_none() {
-            let problem = "is needed where no node ever becomes ready: else viewers wait for ever";
-            return Err(SpecError::new("patience", problem));
-        }
-        Ok(())
-    }
 }
 
 impl Allocation {

@@ -122,6 +122,10 @@ impl Server {
                 self.front.counts.unlogged += 1;
                 self.words(token, &answer::UNLOGGED);
             }
+            Asked::Watch { .. } if self.crowded(token) => {
+                self.front.counts.crowded += 1;
+                self.words(token, &answer::CROWDED);
+            }
             Asked::Finished { client } => self.front.finished(token, client),
             Asked::Watch {
                 client,
@@ -133,6 +137,11 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// It came when all places were taken, and they still are.
+    fn crowded(&mut self, token: Token) -> bool {
+        self.crowd.full() && self.crowd.get(token).is_some_and(|it| it.beyond)
     }
 
     /// A viewer waits on its connection.
