@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
+from tests.lab import dockerkit
 from ullage import errors
 from ullage.environments.oci import Oci, OciOptions
 
@@ -25,45 +24,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    if shutil.which("dockerd") is None:
-        pytest.skip("no dockerd")
-    place = tmp_path_factory.mktemp("docker")
-    socket = place / "docker.sock"
-    argv = [
-        "dockerd",
-        f"--data-root={place / 'data'}",
-        f"--exec-root={place / 'exec'}",
-        f"--pidfile={place / 'pid'}",
-        f"--host=unix://{socket}",
-        # The host's packet filter stays as it is: Docker would set its FORWARD policy to DROP.
-        "--bridge=none",
-        "--iptables=false",
-        "--ip6tables=false",
-    ]
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        (place / "log").open("wb") as log,
-        subprocess.Popen(argv, stdout=log, stderr=log) as process,
-    ):
-        patch.setenv("DOCKER_HOST", f"unix://{socket}")
-        try:
-            wait_for_answer(process, place / "log")
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-    for line in Path("/proc/mounts").read_text().splitlines():
-        if str(place) in line:
-            subprocess.run(["umount", line.split()[1]], check=True)
-
-
-def wait_for_answer(process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
-        if subprocess.run(["docker", "info"], check=False, capture_output=True).returncode == 0:
-            return
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
+    with dockerkit.daemon(tmp_path_factory.mktemp("docker")):
+        yield
 
 
 def docker() -> Oci:

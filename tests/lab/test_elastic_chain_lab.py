@@ -1,0 +1,95 @@
+"""What one small run on LXC tells: energy by its meter, and the latencies of a huge simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import elastickit as kit
+from ullage.elastic import folder as folders
+from ullage.elastic.folder import Asked, Ready
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+IDLE_WATTS, CORE_WATTS = 20.0, 12.0
+METERS = f"""\
+meters:
+  host: {{meter: model, idle_watts: {IDLE_WATTS}, core_watts: {CORE_WATTS}, every: 3s}}
+"""
+SPEC = """\
+room: 100
+nodes: {allocation: one_per_need}
+arrivals: {kind: uniform, rate: 10000, viewers: 1200000}
+video: {length: 100s}
+allocation: {run: RUN, environment: node}
+points: 0
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("chain")
+    plan = kit.write_plan(root, "{node: {provider: lxc}}", repetitions=2)
+    plan.write_text(plan.read_text(encoding="utf-8") + METERS, encoding="utf-8")
+    runs = root / "runs"
+    done = kit.run("run", str(plan), "--runs", str(runs))
+    assert done.returncode == 0, done.stderr
+    assert not kit.left_by(runs)
+    (folder,) = runs.iterdir()
+    return folder
+
+
+def told(*argv: str) -> dict[str, Any]:
+    done = kit.run(*argv, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def seconds(run: Path) -> list[float]:
+    """From the front's request for each node until it knew that it streams."""
+    acts = kit.acts(run.parent)
+    places = sorted(run.glob(f"{folders.REPETITIONS}/*/*"))
+    assert len(places) == 2 and acts
+    took = []
+    for place in places:
+        asked = {each.node: each for each in folders.read_acts(place) if isinstance(each, Asked)}
+        ready = [each for each in folders.read_acts(place) if isinstance(each, Ready)]
+        took += [(each.at_ns - asked[each.node].front_ns) / 1e9 for each in ready]
+    return took
+
+
+def test_a_million_viewers_meet_nodes_that_come_as_the_run_s_did(run: Path, tmp_path: Path) -> None:
+    took = seconds(run)
+    assert len(took) >= 4
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.replace("RUN", str(run)), encoding="utf-8")
+    found = told("simulate", str(spec))
+    assert found["whole"]["watching"]["most"] >= 950_000
+    assert found["whole"]["most_nodes"] >= 9_000
+    allocation = found["allocation"]
+    assert allocation["count"] >= 9_000
+    assert any(allocation["max_s"] == pytest.approx(each, abs=1e-6) for each in took)
+    assert min(took) - 1e-6 <= allocation["mean_s"] <= max(took) + 1e-6
+    for quantile in ("p50_s", "p90_s", "p99_s"):
+        assert any(allocation[quantile] == pytest.approx(each, rel=2e-3) for each in took)
+
+
+def test_the_energy_of_a_repetition_and_of_a_viewer(run: Path) -> None:
+    found = told("show", str(run))
+    (node,) = found["environments"]
+    values = {each["metric"]: dict(each["values"]) for each in node["estimates"]}
+    assert set(values["energy"]) == set(values["energy_per_viewer"]) == {0, 1}
+    cpus = len(Path("/proc/stat").read_text(encoding="utf-8").split("\ncpu")) - 1
+    for number, joules in values["energy"].items():
+        outcome = folders.read_outcome(folders.repetition_folder(run, "node", number))
+        assert outcome is not None
+        lasted = (outcome.end_ns - outcome.start_ns) / 1e9
+        # The viewers, the nodes and the front have done something.
+        assert IDLE_WATTS * lasted < joules <= (IDLE_WATTS + CORE_WATTS * cpus) * lasted
+        assert values["energy_per_viewer"][number] == pytest.approx(joules / 8)
+    (doubt,) = (each for each in found["doubts"] if each["code"] == "energy-not-measured")
+    assert "are estimated, by the meter host (model)" in doubt["message"]

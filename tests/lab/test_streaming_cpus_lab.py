@@ -1,0 +1,78 @@
+"""Where the CPUs worked while real viewers watched: functions, cores, and over time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.traces import left_by
+from ullage.folder import RunFolder
+from ullage.meters.symbols import FILE
+from ullage.symbolsfile import OTHER_END, Symbols, of_kernel
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+# Small chunks keep both ends busy. Viewers come slowly, so a moment's standstill costs no video.
+PLAN = """\
+name: streaming-cpus
+baseline: lxc
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  lxc: {provider: lxc}
+blocks: {min: 1, max: 1}
+workloads:
+  - {name: streaming, viewers: 40, bitrate: 8000000, chunk: 4096, step_s: 6, ramp_s: 3,
+     buffer_s: 3, late_limit_s: 60}
+"""
+
+
+def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ullage.cli", *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    root = tmp_path_factory.mktemp("cpus")
+    (root / "plan.yaml").write_text(PLAN)
+    done = ullage("run", str(root / "plan.yaml"), "--runs", str(root / "runs"), "--json")
+    # Where everybody had a violation the trial has no figure, and its table all the same.
+    assert done.returncode in (0, 3), done.stderr
+    assert not left_by(root / "runs")
+    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+
+
+def tables(folder: RunFolder) -> list[Symbols]:
+    assert not [each for each in folder.warnings if each.code.startswith("perf-")]
+    files = [folder.raw(f"trials/{trial.trial}/{FILE}") for trial in folder.trials]
+    assert len(files) == 2
+    return [Symbols.model_validate_json(file.read_bytes()) for file in files]
+
+
+def test_functions_of_the_server_the_viewers_and_the_kernel(folder: RunFolder) -> None:
+    rows = [row for table in tables(folder) for row in table.rows if row.group == "programs"]
+    seen = {(row.program, row.object) for row in rows}
+    assert {("nginx", "nginx"), ("viewers", "ullage-viewers")} <= seen
+    for program in ("nginx", "viewers"):
+        functions = {row.symbol for row in rows if row.program == program and of_kernel(row.object)}
+        assert any("tcp" in name for name in functions), functions
+
+
+def test_the_cpus_over_time(folder: RunFolder) -> None:
+    for table in tables(folder):
+        (programs,) = (each for each in table.over_time if each.group == "programs")
+        assert len(programs.samples) >= 8
+        rows = sum(row.samples for row in table.rows if row.group == "programs")
+        assert sum(programs.samples) >= rows > 0
+        # While they watch both ends work, part by part.
+        assert sum(samples > 0 for samples in programs.samples) >= 4
+        assert {OTHER_END, "programs"} <= {each.group for each in table.cores_over_time}
+    shown = ullage("show", str(folder.path), "--details")
+    assert shown.returncode == 0, shown.stderr
+    assert "nginx" in shown.stdout
+    page = (folder.path / "report.html").read_text(encoding="utf-8")
+    assert "Where the CPUs worked" in page
