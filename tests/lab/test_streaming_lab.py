@@ -97,7 +97,7 @@ def searched(trial: Trial) -> tuple[int, list[tuple[int, str]]]:
     viewers = trial.metrics["viewers"]
     assert isinstance(viewers, float)
     steps = [step.split() for step in trial.facts["steps"].split(", ")]
-    assert re.match(r"'\d+ (of \d+ )?viewers ", trial.facts["not_sustained"])
+    assert re.search(r"\d+ (of \d+ )?viewers? ", trial.facts["not_sustained"])
     return int(viewers), [(int(number), verdict) for number, verdict in steps]
 
 
