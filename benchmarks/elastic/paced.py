@@ -5,8 +5,8 @@ within 0.8 s and then ask for 8 KiB a second on each connection, ten times; they
 last CPU, with the node on the first, by the ordinary scheduler: what else works on this machine
 makes both late. h2load's log has when each request began, and not whose it was: its lateness is
 that of the sorted instants beyond the sorted first ones and whole seconds, which is the least that
-it can have been. It writes `range` in small letters, which our node does not read: its node has
-8 KiB in all. Memory is that of the processes half way, less that with 10 connections.
+it can have been. Its node has 8 KiB in all, ours a film of which each request asks for as much.
+Memory is that of the processes half way, less that with 10 connections.
 """
 
 from __future__ import annotations

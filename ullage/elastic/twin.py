@@ -91,15 +91,15 @@ def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simu
     ]
     blocked = sum(one["blocked"] for one in found) / len(found)
     nearest = min(found, key=lambda one: abs(one["blocked"] - blocked))
-    zero = outcome.start_ns - _lead_ns(repetition.acts, outcome.start_ns)
+    zero_ns = _zero_ns(repetition.acts, outcome.start_ns)
     real = sum(s.outcome == "blocked" for s in repetition.sessions) / len(repetition.sessions)
     return Simulated(
         repetition.environment,
         repetition.number,
         real,
         blocked,
-        _steps(nearest["node_records"], ("ready_s", "release_s", "gone_s"), nearest, zero),
-        _steps(nearest["records"], ("served_s", "ended_s"), nearest, zero),
+        _steps(nearest["node_records"], ("ready_s", "release_s", "gone_s"), nearest, zero_ns),
+        _steps(nearest["records"], ("served_s", "ended_s"), nearest, zero_ns),
     )
 
 
@@ -133,9 +133,9 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
         return None
     setting = resolved.settings[repetition.environment]
     failures = _failures(repetition.acts, outcome.end_ns)
-    zero = outcome.start_ns - _lead_ns(repetition.acts, outcome.start_ns)
+    zero_ns = _zero_ns(repetition.acts, outcome.start_ns)
     # Who asked before the first instant, by the bound of the clocks, asked in it.
-    asked = sorted((max(s.asked_ns, outcome.start_ns) - zero) / 1e9 for s in sessions)
+    asked = sorted((max(s.asked_ns, outcome.start_ns) - zero_ns) / 1e9 for s in sessions)
     return {
         "application": setting.machine,
         "policy": setting.policy,
@@ -156,17 +156,17 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
     }
 
 
-def _lead_ns(acts: Iterable[Act], start_ns: int) -> int:
-    """How long before the first viewer the twin begins: the nodes that are kept stood by then.
+def _zero_ns(acts: Iterable[Act], start_ns: int) -> int:
+    """When the twin begins: with the first viewer, or so long before that kept nodes stand by then.
 
-    A time that is drawn may be longer than the one that it took: the longest is added.
+    Where one fails in the twin, another takes the time of the next: the longest is added.
     """
     acts = list(acts)
     before = [act.front_ns for act in acts if isinstance(act, Asked) and act.front_ns < start_ns]
     if not before:
-        return 0
+        return start_ns
     longest_s = max((seconds for _, _, seconds in latencies.told(acts)), default=0.0)
-    return start_ns - min(before) + round(longest_s * 1e9)
+    return min(before) - round(longest_s * 1e9)
 
 
 def _in_turn(values: Iterable[tuple[int, float]]) -> dict[str, Any]:
