@@ -39,7 +39,8 @@ from ullage.environments.native import Native
 from ullage.errors import UllageError
 from ullage.folder import RunFolder, newest_run
 from ullage.matrix import Environment, Load, Matrix
-from ullage.plan import Blocks, EnvironmentPlan, Plan, Resources, WorkloadPlan
+from ullage.placement import Resources
+from ullage.plan import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.profiling import running
 from ullage.profiling.asked import Asked
 from ullage.quantities import Bytes

@@ -12,11 +12,11 @@ import pytest
 from tests.environments import containerkit as kit
 from ullage import agent
 from ullage.allocating import Application, Node
+from ullage.allocation_record import Copy
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.environments.native import Native, NativeInstance, NativeOptions
 from ullage.image import Image
-from ullage.imagecopy import Copy
-from ullage.plan import Resources
+from ullage.placement import Resources
 
 MIB = 1 << 20
 PORT = 8080

@@ -16,15 +16,14 @@ from tests import allocationkit as kit
 from tests.environments.containerkit import bare_spec, image
 from ullage import allocation, allocation_down, allocation_node, errors, imagecopy, leftovers
 from ullage.agent import Command
-from ullage.allocating import Allocated, Application, Node, Step, allocate, release
-from ullage.allocation_record import Batch
+from ullage.allocating import Allocated, Application, Node, allocate, release
+from ullage.allocation_record import Batch, Copy, Step
 from ullage.commands import run
 from ullage.environments.base import Instance, InstanceSpec, nobody
 from ullage.environments.lxc import Lxc, LxcOptions
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.oci import Oci, OciOptions
 from ullage.errors import ErrorKind, UllageError
-from ullage.imagecopy import Copy
 from ullage.places import data_dir, state_dir
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]

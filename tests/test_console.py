@@ -11,8 +11,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ullage import console
-from ullage.console import CleanConsole, RunProgress
+from ullage.console import CleanConsole
 from ullage.events import Reason, Trial
+from ullage.live.terminal import RunProgress
 
 HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m[red]\u202e"
 

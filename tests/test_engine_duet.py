@@ -21,7 +21,7 @@ from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.journal import JOURNAL
 from ullage.pairs import primary_log_ratios
-from ullage.plan import Resources
+from ullage.placement import Resources
 from ullage.quantities import Bytes
 from ullage.workloads import command
 from ullage.workloads.base import Context, Task

@@ -16,7 +16,8 @@ from ullage.errors import HOST_TOO_SMALL, UllageError
 from ullage.matrix import Environment, Load, Matrix
 from ullage.needs import HOST, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
-from ullage.plan import Neighbour, Resources
+from ullage.placement import Resources
+from ullage.plan import Neighbour
 from ullage.workloads.base import Place, Role, Workload
 from ullage.workloads.command import Command, CommandParameters
 

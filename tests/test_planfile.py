@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 from ullage import environments, errors, workloads
 from ullage.elastic.plan import ElasticPlan
 from ullage.errors import UllageError
-from ullage.plan import Plan, Resources
+from ullage.placement import Resources
+from ullage.plan import Plan
 from ullage.planfile import Fields, Reader, check_fields, check_names, checked, unknown
 from ullage.yamlfile import YamlFile
 

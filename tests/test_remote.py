@@ -64,16 +64,16 @@ def test_what_cannot_be_a_request_fails_the_trial(line: bytes) -> None:
 def test_requests_have_an_end() -> None:
     requests = Requests()
     with pytest.raises(TrialFailedError, match="longer than"):
-        requests.take(remote.MARK + b"x" * (remote.LONGEST + 1))
-    assert Requests().take(b"x" * (3 * remote.LONGEST)) == [], "other lines may be long"
+        requests.take(mpi.MARK + b"x" * (mpi.LONGEST + 1))
+    assert Requests().take(b"x" * (3 * mpi.LONGEST)) == [], "other lines may be long"
     with pytest.raises(TrialFailedError, match=f"more than {remote.MOST}"):
         Requests().take(b"ullage-exec 10.0.0.1 orted\n" * (remote.MOST + 1))
 
 
 @given(st.text())
 def test_a_quotation_is_short_and_printable(text: str) -> None:
-    words = remote.plain(text)
-    assert words and len(words) <= remote.LONGEST_WORDS + 1 and "\n" not in words
+    words = mpi.plain(text)
+    assert words and len(words) <= mpi.LONGEST_WORDS + 1 and "\n" not in words
 
 
 # --- on real agents -------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Asking(Workload[AskingParameters]):
         return Role("main"), Role("peer", "second")
 
     def files(self, parameters: AskingParameters) -> Mapping[str, Path]:
-        return {"ask": remote.SHELL}
+        return {"ask": mpi.SHELL_FILE}
 
     def duration_s(self, parameters: AskingParameters) -> float:
         return 0.1

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import schedule
+from ullage.runs import size
 
 names = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=7, unique=True)
 
@@ -73,7 +74,7 @@ def test_a_block_of_duets_is_every_pair_once(
     assert turns == schedule.duet(seed, number, others, workloads, "base")
     slots = [slot for turn in turns for slot in turn]
     assert [slot.order for slot in slots] == list(range(len(slots)))
-    assert len(slots) == schedule.size("duet", len(others) + 1, len(workloads))
+    assert len(slots) == size("duet", len(others) + 1, len(workloads))
     pairs = [(one.environment, one.workload) for one, _ in turns]
     assert sorted(pairs) == sorted((e, w) for e in others for w in workloads)
     for one, baseline in turns:

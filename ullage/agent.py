@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ullage import agentclock, agentfacts, agentfiles, clock, errors, places
-from ullage.agentchannel import AgentError, Channel, printable
+from ullage.agentchannel import AgentError, Channel
 from ullage.agentclock import ClockMap, Look, Said, Series, Why
 from ullage.agentframes import VERSION, FrameError, Message
 from ullage.agentprocess import KEEP_BYTES, Command, Finished, Output, Process
 from ullage.agenttransport import Transport, quoted
 from ullage.errors import UllageError
+from ullage.printable import printable
 
 __all__ = [
     "AgentClient",

@@ -23,6 +23,7 @@ from ullage.agentframes import (
     encode_message,
 )
 from ullage.errors import UllageError
+from ullage.printable import printable
 
 PATIENCE_S: Final = 30.0
 """How long an answer that should come at once may take: a busy guest in emulation is slow."""
@@ -297,13 +298,6 @@ class Channel:
         if exchange is not None:
             reason = reason.removeprefix(f"{exchange.op}: ")
             exchange.on_fail(AgentError(self.agent, exchange.purpose, code, reason))
-
-
-def printable(text: str, limit: int) -> str:
-    """Text from a guest, fit for a message: one line, no control characters, not too long."""
-    flat = " ".join(text.split())
-    clean = "".join(c if c.isprintable() else "?" for c in flat)
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def quiet_future() -> asyncio.Future[Any]:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from ullage.agentchannel import printable
 from ullage.agentframes import FrameError
+from ullage.printable import printable
 
 LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from ullage import agentclock, clock, errors
-from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, printable, quiet_future
+from ullage.agentchannel import PATIENCE_S, AgentError, Channel, Exchange, quiet_future
 from ullage.agentclock import ClockMap, Instant
 from ullage.agentframes import Data, FrameError, Kind, Message
 from ullage.errors import UllageError
 from ullage.events import Usage
+from ullage.printable import printable
 from ullage.quantities import exact_bytes
 from ullage.runs import LATEST_NS
 

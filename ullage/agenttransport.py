@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from ullage import errors
-from ullage.agentchannel import printable
 from ullage.agentframes import MAX_BODY
 from ullage.errors import UllageError
+from ullage.printable import printable
 
 _STDERR_KEPT: Final = 4096
 _STDERR_STORED: Final = 1024 * 1024

@@ -12,36 +12,22 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from ullage import allocation_down as down
 from ullage import clock, imagecopy, mounts
 from ullage.agent import Command, Process, printable
 from ullage.allocation_node import Node
 from ullage.allocation_probe import first_reply, introduce, watch_port
+from ullage.allocation_record import Step
 from ullage.environments import Instance, InstanceSpec
 from ullage.environments.base import Stage
 from ullage.errors import ALLOCATION_APPLICATION, ALLOCATION_TOO_LATE, RELEASE_TOO_LATE, UllageError
 from ullage.network import Network
 from ullage.undo import Undo
 
-__all__ = ["Allocated", "Application", "Node", "Step", "allocate", "release"]
+__all__ = ["Allocated", "Application", "Node", "allocate", "release"]
 
-Step = Literal[
-    "asked",
-    "chosen",
-    "copied",
-    "booting",
-    "hello",
-    "addressed",
-    "up",
-    "started",
-    "port_closed",
-    "port_open",
-    "replied",
-]
-"""What happens to an instance on its way, see docs/allocation.md. It is allocated when it is `up`;
-what follows is of its application."""
 
 ALLOCATE_LIMIT_S: Final = 300.0
 RELEASE_LIMIT_S: Final = 60.0

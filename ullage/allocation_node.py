@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from ullage import placement
+from ullage.allocation_record import Copy
 from ullage.environments import InstanceSpec, Provider
 from ullage.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.image import Image
-from ullage.imagecopy import Copy
 from ullage.network import Network
+from ullage.placement import Resources
 from ullage.places import data_dir, state_dir
-from ullage.plan import Resources
 from ullage.quantities import format_bytes
 
 _MEMINFO: Final = Path("/proc/meminfo")

@@ -6,9 +6,26 @@ from typing import Literal
 
 from pydantic import Field
 
-from ullage.allocating import Step
-from ullage.imagecopy import Copy
 from ullage.runs import Nanoseconds, Record
+
+Copy = Literal["real", "backing"]
+
+
+Step = Literal[
+    "asked",
+    "chosen",
+    "copied",
+    "booting",
+    "hello",
+    "addressed",
+    "up",
+    "started",
+    "port_closed",
+    "port_open",
+    "replied",
+]
+"""What happens to an instance on its way, see docs/allocation.md. It is allocated when it is `up`;
+what follows is of its application."""
 
 
 class InstanceSteps(Record):

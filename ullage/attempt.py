@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from ullage import clock, figures, neighbours, timing
 from ullage.agent import Command, Finished, Process
-from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.errors import UllageError
 from ullage.events import InstanceClock, Reason
@@ -25,6 +24,7 @@ from ullage.journal import disk_full_as_error
 from ullage.matrix import Load
 from ullage.part import Part, TrialFailedError
 from ullage.preparing import context, workspace
+from ullage.printable import printable
 from ullage.remote import Launcher
 from ullage.schedule import Slot
 from ullage.team import Team

@@ -18,11 +18,12 @@ from rich.markup import escape
 from ullage import __version__, journal, matrix, plan
 from ullage.clockcli import clock_app
 from ullage.comparecli import compare_command
-from ullage.console import RunProgress, stderr, stdout
+from ullage.console import stderr, stdout
 from ullage.elasticcli import elastic_app
 from ullage.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.folder import RunFolder, begun, named, typed
 from ullage.interruption import interruptible
+from ullage.live.terminal import RunProgress
 from ullage.metercli import meter_app
 from ullage.profilecli import profile_command
 from ullage.quantities import many

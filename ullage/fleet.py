@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ullage import placement, timing
-from ullage.agentchannel import printable
 from ullage.allocating import Node
 from ullage.environments import Instance, InstanceSpec
 from ullage.errors import HOST_NEEDS_ROOT, UllageError
@@ -28,9 +27,10 @@ from ullage.naming import instance_name
 from ullage.needs import HOST, Kind, Needs, of_plan
 from ullage.neighbours import NEIGHBOUR
 from ullage.network import Network
+from ullage.placement import Side
 from ullage.places import data_dir, state_dir
 from ullage.preparing import make_workspace, perform
-from ullage.schedule import Side
+from ullage.printable import printable
 from ullage.team import Team
 from ullage.workloads.conducted import Conducted
 

@@ -23,8 +23,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
-from ullage.runs import FORMAT, Resolved
-from ullage.schedule import size
+from ullage.runs import FORMAT, Resolved, size
 
 JOURNAL = "journal.jsonl"
 PLAN = "plan.yaml"

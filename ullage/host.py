@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from ullage.quantities import memory_bytes
+
 
 def facts() -> dict[str, Any]:
     """Kernel, CPU, memory, power state, mitigations; what cannot be read is left out."""
@@ -31,11 +33,6 @@ def facts() -> dict[str, Any]:
         "mitigations": _mitigations(),
     }
     return {name: value for name, value in found.items() if value not in (None, {})}
-
-
-def memory_bytes() -> int:
-    """All memory of this host; a limit of so much or more limits nothing."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(path: str) -> str | None:

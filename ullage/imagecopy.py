@@ -11,16 +11,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from ullage import mounts
+from ullage.allocation_record import Copy
 from ullage.commands import CommandError, run
 from ullage.environments import InstanceSpec, Provider
 from ullage.errors import ALLOCATION_NO_COPY, UllageError
 from ullage.image import Image
 from ullage.programs import needed
-
-Copy = Literal["real", "backing"]
 
 _PATIENCE_S: Final = 3600.0
 """The caller's own limit is what ends it."""

@@ -9,13 +9,14 @@ from typing import Any
 from ullage import environments, schedule, varied, workloads
 from ullage.artifacts import Artifact
 from ullage.energy import plan as energyplan
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import PlannedMeter
 from ullage.environments import Provider
 from ullage.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD
 from ullage.factors import MAX_CELLS, combinations, keyed, merged
 from ullage.naming import slug
 from ullage.neighbours import PROGRAMS
-from ullage.plan import EnvironmentPlan, Neighbour, Plan, Resources, WorkloadPlan
+from ullage.placement import Resources
+from ullage.plan import EnvironmentPlan, Neighbour, Plan, WorkloadPlan
 from ullage.planfile import (
     allowed_fields,
     checked,
@@ -25,7 +26,7 @@ from ullage.planfile import (
     unknown,
 )
 from ullage.quantities import format_bytes, many
-from ullage.runs import Design, Price
+from ullage.runs import Design, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
 from ullage.yamlfile import FieldPath, YamlFile
 
@@ -79,7 +80,7 @@ class Matrix:
     @property
     def cells(self) -> int:
         """Trials in a block."""
-        return schedule.size(self.design, len(self.environments), len(self.loads))
+        return size(self.design, len(self.environments), len(self.loads))
 
     def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
         """What runs in a block, one turn after another."""

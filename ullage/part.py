@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.agent import Finished, Process
-from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.events import Reason
+from ullage.printable import printable
 from ullage.workloads.base import Output, Task
 
 CPU_TOLERANCE: Final = 1.10

@@ -6,14 +6,31 @@ import math
 import os
 from collections.abc import Iterable, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from ullage import host
+from pydantic import Field
+
 from ullage.errors import HOST_TOO_SMALL, UllageError
-from ullage.plan import Resources
-from ullage.quantities import format_bytes
+from ullage.planfile import Fields
+from ullage.quantities import Bytes, Memory, format_bytes, memory_bytes
 from ullage.runs import Design
-from ullage.schedule import Side
+
+
+class Resources(Fields):
+    """What every environment gets, the native one too."""
+
+    cpus: float = Field(
+        1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota"
+    )
+    memory: Memory = Field(
+        Bytes(1 << 30),
+        ge=64 << 20,
+        description="memory limit, `1GiB`; `host`: all that there is, so no limit",
+    )
+
+
+Side = Literal[0, 1]
+
 
 if TYPE_CHECKING:  # workloads that make instances ask for a place too
     from ullage.matrix import Environment
@@ -30,7 +47,7 @@ def check(counts: Iterable[tuple[Environment, int]], design: Design = "solo") ->
     counts: environments with their numbers of instances. A VM keeps its memory while it is frozen;
     what else is idle keeps next to none.
     """
-    total = host.memory_bytes()
+    total = memory_bytes()
     kept, most = 0, 0
     for environment, instances in counts:
         if design == "duet":

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ullage.copies import Copies
 from ullage.errors import PLAN_BAD_FIELD, PLAN_IS_ELASTIC, UllageError
+from ullage.placement import Resources
 from ullage.planfile import (
     Fields,
     Reader,
@@ -21,25 +22,12 @@ from ullage.planfile import (
     checked,
     no_environment,
 )
-from ullage.quantities import Bytes, Delay, Fraction, Memory, Seconds, Share
+from ullage.quantities import Delay, Fraction, Seconds, Share
 from ullage.runs import Correction, Design, Price
 from ullage.yamlfile import FieldPath, YamlFile
 
 NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
 """What must be equal over the environments unless the plan allows it by name."""
-
-
-class Resources(Fields):
-    """What every environment gets, the native one too."""
-
-    cpus: float = Field(
-        1, gt=0, le=1024, description="CPUs: whole ones are pinned; a fraction is a quota"
-    )
-    memory: Memory = Field(
-        Bytes(1 << 30),
-        ge=64 << 20,
-        description="memory limit, `1GiB`; `host`: all that there is, so no limit",
-    )
 
 
 class Until(Fields):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ullage.agent import Command
-from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.events import Reason
 from ullage.matrix import Load
 from ullage.naming import slug
+from ullage.printable import printable
 from ullage.team import Team
 from ullage.workloads.base import Context, Task
 

@@ -38,3 +38,10 @@ def _visible(character: str) -> str:
         return character
     code = ord(character)
     return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+
+
+def printable(text: str, limit: int) -> str:
+    """Text from a guest, fit for a message: one line, no control characters, not too long."""
+    flat = " ".join(text.split())
+    clean = "".join(c if c.isprintable() else "?" for c in flat)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -123,7 +123,8 @@ def _writable(file: Path) -> None:
 
 def _measured(asked: Asked, profiles: Path) -> Profile:
     """The profile; Ctrl-C ends the command, and then ullage."""
-    from ullage.console import RunProgress, stderr  # noqa: PLC0415
+    from ullage.console import stderr  # noqa: PLC0415
+    from ullage.live.terminal import RunProgress  # noqa: PLC0415
     from ullage.profiling import running  # noqa: PLC0415
 
     with RunProgress(asked.repeat) as progress:

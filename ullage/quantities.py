@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, ByteSize, Field
-
-from ullage import host
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _DURATION: Final = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit}(?!s))?" for unit in _UNITS))
@@ -35,7 +34,7 @@ def _seconds(value: object) -> object:
 
 
 def _memory(value: object) -> object:
-    return host.memory_bytes() if value == "host" else value
+    return memory_bytes() if value == "host" else value
 
 
 Fraction = Annotated[
@@ -103,3 +102,8 @@ def exact_bytes(size: int) -> str:
     """`1GiB`, `65507B`: in the largest unit that is exact, for what is allowed."""
     text = format_bytes(size)
     return f"{size}B" if "." in text else text
+
+
+def memory_bytes() -> int:
+    """All memory of this host; a limit of so much or more limits nothing."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,8 @@
 """Programs that a program of a trial starts in other instances: `mpirun` and its daemons.
 
-`SHELL` stands where `mpirun` looks for `ssh`. It prints what it was asked to do and ends; the
-engine hears it, and has the agent there start it. So no instance needs a server, a port or a key.
+`mpi.SHELL_FILE` stands where `mpirun` looks for `ssh`. It prints what it was asked to do and ends;
+the engine hears it, and has the agent there start it. So no instance needs a server, a port or a
+key.
 """
 
 from __future__ import annotations
@@ -11,26 +12,17 @@ import ipaddress
 import shlex
 from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Final
 
-from ullage.agentchannel import printable
 from ullage.environments import Instance
 from ullage.part import Part, TrialFailedError
 from ullage.workloads.base import Task
+from ullage.workloads.mpi import LONGEST, MARK, plain
 
-SHELL: Final = Path(__file__).resolve().parent / "workloads" / "remote.sh"
-"""Give it to an instance by `Workload.files`, and name it to `mpirun`."""
-
-MARK: Final = b"ullage-exec "
-LONGEST: Final = 64 * 1024
-"""Bytes of a line: `mpirun` names every node in it."""
 MOST: Final = 1024
 """Lines that one program may say: a guest must not start without end."""
 
 LAUNCH_FAILED: Final = "launch-failed"
-LONGEST_WORDS: Final = 400
-"""Characters that are quoted of what a program said."""
 
 PROGRAMS: Final = frozenset({"orted", "/usr/bin/hydra_pmi_proxy"})
 """The daemons of Open MPI and MPICH: nothing else is started for a guest, and never by a shell."""
@@ -52,7 +44,7 @@ class Requests:
     def take(self, data: bytes) -> list[tuple[str, tuple[str, ...]]]:
         """(address, argument list) of each whole line so far that asks for something.
 
-        TrialFailedError for a line that cannot be what `SHELL` prints.
+        TrialFailedError for a line that cannot be what `mpi.SHELL_FILE` prints.
         """
         *lines, rest = (self._rest + data).split(b"\n")
         # Of a line that does not begin with the mark, only so much is kept that it still might.
@@ -183,22 +175,6 @@ def said(part: Part) -> str:
     """The end of what it printed, for a message, without requests and without `mpirun`'s rules."""
     assert part.process is not None
     return plain((part.process.stderr or part.process.stdout).decode("utf-8", "replace"))
-
-
-def plain(text: str) -> str:
-    """The last LONGEST_WORDS characters of what a launcher says, as one line."""
-    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _asks(line))
-    words = " ".join(line for line in lines if line)
-    return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
-
-
-def asked(stderr: str) -> bool:
-    """Whether a program has asked for something in another instance."""
-    return any(_asks(line) for line in stderr.split("\n"))
-
-
-def _asks(line: str) -> bool:
-    return line.startswith(MARK.decode())
 
 
 async def _cancelled(*tasks: asyncio.Task[None]) -> None:

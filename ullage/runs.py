@@ -197,3 +197,8 @@ class Resolved(Record):
     programs: dict[str, str] = {}
     """Ours that work in every environment: name → `sha256:…`; what workloads bring is with them."""
     host: dict[str, Any] = {}
+
+
+def size(design: Design, environments: int, workloads: int) -> int:
+    """Trials in a block, of so many environments, the baseline among them, and workloads."""
+    return workloads * (environments if design == "solo" else 2 * (environments - 1))

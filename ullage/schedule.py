@@ -16,11 +16,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from ullage.runs import Design
-
-Side = Literal[0, 1]
+from ullage.placement import Side
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,6 @@ def duet(
 ) -> tuple[Turn, ...]:
     """The pairs of block `number` (from 0), each other environment with the baseline once."""
     return tuple(_pair(seed, slot, baseline) for slot in block(seed, number, others, workloads))
-
-
-def size(design: Design, environments: int, workloads: int) -> int:
-    """Trials in a block, of so many environments, the baseline among them, and workloads."""
-    return workloads * (environments if design == "solo" else 2 * (environments - 1))
 
 
 def generation(number: int, every: int | None) -> int:

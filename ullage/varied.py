@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ullage.copies import MOST, Copies, host_cpus
-from ullage.plan import EnvironmentPlan, Plan, Resources
+from ullage.placement import Resources
+from ullage.plan import EnvironmentPlan, Plan
 from ullage.planfile import Fields, checked, impossible
 from ullage.yamlfile import FieldPath, YamlFile
 

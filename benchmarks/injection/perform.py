@@ -20,7 +20,8 @@ from ullage.environments.base import Provider
 from ullage.events import Trial
 from ullage.folder import RunFolder
 from ullage.matrix import AGAIN, Environment, Load, Matrix
-from ullage.plan import Blocks, EnvironmentPlan, Plan, Resources, WorkloadPlan
+from ullage.placement import Resources
+from ullage.plan import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.quantities import Bytes
 
 BASELINE: Final = "native"

@@ -26,7 +26,7 @@ from ullage.analysis.model import Comparison
 from ullage.analysis.overhead import analyse
 from ullage.cgroups import available
 from ullage.matrix import Environment
-from ullage.plan import Resources
+from ullage.placement import Resources
 
 TIMES: Final = 2
 """Trials are so many times as long as the others: limits work in periods of a tenth of a second."""

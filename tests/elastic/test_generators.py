@@ -23,7 +23,7 @@ from ullage.elastic.generators import Generators, Machines
 from ullage.environments import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
 from ullage.errors import UllageError
-from ullage.plan import Resources
+from ullage.placement import Resources
 from ullage.quantities import Bytes
 
 pytestmark = pytest.mark.root

@@ -8,11 +8,10 @@ import pytest
 
 from tests.synthetic import make_run
 from ullage import errors
-from ullage.allocation_record import Batch, InstanceSteps
+from ullage.allocation_record import Batch, Copy, InstanceSteps
 from ullage.elastic import latencies
 from ullage.errors import ErrorKind, UllageError
 from ullage.folder import RunFolder
-from ullage.imagecopy import Copy
 from ullage.runs import EnvironmentRecord, Metric, WorkloadRecord
 
 MS = 1_000_000

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from ullage import cgroups, errors, host, leftovers, places
+from ullage import cgroups, errors, leftovers, places
 from ullage.agent import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
 from ullage.errors import UllageError
 from ullage.image import Image
 from ullage.network import Network
+from ullage.quantities import memory_bytes
 
 NOBODY = 65534
 
@@ -248,7 +249,7 @@ def public_agent(agent_binary: Path) -> Iterator[Path]:
 
 def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
     def work(_: Path) -> None:
-        spec = spec_of(places.new_tag(), public_agent, memory_bytes=host.memory_bytes())
+        spec = spec_of(places.new_tag(), public_agent, memory_bytes=memory_bytes())
 
         async def use(instance: Instance) -> None:
             assert instance.agent.facts["cpus_allowed"] == list(spec.cpus)

@@ -12,9 +12,10 @@ import pytest
 
 from tests import plainuser
 from tests.environments import containerkit as kit
-from ullage import errors, host
+from ullage import errors
 from ullage.agent import binary
 from ullage.environments.oci import _refuse_limits
+from ullage.quantities import memory_bytes
 
 pytestmark = pytest.mark.usefixtures("agent_binary")
 
@@ -46,7 +47,7 @@ async def main():
     state.mkdir(); data.mkdir()
     provider = Oci(OciOptions())
     await provider.check()
-    bytes_ = int(memory) or host.memory_bytes()
+    bytes_ = int(memory) or memory_bytes()
     spec = InstanceSpec(tag, "c-0", (1,), None, bytes_, image, Path(agent), state, data, None)
     try:
         instance = await provider.create(spec)
@@ -98,7 +99,7 @@ def test_a_limit_that_a_plain_user_cannot_set_is_refused(user: pwd.struct_passwd
 
 
 def test_a_rootless_quota_is_refused() -> None:
-    spec = kit.bare_spec(cpu_quota=0.5, memory_bytes=host.memory_bytes())
+    spec = kit.bare_spec(cpu_quota=0.5, memory_bytes=memory_bytes())
     with pytest.raises(errors.UllageError) as caught:
         _refuse_limits(spec)
     assert caught.value.kind is errors.INSTANCE_NOT_LIMITED

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ullage import agent, cgroups, host, leftovers
+from ullage import agent, cgroups, leftovers
 from ullage.agent import Command
 from ullage.commands import run
 from ullage.environments.base import InstanceSpec
 from ullage.profiling import disk
 from ullage.profiling.hindered import PERIOD_US, Hindered, HinderedOptions, netns
+from ullage.quantities import memory_bytes
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -26,7 +27,7 @@ def spec(tag: str, tmp_path: Path) -> InstanceSpec:
         name="slow-0",
         cpus=(0,),
         cpu_quota=None,
-        memory_bytes=host.memory_bytes(),
+        memory_bytes=memory_bytes(),
         image=None,
         agent=agent.binary(),
         state_dir=tmp_path / "state" / tag / "slow-0",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import errors, matrix, plan, remote
+from ullage import errors, matrix, plan
 from ullage.errors import UllageError
 from ullage.workloads import mpi
 from ullage.workloads.base import Context, InvalidTrialError, Output
@@ -110,7 +110,7 @@ def test_only_several_instances_need_a_remote_shell(library: Any) -> None:
     two = NQueensParameters(mpi=library, peer="second")
     (task,) = QUEENS.tasks(two, TWO)
     assert task.launches and f"/data/x/{mpi.SHELL}" in task.argv
-    assert QUEENS.files(two)[mpi.SHELL] == remote.SHELL
+    assert QUEENS.files(two)[mpi.SHELL] == mpi.SHELL_FILE
     one = NQueensParameters(mpi=library)
     (task,) = QUEENS.tasks(one, context({"main": "127.0.0.1"}))
     assert not task.launches and mpi.SHELL not in QUEENS.files(one)

@@ -23,7 +23,6 @@ from typing import Final
 from ullage import agent as agents
 from ullage import clock, image, leftovers, places
 from ullage.agent import AgentClient, Command
-from ullage.agentchannel import printable
 from ullage.clock import ntp_sampler
 from ullage.clock.ntp_series import Exchange
 from ullage.commands import run
@@ -33,6 +32,7 @@ from ullage.environments.qemu_build import Builder
 from ullage.environments.qemu_options import QemuOptions
 from ullage.errors import CLOCK_NTP_FAILED, UllageError
 from ullage.network import Network
+from ullage.printable import printable
 from ullage.programs import needed
 from ullage.undo import Undo
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from ullage import _elastic, agent, host, image, ours, placement
+from ullage import _elastic, agent, image, ours, placement
 from ullage.elastic import bounds, frontprocess, instances, units, viewersprocess
 from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.units import Scaled
@@ -27,7 +27,7 @@ from ullage.errors import (
     UllageError,
 )
 from ullage.places import cache_dir
-from ullage.quantities import format_bytes, many
+from ullage.quantities import format_bytes, many, memory_bytes
 from ullage.yamlfile import FieldPath, YamlFile
 
 _SIMULATED: Final[dict[str, Any]] = {
@@ -140,7 +140,7 @@ def _fits(these: Environment | Generators, one: str) -> None:
             raise
         cpus = f"{error.facts['asked']} for {one}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=cpus, has=error.facts["has"]) from error
-    asked, has = these.resources.memory, host.memory_bytes()
+    asked, has = these.resources.memory, memory_bytes()
     if asked > has:
         what = f"{format_bytes(asked)} of memory for {one}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=what, has=format_bytes(has))
@@ -151,7 +151,7 @@ def _fit_together(environment: Environment, generators: Generators) -> None:
     nodes = max(environment.nodes.min, 1)
     asked = units.memory_of(nodes, environment.resources)
     asked += units.memory_of(generators.number, generators.resources)
-    if asked > (has := host.memory_bytes()):
+    if asked > (has := memory_bytes()):
         viewers = many(generators.number, "generator")
         these = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
         what = f"{format_bytes(asked)} of memory for {these}"

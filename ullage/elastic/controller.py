@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from ullage import clock
-from ullage.agentchannel import printable
 from ullage.elastic.acts import Acts
 from ullage.elastic.folder import (
     Asked,
@@ -27,6 +26,7 @@ from ullage.elastic.folder import (
 from ullage.elastic.frontprocess import Front, Restarted, Wanted
 from ullage.elastic.plan import Budgets
 from ullage.errors import UllageError
+from ullage.printable import printable
 
 _LONGEST_WHY: Final = 500
 _REST_S: Final = 0.25

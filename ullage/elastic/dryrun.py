@@ -21,7 +21,7 @@ from ullage.elastic.folder import RepetitionDone
 from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.units import Scaled
 from ullage.energy import metering
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import PlannedMeter
 from ullage.errors import PLAN_BAD_FIELD, UllageError
 from ullage.quantities import format_bytes, format_seconds
 from ullage.resultscli import print_json

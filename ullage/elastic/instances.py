@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from ullage import allocating, nginx
-from ullage.allocating import Allocated, Application, Step
+from ullage.allocating import Allocated, Application
 from ullage.allocation_node import Node as Host
+from ullage.allocation_record import Step
 from ullage.errors import UllageError
 
 PORT: Final = 8080

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.allocation_record import Copy
 from ullage.elastic import provisioned
 from ullage.elastic.folder import Act, Asked, Ready
 from ullage.elastic.reading import ElasticRun
 from ullage.errors import SIMULATION_BAD_TABLE, SIMULATION_NO_LATENCIES, UllageError
 from ullage.folder import is_elastic
-from ullage.imagecopy import Copy
 
 LEAST: Final = 3
 """With fewer values a number of nodes at a time has no distribution of its own."""

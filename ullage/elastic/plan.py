@@ -20,7 +20,8 @@ from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.errors import PLAN_BAD_FIELD, PLAN_NOT_ELASTIC, PLAN_UNKNOWN_PROVIDER, UllageError
 from ullage.matrix import AGAIN, refuse_twins
-from ullage.plan import MeterPlan, Resources
+from ullage.placement import Resources
+from ullage.plan import MeterPlan
 from ullage.planfile import (
     Fields,
     Reader,

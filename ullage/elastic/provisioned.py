@@ -9,11 +9,10 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from ullage.allocation_record import Batch
+from ullage.allocation_record import Batch, Copy
 from ullage.errors import RUN_BAD_FORMAT, SIMULATION_NO_LATENCIES, UllageError
 from ullage.events import Trial
 from ullage.folder import RunFolder
-from ullage.imagecopy import Copy
 from ullage.runs import FORMAT
 
 WORKLOAD: Final = "provisioning"

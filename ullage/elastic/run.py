@@ -19,7 +19,7 @@ from ullage import (
 )
 from ullage import folder as runfolders
 from ullage.allocation_node import Node as Host
-from ullage.console import RunProgress, stderr
+from ullage.console import stderr
 from ullage.diverged import diverged, programs
 from ullage.elastic import clip as clips
 from ullage.elastic import folder as folders
@@ -37,8 +37,9 @@ from ullage.elastic.plan import ElasticPlan, Environment, Generators
 from ullage.elastic.repetition import Repetition, Setting
 from ullage.elastic.resolving import changes, resolved
 from ullage.elastic.units import Scaled
+from ullage.energy.base import PlannedMeter
 from ullage.energy.metering import Metering
-from ullage.energy.plan import PlannedMeter, named
+from ullage.energy.plan import named
 from ullage.errors import (
     RUN_BAD_FORMAT,
     RUN_CHANGED,
@@ -48,6 +49,7 @@ from ullage.errors import (
 from ullage.events import Started
 from ullage.interruption import interruptible
 from ullage.journal import Journal, disk_full_as_error, new_folder, now_ns, put
+from ullage.live.terminal import RunProgress
 from ullage.network import Network
 from ullage.resultscli import print_json
 from ullage.runs import ImageRecord

@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from ullage.allocation_record import Copy
 from ullage.elastic.plan import Policy
-from ullage.imagecopy import Copy
 from ullage.planfile import Fields
 from ullage.quantities import Delay, Seconds
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ullage import host
 from ullage.elastic.arrivals import Arrivals
 from ullage.elastic.plan import ElasticPlan, Environment
-from ullage.plan import Resources
-from ullage.quantities import format_bytes, many
+from ullage.placement import Resources
+from ullage.quantities import format_bytes, many, memory_bytes
 
 MOST_NODES: Final = 250
 """A run's network has so many addresses."""
@@ -143,11 +142,11 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
     others = 0 if beside is None else memory_of(beside.number, beside.resources)
     for each in environments:
         most = _most(each, arrivals.viewers, scaled.most_nodes)
-        if (asked := memory_of(most, each.resources) + others) > host.memory_bytes():
+        if (asked := memory_of(most, each.resources) + others) > memory_bytes():
             generators = "" if beside is None else f" and {many(beside.number, 'generator')}"
             yield (
                 f"{each.key}: {many(most, 'node')}{generators} may use {format_bytes(asked)} of "
-                f"memory and the host has {format_bytes(host.memory_bytes())}: set `nodes: max:`"
+                f"memory and the host has {format_bytes(memory_bytes())}: set `nodes: max:`"
             )
 
 

@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage import ours
-from ullage.agentchannel import printable
 from ullage.commands import tail
 from ullage.elastic.folder import VIEWERS, VIEWERS_CONFIG, VIEWERS_STDERR
 from ullage.elastic.frontprocess import ended
 from ullage.errors import ELASTIC_VIEWERS_FAILED, UllageError
 from ullage.journal import put
+from ullage.printable import printable
 from ullage.runs import LATEST_NS
 
 PROGRAM: Final = "ullage-viewers"

@@ -23,8 +23,7 @@ from typing import IO, Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ullage import energy, errors, places
-from ullage.energy.base import READ_DEADLINE_S
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import READ_DEADLINE_S, PlannedMeter
 from ullage.energy.recorder import OPEN_DEADLINE_S, Recorder
 from ullage.errors import (
     ENERGY_FILE_EXISTS,

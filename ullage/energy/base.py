@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -73,3 +74,23 @@ class EnergyMeter(ABC):
 
 READ_DEADLINE_S: Final = 5.0
 """A read that takes longer has failed (`silent`)."""
+
+
+@dataclass(frozen=True)
+class PlannedMeter:
+    """A meter that is to be read during a run."""
+
+    label: str
+    kind: type[EnergyMeter]
+    options: MeterOptions
+    optional: bool = False
+    """Where it is not there, the run goes on without it."""
+
+    def make(self) -> EnergyMeter:
+        """A new one, not opened yet."""
+        return self.kind(self.options)
+
+    @property
+    def plain_options(self) -> dict[str, Any]:
+        """As they are stored: without how often it is read, which is not of the meter."""
+        return self.options.model_dump(mode="json", exclude={"every"})

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage import energy, yamlfile
-from ullage.energy.base import EnergyMeter
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import EnergyMeter, PlannedMeter
 from ullage.errors import (
     ENERGY_METER_BAD_OPTION,
     ENERGY_METER_UNKNOWN,

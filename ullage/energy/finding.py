@@ -11,8 +11,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ullage.channels import Channel
-from ullage.energy.base import EnergyMeter
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import EnergyMeter, PlannedMeter
 from ullage.energy.recorder import trial_open
 from ullage.errors import ENERGY_METER_DENIED, UllageError
 

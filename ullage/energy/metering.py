@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage import clock
-from ullage.energy.plan import PlannedMeter
+from ullage.energy.base import PlannedMeter
 from ullage.energy.recorder import Recorder, trial_open
 from ullage.errors import UllageError
 from ullage.events import Idle

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ullage import energy
-from ullage.energy.base import EnergyMeter, MeterOptions
+from ullage.energy.base import PlannedMeter
 from ullage.errors import PLAN_BAD_FIELD, PLAN_UNKNOWN_METER, UllageError
 from ullage.plan import MeterPlan, Plan
 from ullage.planfile import allowed_fields, checked, shown, unknown
@@ -19,26 +18,6 @@ IDLE_S: Final = 10.0
 LABEL: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 """Labels become file names."""
 COMMON: Final = tuple(allowed_fields(MeterPlan, ()))
-
-
-@dataclass(frozen=True)
-class PlannedMeter:
-    """A meter that is to be read during a run."""
-
-    label: str
-    kind: type[EnergyMeter]
-    options: MeterOptions
-    optional: bool = False
-    """Where it is not there, the run goes on without it."""
-
-    def make(self) -> EnergyMeter:
-        """A new one, not opened yet."""
-        return self.kind(self.options)
-
-    @property
-    def plain_options(self) -> dict[str, Any]:
-        """As they are stored: without how often it is read, which is not of the meter."""
-        return self.options.model_dump(mode="json", exclude={"every"})
 
 
 def resolve(plan: Plan, document: YamlFile) -> tuple[PlannedMeter, ...]:

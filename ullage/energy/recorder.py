@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ullage import clock
-from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, FaultError
+from ullage.energy.base import READ_DEADLINE_S, EnergyMeter, FaultError, PlannedMeter
 from ullage.energy.caller import Call, Caller
 from ullage.energy.linefile import LineFile
-from ullage.energy.plan import PlannedMeter
 from ullage.energy.refusal import refusal
 from ullage.errors import ENERGY_METER_ABSENT, ENERGY_METER_DENIED, UllageError
 from ullage.journal import now_ns

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ullage.agent import AgentClient, Command
-from ullage.agentchannel import printable
 from ullage.environments.qemu_process import QemuProcess
 from ullage.errors import UllageError
+from ullage.printable import printable
 
 
 async def inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:

@@ -9,12 +9,13 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import ClassVar, Final
 
-from ullage import host, mounts
+from ullage import mounts
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, Limits
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.limits import verify_limits
 from ullage.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
+from ullage.quantities import memory_bytes
 from ullage.undo import Undo
 
 _DEADLINE_S: Final = 10.0
@@ -129,7 +130,7 @@ class NativeInstance(Instance):
 
 def _make_group(spec: InstanceSpec) -> Group | None:
     """The cgroup; None for a plain user who asks for nothing that only a cgroup can do."""
-    memory = spec.memory_bytes if spec.memory_bytes < host.memory_bytes() else None
+    memory = spec.memory_bytes if spec.memory_bytes < memory_bytes() else None
     limits = Limits(cpus=spec.cpus, cpu_quota=spec.cpu_quota, memory_bytes=memory)
     try:
         return Group.create(spec.tag, spec.name, limits)

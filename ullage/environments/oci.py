@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from ullage import host
 from ullage.agent import AgentClient
 from ullage.cgroups import Group, cgroup_path
 from ullage.commands import attempt, run
@@ -31,6 +30,7 @@ from ullage.environments.limits import verify_limits
 from ullage.errors import INSTANCE_NOT_LIMITED, UllageError
 from ullage.network import Endpoint
 from ullage.programs import needed
+from ullage.quantities import memory_bytes
 
 Runtime = Literal["crun", "docker", "podman"]
 
@@ -206,7 +206,7 @@ def _rootless() -> bool:
 def _refuse_limits(spec: InstanceSpec) -> None:
     """INSTANCE_NOT_LIMITED when the plan asks for a limit that only a cgroup can set."""
     what = None
-    if spec.memory_bytes < host.memory_bytes():
+    if spec.memory_bytes < memory_bytes():
         what = "memory"
     elif spec.cpu_quota is not None:
         what = "a part of a CPU"

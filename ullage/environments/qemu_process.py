@@ -15,11 +15,11 @@ from typing import Final
 from qemu.qmp import QMPClient, QMPError
 
 from ullage.agent import AgentClient
-from ullage.agentchannel import printable
 from ullage.cgroups import Group
 from ullage.environments import join
 from ullage.environments.qemu_command import Machine, command_line
 from ullage.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
+from ullage.printable import printable
 from ullage.programs import needed
 
 PROGRAM: Final = "qemu-system-x86_64"

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Final
 
 from ullage import clock
-from ullage.agentchannel import printable
 from ullage.commands import tail
 from ullage.errors import PERF_BROKEN, PERF_DENIED, PERF_MISSING, UllageError
 from ullage.journal import disk_full_as_error, put
@@ -32,6 +31,7 @@ from ullage.meters.base import Scene
 from ullage.meters.crowd import Group
 from ullage.meters.mapped import OwnFiles
 from ullage.meters.perfscript import FIELDS, Folder, Window
+from ullage.printable import printable
 from ullage.programs import needed
 from ullage.symbolsfile import Symbols
 

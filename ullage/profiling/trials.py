@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ullage import host
 from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED
 from ullage.matrix import Environment, Load, Matrix
-from ullage.plan import Blocks, EnvironmentPlan, Neighbour, Plan, Resources, WorkloadPlan
+from ullage.placement import Resources
+from ullage.plan import Blocks, EnvironmentPlan, Neighbour, Plan, WorkloadPlan
 from ullage.profiling import disk
 from ullage.profiling.asked import Asked
 from ullage.profiling.hindered import Hindered, HinderedOptions
 from ullage.profiling.loads import PROBES, ProbeParameters, Profiled
 from ullage.profiling.strength import Strength
-from ullage.quantities import Bytes
+from ullage.quantities import Bytes, memory_bytes
 from ullage.runs import Resource
 from ullage.workloads.command import CommandParameters
 
@@ -77,7 +77,7 @@ def _environment(
 
 
 def _resources(asked: Asked) -> Resources:
-    return Resources(cpus=asked.cpus, memory=Bytes(host.memory_bytes()))
+    return Resources(cpus=asked.cpus, memory=Bytes(memory_bytes()))
 
 
 def _command(asked: Asked) -> Load:

@@ -60,7 +60,7 @@ class Task:
     """It is killed when it has not ended so long after."""
     launches: bool = False
     """Lines `ullage-exec ADDRESS COMMAND` of its standard error start that command, by a shell, in
-    the instance of the trial that has the address: `mpirun` with `remote.SHELL` for its `ssh`."""
+    the instance of the trial that has the address: `mpirun` with `mpi.SHELL_FILE` for its `ssh`."""
     timeout_s: float = 600.0
 
 

@@ -1,6 +1,6 @@
 """What all workloads of message passing share: where ranks stand, how `mpirun` reaches them.
 
-`mpirun` runs in the instance under test and starts its daemons elsewhere through `remote.SHELL`:
+`mpirun` runs in the instance under test and starts its daemons elsewhere through `SHELL_FILE`:
 no instance has an sshd, a key or an open port for it.
 
 What carries the messages is said, not left to the library: shared memory between ranks of one
@@ -17,7 +17,8 @@ from typing import ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field
 
-from ullage import ours, remote
+from ullage import ours
+from ullage.printable import printable
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
@@ -30,6 +31,13 @@ from ullage.workloads.base import (
 from ullage.workloads.outputs import quoted
 
 SHELL: Final = "remote.sh"
+SHELL_FILE: Final = Path(__file__).resolve().with_name(SHELL)
+"""Give it to an instance by `Workload.files`, and name it to `mpirun`."""
+MARK: Final = b"ullage-exec "
+LONGEST: Final = 64 * 1024
+"""Bytes of a line: `mpirun` names every node in it."""
+LONGEST_WORDS: Final = 400
+"""Characters that are quoted of what a program said."""
 DEVICE: Final = "eth0"
 """What an instance's end of the run's bridge is called, where it is reached by an address."""
 
@@ -88,7 +96,7 @@ class MpiWorkload(Workload[P]):
 
     def files(self, parameters: P) -> Mapping[str, Path]:
         """The remote shell, where there is more than one instance."""
-        return {} if parameters.peer == "none" else {SHELL: remote.SHELL}
+        return {} if parameters.peer == "none" else {SHELL: SHELL_FILE}
 
     def launch(
         self, parameters: P, context: Context, ranks: int, argv: Sequence[str], timeout_s: float
@@ -112,7 +120,7 @@ def transport(parameters: MpiParameters, outputs: Mapping[str, Output]) -> str:
     The plan does not tell: with `peer: each` an environment may have one instance.
     """
     inside = INSIDE[parameters.mpi]
-    if not remote.asked(outputs["main"].stderr):
+    if not asked(outputs["main"].stderr):
         return inside
     return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
 
@@ -181,9 +189,9 @@ def finished(outputs: Mapping[str, Output]) -> Output:
         raise InvalidTrialError("there is no output of mpirun")
     if output.status == 0:
         return output
-    text = f"{output.stderr[-remote.LONGEST :]}\n{output.stdout[-remote.LONGEST :]}"
+    text = f"{output.stderr[-LONGEST:]}\n{output.stdout[-LONGEST:]}"
     told = "; ".join(match[1] for match in _TOLD.finditer(text))
-    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {remote.plain(told or text)}")
+    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(told or text)}")
 
 
 def _how(output: Output) -> str:
@@ -206,3 +214,19 @@ def library(parameters: MpiParameters, text: str) -> tuple[str, str]:
             f"line 1: expected 'library: …' of {parameters.mpi}, found {quoted(first)}"
         )
     return first.removeprefix("library: "), rest
+
+
+def plain(text: str) -> str:
+    """The last LONGEST_WORDS characters of what a launcher says, as one line."""
+    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _asks(line))
+    words = " ".join(line for line in lines if line)
+    return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
+
+
+def asked(stderr: str) -> bool:
+    """Whether a program has asked for something in another instance."""
+    return any(_asks(line) for line in stderr.split("\n"))
+
+
+def _asks(line: str) -> bool:
+    return line.startswith(MARK.decode())

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from ullage import allocation, imagecopy, nginx
-from ullage.allocating import Application, Node, Step
-from ullage.allocation_record import Batch, InstanceSteps
+from ullage.allocating import Application, Node
+from ullage.allocation_record import Batch, Copy, InstanceSteps, Step
 from ullage.image import require_on_host
 from ullage.runs import Coordinate, Curve, Metric, Scalar
 from ullage.workloads import sources
@@ -65,7 +65,7 @@ class ProvisioningParameters(Parameters):
     count: int = Field(
         1, ge=1, le=MOST, strict=True, description="instances that are asked for at the same time"
     )
-    copy_: imagecopy.Copy = Field(
+    copy_: Copy = Field(
         "backing",
         alias="copy",
         description="`backing`: all stand on one image that nobody writes; `real`: each has every "
