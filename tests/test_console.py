@@ -11,6 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ullage import console
+from ullage.live import terminal
 from ullage.console import CleanConsole
 from ullage.events import Reason, Trial
 from ullage.live.terminal import RunProgress
@@ -22,7 +23,9 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m[red]\u202e"
 def said(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What goes to standard error, as on a terminal without colours."""
     screen = io.StringIO()
-    monkeypatch.setattr(console, "stderr", CleanConsole(file=screen, highlight=False, width=200))
+    shown = CleanConsole(file=screen, highlight=False, width=200)
+    monkeypatch.setattr(console, "stderr", shown)
+    monkeypatch.setattr(terminal, "stderr", shown)
     return screen
 
 
@@ -65,9 +68,9 @@ def test_a_reason_may_be_empty(said: io.StringIO) -> None:
 
 def test_the_live_line_is_clean_too() -> None:
     screen = io.StringIO()
-    terminal = CleanConsole(file=screen, force_terminal=True, color_system=None, width=200)
+    screen_console = CleanConsole(file=screen, force_terminal=True, color_system=None, width=200)
     progress = RunProgress(1)
-    progress.live = Progress(*progress.live.columns, console=terminal)
+    progress.live = Progress(*progress.live.columns, console=screen_console)
     progress.task = progress.live.add_task("", total=1, note="")
     with progress:
         progress.step(HOSTILE)
@@ -95,7 +98,7 @@ class Gone(io.StringIO):
 
 
 def test_a_terminal_that_is_gone_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "stderr", CleanConsole(file=Gone()))
+    monkeypatch.setattr(terminal, "stderr", CleanConsole(file=Gone()))
     RunProgress(1).step("removing")
     monkeypatch.setattr(Gone, "code", errno.ENOSPC)
     with pytest.raises(OSError, match="gone"):
