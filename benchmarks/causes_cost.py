@@ -6,7 +6,7 @@ with what that takes), and `perf record` and `perf script` with the folding of w
 the kernel's accounts. The figure is CPU seconds over the time, as a share of one core; the start of
 `perf`, once a run, is told apart, and so is what a run of guests alone would come to. Not in it,
 for no account has it: the looks themselves, in an interrupt of whoever is looked at;
-`docs/causes.md` says what they take.
+`docs/guide/causes.md` says what they take.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ Step = Literal[
     "port_open",
     "replied",
 ]
-"""What happens to an instance on its way, see docs/allocation.md. It is allocated when it is `up`;
-what follows is of its application."""
+"""What happens to an instance on its way, see docs/guide/allocation.md. It is allocated when it is
+`up`; what follows is of its application."""
 
 ALLOCATE_LIMIT_S: Final = 300.0
 RELEASE_LIMIT_S: Final = 60.0

@@ -1,8 +1,8 @@
 """What others do with the same noise: one environment after the other, and their own decisions.
 
 A session runs the baseline first and then each environment; within one, workload after workload,
-all repetitions of one after the other. Which tool does what: `docs/benchmarks.md`; each design
-names the file that its rule is from.
+all repetitions of one after the other. Which tool does what: `docs/method/benchmarks.md`; each
+design names the file that its rule is from.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ullage.stats.verdict import LEAST_PAIRS, Case, judge, p_values
 
 CONFIDENCE = 0.95
 MARGIN = 0.02
-"""The product's own defaults (docs/statistics.md)."""
+"""The product's own defaults (docs/method/statistics.md)."""
 BASELINE, AGAIN = "native", "native~again"
 SEEDS = 500
 """Different orders; campaigns take them in turn."""

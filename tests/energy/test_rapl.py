@@ -156,7 +156,7 @@ def test_absent_in_a_virtual_machine(tmp_path: Path) -> None:
     error = refused(tree)
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert "as in most virtual machines" in error.message
-    assert "docs/energy-meters.md" in error.hint
+    assert "docs/guide/energy-meters.md" in error.hint
 
 
 def test_absent_where_a_container_runtime_hides_it(tmp_path: Path) -> None:
