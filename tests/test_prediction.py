@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import applications, prediction
+from benchmarks.profile import applications, prediction
 from tests.analysis.profilekit import made_profile
 from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 

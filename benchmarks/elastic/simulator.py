@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from benchmarks.elastic import closed_forms
-from benchmarks.elastic.simulated import Run, application, build, heap, simpy, simulate
+from benchmarks.elastic.simulator_runs import Run, application, build, heap, simpy, simulate
 from benchmarks.figures import Figure, main, median_interval
 from ullage.stats.interval import t_interval
 
@@ -141,17 +141,16 @@ def _large(power: int, seed: int) -> Run:
     return simulate(application(10_000, 10**power, "exponential", seed))
 
 
-def measure(quick: bool) -> list[Figure]:
-    """All rows."""
+def measure(quick: bool) -> Iterator[Figure]:
     build()
     pairs = 5 if quick else 20
-    return [
-        *(_beside_simpy(n, "fixed", pairs) for n in (1_000, 10_000)),
-        _beside_simpy(1_000, "exponential", pairs),
-        *(_beside_heap(100_000, watch, 3 * pairs) for watch in ("exponential", "fixed")),
-        *_growth(quick),
-        *closed_forms.measure(quick),
-    ]
+    for viewers in (1_000, 10_000):
+        yield _beside_simpy(viewers, "fixed", pairs)
+    yield _beside_simpy(1_000, "exponential", pairs)
+    for watch in ("exponential", "fixed"):
+        yield _beside_heap(100_000, watch, 3 * pairs)
+    yield from _growth(quick)
+    yield from closed_forms.measure(quick)
 
 
 if __name__ == "__main__":

@@ -332,9 +332,12 @@ def cpu_s(used: resource.struct_rusage) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(quick: bool) -> list[Figure]:
-    """All rows; needs root, for realtime, and wrk."""
-    return [*_many(quick), *_exact(quick), _stalled(quick), _beside_wrk(quick)]
+def measure(quick: bool) -> Iterator[Figure]:
+    """Needs root, for realtime, and wrk."""
+    yield from _many(quick)
+    yield from _exact(quick)
+    yield _stalled(quick)
+    yield _beside_wrk(quick)
 
 
 if __name__ == "__main__":

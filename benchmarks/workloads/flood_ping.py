@@ -117,11 +117,12 @@ def _ours(size: int) -> float:
     return _least([*load, "--count", str(COUNT), "--size", str(size)], read)
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool) -> Iterator[Figure]:
     """A ratio for each size."""
     rng = random.Random(11)
     with responder():
-        return [_figure(size, 10 if quick else 40, rng) for size in SIZES]
+        for size in SIZES:
+            yield _figure(size, 10 if quick else 40, rng)
 
 
 def _figure(size: int, rounds: int, rng: random.Random) -> Figure:

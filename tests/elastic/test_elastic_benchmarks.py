@@ -41,7 +41,7 @@ def test_one_that_fails_takes_no_rows_with_it(
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--json"])
     with pytest.raises(SystemExit) as ended:
         main_of_all({"one": row("first"), "broken": fails, "two": row("second")}, "all")
-    assert ended.value.code == "without rows, as they failed: broken"  # status 1
+    assert ended.value.code == "failed, so that rows are missing: broken"  # status 1
     said = capsys.readouterr()
     assert [(each["name"], each["value"]) for each in json.loads(said.out)] == [
         ("first", 2.0),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
+from testing.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
 from tests.energy.scripted import eventually
 from ullage import errors
 from ullage.analysis.energy import series

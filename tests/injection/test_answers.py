@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.injection import answers, command, plausible
-from benchmarks.injection.answers import Pair
-from benchmarks.injection.designs import Needed
-from benchmarks.injection.recorded import Expected, Recording
+from benchmarks.statistics.injection import answers, command, plausibility
+from benchmarks.statistics.injection.answers import Pair
+from benchmarks.statistics.injection.designs import Needed
+from benchmarks.statistics.injection.recording import Expected, Recording
 from tests.injection.records import Maker, wandering
 
 BIASED = {"x1.05": 0.2, "native~again": 0.1}
@@ -56,7 +56,7 @@ def test_right_intervals_hold_and_wrong_ones_do_not() -> None:
 
 def test_expectations_are_touched_or_not() -> None:
     recording = made()
-    seen = plausible.seen(recording)
+    seen = plausibility.seen(recording)
     assert [each.agrees for each in seen][:2] == [True, False]
     native = [
         row.seconds

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.injection import designs
-from benchmarks.injection.designs import Design, Tries, needed, paired, sequential
+from benchmarks.statistics.injection import designs
+from benchmarks.statistics.injection.designs import Design, Tries, needed, paired, sequential
 from tests.injection.records import Maker, wandering, white
 
 

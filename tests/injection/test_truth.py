@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from benchmarks.injection import truth
-from benchmarks.injection.recorded import Recording
+from benchmarks.statistics.injection import truth
+from benchmarks.statistics.injection.recording import Recording
 from tests.injection.records import Maker, Noise, wandering, white
 
 CAMPAIGNS = 40

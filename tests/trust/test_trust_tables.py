@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trust import __main__ as command
-from benchmarks.trust import again, aims, campaign, everything, needed, said, tables
-from benchmarks.trust.everything import Results, Size
-from benchmarks.trust.needed import Needed
-from benchmarks.trust.noise import SYNTHETIC, Regime
-from benchmarks.trust.shares import Share
-from benchmarks.trust.table import markdown
-from benchmarks.trust.traces import all_traces
+from benchmarks.statistics import __main__ as command
+from benchmarks.statistics import (
+    aa_traces,
+    aims,
+    campaign,
+    doc_claims,
+    run_all,
+    sample_size,
+    tables,
+)
+from benchmarks.statistics.noise import SYNTHETIC, Regime
+from benchmarks.statistics.run_all import Results, Size
+from benchmarks.statistics.sample_size import Needed
+from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import markdown
+from benchmarks.statistics.traces import all_traces
 
 SMALL = Size(campaigns=40, calibration=40, again=20, said=3)
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
@@ -27,10 +35,10 @@ def results() -> Results:
     found = Results(SMALL, [campaign.run(each, 40, 1) for each in regimes])
     real: Regime = dataclasses.replace(BY_NAME["random walk"], name="mine: cpu", synthetic=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needed, "MOST_TRIALS", 300)
-        found.needed = [*needed.run(BY_NAME["white"], 40, 1), *needed.run(real, 40, 1)]
-    found.nulls = [again.run(all_traces()[0], 20, 1)]
-    found.said = [said.Said("seen", Share(3, 40), "at most 5 %")]
+        patch.setattr(sample_size, "MOST_TRIALS", 300)
+        found.needed = [*sample_size.run(BY_NAME["white"], 40, 1), *sample_size.run(real, 40, 1)]
+    found.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
+    found.said = [doc_claims.Said("seen", Share(3, 40), "at most 5 %")]
     return found
 
 
@@ -88,9 +96,9 @@ def test_a_bound_decides_only_what_it_can(
 ) -> None:
     designs = {"paired t": Needed(trials[0]), "sequential t": Needed(trials[1])}
     real = dataclasses.replace(BY_NAME["white"], name="mine", synthetic=False)
-    row = needed.Row(real, 1.05, designs)
+    row = sample_size.Row(real, 1.05, designs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needed, "MOST_TRIALS", 300)
+        patch.setattr(sample_size, "MOST_TRIALS", 300)
         found = aims.figures(Results(SMALL, results.outcomes, [row], []))[-1]
     assert found.holds is holds
 
@@ -113,7 +121,7 @@ def test_an_attack_has_rows_of_its_own(results: Results) -> None:
 def test_json_has_every_count(results: Results) -> None:
     found = json.loads(json.dumps(command.as_json(results)))
     assert found["regimes"][0]["shares"]["t 12"]["of"] == 40
-    assert {row["effect"] for row in found["needed"]} == set(needed.EFFECTS)
+    assert {row["effect"] for row in found["needed"]} == set(sample_size.EFFECTS)
     assert found["again"][0]["family"] == 8
 
 
@@ -134,9 +142,9 @@ def test_the_command_prints(
         asked.append((size, jobs))
         return results
 
-    monkeypatch.setattr(everything, "run", run)
+    monkeypatch.setattr(run_all, "run", run)
     command.main(["--quick", "--jobs", "3", *form])
-    assert asked == [(everything.QUICK, 3)]
+    assert asked == [(run_all.QUICK, 3)]
     assert sign in capsys.readouterr().out
 
 
@@ -149,6 +157,6 @@ def test_impossible_options_are_refused(wrong: list[str]) -> None:
 
 
 def test_costs_of_instances_are_not_compared() -> None:
-    assert not everything.comparable(BY_NAME["instances"])
-    assert not everything.comparable(BY_NAME["lopsided"])
-    assert everything.comparable(BY_NAME["white"])
+    assert not run_all.comparable(BY_NAME["instances"])
+    assert not run_all.comparable(BY_NAME["lopsided"])
+    assert run_all.comparable(BY_NAME["white"])
