@@ -136,8 +136,8 @@ def at_first(mpi: str, jobs: int, work: Path) -> list[Figure]:
     ]
 
 
-def _seconds(found: Quantile) -> tuple[float | None, float | None]:
-    low, high = (None if ns is None else ns * NS for ns in (found.low, found.high))
+def _seconds(interval_ns: Quantile) -> tuple[float | None, float | None]:
+    low, high = (None if ns is None else ns * NS for ns in (interval_ns.low, interval_ns.high))
     return low, high
 
 

@@ -14,11 +14,11 @@ from ullage.clock.outcomes import CostOptions, Probe, StrictOptions
 
 def costs(quick: bool) -> list[Figure]:
     """One read, as ratios."""
-    asked = CostOptions(rounds=20, reads=50_000) if quick else CostOptions()
-    found = {cost.clock: cost for cost in lab.cost(asked, _quiet).clocks}
+    options = CostOptions(rounds=20, reads=50_000) if quick else CostOptions()
+    costs_by_clock = {cost.clock: cost for cost in lab.cost(options, _quiet).clocks}
 
     def row(clock: Probe, over: Probe, name: str, peer: str, most: float) -> Figure:
-        ratio = next(it.ratio for it in found[clock].ratios if it.over == over)
+        ratio = next(it.ratio for it in costs_by_clock[clock].ratios if it.over == over)
         return Figure(
             name,
             ratio.median,
@@ -39,12 +39,12 @@ def costs(quick: bool) -> list[Figure]:
 
 def strictness(quick: bool) -> list[Figure]:
     """Steps that are not forward."""
-    asked = StrictOptions(reads=20_000_000, comparisons=2_000_000) if quick else StrictOptions()
-    found = lab.strict(asked, _quiet)
-    alone = found.alone
+    options = StrictOptions(reads=20_000_000, comparisons=2_000_000) if quick else StrictOptions()
+    outcome = lab.strict(options, _quiet)
+    alone = outcome.alone
     if alone is None:
-        raise SystemExit("; ".join(f"{it.what}: {it.why}" for it in found.absent))
-    across = {it.clock: it for it in found.across}
+        raise SystemExit("; ".join(f"{it.what}: {it.why}" for it in outcome.absent))
+    across = {it.clock: it for it in outcome.across}
     ordered, raw = across.get("rvec-ordered"), across.get("counter")
     figures = [
         Figure(

@@ -24,22 +24,22 @@ Json = dict[str, Any]
 
 def accuracy(**options: int) -> Json:
     """Real exchanges against an exact truth."""
-    found: Json = json.loads(_clock.lab("accuracy", json.dumps(options), _clock.Progress()))
-    return found
+    outcome: Json = json.loads(_clock.lab("accuracy", json.dumps(options), _clock.Progress()))
+    return outcome
 
 
 def measure(quick: bool) -> list[Figure]:
     """How wrong, and whether the bounds say so."""
-    asked = (
+    options = (
         {"synchronisations": 600, "oscillators": 2, "follow_ns": 22 * 10**9, "firsts": 100}
         if quick
         else {"synchronisations": 12_500}
     )
-    found = accuracy(**asked)
-    figures = _first(found["first"])
+    outcome = accuracy(**options)
+    figures = _first(outcome["first"])
     for key, way in (("memory", "shared memory"), ("udp", "UDP on one host")):
-        figures += _ages(found["ages"][key], way)
-        figures += _coverage(found["coverage"][key], way)
+        figures += _ages(outcome["ages"][key], way)
+        figures += _coverage(outcome["coverage"][key], way)
     return figures
 
 

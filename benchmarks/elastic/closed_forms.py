@@ -118,8 +118,8 @@ def measure(quick: bool) -> Iterator[Figure]:
     for name, changes, values in _cases():
         runs = [simulate(_spec(seed, **changes)).outcome["steady"] for seed in range(1, seeds + 1)]
         for what, value, exact in values:
-            found = [value(run) for run in runs]
-            mean, error = float(np.mean(found)), float(stats.sem(found))
+            means = [value(run) for run in runs]
+            mean, error = float(np.mean(means)), float(stats.sem(means))
             low, high = stats.t.interval(CONFIDENCE, seeds - 1, mean, error)
             yield Figure(
                 f"{name}: {what}",

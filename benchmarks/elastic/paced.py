@@ -58,11 +58,11 @@ def _ours_paced(count: int) -> Paced:
         argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
         memory: list[int] = []
         used, text = used_by(argv, lambda pid: memory.append(_half_way(pid)))
-    found = json.loads(text)
+    summary = json.loads(text)
     return Paced(
-        cpu_s(used) / found["requests"],
-        float(found["lateness_s"]["p99"]),
-        None if found["rate_error"] is None else abs(found["rate_error"]),
+        cpu_s(used) / summary["requests"],
+        float(summary["lateness_s"]["p99"]),
+        None if summary["rate_error"] is None else abs(summary["rate_error"]),
         memory[0],
     )
 
@@ -94,9 +94,9 @@ def _half_way(pid: int) -> int:
 
 
 def _resident(pid: int) -> int:
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) * 1024
+    line = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert line
+    return int(line[1]) * 1024
 
 
 def kept(begun_s: Sequence[float], count: int) -> tuple[float, float]:
@@ -136,14 +136,14 @@ def _of(pair: tuple[Paced, Paced], name: str) -> tuple[float, float]:
 
 def _ratio(name: str, unit: str, pairs: Sequence[tuple[float, float]]) -> Figure:
     ratios = [mine / theirs for mine, theirs in pairs]
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     return Figure(
         f"{name}, ours / h2load",
         statistics.median(ratios),
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         peer="h2load",
         peer_value=1.0,
         note=f"medians: {mine:.3g} and {theirs:.3g} {unit}, {len(pairs)} pairs with a pace",

@@ -62,8 +62,8 @@ def application(viewers: int, sessions: int, watch: str, seed: int = 1) -> Json:
 
 def simulate(spec: Json) -> Run:
     """One run of `rust/elastic/examples/sim.rs`."""
-    found = _run_with(spec, [str(EXAMPLES / "sim")])
-    return Run(found["cpu_s"], found["memory_bytes"], found["outcome"])
+    result = _run_with(spec, [str(EXAMPLES / "sim")])
+    return Run(result["cpu_s"], result["memory_bytes"], result["outcome"])
 
 
 def simpy(spec: Json) -> Json:
@@ -83,5 +83,5 @@ def _run_with(spec: Json, command: list[str]) -> Json:
         path = Path(directory) / "spec.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
         done = subprocess.run([*command, str(path)], check=True, capture_output=True, cwd=ROOT)
-    found: Json = json.loads(done.stdout)
-    return found
+    result: Json = json.loads(done.stdout)
+    return result

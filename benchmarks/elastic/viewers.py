@@ -70,8 +70,8 @@ class Ran:
     @property
     def broken(self) -> int:
         """Viewers with a violation, or that were not served."""
-        found = self.summary
-        return int(found["violations"]["viewers"] + found["outcomes"]["failed"])
+        summary = self.summary
+        return int(summary["violations"]["viewers"] + summary["outcomes"]["failed"])
 
 
 @contextmanager
@@ -142,14 +142,14 @@ def _many(quick: bool) -> list[Figure]:
         what = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
         what["timing"]["realtime"] = True
         ran = watch(what)
-    found = ran.summary
-    error = abs(found["rate_error"])
-    playing = found["most_playing"]
+    summary = ran.summary
+    error = abs(summary["rate_error"])
+    playing = summary["most_playing"]
     invalid = f"invalid: {ran.invalid}; " if ran.invalid else ""
     note = (
-        f"{invalid}{found['shards']} processes, realtime; {ran.broken} with a violation or not "
-        f"served; {found['requests'] / found['seconds']:.0f} requests/s, "
-        f"{100 * found['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
+        f"{invalid}{summary['shards']} processes, realtime; {ran.broken} with a violation or not "
+        f"served; {summary['requests'] / summary['seconds']:.0f} requests/s, "
+        f"{100 * summary['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
     )
     return [
         Figure(
@@ -168,10 +168,10 @@ def _many(quick: bool) -> list[Figure]:
             "1",
             reach="at most 0.001",
             holds=None if invalid else error <= RATE_ERROR,
-            note=f"{invalid}as delivered, with the nodes' part: {found['delivered_error']:.2g}",
+            note=f"{invalid}as delivered, with the nodes' part: {summary['delivered_error']:.2g}",
         ),
         Figure(
-            "memory of a viewer", found["memory"]["per_viewer_bytes"], "B", note="its process's"
+            "memory of a viewer", summary["memory"]["per_viewer_bytes"], "B", note="its process's"
         ),
         Figure(
             "kernel memory of a viewer",
@@ -191,10 +191,10 @@ def _httperf_at_once() -> int:
         started[0].send_signal(signal.SIGSTOP)
         argv += [f"--server={where.hostname}", f"--port={where.port}"]
         text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    found = re.search(r"<=(\d+) concurrent connections", text)
-    if found is None:
+    most = re.search(r"<=(\d+) concurrent connections", text)
+    if most is None:
         raise RuntimeError(f"httperf: {text}")
-    return int(found[1])
+    return int(most[1])
 
 
 def _exact(quick: bool) -> list[Figure]:
@@ -224,15 +224,15 @@ def _exact(quick: bool) -> list[Figure]:
 def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> Figure:
     """What was late counts, however late it was; such runs are told, as they have no other use."""
     middle = statistics.median(late)
-    found = median_interval(late) if len(late) > 5 else None
+    interval = median_interval(late) if len(late) > 5 else None
     return Figure(
         f"p99 lateness of {ONE_PROCESS:,} viewers in a process, {way}",
         middle,
         "s",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         reach="at most 0.0002 s, by the median",
-        holds=middle <= LATE_S if found else None,
+        holds=middle <= LATE_S if interval else None,
         note=f"{100 * statistics.median(used):.0f} % of the core; {len(late)} runs, "
         f"{invalid} of them invalid by the generator's own limit",
     )
@@ -250,29 +250,29 @@ def _begun(stalled: bool) -> float:
     records = sorted((json.loads(line) for line in lines), key=lambda one: one["client"])
     if len(records) != STALLED:
         raise RuntimeError(f"{len(records)} of {STALLED} viewers came")
-    asked, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))
-    return float(asked / due)
+    requested, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))
+    return float(requested / due)
 
 
-def _at_most(found: Quantile | None, aim: float) -> bool | None:
+def _at_most(interval: Quantile | None, aim: float) -> bool | None:
     """None: the interval is on both sides, or one run has none."""
-    if found is None or found.low is None or found.high is None:
+    if interval is None or interval.low is None or interval.high is None:
         return None
-    return True if found.high <= aim else False if found.low > aim else None
+    return True if interval.high <= aim else False if interval.low > aim else None
 
 
 def _stalled(quick: bool) -> Figure:
     ratios = [_begun(True) / _begun(False) for _ in range(1 if quick else 7)]
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     middle = statistics.median(ratios)
     return Figure(
         "time that arrivals take at a stalled node / at one that answers",
         middle,
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         reach=f"at most {SLOWER:g}",
-        holds=_at_most(found, SLOWER),
+        holds=_at_most(interval, SLOWER),
         note=f"{STALLED:,} viewers at 1,000/s; a closed loop would stop at its first connections",
     )
 
@@ -287,13 +287,13 @@ def _beside_wrk(quick: bool) -> Figure:
             mine = ran.summary["cpu_s"] / ran.summary["requests"]
             theirs.append(_wrk(url))
         ratios.append(mine / theirs[-1])
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     return Figure(
         "CPU time of a request, ours / wrk",
         statistics.median(ratios),
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         peer="wrk",
         peer_value=1.0,
         note=f"wrk: {1e6 * statistics.median(theirs):.1f} µs, 100 connections, as fast as it can; "

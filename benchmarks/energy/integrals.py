@@ -97,10 +97,10 @@ def _spread(rng: np.random.Generator, least: float, most: float) -> float:
 
 def _times(rng: np.random.Generator, least: float, most: float) -> Floats:
     """Starts of pieces whose lengths are spread over a range, from 0 to the end."""
-    found = [0.0]
-    while found[-1] < SPAN_S:
-        found.append(found[-1] + _spread(rng, least, most))
-    return np.array(found)
+    starts = [0.0]
+    while starts[-1] < SPAN_S:
+        starts.append(starts[-1] + _spread(rng, least, most))
+    return np.array(starts)
 
 
 def steps(rng: np.random.Generator, every: float) -> Signal:
@@ -203,12 +203,12 @@ def _case(
     at += rng.uniform(0, LATE * every, at.size)
     really = at + rng.uniform(-WITHIN_S, WITHIN_S, at.size)
     read = signal.energy(really) if kind == "energy" else signal.power(really)
-    found = integrate(_series(kind, every, at, read), *(round(edge * 1e9) for edge in window))
-    assert isinstance(found, Integral)
+    integral = integrate(_series(kind, every, at, read), *(round(edge * 1e9) for edge in window))
+    assert isinstance(integral, Integral)
     first, last = signal.energy(np.array(window))
     inside = (at >= window[0]) & (at < window[1])
     summed = np.nan if kind == "energy" else every * read[inside].sum()
-    return found.joules - (last - first), found.expanded, summed - (last - first)
+    return integral.joules - (last - first), integral.expanded, summed - (last - first)
 
 
 def _series(kind: Kind, every: float, at: Floats, read: Floats) -> Series:
@@ -242,14 +242,14 @@ def measure(quick: bool) -> Iterator[Figure]:
 
 def mixed(classes: list[Cases]) -> Cases:
     """All classes in one."""
-    columns = [(each.errors, each.stated, each.summed) for each in classes]
+    columns = [(cases.errors, cases.stated, cases.summed) for cases in classes]
     return Cases(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
-def _figures(name: str, found: Cases) -> list[Figure]:
-    number, coverage = found.errors.size, found.covered / found.errors.size
-    p95 = float(np.quantile(np.abs(found.errors), 0.95))
-    peer = float(np.quantile(np.abs(found.summed), 0.95))
+def _figures(name: str, cases: Cases) -> list[Figure]:
+    number, coverage = cases.errors.size, cases.covered / cases.errors.size
+    p95 = float(np.quantile(np.abs(cases.errors), 0.95))
+    peer = float(np.quantile(np.abs(cases.summed), 0.95))
     return [
         Figure(
             name=f"{name}: errors covered",
@@ -260,10 +260,10 @@ def _figures(name: str, found: Cases) -> list[Figure]:
         ),
         Figure(
             name=f"{name}: stated, in 95th percentiles of the error",
-            value=found.width,
+            value=cases.width,
             unit="",
             reach=f"at most {WIDEST:g}",
-            holds=found.width <= WIDEST,
+            holds=cases.width <= WIDEST,
         ),
         Figure(
             name=f"{name}: error, 95th percentile",

@@ -90,22 +90,22 @@ async def pairs(argv: tuple[str, ...], rate: Callable[[str], float], most: int) 
             ratios.append(math.log(rates[False] / rates[True]))
             if len(ratios) < FIRST_LOOK:
                 continue
-            found = t_interval(ratios, CONFIDENCE, widening(FIRST_LOOK))
-            if (found.high - found.low) / 2 <= HALF_WIDTH or len(ratios) >= most:
+            interval = t_interval(ratios, CONFIDENCE, widening(FIRST_LOOK))
+            if (interval.high - interval.low) / 2 <= HALF_WIDTH or len(ratios) >= most:
                 break
     finally:
         await client.bye()
         await client.close()
     return Figure(
         f"without / with the agent, {argv[0]}",
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer="without",
         peer_value=1.0,
         reach="90 % interval inside 0.98 to 1.02",
-        holds=found.low > 1 - MARGIN and found.high < 1 + MARGIN,
+        holds=interval.low > 1 - MARGIN and interval.high < 1 + MARGIN,
         note=f"{len(ratios)} pairs",
     )
 

@@ -120,8 +120,8 @@ def _proportional(pid: int) -> int:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return 0
-    found = re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE)
-    own = 1024 * int(found[1]) if found else 0
+    line = re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE)
+    own = 1024 * int(line[1]) if line else 0
     return own + sum(_proportional(int(child)) for child in children)
 
 

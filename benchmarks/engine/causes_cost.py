@@ -72,7 +72,7 @@ async def trials(account: Account, work: Path, lasts_s: float) -> float:
     agent = await AgentClient.launch([str(binary()), "serve"])
     try:
         agent_pid = int(agent.facts["pid"])
-        asked = used_s(agent_pid)
+        agent_before_s = used_s(agent_pid)
         began, number = time.monotonic(), 0
         while time.monotonic() - began < lasts_s:
             folder = work / f"t{number}"
@@ -80,7 +80,7 @@ async def trials(account: Account, work: Path, lasts_s: float) -> float:
             await one(account, sampler, agent if number % GUESTS == 0 else None, folder)
             number += 1
         took = time.monotonic() - began
-        account.spent["guest"] += used_s(agent_pid) - asked
+        account.spent["guest"] += used_s(agent_pid) - agent_before_s
         with account.of("reading the samples"):
             await sampler.settle()
         account.spent["perf record"] += used_s(sampler.process.pid) - started
@@ -136,7 +136,7 @@ def measure(quick: bool) -> list[Figure]:
         ),
         *(
             Figure(f"of it: {what}", seconds / took, "1")
-            for what, seconds in sorted(account.spent.items(), key=lambda each: -each[1])
+            for what, seconds in sorted(account.spent.items(), key=lambda item: -item[1])
         ),
         Figure(
             "where every trial is a guest's",

@@ -56,14 +56,16 @@ def ours(blocks: int, work: Path) -> dict[str, list[float]]:
     )
     folder = max((work / "runs").iterdir())
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    found: dict[str, list[float]] = {"whole block": []}
+    seconds_by_environment: dict[str, list[float]] = {"whole block": []}
     for event in events:
         if event["event"] == "trial":
             seconds = event["overhead_s"] + (event["end_ns"] - event["start_ns"]) / 1e9
-            found.setdefault(event["environment"].partition("~")[0], []).append(seconds)
+            seconds_by_environment.setdefault(event["environment"].partition("~")[0], []).append(
+                seconds
+            )
         elif event["event"] == "block":
-            found["whole block"].append(event["seconds"] / 3)
-    return found
+            seconds_by_environment["whole block"].append(event["seconds"] / 3)
+    return seconds_by_environment
 
 
 def per_run(few: list[str], many: list[str], difference: int, cwd: Path) -> float:
@@ -91,7 +93,6 @@ def reframe(work: Path) -> list[str]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Run all of them in turn."""
     rounds, blocks, runs = (2, 10, 4) if quick else (5, 30, 10)
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
     try:
@@ -115,19 +116,19 @@ def _measure(work: Path, rounds: int, blocks: int, runs: int) -> list[Figure]:
         )
     figures = []
     for name, values in mine.items():
-        found = median_interval(values)
+        interval = median_interval(values)
         for peer, theirs in (("hyperfine -N", hyperfine), ("ReFrame --repeat", rfm)):
             figures.append(
                 Figure(
                     f"seconds per trial, {name}",
-                    found.estimate,
+                    interval.estimate,
                     "s",
-                    found.low,
-                    found.high,
+                    interval.low,
+                    interval.high,
                     peer,
                     median_interval(theirs).estimate,
                     f"at most {LIMIT_S} s",
-                    found.high is not None and found.high <= LIMIT_S,
+                    interval.high is not None and interval.high <= LIMIT_S,
                 )
             )
     return figures

@@ -53,8 +53,8 @@ class Case:
         env = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         done = subprocess.run(argv, capture_output=True, text=True, env=env, check=True)
         report = npb.read(done.stdout)
-        asked = (self.kernel.upper(), self.size_class, self.threads)
-        if not report.verified or (report.kernel, report.size_class, report.threads) != asked:
+        expected = (self.kernel.upper(), self.size_class, self.threads)
+        if not report.verified or (report.kernel, report.size_class, report.threads) != expected:
             raise RuntimeError(f"{argv[0]}: not verified, or not what was asked for")
         if not report.did(operations(self.kernel, self.size_class)):
             raise RuntimeError(f"{argv[0]}: counts other operations")
@@ -68,9 +68,9 @@ def case_figure(case: Case, runs: int) -> Figure:
     report = case.mine()
     for _ in range(runs):
         for name in chance.sample(["ours", PEER], 2):
-            found = case.mine() if name == "ours" else case.original()
-            if found is not None:
-                rates[name].append(found.mops.value)
+            run = case.mine() if name == "ours" else case.original()
+            if run is not None:
+                rates[name].append(run.mops.value)
     middle = median_interval(rates["ours"])
     peer = median_interval(rates[PEER]).estimate if rates[PEER] else None
     ratio = middle.estimate / peer if peer else None

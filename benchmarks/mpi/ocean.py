@@ -67,8 +67,8 @@ class Record:
 
     def value(self, variant: str, field: str) -> dict[int, float]:
         """A field of a variant by block; failed trials have none."""
-        found = {t.block: getattr(t, field) for t in self.trials if t.variant == variant}
-        return {block: float(value) for block, value in found.items() if value is not None}
+        values = {t.block: getattr(t, field) for t in self.trials if t.variant == variant}
+        return {block: float(value) for block, value in values.items() if value is not None}
 
     def write(self, path: Path) -> None:
         """As JSON, with the figures so far."""
@@ -88,25 +88,24 @@ class Record:
 
 
 def noise_name(period_us: int, length_us: int) -> str:
-    """The variant's name."""
     return f"noise {period_us} µs × {length_us} µs"
 
 
 def variants(size: Size, preload: Path) -> tuple[list[Variant], dict[str, str]]:
     """The variants that can be run here, and why the others are left out."""
-    found = [Variant(STOCK), Variant(AGAIN)]
+    usable = [Variant(STOCK), Variant(AGAIN)]
     left_out: dict[str, str] = {}
     try:
         needed("chronyd", "chrony")
-        found.append(Variant(CHRONY, chrony=True))
+        usable.append(Variant(CHRONY, chrony=True))
     except UllageError as error:
         left_out[CHRONY] = f"{error.message}; {error.hint}"
     if preload.is_file():
-        found.append(Variant(OURS, preload=preload.resolve()))
+        usable.append(Variant(OURS, preload=preload.resolve()))
     else:
         left_out[OURS] = f"{preload} is not there; build it, or name it with --preload"
-    found += [Variant(noise_name(p, n), noise=(p, n)) for p, n in size.noise]
-    return found, left_out
+    usable += [Variant(noise_name(p, n), noise=(p, n)) for p, n in size.noise]
+    return usable, left_out
 
 
 def perform(job: Job, size: Size, preload: Path, seed: int, result: Path | None) -> Record:
@@ -166,11 +165,11 @@ def verdicts(record: Record, names: Sequence[str]) -> tuple[dict[str, Judgement]
     cases = []
     for name in names:
         ratios = log_ratios(record, name, "total_s")
-        found = moments(ratios) if len(ratios) >= 2 else None
+        ratio_moments = moments(ratios) if len(ratios) >= 2 else None
         cases.append(
             Case(
-                found,
-                p_values(found, MARGIN) if found else None,
+                ratio_moments,
+                p_values(ratio_moments, MARGIN) if ratio_moments else None,
                 floor,
                 moments(again) if floor else None,
                 len(ratios),
@@ -233,18 +232,18 @@ def _ratio(
 ) -> list[Figure]:
     name, base = pair
     try:
-        found = t_interval(log_ratios(record, name, field, base), CONFIDENCE)
+        interval = t_interval(log_ratios(record, name, field, base), CONFIDENCE)
     except TooFewError:
         return []
-    title = f"{words}, {name} ÷ {base} ({found.n} pairs)"
+    title = f"{words}, {name} ÷ {base} ({interval.n} pairs)"
     share = _share(name) if field == "total_s" else None
     return [
         Figure(
             title,
-            found.estimate,
+            interval.estimate,
             "",
-            found.low,
-            found.high,
+            interval.low,
+            interval.high,
             "its share of the core alone" if share else "",
             1 / (1 - share) if share else None,
             note=note,
@@ -269,7 +268,6 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument("--quick", action="store_true", help="6 blocks of short runs")

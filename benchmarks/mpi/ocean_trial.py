@@ -126,8 +126,6 @@ class Job:
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs."""
-
     name: str
     preload: Path | None = None
     chrony: bool = False

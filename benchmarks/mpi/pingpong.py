@@ -92,7 +92,6 @@ def mpirun(shell: Path) -> list[str]:
 
 
 def c_argv() -> list[str]:
-    """Ours."""
     argv = [str(ours.program("pingpong", "openmpi")), "--max-bytes", str(SIZES[-1])]
     return [*argv, "--warmups", str(WARMUPS), "--repetitions", str(REPETITIONS)]
 
@@ -105,10 +104,10 @@ def mpi4py_argv(work: Path) -> list[str]:
     return [*argv, "openmpi", *[f"pingpong -a none -n {SIZES[-1]} {counts}"] * 3]
 
 
-def quickest(found: Iterable[tuple[int, float]]) -> Times:
+def quickest(means: Iterable[tuple[int, float]]) -> Times:
     """Of several means for each size."""
     times: Times = {}
-    for size, seconds in found:
+    for size, seconds in means:
         times[size] = min(seconds, times.get(size, seconds))
     return times
 
@@ -131,13 +130,15 @@ def within_calls(begin: list[str], argv: list[str], work: Path) -> Times:
     """The same of a program's messages, as far as they are within MPI's calls."""
     preloaded = ["-x", f"LD_PRELOAD={work / 'mpi_calls.so'}", "-x", f"CALLS_SKIP={WARMUPS}"]
     text = output([*begin, *preloaded], argv, work).stderr
-    told: dict[str, list[tuple[int, float]]] = {"0": [], "1": []}
+    seconds_by_rank: dict[str, list[tuple[int, float]]] = {"0": [], "1": []}
     rows = re.findall(rf"^calls ([01]) (\d+) {REPETITIONS} (\S+)$", text, re.MULTILINE)
     for rank, size, seconds in rows:
-        told[rank].append((int(size), float(seconds)))
+        seconds_by_rank[rank].append((int(size), float(seconds)))
     return quickest(
         (size, (whole - between) / 2)
-        for (size, whole), (_, between) in zip(told["0"], told["1"], strict=True)
+        for (size, whole), (_, between) in zip(
+            seconds_by_rank["0"], seconds_by_rank["1"], strict=True
+        )
     )
 
 
@@ -168,7 +169,7 @@ def output(begin: list[str], argv: list[str], work: Path) -> subprocess.Complete
 
 def rounds(count: int, work: Path) -> list[dict[str, Times]]:
     """The quickest mean of each program, by size, in each round."""
-    found = []
+    measured = []
     with pair(work) as begin:
         for number in range(count):
             order = [name for name, runs in RUNS.items() for _ in range(runs)]
@@ -176,29 +177,28 @@ def rounds(count: int, work: Path) -> list[dict[str, Times]]:
             means: dict[str, list[tuple[int, float]]] = {name: [] for name in RUNS}
             for name in order:
                 means[name] += PROGRAMS[name](begin, work).items()
-            best = {name: quickest(each) for name, each in means.items()}
+            best = {name: quickest(program_times) for name, program_times in means.items()}
             assert all(set(times) == set(SIZES) for times in best.values())
-            found.append(best)
+            measured.append(best)
             sys.stderr.write(f"round {number + 1} of {count}\n")
-    return found
+    return measured
 
 
-def figures(found: list[dict[str, Times]]) -> list[Figure]:
+def figures(measured: list[dict[str, Times]]) -> list[Figure]:
     """Ratios to ours by size; below EQUAL_FROM Python's cost, above it MPI's part."""
-    rows = [ratio(found, peer, "c", size) for size in SIZES for peer in ("mpi4py", "NetPIPE")]
+    rows = [ratio(measured, peer, "c", size) for size in SIZES for peer in ("mpi4py", "NetPIPE")]
     for size in SIZES:
         if size < EQUAL_FROM:
-            cost = median_interval([each["mpi4py"][size] - each["c"][size] for each in found])
+            cost = median_interval([times["mpi4py"][size] - times["c"][size] for times in measured])
             rows.append(Figure(f"Python's cost, {size} B", cost.estimate, "s", cost.low, cost.high))
         else:
-            rows.append(ratio(found, "mpi4py, calls", "c, calls", size))
+            rows.append(ratio(measured, "mpi4py, calls", "c, calls", size))
     return rows
 
 
-def ratio(found: list[dict[str, Times]], peer: str, mine: str, size: int) -> Figure:
-    """Theirs ÷ ours."""
-    own = median_interval([each[mine][size] for each in found]).estimate
-    paired = median_interval([each[peer][size] / each[mine][size] for each in found], 0.90)
+def ratio(measured: list[dict[str, Times]], peer: str, mine: str, size: int) -> Figure:
+    own = median_interval([times[mine][size] for times in measured]).estimate
+    paired = median_interval([times[peer][size] / times[mine][size] for times in measured], 0.90)
     low, high = paired.low or 0.0, paired.high or float("inf")
     judged = size >= EQUAL_FROM
     return Figure(

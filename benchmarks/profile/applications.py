@@ -70,7 +70,7 @@ HELD_OUT: Final = (
 )
 """Never profiled while the method was made and tuned: what is learned from them is not fitted."""
 EVERY: Final = (*APPLICATIONS, *HELD_OUT)
-PACKAGES: Final = ("libc6-dev", "httperf", *(each.package for each in EVERY))
+PACKAGES: Final = ("libc6-dev", "httperf", *(application.package for application in EVERY))
 
 
 def material(directory: Path) -> None:
@@ -99,17 +99,17 @@ def _function(number: int, rng: random.Random) -> str:
 
 def _sql(rng: random.Random) -> str:
     """A hundred and twenty transactions of 200 rows, each on the disk before the next begins."""
-    said = ["PRAGMA synchronous=FULL;", "DROP TABLE IF EXISTS t;"]
-    said.append("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT, n REAL);")
-    said.append("CREATE INDEX i ON t (v);")
+    statements = ["PRAGMA synchronous=FULL;", "DROP TABLE IF EXISTS t;"]
+    statements.append("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT, n REAL);")
+    statements.append("CREATE INDEX i ON t (v);")
     for batch in range(120):
-        said.append("BEGIN;")
+        statements.append("BEGIN;")
         for row in range(200):
             key, text = 200 * batch + row, f"{rng.random():.12f}"
-            said.append(f"INSERT INTO t VALUES ({key}, '{text}', {rng.random()});")
-        said.append("COMMIT;")
-    said.append("SELECT count(*), avg(n) FROM t WHERE v > '0.5';")
-    return "\n".join(said) + "\n"
+            statements.append(f"INSERT INTO t VALUES ({key}, '{text}', {rng.random()});")
+        statements.append("COMMIT;")
+    statements.append("SELECT count(*), avg(n) FROM t WHERE v > '0.5';")
+    return "\n".join(statements) + "\n"
 
 
 _PYTHON: Final = """\

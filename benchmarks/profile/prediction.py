@@ -67,7 +67,6 @@ class Installed(Command):
         self.material = material
 
     def files(self, parameters: CommandParameters) -> Mapping[str, Path]:
-        """What it works on."""
         return self.material
 
 
@@ -102,8 +101,8 @@ class Cell:
     @property
     def agrees(self) -> bool:
         """Do the two intervals overlap?"""
-        found, span = self.measured.interval, self.prediction.overhead
-        return found is not None and found.low <= span.high and found.high >= span.low
+        interval, span = self.measured.interval, self.prediction.overhead
+        return interval is not None and interval.low <= span.high and interval.high >= span.low
 
 
 def measure(
@@ -116,10 +115,10 @@ def measure(
         kept = keep or root / "kept"
         kept.mkdir(parents=True, exist_ok=True)
         material(root)
-        for each in only:
-            file = kept / f"{each.key}{PROFILE}"
+        for application in only:
+            file = kept / f"{application.key}{PROFILE}"
             file.unlink(missing_ok=True)
-            if (profile := _profiled(each, root, sizes)) is not None:
+            if (profile := _profiled(application, root, sizes)) is not None:
                 journal.put(file, profile.model_dump_json().encode())
         _measured(root, kept, only, sizes)
         return again(kept)
@@ -128,9 +127,9 @@ def measure(
 def again(kept: Path) -> list[Figure]:
     """The same of what was kept: the profiles, and the newest run."""
     profiles = {
-        each.key: Profile.model_validate_json(file.read_bytes())
-        for each in EVERY
-        if (file := kept / f"{each.key}{PROFILE}").is_file()
+        application.key: Profile.model_validate_json(file.read_bytes())
+        for application in EVERY
+        if (file := kept / f"{application.key}{PROFILE}").is_file()
     }
     analysis = overhead.analyse(RunFolder.open(newest_run(kept / "runs")))
     return figures(cells(profiles, analysis), profiles)
@@ -138,7 +137,7 @@ def again(kept: Path) -> list[Figure]:
 
 def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | None:
     """Its weights; None, and the reason is said, where there are none."""
-    asked = Asked(
+    request = Asked(
         argv=application.argv,
         directory=root,
         variables={"PATH": os.environ["PATH"], "LC_ALL": "C"},
@@ -147,7 +146,7 @@ def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | N
     )
     print(f"profiling {application.key}", file=sys.stderr)
     try:
-        return asyncio.run(running.run(asked, root / "profiles", FaultsOnly()))
+        return asyncio.run(running.run(request, root / "profiles", FaultsOnly()))
     except UllageError as error:
         print(f"no profile of {application.key}: {error}", file=sys.stderr)
         return None
@@ -159,7 +158,7 @@ def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes)
     made = tuple(
         Environment(key, _provider(kind), {}, resources, 1) for key, kind in ENVIRONMENTS.items()
     )
-    loads = tuple(_load(each, root) for each in only) + tuple(
+    loads = tuple(_load(application, root) for application in only) + tuple(
         _resource(name, fields) for name, fields in RESOURCES.items()
     )
     plan = Plan.model_validate(
@@ -180,13 +179,12 @@ class Stocked(Native):
     """The native environment, whose image has the applications."""
 
     def packages(self) -> tuple[str, ...]:
-        """Theirs."""
         return tuple(sorted(set(PACKAGES)))
 
 
 def _provider(kind: str) -> Provider:
-    found = Stocked if kind == Stocked.name else environments.get(kind)
-    return found(found.options_model())
+    provider = Stocked if kind == Stocked.name else environments.get(kind)
+    return provider(provider.options_model())
 
 
 def _resource(name: str, fields: Mapping[str, Any]) -> Load:
@@ -204,7 +202,7 @@ def _load(application: Application, root: Path) -> Load:
 
 def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:
     """Every application that has a profile, in every environment where it was measured."""
-    found: list[Cell] = []
+    predicted: list[Cell] = []
     for key, profile in profiles.items():
         measured = {
             c.environment: c
@@ -216,33 +214,33 @@ def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:
         except UllageError as error:
             print(f"no prediction for {key}: {error}", file=sys.stderr)
             continue
-        found += [
-            Cell(key, each, measured[each.environment])
-            for each in predictions
-            if each.environment in measured
+        predicted += [
+            Cell(key, prediction, measured[prediction.environment])
+            for prediction in predictions
+            if prediction.environment in measured
         ]
-    return found
+    return predicted
 
 
-def figures(found: Sequence[Cell], profiles: Mapping[str, Profile]) -> list[Figure]:
+def figures(predicted: Sequence[Cell], profiles: Mapping[str, Profile]) -> list[Figure]:
     """A row for each cell; the median absolute error of each environment and over all of them, and
     apart from these that of the programs that were held out."""
-    rows = [_row(cell, profiles) for cell in found]
-    names = {each.key for each in HELD_OUT}
-    apart = [cell for cell in found if cell.application in names]
-    found = [cell for cell in found if cell.application not in names]
-    for environment in dict.fromkeys(cell.prediction.environment for cell in found):
-        of = [abs(c.error) for c in found if c.prediction.environment == environment]
+    rows = [_row(cell, profiles) for cell in predicted]
+    names = {application.key for application in HELD_OUT}
+    apart = [cell for cell in predicted if cell.application in names]
+    tuned = [cell for cell in predicted if cell.application not in names]
+    for environment in dict.fromkeys(cell.prediction.environment for cell in tuned):
+        of = [abs(c.error) for c in tuned if c.prediction.environment == environment]
         rows.append(_median(f"median error, {environment}", of))
     if apart:
         line = _median("median error, programs held out", [abs(cell.error) for cell in apart])
         which = ", ".join(dict.fromkeys(cell.application for cell in apart))
         rows.append(replace(line, note=f"{which}: never used while the method was tuned"))
-    every = [abs(cell.error) for cell in found]
+    every = [abs(cell.error) for cell in tuned]
     if every:
         total = _median("median error of the predicted overhead", every)
-        agree = sum(cell.agrees for cell in found)
-        note = f"{len(found)} cells; in {agree} the two intervals overlap"
+        agree = sum(cell.agrees for cell in tuned)
+        note = f"{len(tuned)} cells; in {agree} the two intervals overlap"
         rows.append(
             replace(
                 total,
@@ -275,9 +273,8 @@ def _row(cell: Cell, profiles: Mapping[str, Profile]) -> Figure:
 
 
 def main() -> None:
-    """The command line."""
     parser = options(__doc__ or "")
-    known = {each.key: each for each in EVERY}
+    known = {application.key: application for application in EVERY}
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--keep", type=Path, metavar="DIR", help="keep profiles and run there")
     where.add_argument(
@@ -288,13 +285,13 @@ def main() -> None:
         help="tell of what was kept; measure nothing",
     )
     parser.add_argument("--only", action="append", choices=[*known], help="a program, not all")
-    asked = parser.parse_args()
-    if asked.kept is not None:
-        found = again(asked.kept)
+    arguments = parser.parse_args()
+    if arguments.kept is not None:
+        rows = again(arguments.kept)
     else:
-        only = [known[name] for name in asked.only or known]
-        found = measure(asked.quick, keep=asked.keep, only=only)
-    write(found, as_json=asked.json)
+        only = [known[name] for name in arguments.only or known]
+        rows = measure(arguments.quick, keep=arguments.keep, only=only)
+    write(rows, as_json=arguments.json)
 
 
 if __name__ == "__main__":

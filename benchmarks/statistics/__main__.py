@@ -15,7 +15,6 @@ from ullage.errors import UllageError
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """The options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="few campaigns: under a minute")
@@ -28,18 +27,17 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=20.0, help="how long to record")
     parser.add_argument(
         "--measures",
-        default=",".join(each.key for each in record.MEASURES),
+        default=",".join(measure.key for measure in record.MEASURES),
         help="what to record (%(default)s)",
     )
     parser.add_argument("--note", default="", help="what else the recording's header says")
-    found = parser.parse_args(given)
-    if found.jobs < 1 or not found.minutes > 0:
+    options = parser.parse_args(given)
+    if options.jobs < 1 or not options.minutes > 0:
         parser.error("--jobs and --minutes must be above 0")
-    return found
+    return options
 
 
 def as_json(results: Results) -> dict[str, Any]:
-    """Every count."""
     return {
         "campaigns": results.size.campaigns,
         "figures": [asdict(figure) for figure in aims.figures(results)],
@@ -59,34 +57,34 @@ def as_json(results: Results) -> dict[str, Any]:
             {
                 "regime": row.regime.name,
                 "effect": row.effect,
-                **{name: asdict(each) for name, each in row.designs.items()},
+                **{name: asdict(size) for name, size in row.designs.items()},
             }
-            for row in results.needed
+            for row in results.sample_sizes
         ],
         "again": [asdict(null) for null in results.nulls],
-        "said": [asdict(each) for each in results.said],
+        "said": [asdict(claim) for claim in results.doc_claims],
     }
 
 
 def main(given: list[str] | None = None) -> None:
     """Record, or simulate and print."""
-    asked = arguments(given)
-    if asked.record is not None:
+    options = arguments(given)
+    if options.record is not None:
         try:
             turns = record.record(
-                asked.record, asked.minutes, asked.measures.split(","), asked.note
+                options.record, options.minutes, options.measures.split(","), options.note
             )
         except UllageError as error:
             raise SystemExit(f"{error.message}: {error.hint}") from None
         except record.RecordingError as error:
             raise SystemExit(str(error)) from None
-        print(f"{turns} turns written to {asked.record}")
+        print(f"{turns} turns written to {options.record}")
         return
-    results = run_all.run(QUICK if asked.quick else FULL, asked.jobs)
-    if asked.json:
+    results = run_all.run(QUICK if options.quick else FULL, options.jobs)
+    if options.json:
         json.dump(as_json(results), sys.stdout, indent=1)
         sys.stdout.write("\n")
-    elif asked.markdown:
+    elif options.markdown:
         sys.stdout.write(table.markdown(tables.tables(results)))
     else:
         table.show(tables.tables(results))

@@ -53,13 +53,13 @@ def rows(plan: Plan, seeds: int) -> Ints:
     """Row of each trial: seeds × blocks × workloads × environments (baseline, again, …)."""
     environments = (design.BASELINE, design.AGAIN, *plan.environments)
     count = len(environments)
-    found = np.empty((seeds, plan.blocks, len(plan.workloads), count), dtype=np.int64)
+    row_of_trial = np.empty((seeds, plan.blocks, len(plan.workloads), count), dtype=np.int64)
     for seed in range(seeds):
         for number in range(plan.blocks):
             for slot in schedule.block(seed, number, environments, plan.workloads):
                 at = plan.workloads.index(slot.workload), environments.index(slot.environment)
-                found[seed, number, at[0], at[1]] = number * count + slot.position
-    return found
+                row_of_trial[seed, number, at[0], at[1]] = number * count + slot.position
+    return row_of_trial
 
 
 def campaigns(trace: Trace, plan: Plan, starts: Ints, order: Ints) -> Floats:
@@ -75,9 +75,9 @@ def run(trace: Trace, count: int, seed: int) -> Null:
     plan = Plan(environments=("a", "b"), workloads=tuple(trace.columns), blocks=12)
     length = plan.blocks * (len(plan.environments) + 2)
     order = rows(plan, count)
-    found = campaigns(trace, plan, rng.integers(0, trace.turns - length + 1, count), order)
-    design.proof(found[:PROVEN], (1.0,))
-    judged = design.judged(many(found[..., 1:]), many(found[..., 0]))
+    ratios = campaigns(trace, plan, rng.integers(0, trace.turns - length + 1, count), order)
+    design.proof(ratios[:PROVEN], (1.0,))
+    judged = design.judged(many(ratios[..., 1:]), many(ratios[..., 0]))
     claimed = design.differs(judged.verdicts)
     disjoint = trace.turns // length
     begin = np.arange(count) % disjoint * length
@@ -93,7 +93,7 @@ def run(trace: Trace, count: int, seed: int) -> Null:
         disjoint=disjoint,
         holm=share(judged.rejected.any(axis=1)),
         verdict=share(claimed.any(axis=1)),
-        worst=max(stretches, key=lambda each: each.value),
+        worst=max(stretches, key=lambda stretch: stretch.value),
         sequential=share(seen),
         sequential_any=share(seen.any(axis=1)),
     )

@@ -27,8 +27,8 @@ def _figure(name: str, share: Share, reach: str, holds: bool, note: str = "") ->
 def _sorted(outcomes: Iterable[Outcome], keys: Iterable[str]) -> list[tuple[Share, str]]:
     """Shares with where they are from, the least first."""
     wanted = list(keys)
-    found = [(o.shares[key], f"{o.regime.name}, {key}") for o in outcomes for key in wanted]
-    return sorted(found, key=lambda each: each[0].value)
+    shares = [(o.shares[key], f"{o.regime.name}, {key}") for o in outcomes for key in wanted]
+    return sorted(shares, key=lambda share: share[0].value)
 
 
 def inside(covered: Share) -> bool:
@@ -41,13 +41,13 @@ def figures(results: Results) -> list[Figure]:
 
     A regime with a note, which no interval withstands, has rows of its own.
     """
-    synthetic = [each for each in results.outcomes if each.regime.synthetic]
-    found = _of([each for each in synthetic if not each.regime.note], "")
+    synthetic = [o for o in results.outcomes if o.regime.synthetic]
+    rows = _of([o for o in synthetic if not o.regime.note], "")
     for outcome in synthetic:
         if outcome.regime.note:
-            found += _of([outcome], f", {outcome.regime.name}")
+            rows += _of([outcome], f", {outcome.regime.name}")
     for null in results.nulls:
-        found.append(
+        rows.append(
             _figure(
                 f"false claims after Holm, {null.trace}",
                 null.holm,
@@ -56,7 +56,7 @@ def figures(results: Results) -> list[Figure]:
                 f"{null.holm.of} campaigns, {null.disjoint} disjoint stretches",
             )
         )
-    return [*found, *_savings(results)]
+    return [*rows, *_savings(results)]
 
 
 def _of(outcomes: Sequence[Outcome], name: str) -> list[Figure]:
@@ -86,14 +86,14 @@ def measure(quick: bool) -> list[Figure]:
 
 def _savings(results: Results) -> list[Figure]:
     """The aim is of a real machine's noise; what synthetic noise says stands beside it."""
-    found = []
-    for row in results.needed:
+    rows = []
+    for row in results.sample_sizes:
         ratio = row.ratio("paired t")
         if row.effect != 1.05 or ratio is None:
             continue
         value, bound = ratio
         real = not row.regime.synthetic
-        found.append(
+        rows.append(
             Figure(
                 f"trials for 5 %, ours ÷ sequential, {row.regime.name}",
                 value,
@@ -107,7 +107,7 @@ def _savings(results: Results) -> list[Figure]:
                 else "",
             )
         )
-    return found
+    return rows
 
 
 def _saves(ratio: float, bound: str) -> bool | None:

@@ -74,20 +74,20 @@ def run(regime: Regime, campaigns: int, seed: int) -> Outcome:
         if not number:
             outcome.targets = targets(ratios)
             design.proof(by_block[:PROVEN, : MAIN * per], (1.0, *TRUTHS), per)
-        found = fixed(ratios) | robust(ratios[:, :MAIN]) | edges(ratios[:, :MAIN])
+        shares = fixed(ratios) | robust(ratios[:, :MAIN]) | edges(ratios[:, :MAIN])
         for name, target in outcome.targets.items():
             counted, blocks = under_stop_rule(ratios, name, target)
-            found |= counted
+            shares |= counted
             weight[name] = weight.get(name, 0.0) + blocks * size
         if regime.instance:
-            found |= levels(regime, rng, size)
+            shares |= levels(regime, rng, size)
         for peer in peers.DESIGNS:
             counted, trials = by_peer(peer, regime, rng, size)
-            found |= counted
+            shares |= counted
             weight[peer.name] = weight.get(peer.name, 0.0) + trials * size
-        outcome.shares = merged(outcome.shares, found)
+        outcome.shares = merged(outcome.shares, shares)
     outcome.blocks = {name: weight[name] / campaigns for name in outcome.targets}
-    outcome.trials = {each.name: weight[each.name] / campaigns for each in peers.DESIGNS}
+    outcome.trials = {d.name: weight[d.name] / campaigns for d in peers.DESIGNS}
     return outcome
 
 
@@ -101,17 +101,17 @@ def fixed(ratios: Floats) -> dict[str, Share]:
 
     ratios: campaigns × n × workloads × environments at truth 1, the second copy first.
     """
-    found = {}
+    shares = {}
     for n in COUNTS:
-        found[f"t {n}"] = share(one(many(ratios[:, :n, :, 1:])).covers(0.0))
+        shares[f"t {n}"] = share(one(many(ratios[:, :n, :, 1:])).covers(0.0))
     of, again = many(ratios[:, :MAIN, :, 1:]), many(ratios[:, :MAIN, :, 0])
-    return found | claims("fixed", of, again)
+    return shares | claims("fixed", of, again)
 
 
 def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
     """What is claimed at truth 1 of all, and where a is slower by each of TRUTHS."""
     none = judged(of, again)
-    found = {
+    shares = {
         f"{name} false, one": share(~one(of).covers(0.0)),
         f"{name} false, Holm": share(none.rejected.any(axis=1)),
         f"{name} false, verdict": share(design.differs(none.verdicts).any(axis=1)),
@@ -122,13 +122,13 @@ def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
         shift[A] = math.log(truth)
         verdicts = judged(of.shifted(shift), again).verdicts.reshape(of.mean.shape)
         slow, same = verdicts[:, :, A], np.delete(verdicts, A, axis=2)
-        found |= {
+        shares |= {
             f"{name} power {truth}": share(slow[:, WORKLOAD] == design.WORSE),
             f"{name} better {truth}": share((slow == design.BETTER).any(axis=1)),
             f"{name} equivalent {truth}": share((slow == design.EQUIVALENT).any(axis=1)),
             f"{name} false beside {truth}": share(design.differs(same).any(axis=(1, 2))),
         }
-    return found
+    return shares
 
 
 def edges(ratios: Floats) -> dict[str, Share]:
@@ -144,22 +144,22 @@ def robust(ratios: Floats) -> dict[str, Share]:
     """Coverage of the two intervals that stand beside t, by the product's own functions."""
     series = ratios[:, :, WORKLOAD, 1 + A]
     boot = [bootstrap_interval(x, design.CONFIDENCE, seed) for seed, x in enumerate(series)]
-    found = {"bootstrap": share([not each.excludes(1.0) for each in boot])}
+    shares = {"bootstrap": share([not interval.excludes(1.0) for interval in boot])}
     try:
         ranks = [hodges_lehmann(x, design.CONFIDENCE) for x in series]
     except TooFewError:
-        return found
-    return found | {"ranks": share([not each.excludes(1.0) for each in ranks])}
+        return shares
+    return shares | {"ranks": share([not interval.excludes(1.0) for interval in ranks])}
 
 
 def targets(ratios: Floats) -> dict[str, float]:
     """Half-widths (relative) that this noise reaches after about AIMED blocks."""
     rule = StopRule(LEAST, MOST, 1.0)
-    found = {}
+    half_widths = {}
     for n in AIMED:
         half = Many(n, np.zeros(1), many(ratios[..., 1:]).error * math.sqrt(MOST / n)).half()
-        found[f"about {n}"] = float(np.sinh(rule.widening * np.median(half)))
-    return found
+        half_widths[f"about {n}"] = float(np.sinh(rule.widening * np.median(half)))
+    return half_widths
 
 
 def under_stop_rule(ratios: Floats, name: str, target: float) -> tuple[dict[str, Share], float]:
@@ -174,13 +174,13 @@ def under_stop_rule(ratios: Floats, name: str, target: float) -> tuple[dict[str,
     covered = np.empty(len(ratios), dtype=bool)
     for rows, of in design.until(alone[..., 1:], at, rule.widening).values():
         covered[rows] = of.covers(0.0)[:, 0, 0]
-    found = {f"stop {name}": share(covered)}
+    shares = {f"stop {name}": share(covered)}
     family = ratios[..., 1:].reshape(*ratios.shape[:2], -1)
     blocks = design.stopped(family, rule)
     for n, (rows, of) in design.until(ratios[..., 1:], blocks, rule.widening).items():
         again = many(ratios[rows, :n, :, 0], rule.widening)
-        found = merged(found, claims(f"stop {name}", of, again))
-    return found, float(at.mean())
+        shares = merged(shares, claims(f"stop {name}", of, again))
+    return shares, float(at.mean())
 
 
 def levels(regime: Regime, rng: Rng, campaigns: int) -> dict[str, Share]:
@@ -205,20 +205,20 @@ def by_peer(
 ) -> tuple[dict[str, Share], float]:
     """What another design claims, and the mean number of its trials."""
     plan = Plan()
-    found = peers.session(peer, regime, rng, campaigns, plan)
+    session = peers.session(peer, regime, rng, campaigns, plan)
     comparisons = [
         (e + 1, w, 1.0) for e in range(len(plan.environments)) for w in range(len(plan.workloads))
     ]
-    made = peers.claims(peer, found, comparisons)
+    made = peers.claims(peer, session, comparisons)
     counted = {
         f"{peer.name} false, one": share(made[:, 0] != 0),
         f"{peer.name} false, any": share((made != 0).any(axis=1)),
     }
     for truth in TRUTHS:
-        seen = peers.claims(peer, found, [(1 + A, WORKLOAD, truth)])[:, 0]
+        seen = peers.claims(peer, session, [(1 + A, WORKLOAD, truth)])[:, 0]
         counted[f"{peer.name} power {truth}"] = share(seen == 1)
         counted[f"{peer.name} better {truth}"] = share(seen == -1)
     if peer.repeats is peers.fixed and peer.decide is peers.welch:
-        low, high = peers.log_interval(found.cells[1 + A, WORKLOAD], found.cells[0, WORKLOAD])
+        low, high = peers.log_interval(session.cells[1 + A, WORKLOAD], session.cells[0, WORKLOAD])
         counted[f"{peer.name} covers"] = share((low <= 0) & (high >= 0))
-    return counted, float(found.trials.mean())
+    return counted, float(session.trials.mean())

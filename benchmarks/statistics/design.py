@@ -62,13 +62,13 @@ def slots(plan: Plan, seeds: int) -> Ints:
     environments = (BASELINE, AGAIN, *plan.environments)
     column = {name: i for i, name in enumerate(environments)}
     row = {name: i for i, name in enumerate(plan.workloads)}
-    found = np.empty((seeds, plan.blocks, len(row), len(column)), dtype=np.int64)
+    slot_of_trial = np.empty((seeds, plan.blocks, len(row), len(column)), dtype=np.int64)
     for seed in range(seeds):
         for number in range(plan.blocks):
             for slot in schedule.block(seed, number, environments, plan.workloads):
                 place = number * plan.cells + slot.order
-                found[seed, number, row[slot.workload], column[slot.environment]] = place
-    return found
+                slot_of_trial[seed, number, row[slot.workload], column[slot.environment]] = place
+    return slot_of_trial
 
 
 def figures(
@@ -81,11 +81,11 @@ def figures(
     series = regime.series(rng, campaigns, plan.blocks * plan.cells)
     seeds = min(SEEDS, campaigns)
     order = slots(plan, seeds)[np.arange(campaigns) % seeds]
-    found = np.take_along_axis(series, order.reshape(campaigns, -1), axis=1).reshape(order.shape)
-    found[..., 2:] *= regime.lopsided
+    logs = np.take_along_axis(series, order.reshape(campaigns, -1), axis=1).reshape(order.shape)
+    logs[..., 2:] *= regime.lopsided
     if regime.instance:
-        found += _instances(regime, rng, order.shape, blocks_per_generation or plan.blocks)
-    return found
+        logs += _instances(regime, rng, order.shape, blocks_per_generation or plan.blocks)
+    return logs
 
 
 def _instances(
@@ -97,9 +97,9 @@ def _instances(
     return np.repeat(effects, blocks_per_generation, axis=1)[:, :blocks]
 
 
-def log_ratios(found: Floats) -> Floats:
+def log_ratios(log_times: Floats) -> Floats:
     """Every environment's log-ratio to the baseline, the second copy first; above 0 is worse."""
-    ratios: Floats = found[..., 1:] - found[..., :1]
+    ratios: Floats = log_times[..., 1:] - log_times[..., :1]
     return ratios
 
 
@@ -184,9 +184,9 @@ def judged(of: Many, again: Many, margin: float = MARGIN) -> Judged:
     if of.n < LEAST_PAIRS:
         return Judged(verdicts, np.zeros(mean.shape, dtype=bool))
     rejected = difference <= alpha
-    found = rejected & (mean > floor) & (mean > half)
+    different = rejected & (mean > floor) & (mean > half)
     worse = of.mean.reshape(shape) > 0
-    verdicts[found & worse], verdicts[found & ~worse] = WORSE, BETTER
+    verdicts[different & worse], verdicts[different & ~worse] = WORSE, BETTER
     verdicts[(equivalence <= alpha) & (mean + half <= room)] = EQUIVALENT
     return Judged(verdicts, rejected)
 
@@ -215,11 +215,11 @@ def stopped(ratios: Floats, rule: StopRule, widen: float | None = None) -> Ints:
 
 def until(ratios: Floats, blocks: Ints, widen: float) -> dict[int, tuple[Ints, Many]]:
     """Campaigns that stopped at the same block, with their moments: by number of blocks."""
-    found = {}
+    by_blocks = {}
     for n in np.unique(blocks):
         rows = np.flatnonzero(blocks == n)
-        found[int(n)] = (rows, many(ratios[rows, :n], widen))
-    return found
+        by_blocks[int(n)] = (rows, many(ratios[rows, :n], widen))
+    return by_blocks
 
 
 class DisagreementError(Exception):
@@ -245,7 +245,7 @@ def product(
             intervals.append(t_interval(values, CONFIDENCE, widen))
             p = p_values(m, margin)
             cases.append(Case(m, p, floor, moments(again, widen), len(values)))
-    return intervals, [each.verdict for each in judge(cases, margin, CONFIDENCE)]
+    return intervals, [judgement.verdict for judgement in judge(cases, margin, CONFIDENCE)]
 
 
 def proof(
@@ -269,10 +269,12 @@ def proof(
         low = np.exp(of.mean - of.half()).reshape(verdicts.shape)
         high = np.exp(of.mean + of.half()).reshape(verdicts.shape)
         for i in range(len(shifted)):
-            intervals, said = product(shifted[i], per, widen, margin)
-            theirs = np.array([(each.low, each.high) for each in intervals])
+            intervals, verdicts_there = product(shifted[i], per, widen, margin)
+            theirs = np.array([(interval.low, interval.high) for interval in intervals])
             mine = np.stack([low[i], high[i]], axis=1)
-            if said != [VERDICTS[code] for code in verdicts[i]] or not np.allclose(
+            if verdicts_there != [VERDICTS[code] for code in verdicts[i]] or not np.allclose(
                 theirs, mine, rtol=1e-12, atol=0
             ):
-                raise DisagreementError(f"campaign {i}, truth {truth}: {said}, {theirs}; {mine}")
+                raise DisagreementError(
+                    f"campaign {i}, truth {truth}: {verdicts_there}, {theirs}; {mine}"
+                )

@@ -40,7 +40,7 @@ TAILS = 3
 
 
 @dataclass(frozen=True)
-class Said:
+class DocClaim:
     """One figure of the docs."""
 
     what: str
@@ -53,12 +53,11 @@ class Said:
 class Task:
     """A part of it, for one process."""
 
-    make: Callable[[Rng, int], list[Said]]
+    make: Callable[[Rng, int], list[DocClaim]]
     campaigns: int
     seed: int
 
-    def __call__(self) -> list[Said]:
-        """Count."""
+    def __call__(self) -> list[DocClaim]:
         return self.make(np.random.default_rng(self.seed), self.campaigns)
 
 
@@ -69,20 +68,20 @@ def normal(rng: Rng, count: int, blocks: int) -> Floats:
 
 def heavy(rng: Rng, count: int, blocks: int) -> Floats:
     """The same with Student's tails."""
-    found: Floats = WHITE * rng.standard_t(TAILS, (count, blocks))
-    return found
+    ratios: Floats = WHITE * rng.standard_t(TAILS, (count, blocks))
+    return ratios
 
 
-def doubts(rng: Rng, campaigns: int) -> list[Said]:
+def doubts(rng: Rng, campaigns: int) -> list[DocClaim]:
     """Clean runs with any of the four doubts that rest on a test."""
-    found = []
+    claims = []
     for noise in (normal, heavy):
         for blocks in BLOCKS:
             runs = [noise(rng, COMPARISONS, blocks) for _ in range(campaigns)]
             hits = share([any(doubted(x) for x in one) for one in runs])
             what = f"clean runs with a doubt, {noise.__name__} noise, {blocks} blocks"
-            found.append(Said(what, hits, f"at most {DRIFT_ALPHA:.0%}"))
-    return found
+            claims.append(DocClaim(what, hits, f"at most {DRIFT_ALPHA:.0%}"))
+    return claims
 
 
 def doubted(x: Floats) -> bool:
@@ -113,20 +112,22 @@ def trials(rng: Rng, count: int, blocks: int) -> tuple[Floats, Floats]:
     return made[1] - made[0], made[2] - made[0]
 
 
-def looks(rng: Rng, campaigns: int) -> list[Said]:
+def looks(rng: Rng, campaigns: int) -> list[DocClaim]:
     """Who takes a run up again because it was undecided has looked at the result."""
     x, again = trials(rng, campaigns, LAST)
     once = [_followed(a, b) for a, b in zip(x, again, strict=True)]
     every = [list(_at_each(a, b)) for a, b in zip(x, again, strict=True)]
     return [
-        Said("miss after following the advice once", share([m for m, _ in once]), "5 %"),
-        Said("false verdict after it", share([f for _, f in once]), "at most 5 %"),
-        Said(
+        DocClaim("miss after following the advice once", share([m for m, _ in once]), "5 %"),
+        DocClaim("false verdict after it", share([f for _, f in once]), "at most 5 %"),
+        DocClaim(
             f"miss at any look, every {STEP} blocks to {LAST}",
             share([any(m for m, _ in one) for one in every]),
             "more than 5 %: it is not allowed for",
         ),
-        Said("false verdict at any", share([any(f for _, f in one) for one in every]), "the same"),
+        DocClaim(
+            "false verdict at any", share([any(f for _, f in one) for one in every]), "the same"
+        ),
     ]
 
 
@@ -152,9 +153,9 @@ def _at_each(x: Floats, again: Floats) -> Iterator[tuple[bool, bool]]:
         yield missed, false
 
 
-def dry_run(rng: Rng, campaigns: int) -> list[Said]:
+def dry_run(rng: Rng, campaigns: int) -> list[DocClaim]:
     """The smallest difference that a dry run promises to find with a chance of 80 %."""
-    found = []
+    claims = []
     for blocks in (6, 12, 40):
         aim = planning.Aim(StopRule(blocks, blocks, None), MARGIN, family=1)
         reach = planning.reach(math.sqrt(2) * WHITE, blocks, aim)
@@ -163,8 +164,8 @@ def dry_run(rng: Rng, campaigns: int) -> list[Said]:
         x += math.log1p(reach.difference)
         # Where it is smaller than the margin, "equivalent" may be the verdict: the claim counts.
         hits = share([_claims(a, b) for a, b in zip(x, again, strict=True)])
-        found.append(Said(f"found what {blocks} blocks should find", hits, "80 %"))
-    return found
+        claims.append(DocClaim(f"found what {blocks} blocks should find", hits, "80 %"))
+    return claims
 
 
 def _claims(x: Floats, again: Floats) -> bool:
@@ -174,23 +175,23 @@ def _claims(x: Floats, again: Floats) -> bool:
     return p_values(m, MARGIN).difference <= 1 - CONFIDENCE and m.mean > floor.log
 
 
-def duet(rng: Rng, campaigns: int) -> list[Said]:
+def duet(rng: Rng, campaigns: int) -> list[DocClaim]:
     """Pairs at the same time, on sides that are alike; and on a faster and a slower one."""
     return [*_duet(rng, campaigns, "sides alike", 0.0), *_duet(rng, campaigns, "sides differ", 0.1)]
 
 
-def _duet(rng: Rng, campaigns: int, sides: str, scale: float) -> list[Said]:
+def _duet(rng: Rng, campaigns: int, sides: str, scale: float) -> list[DocClaim]:
     """What both share cancels; a side's own speed, alternated, makes the spread larger."""
-    found = []
+    figures = []
     for blocks in (6, 12, 30):
         ratios = np.stack([_duets(rng, seed, blocks, scale) for seed in range(campaigns)])
         covered = [not t_interval(x, CONFIDENCE).excludes(1.0) for x in ratios[:, 0]]
         claims = [verdict(x, again, APART).verdict in ("worse", "better") for x, again in ratios]
         where = f"duet, {sides}, {blocks} blocks"
         expected = "at least 95 %" if scale else "95 %"
-        found.append(Said(f"{where}: interval holds the truth", share(covered), expected))
-        found.append(Said(f"{where}: false verdict", share(claims), "at most 5 %"))
-    return found
+        figures.append(DocClaim(f"{where}: interval holds the truth", share(covered), expected))
+        figures.append(DocClaim(f"{where}: false verdict", share(claims), "at most 5 %"))
+    return figures
 
 
 def _duets(rng: Rng, seed: int, blocks: int, scale: float) -> Floats:
@@ -198,7 +199,7 @@ def _duets(rng: Rng, seed: int, blocks: int, scale: float) -> Floats:
     names = ("a", "native~again")
     common = drift(rng, 1, 2 * blocks)[0]
     side = scale * rng.standard_normal()
-    found = np.empty((2, blocks))
+    ratios = np.empty((2, blocks))
     for number in range(blocks):
         for at, turn in enumerate(schedule.duet(seed, number, names, ("cpu",), "native")):
             times = {
@@ -208,11 +209,11 @@ def _duets(rng: Rng, seed: int, blocks: int, scale: float) -> Floats:
                 for slot in turn
             }
             (mine,) = set(times) - {"native"}
-            found[names.index(mine), number] = times[mine] - times["native"]
-    return found
+            ratios[names.index(mine), number] = times[mine] - times["native"]
+    return ratios
 
 
-def corrections(rng: Rng, campaigns: int) -> list[Said]:
+def corrections(rng: Rng, campaigns: int) -> list[DocClaim]:
     """Twelve comparisons of which four differ: false claims under Holm and Benjamini–Hochberg."""
     made = [_family(rng) for _ in range(campaigns)]
     holm = [_claimed(one, "holm") for one in made]
@@ -220,10 +221,10 @@ def corrections(rng: Rng, campaigns: int) -> list[Said]:
     false = [any(one[TRULY:]) for one in holm]
     wrong = [hit for one in rate for hit in _wrong(one)]
     return [
-        Said("Holm: runs with a false claim, 4 of 12 differ", share(false), "at most 5 %"),
-        Said("Holm: differences found", _found(holm), ""),
-        Said("Benjamini–Hochberg: claims that are false", share(wrong), "at most 5 %"),
-        Said("Benjamini–Hochberg: differences found", _found(rate), "more than by Holm"),
+        DocClaim("Holm: runs with a false claim, 4 of 12 differ", share(false), "at most 5 %"),
+        DocClaim("Holm: differences found", _power(holm), ""),
+        DocClaim("Benjamini–Hochberg: claims that are false", share(wrong), "at most 5 %"),
+        DocClaim("Benjamini–Hochberg: differences found", _power(rate), "more than by Holm"),
     ]
 
 
@@ -239,7 +240,7 @@ def _claimed(family: Sequence[tuple[Floats, Floats]], correction: Correction) ->
         m, floor = moments(x), noise_floor([t_interval(again, CONFIDENCE)])
         cases.append(Case(m, p_values(m, MARGIN), floor, moments(again), len(x)))
     judged = judge(cases, MARGIN, CONFIDENCE, correction)
-    return [each.verdict in ("worse", "better") for each in judged]
+    return [judgement.verdict in ("worse", "better") for judgement in judged]
 
 
 def _wrong(claims: Sequence[bool]) -> list[bool]:
@@ -247,8 +248,14 @@ def _wrong(claims: Sequence[bool]) -> list[bool]:
     return [i >= TRULY for i, claimed in enumerate(claims) if claimed]
 
 
-def _found(claims: Sequence[Sequence[bool]]) -> Share:
+def _power(claims: Sequence[Sequence[bool]]) -> Share:
     return share([hit for one in claims for hit in one[:TRULY]])
 
 
-PARTS: tuple[Callable[[Rng, int], list[Said]], ...] = (doubts, looks, dry_run, duet, corrections)
+PARTS: tuple[Callable[[Rng, int], list[DocClaim]], ...] = (
+    doubts,
+    looks,
+    dry_run,
+    duet,
+    corrections,
+)

@@ -73,8 +73,8 @@ def speeds(rng: Rng, campaigns: int, slots: int) -> Floats:
     # A jump goes to one of the two other speeds: +1 or +2 modulo 3.
     steps = np.where(jumps, rng.integers(1, 3, (campaigns, slots)), 0)
     steps[:, 0] = rng.integers(0, 3, campaigns)
-    found: Floats = logs[np.cumsum(steps, axis=1) % 3]
-    return found + white(rng, campaigns, slots, 0.02)
+    speed_logs: Floats = logs[np.cumsum(steps, axis=1) % 3]
+    return speed_logs + white(rng, campaigns, slots, 0.02)
 
 
 def heavy(rng: Rng, campaigns: int, slots: int) -> Floats:

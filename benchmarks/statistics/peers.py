@@ -33,7 +33,6 @@ TRIALS = 12
 
 
 def fixed(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """All of them."""
     return times, np.full(len(times), times.shape[1])
 
 
@@ -199,21 +198,21 @@ def session(design: Design, regime: Regime, rng: Rng, campaigns: int, plan: Plan
     return Session(cells, now)
 
 
-def claims(design: Design, found: Session, pairs: Sequence[tuple[int, int, float]]) -> Claims:
+def claims(design: Design, session: Session, pairs: Sequence[tuple[int, int, float]]) -> Claims:
     """Claims of comparisons (environment, workload, truth): campaigns × comparisons.
 
     A truth multiplies all times of an environment; what was rerun does not depend on it, for the
     coefficient of variation does not.
     """
     return np.stack(
-        [design.decide(found.cells[e, w] * truth, found.cells[0, w]) for e, w, truth in pairs],
+        [design.decide(session.cells[e, w] * truth, session.cells[0, w]) for e, w, truth in pairs],
         axis=1,
     )
 
 
 def log_interval(environment: Floats, baseline: Floats) -> tuple[Floats, Floats]:
     """95 % interval of the log-ratio by Welch's t on log times, for the coverage of that design."""
-    found = stats.ttest_ind(
+    interval = stats.ttest_ind(
         np.log(environment), np.log(baseline), axis=1, equal_var=False
     ).confidence_interval(0.95)
-    return np.asarray(found.low), np.asarray(found.high)
+    return np.asarray(interval.low), np.asarray(interval.high)

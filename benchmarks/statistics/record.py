@@ -53,8 +53,10 @@ class Measure:
 def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise RecordingError(f"{command[0]} ended with {done.returncode}: {' '.join(said[-1:])}")
+        last_lines = (done.stderr or done.stdout).strip().splitlines()
+        raise RecordingError(
+            f"{command[0]} ended with {done.returncode}: {' '.join(last_lines[-1:])}"
+        )
     return done.stdout
 
 
@@ -63,10 +65,10 @@ def figure(pattern: str, report: str) -> float:
 
     RecordingError when there is none, or it is not above 0: it would have no logarithm.
     """
-    found = re.search(pattern, report)
-    if found is None or float(found.group(1)) <= 0:
+    match = re.search(pattern, report)
+    if match is None or float(match.group(1)) <= 0:
         raise RecordingError(f"no figure in: {report.strip()[-200:]!r}")
-    return float(found.group(1))
+    return float(match.group(1))
 
 
 def _cpu(program: str, _scratch: Path) -> float:
@@ -106,8 +108,8 @@ def _loopback(program: str, _scratch: Path) -> float:
     )
     try:
         assert server.stdout is not None
-        while "listening" not in (said := server.stdout.readline()):
-            if not said:
+        while "listening" not in (line := server.stdout.readline()):
+            if not line:
                 raise RecordingError(f"iperf3 cannot listen on port {PORT}")
         command = [program, "--client=127.0.0.1", f"--port={PORT}", f"--time={SECONDS}", "--json"]
         return _positive(json.loads(_run(command))["end"]["sum_received"]["bits_per_second"])
@@ -132,11 +134,11 @@ MEASURES = (
 
 def chosen(keys: Sequence[str]) -> tuple[Measure, ...]:
     """The measures of these keys, in their fixed order. RecordingError for an unknown key."""
-    known = [each.key for each in MEASURES]
+    known = [measure.key for measure in MEASURES]
     for key in keys:
         if key not in known:
             raise RecordingError(f"no measure {key}; there are {', '.join(known)}")
-    return tuple(each for each in MEASURES if each.key in keys)
+    return tuple(measure for measure in MEASURES if measure.key in keys)
 
 
 def header(programs: Sequence[tuple[Measure, str]], note: str) -> list[str]:
@@ -186,13 +188,13 @@ def record(file: Path, minutes: float, keys: Sequence[str], note: str) -> int:
     UllageError with the Debian package when a tool is missing, before anything is written;
     RecordingError when a trial fails: the rows before it stay.
     """
-    programs = [(each, needed(each.program, each.package)) for each in chosen(keys)]
-    open_for_more(file, header(programs, note), [each.column for each, _ in programs])
+    programs = [(measure, needed(measure.program, measure.package)) for measure in chosen(keys)]
+    open_for_more(file, header(programs, note), [measure.column for measure, _ in programs])
     turns, end = 0, time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch, file.open("a") as stream:
         while time.monotonic() < end:
             began = time.time()
-            row = [f"{each.trial(path, Path(scratch)):.9g}" for each, path in programs]
+            row = [f"{measure.trial(path, Path(scratch)):.9g}" for measure, path in programs]
             stream.write(",".join([f"{began:.3f}", *row]) + "\n")
             stream.flush()
             os.fsync(stream.fileno())

@@ -14,7 +14,7 @@ from typing import TypeVar
 from benchmarks.statistics import aa_traces, campaign, doc_claims, sample_size
 from benchmarks.statistics.aa_traces import Null
 from benchmarks.statistics.campaign import Outcome
-from benchmarks.statistics.doc_claims import Said
+from benchmarks.statistics.doc_claims import DocClaim
 from benchmarks.statistics.noise import SYNTHETIC, Regime, recorded
 from benchmarks.statistics.sample_size import Row
 from benchmarks.statistics.traces import Trace, all_traces
@@ -31,14 +31,14 @@ class Size:
     """Per regime and design."""
     calibration: int
     """Per regime, for each of calibration and power."""
-    again: int
+    aa_traces: int
     """A/A campaigns per trace."""
-    said: int
+    doc_claims: int
     """Runs for each of the figures that the docs say besides."""
 
 
-FULL = Size(campaigns=10_000, calibration=4_000, again=2_000, said=1_000)
-QUICK = Size(campaigns=300, calibration=300, again=200, said=40)
+FULL = Size(campaigns=10_000, calibration=4_000, aa_traces=2_000, doc_claims=1_000)
+QUICK = Size(campaigns=300, calibration=300, aa_traces=200, doc_claims=40)
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Results:
 
     size: Size
     outcomes: list[Outcome] = field(default_factory=list)
-    needed: list[Row] = field(default_factory=list)
+    sample_sizes: list[Row] = field(default_factory=list)
     nulls: list[Null] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    doc_claims: list[DocClaim] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -64,21 +64,24 @@ def run(size: Size, jobs: int) -> Results:
     pairs = [regime for regime in regimes if comparable(regime)]
     tasks: list[tuple[str, Callable[[], object]]] = [
         *((f"{r.name}, campaigns", _Campaign(r, size.campaigns)) for r in regimes),
-        *((f"{r.name}, trials needed", _Needed(r, size.calibration)) for r in pairs),
-        *((f"{t.name}, A/A", _Again(t, size.again)) for t in traces),
-        *((each.__name__, doc_claims.Task(each, size.said, SEED + 3)) for each in doc_claims.PARTS),
+        *((f"{r.name}, trials needed", _SampleSizes(r, size.calibration)) for r in pairs),
+        *((f"{t.name}, A/A", _AATraces(t, size.aa_traces)) for t in traces),
+        *(
+            (part.__name__, doc_claims.Task(part, size.doc_claims, SEED + 3))
+            for part in doc_claims.PARTS
+        ),
     ]
     done = in_processes(tasks, jobs)
     results = Results(size)
-    for found in done:
-        if isinstance(found, Outcome):
-            results.outcomes.append(found)
-        elif isinstance(found, Null):
-            results.nulls.append(found)
+    for result in done:
+        if isinstance(result, Outcome):
+            results.outcomes.append(result)
+        elif isinstance(result, Null):
+            results.nulls.append(result)
         else:
-            assert isinstance(found, list)
-            results.needed += [row for row in found if isinstance(row, Row)]
-            results.said += [each for each in found if isinstance(each, Said)]
+            assert isinstance(result, list)
+            results.sample_sizes += [row for row in result if isinstance(row, Row)]
+            results.doc_claims += [claim for claim in result if isinstance(claim, DocClaim)]
     return results
 
 
@@ -92,7 +95,7 @@ class _Campaign:
 
 
 @dataclass(frozen=True)
-class _Needed:
+class _SampleSizes:
     regime: Regime
     campaigns: int
 
@@ -101,7 +104,7 @@ class _Needed:
 
 
 @dataclass(frozen=True)
-class _Again:
+class _AATraces:
     trace: Trace
     campaigns: int
 
@@ -117,13 +120,13 @@ def in_processes(tasks: Sequence[tuple[str, Callable[[], object]]], jobs: int) -
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         futures = {pool.submit(task): (i, name) for i, (name, task) in enumerate(tasks)}
-        found: dict[int, object] = {}
+        results: dict[int, object] = {}
         for future in as_completed(futures):
             i, name = futures[future]
             if future.exception() is not None:
                 pool.shutdown(cancel_futures=True)
-            found[i] = future.result()
-            at = f"{len(found)}/{len(tasks)}, {time.monotonic() - began:.0f} s: {name}"
+            results[i] = future.result()
+            at = f"{len(results)}/{len(tasks)}, {time.monotonic() - began:.0f} s: {name}"
             print(f"\r{at:<79}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return [found[i] for i in range(len(tasks))]
+    return [results[i] for i in range(len(tasks))]

@@ -39,7 +39,7 @@ Signed = Callable[[Floats, int], Floats]
 
 
 @dataclass(frozen=True)
-class Needed:
+class SampleSize:
     """What one design needs."""
 
     trials: int | None
@@ -54,7 +54,7 @@ class Row:
 
     regime: Regime
     effect: float
-    designs: dict[str, Needed] = field(default_factory=dict)
+    designs: dict[str, SampleSize] = field(default_factory=dict)
 
     def ratio(self, ours: str) -> tuple[float, str] | None:
         """Trials of one of ours to those of the sequential test, and whether that is a bound.
@@ -71,10 +71,10 @@ class Row:
 
 def counts(least: int, most: int) -> list[int]:
     """Every number up to 20, then steps of 7 %."""
-    found = list(range(least, min(20, most) + 1))
-    while found[-1] < most:
-        found.append(min(most, max(found[-1] + 1, round(found[-1] * 1.07))))
-    return found
+    numbers = list(range(least, min(20, most) + 1))
+    while numbers[-1] < most:
+        numbers.append(min(most, max(numbers[-1] + 1, round(numbers[-1] * 1.07))))
+    return numbers
 
 
 def paired(ratios: Floats, n: int) -> Floats:
@@ -82,14 +82,14 @@ def paired(ratios: Floats, n: int) -> Floats:
     m = many(ratios[:, :n])
     # Recorded stretches can repeat: equal log-ratios, no error, and a t that is infinite.
     with np.errstate(divide="ignore"):
-        found: Floats = m.mean / m.error
-    return found
+        t: Floats = m.mean / m.error
+    return t
 
 
 def sequential(series: Floats, n: int) -> Floats:
     """Welch's t of the second n log times against the first n."""
     after, before = series[:, n : 2 * n], series[:, :n]
-    found = stats.ttest_ind_from_stats(
+    test = stats.ttest_ind_from_stats(
         after.mean(axis=1),
         after.std(axis=1, ddof=1),
         n,
@@ -98,7 +98,7 @@ def sequential(series: Floats, n: int) -> Floats:
         n,
         equal_var=False,
     )
-    return np.asarray(found.statistic)
+    return np.asarray(test.statistic)
 
 
 def least_with_power(
@@ -112,17 +112,17 @@ def least_with_power(
     return None
 
 
-def verdict_needs(null: Floats, ratios: Floats, effect: float) -> Needed:
+def verdict_needs(null: Floats, ratios: Floats, effect: float) -> SampleSize:
     """Blocks after which the product says "worse" with power 0.8.
 
     ratios: campaigns × blocks × (second copy, environment) at truth 1; null: the same, others.
     """
     for n in counts(LEAST_PAIRS, ratios.shape[1]):
-        said = _verdicts(ratios[:, :n], effect)
-        if float(np.mean(said == design.WORSE)) >= POWER:
+        verdicts = _verdicts(ratios[:, :n], effect)
+        if float(np.mean(verdicts == design.WORSE)) >= POWER:
             false = _verdicts(null[:, :n], 1.0)
-            return Needed(n * PER_BLOCK, share(design.differs(false)))
-    return Needed(None)
+            return SampleSize(n * PER_BLOCK, share(design.differs(false)))
+    return SampleSize(None)
 
 
 def _verdicts(ratios: Floats, truth: float) -> NDArray[np.int8]:
@@ -151,8 +151,8 @@ def run(regime: Regime, campaigns: int, seed: int) -> list[Row]:
             counts(LEAST, MOST_TRIALS // PER_PAIR),
         )
         row = Row(regime, effect)
-        row.designs["paired t"] = Needed(n and n * PER_BLOCK)
-        row.designs["sequential t"] = Needed(m and m * PER_PAIR)
+        row.designs["paired t"] = SampleSize(n and n * PER_BLOCK)
+        row.designs["sequential t"] = SampleSize(m and m * PER_PAIR)
         row.designs["verdict"] = verdict_needs(null, other, effect)
         rows.append(row)
     return rows
@@ -163,9 +163,9 @@ def _raised(ratios: Floats, n: int, by: float) -> Floats:
 
 
 def _slower(series: Floats, n: int, by: float) -> Floats:
-    found = series[:, : 2 * n].copy()
-    found[:, n:] += by
-    return found
+    slowed = series[:, : 2 * n].copy()
+    slowed[:, n:] += by
+    return slowed
 
 
 def _blocks(regime: Regime, rng: Rng, campaigns: int) -> Floats:

@@ -22,14 +22,13 @@ class Share:
 
     @property
     def value(self) -> float:
-        """Estimate."""
         return self.hits / self.of
 
     @property
     def interval(self) -> tuple[float, float]:
         """Exact 95 % interval (Clopper & Pearson 1934, Biometrika 26:404): Monte-Carlo error."""
-        found = stats.binomtest(self.hits, self.of).proportion_ci(0.95, "exact")
-        return float(found.low), float(found.high)
+        bounds = stats.binomtest(self.hits, self.of).proportion_ci(0.95, "exact")
+        return float(bounds.low), float(bounds.high)
 
     def at_most(self, limit: float) -> bool:
         """Not above the limit beyond the Monte-Carlo error."""
@@ -42,8 +41,8 @@ class Share:
 
 def share(hits: ArrayLike) -> Share:
     """Of an array of truths."""
-    found = np.asarray(hits, dtype=bool)
-    return Share(int(found.sum()), int(found.size))
+    counted = np.asarray(hits, dtype=bool)
+    return Share(int(counted.sum()), int(counted.size))
 
 
 def merged(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:

@@ -29,10 +29,9 @@ def percent(share: Share | None, missed: bool = False) -> str:
     return f"{100 * share.value:.1f}{'*' if missed else ''}"
 
 
-def markdown(found: Sequence[Table]) -> str:
-    """For the docs."""
+def markdown(tables: Sequence[Table]) -> str:
     parts = []
-    for table in found:
+    for table in tables:
         lines = [f"### {table.title}", table.says, ""]
         lines += [f"| {' | '.join(row)} |" for row in _with_rule(table)]
         if table.notes:
@@ -45,10 +44,9 @@ def _with_rule(table: Table) -> list[list[str]]:
     return [table.header, ["---"] * len(table.header), *table.rows]
 
 
-def show(found: Sequence[Table]) -> None:
-    """For a terminal."""
+def show(tables: Sequence[Table]) -> None:
     console = Console(width=180)
-    for table in found:
+    for table in tables:
         rich = RichTable(*table.header, title=table.title, box=None, title_justify="left")
         for row in table.rows:
             rich.add_row(*row)

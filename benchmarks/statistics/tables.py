@@ -7,13 +7,12 @@ from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
 from benchmarks.statistics.run_all import Results
-from benchmarks.statistics.sample_size import MOST_TRIALS, Needed, Row
+from benchmarks.statistics.sample_size import MOST_TRIALS, Row, SampleSize
 from benchmarks.statistics.shares import Share
 from benchmarks.statistics.table import Table, percent
 
 
 def tables(results: Results) -> list[Table]:
-    """All of them."""
     return [
         aimed(results),
         coverage(results),
@@ -36,12 +35,12 @@ def aimed(results: Results) -> Table:
         ["figure", "value", "chance", "aim", "holds", "where"],
         says="The worst of all regimes in each; `chance` is the Monte-Carlo error.",
     )
-    for each in figures(results):
-        ends = (each.low, each.high)
+    for figure in figures(results):
+        ends = (figure.low, figure.high)
         chance = " to ".join(f"{end:.4f}" for end in ends if end is not None)
-        holds = {True: "yes", False: "no", None: ""}[each.holds]
-        value = f"{each.value:.4f}" if chance else f"{each.value:.2f} {each.unit}"
-        table.rows.append([each.name, value, chance, each.reach, holds, each.note])
+        holds = {True: "yes", False: "no", None: ""}[figure.holds]
+        value = f"{figure.value:.4f}" if chance else f"{figure.value:.2f} {figure.unit}"
+        table.rows.append([figure.name, value, chance, figure.reach, holds, figure.note])
     return table
 
 
@@ -90,9 +89,9 @@ def chance(results: Results) -> str:
 
 def notes(results: Results) -> list[str]:
     """What regimes are, and what cannot be helped."""
-    found = [f"{o.regime.name}: {o.regime.says}." for o in results.outcomes if o.regime.synthetic]
+    regimes = [f"{o.regime.name}: {o.regime.says}." for o in results.outcomes if o.regime.synthetic]
     return [
-        *found,
+        *regimes,
         *(f"{o.regime.name}: {o.regime.note}" for o in results.outcomes if o.regime.note),
     ]
 
@@ -174,7 +173,6 @@ def several(outcome: Outcome, what: str) -> str:
 
 
 def levels(results: Results) -> Table:
-    """Instances that differ."""
     table = Table(
         "Instances that differ",
         ["instances", "coverage of the environment's ratio"],
@@ -197,7 +195,7 @@ def by_design(results: Results) -> Table:
     """The same noise through what others do: false claims."""
     table = Table(
         "False claims by design, truth 1",
-        ["noise", "ours", *(each.name for each in peers.DESIGNS)],
+        ["noise", "ours", *(peer.name for peer in peers.DESIGNS)],
         says="Percent of single comparisons (no family) that are called different; of any of six "
         "in brackets. Ours: the t test alone, and any of six after Holm.",
     )
@@ -225,12 +223,12 @@ def power_by_design(results: Results) -> Table:
     """The same noise through what others do: power."""
     table = Table(
         "Power by design at 5 / 10 / 25 %",
-        ["noise", "ours", *(each.name for each in peers.DESIGNS)],
+        ["noise", "ours", *(peer.name for peer in peers.DESIGNS)],
         says="Percent of single comparisons that are called slower. To be read beside the false "
         "claims: power is cheap for who claims much. Ours pays for Holm over six and the floor.",
     )
     for outcome in results.outcomes:
-        cells = [several(outcome, f"{each.name} power") for each in peers.DESIGNS]
+        cells = [several(outcome, f"{peer.name} power") for peer in peers.DESIGNS]
         table.rows.append([outcome.regime.name, several(outcome, "fixed power"), *cells])
     return table
 
@@ -253,7 +251,7 @@ def trials(results: Results) -> Table:
         "ours) too; a trial is a second, minutes in brackets. Both t tests are calibrated to 5 % "
         "false claims on A/A data of the same noise; the verdict is the product's own.",
     )
-    for row in results.needed:
+    for row in results.sample_sizes:
         of = row.designs
         false = of["verdict"].false
         table.rows.append(
@@ -277,17 +275,17 @@ def trials(results: Results) -> Table:
     return table
 
 
-def needs(found: Needed) -> str:
+def needs(needed: SampleSize) -> str:
     """`36 (0.6)`."""
-    if found.trials is None:
+    if needed.trials is None:
         return f"over {MOST_TRIALS}"
-    return f"{found.trials} ({found.trials * campaign.TRIAL_S / 60:.1f})"
+    return f"{needed.trials} ({needed.trials * campaign.TRIAL_S / 60:.1f})"
 
 
 def ratio(row: Row, ours: str) -> str:
     """`0.42`, `below 0.1`."""
-    found = row.ratio(ours)
-    return "" if found is None else f"{found[1]}{found[0]:.2f}"
+    bound = row.ratio(ours)
+    return "" if bound is None else f"{bound[1]}{bound[0]:.2f}"
 
 
 def records(results: Results) -> Table:
@@ -295,8 +293,8 @@ def records(results: Results) -> Table:
     table = Table(
         "A/A on recorded trials",
         ["trace", "family", "Holm", "verdict", "worst stretch", "Welch, one", "Welch, any"],
-        says=f"Percent of {results.size.again:,} campaigns of {MAIN} blocks per trace in which any "
-        f"comparison is called different (aim: at most {100 * CHANCE:g}), intervals exact "
+        says=f"Percent of {results.size.aa_traces:,} campaigns of {MAIN} blocks per trace in which "
+        f"any comparison is called different (aim: at most {100 * CHANCE:g}), intervals exact "
         "binomial. Stretches begin anywhere and orders are drawn anew; only the stretches counted "
         "in the next column share no row, so the intervals are those of the orders. Welch's t test "
         "sees the same rows in sequence.",
@@ -323,17 +321,17 @@ def besides(results: Results) -> Table:
     table = Table(
         "Doubts, looks, dry runs, duets, corrections",
         ["figure", "percent", "chance", "should be"],
-        says=f"Percent of {results.size.said:,} made-up runs each, by the product's own functions.",
+        says=f"Percent of {results.size.doc_claims:,} made-up runs each, by the product's own "
+        "functions.",
     )
-    for each in results.said:
-        low, high = each.share.interval
+    for claim in results.doc_claims:
+        low, high = claim.share.interval
         chance = f"{100 * low:.1f} to {100 * high:.1f}"
-        table.rows.append([each.what, percent(each.share), chance, each.expected])
+        table.rows.append([claim.what, percent(claim.share), chance, claim.expected])
     return table
 
 
 def designs(results: Results) -> Table:
-    """Who does what."""
     table = Table(
         "The designs",
         ["design", "tool", "rule from", "trials of three workloads × (baseline + 2)"],

@@ -33,7 +33,6 @@ class Trace:
 
     @property
     def turns(self) -> int:
-        """Rows."""
         return int(next(iter(self.columns.values())).size)
 
 
@@ -41,7 +40,7 @@ def read(file: Path) -> Trace:
     """Read a trace. TraceError unless every figure is positive and every row complete."""
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     names = lines[0].split(",") if lines else []
-    known = {each.column: each.key for each in MEASURES}
+    known = {measure.column: measure.key for measure in MEASURES}
     if names[:1] != [TIME] or len(names) < 2 or not set(names[1:]) <= set(known):
         raise TraceError(f"{file}: no header {TIME},{','.join(known)}")
     try:
@@ -75,5 +74,5 @@ def segments(
     rows = (starts[:, :, None] + np.arange(length)).reshape(campaigns, -1)
     # The first segment begins in its middle somewhere, or all seams would be at the same blocks.
     skip = rng.integers(0, length, (campaigns, 1))
-    found: Floats = column[np.take_along_axis(rows, skip + np.arange(slots), axis=1)]
-    return found
+    series: Floats = column[np.take_along_axis(rows, skip + np.arange(slots), axis=1)]
+    return series

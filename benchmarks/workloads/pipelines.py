@@ -46,9 +46,7 @@ SMALL_CHUNKS: Final = "buzhash,10,16,12,4095"
 
 
 @dataclass(frozen=True)
-class Took:
-    """One run."""
-
+class RunTimes:
     seconds: float
     cpu_s: float
 
@@ -60,8 +58,8 @@ def _program(*argv: str) -> dict[str, Any]:
     return result
 
 
-def _took(result: dict[str, Any]) -> Took:
-    return Took(result["seconds"], result["cpu"]["user_s"] + result["cpu"]["system_s"])
+def _times(result: dict[str, Any]) -> RunTimes:
+    return RunTimes(result["seconds"], result["cpu"]["user_s"] + result["cpu"]["system_s"])
 
 
 def _quiet(argv: Sequence[str], env: dict[str, str] | None = None) -> str:
@@ -69,30 +67,30 @@ def _quiet(argv: Sequence[str], env: dict[str, str] | None = None) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True, env=everything).stdout
 
 
-def _zstd(source: Path) -> Took:
+def _zstd(source: Path) -> RunTimes:
     def children() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime
 
     cpu, began = children(), time.monotonic()
     _quiet(["zstd", "-T0", f"-{LEVEL}", "-q", "-f", str(source), "-o", f"{source}.zst"])
-    return Took(time.monotonic() - began, children() - cpu)
+    return RunTimes(time.monotonic() - began, children() - cpu)
 
 
-def _dedup(source: Path) -> Took:
+def _dedup(source: Path) -> RunTimes:
     options = (f"--input={source}", f"--output={source}.dedup", f"--level={LEVEL}")
-    return _took(_program("dedup", *options))
+    return _times(_program("dedup", *options))
 
 
 def _pairs(
-    ours_run: Callable[[], Took], peer: Callable[[], Took], pairs: int
+    ours_run: Callable[[], RunTimes], peer: Callable[[], RunTimes], pairs: int
 ) -> tuple[list[float], list[float]]:
     """Logarithms of peer ÷ ours, of elapsed and of CPU time."""
     rng = random.Random(7)
     elapsed: list[float] = []
     cpu: list[float] = []
     for _ in range(pairs):
-        took: dict[bool, Took] = {}
+        took: dict[bool, RunTimes] = {}
         first = rng.random() < 0.5
         for own in (first, not first):
             took[own] = ours_run() if own else peer()
@@ -102,17 +100,17 @@ def _pairs(
 
 
 def _ratio(name: str, logs: Sequence[float], peer: str, note: str = "") -> Figure:
-    found = t_interval(logs, 0.95)
+    interval = t_interval(logs, 0.95)
     return Figure(
         name,
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer=peer,
         peer_value=1.0,
         reach="at least 1",
-        holds=True if found.low >= 1 else False if found.high < 1 else None,
+        holds=True if interval.low >= 1 else False if interval.high < 1 else None,
         note=note,
     )
 
@@ -135,9 +133,9 @@ def _beside_zstd(source: Path, what: str, pairs: int) -> list[Figure]:
     nothing.write_bytes(b"")
     start = min((_zstd(nothing) for _ in range(5)), key=lambda took: took.seconds)
 
-    def zstd() -> Took:
+    def zstd() -> RunTimes:
         took = _zstd(source)
-        return Took(took.seconds - start.seconds, took.cpu_s - start.cpu_s)
+        return RunTimes(took.seconds - start.seconds, took.cpu_s - start.cpu_s)
 
     elapsed, cpu = _pairs(lambda: _dedup(source), zstd, pairs)
     name, peer = f"dedup, {what}", f"zstd -T0 -{LEVEL}"
@@ -182,7 +180,7 @@ def _sizes(source: Path, what: str) -> list[Figure]:
     ]
 
 
-def _scaling(name: str, run: Callable[[int], Took], rounds: int) -> list[Figure]:
+def _scaling(name: str, run: Callable[[int], RunTimes], rounds: int) -> list[Figure]:
     """Time with one thread ÷ with n, in each round, in random order."""
     rng = random.Random(7)
     logs: dict[int, list[float]] = {n: [] for n in THREADS[1:]}
@@ -192,10 +190,12 @@ def _scaling(name: str, run: Callable[[int], Took], rounds: int) -> list[Figure]
             ratios.append(math.log(took[1] / took[n]))
     figures = []
     for n, ratios in logs.items():
-        found = t_interval(ratios, 0.95)
+        interval = t_interval(ratios, 0.95)
         label = f"{name}: {n} threads as fast as 1"
         figures.append(
-            Figure(label, found.estimate, "×", found.low, found.high, note=f"{rounds} rounds")
+            Figure(
+                label, interval.estimate, "×", interval.low, interval.high, note=f"{rounds} rounds"
+            )
         )
     return figures
 
@@ -214,7 +214,7 @@ def measure(quick: bool) -> Iterator[Figure]:
         memory = ("--source=memory",)
         yield from _scaling(
             "dedup",
-            lambda n: _took(_program("dedup", f"--input={source}", f"--threads={n}", *memory)),
+            lambda n: _times(_program("dedup", f"--input={source}", f"--threads={n}", *memory)),
             pairs,
         )
         images, known = f"--corpus={directory}/images", f"{directory}/known"
@@ -223,7 +223,7 @@ def measure(quick: bool) -> Iterator[Figure]:
         _program("ferret-reference", images, f"--output={known}")
         searching = ("ferret", images, f"--reference={known}", *memory)
         yield from _scaling(
-            "ferret", lambda n: _took(_program(*searching, f"--threads={n}")), pairs
+            "ferret", lambda n: _times(_program(*searching, f"--threads={n}")), pairs
         )
 
 

@@ -39,11 +39,11 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
     assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]
-    assert {row.regime.name for row in found.needed} == {
+    assert {row.regime.name for row in found.sample_sizes} == {
         regime.name for regime in names if run_all.comparable(regime)
     }
     assert [null.trace for null in found.nulls] == [trace.name for trace in traces]
-    assert {"looks", "duet"} <= {part.__name__ for part in doc_claims.PARTS} and found.said
+    assert {"looks", "duet"} <= {part.__name__ for part in doc_claims.PARTS} and found.doc_claims
 
 
 def _null(name: str) -> aa_traces.Null:

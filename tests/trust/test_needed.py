@@ -11,7 +11,7 @@ from scipy import special, stats
 
 from benchmarks.statistics import sample_size
 from benchmarks.statistics.noise import SYNTHETIC
-from benchmarks.statistics.sample_size import MOST_TRIALS, Needed, Row, counts, least_with_power
+from benchmarks.statistics.sample_size import MOST_TRIALS, Row, SampleSize, counts, least_with_power
 from ullage.stats.interval import Floats
 
 WHITE = SYNTHETIC[0]
@@ -97,7 +97,7 @@ def test_the_table_of_one_regime(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ratios_and_bounds(
     mine: int | None, theirs: int | None, expected: tuple[float, str] | None
 ) -> None:
-    row = Row(WHITE, 1.05, {"paired t": Needed(mine), "sequential t": Needed(theirs)})
+    row = Row(WHITE, 1.05, {"paired t": SampleSize(mine), "sequential t": SampleSize(theirs)})
     assert row.ratio("paired t") == expected
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.statistics import doc_claims
-from benchmarks.statistics.doc_claims import Said, Task
+from benchmarks.statistics.doc_claims import DocClaim, Task
 
 
-def counted(part: str, campaigns: int) -> dict[str, Said]:
+def counted(part: str, campaigns: int) -> dict[str, DocClaim]:
     (make,) = [each for each in doc_claims.PARTS if each.__name__ == part]
     return {each.what: each for each in Task(make, campaigns, 7)()}
 

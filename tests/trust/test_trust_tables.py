@@ -20,12 +20,12 @@ from benchmarks.statistics import (
 )
 from benchmarks.statistics.noise import SYNTHETIC, Regime
 from benchmarks.statistics.run_all import Results, Size
-from benchmarks.statistics.sample_size import Needed
+from benchmarks.statistics.sample_size import SampleSize
 from benchmarks.statistics.shares import Share
 from benchmarks.statistics.table import markdown
 from benchmarks.statistics.traces import all_traces
 
-SMALL = Size(campaigns=40, calibration=40, again=20, said=3)
+SMALL = Size(campaigns=40, calibration=40, aa_traces=20, doc_claims=3)
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 
 
@@ -36,9 +36,12 @@ def results() -> Results:
     real: Regime = dataclasses.replace(BY_NAME["random walk"], name="mine: cpu", synthetic=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_size, "MOST_TRIALS", 300)
-        found.needed = [*sample_size.run(BY_NAME["white"], 40, 1), *sample_size.run(real, 40, 1)]
+        found.sample_sizes = [
+            *sample_size.run(BY_NAME["white"], 40, 1),
+            *sample_size.run(real, 40, 1),
+        ]
     found.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
-    found.said = [doc_claims.Said("seen", Share(3, 40), "at most 5 %")]
+    found.doc_claims = [doc_claims.DocClaim("seen", Share(3, 40), "at most 5 %")]
     return found
 
 
@@ -64,7 +67,7 @@ def test_a_miss_has_a_star_and_fails_its_aim(results: Results) -> None:
     bad = dict(outcome.shares)
     bad["t 12"], bad["stop about 14"] = Share(9000, 10_000), Share(9000, 10_000)
     bad["fixed false, Holm"] = Share(900, 10_000)
-    wrong = Results(SMALL, [dataclasses.replace(outcome, shares=bad)], results.needed)
+    wrong = Results(SMALL, [dataclasses.replace(outcome, shares=bad)], results.sample_sizes)
     wrong.nulls = [dataclasses.replace(results.nulls[0], holm=Share(30, 200))]
     row = tables.coverage(wrong).rows[0]
     assert "90.0*" in row
@@ -94,7 +97,7 @@ def test_savings_have_an_aim_on_recorded_noise_only(results: Results) -> None:
 def test_a_bound_decides_only_what_it_can(
     trials: tuple[int, int | None], holds: bool | None, results: Results
 ) -> None:
-    designs = {"paired t": Needed(trials[0]), "sequential t": Needed(trials[1])}
+    designs = {"paired t": SampleSize(trials[0]), "sequential t": SampleSize(trials[1])}
     real = dataclasses.replace(BY_NAME["white"], name="mine", synthetic=False)
     row = sample_size.Row(real, 1.05, designs)
     with pytest.MonkeyPatch.context() as patch:
@@ -110,7 +113,7 @@ def test_an_attack_has_rows_of_its_own(results: Results) -> None:
     attack = dataclasses.replace(white, regime=regime, shares=bad)
     holds = {
         figure.name: figure.holds
-        for figure in aims.figures(Results(SMALL, [white, attack], results.needed))
+        for figure in aims.figures(Results(SMALL, [white, attack], results.sample_sizes))
     }
     assert holds["coverage, fixed designs, least, attack"] is False
     assert "coverage, fixed designs, least" in holds

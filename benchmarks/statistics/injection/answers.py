@@ -9,10 +9,10 @@ from statistics import median
 
 from benchmarks.figures import Figure
 from benchmarks.statistics.injection import designs, plausibility, truth
-from benchmarks.statistics.injection.designs import Needed
-from benchmarks.statistics.injection.plausibility import Seen
+from benchmarks.statistics.injection.designs import TrialsNeeded
+from benchmarks.statistics.injection.plausibility import Plausibility
 from benchmarks.statistics.injection.recording import Recording
-from benchmarks.statistics.injection.truth import Again, Found
+from benchmarks.statistics.injection.truth import AACampaigns, CampaignInterval
 from benchmarks.statistics.shares import Share
 
 LEAST_COVERAGE = 0.93
@@ -27,8 +27,8 @@ class Pair:
     """Trials that the two orders need in one workload."""
 
     workload: str
-    ours: Needed
-    theirs: Needed
+    ours: TrialsNeeded
+    theirs: TrialsNeeded
 
     @property
     def ratio(self) -> str:
@@ -47,48 +47,47 @@ class Pair:
         return False if self.theirs.trials is not None and value > MOST_TRIALS else None
 
 
-def _sum(needs: Sequence[Needed]) -> Needed:
-    bound = sum(each.bound for each in needs)
-    reached = all(each.trials is not None for each in needs)
-    return Needed(bound if reached else None, bound, None, None, math.nan)
+def _sum(needs: Sequence[TrialsNeeded]) -> TrialsNeeded:
+    bound = sum(need.bound for need in needs)
+    reached = all(need.trials is not None for need in needs)
+    return TrialsNeeded(bound if reached else None, bound, None, None, math.nan)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Everything."""
-
     recording: Recording
-    found: list[Found]
+    intervals: list[CampaignInterval]
     welch: Share
-    again: list[Again]
+    aa_campaigns: list[AACampaigns]
     pairs: list[Pair]
-    seen: list[Seen]
+    plausibilities: list[Plausibility]
 
     def truths(self) -> list[float]:
         """The factors, ascending."""
-        return sorted({found.truth for found in self.found})
+        return sorted({interval.truth for interval in self.intervals})
 
     def covered(self, *truths: float) -> Share:
         """Intervals that hold the truth, of comparisons with these factors."""
-        return truth.share(found.holds for found in self.found if found.truth in truths)
+        return truth.share(
+            interval.holds for interval in self.intervals if interval.truth in truths
+        )
 
     def called(self, *truths: float) -> Share:
         """Verdicts "worse" among those."""
         return truth.share(
-            found.comparison.verdict == "worse"
-            for found in self.found
-            if found.truth in truths and not found.comparison.again
+            interval.comparison.verdict == "worse"
+            for interval in self.intervals
+            if interval.truth in truths and not interval.comparison.again
         )
 
     def half_width(self, workload: str) -> float:
         """Median, relative."""
-        widths = [f.half_width for f in self.found if f.workload == workload]
+        widths = [f.half_width for f in self.intervals if f.workload == workload]
         return median([width for width in widths if width is not None] or [math.nan])
 
     @property
     def false(self) -> Share:
-        """All A/A campaigns."""
-        return sum((each.claimed for each in self.again), Share(0, 0))
+        return sum((campaigns.claimed for campaigns in self.aa_campaigns), Share(0, 0))
 
     @property
     def together(self) -> Pair:
@@ -98,25 +97,23 @@ class Answers:
 
 
 def answer(recording: Recording) -> Answers:
-    """Analyse the trials."""
     pairs = []
     for workload in recording.about.works:
-        ours = designs.needed(designs.of_blocks(recording, workload))
+        ours = designs.trials_needed(designs.of_blocks(recording, workload))
         pairs.append(
-            Pair(workload, ours, designs.needed(designs.of_sequences(recording, workload)))
+            Pair(workload, ours, designs.trials_needed(designs.of_sequences(recording, workload)))
         )
     return Answers(
         recording=recording,
-        found=truth.intervals(recording),
+        intervals=truth.intervals(recording),
         welch=truth.welch_holds(recording),
-        again=truth.again(recording),
+        aa_campaigns=truth.aa_campaigns(recording),
         pairs=pairs,
-        seen=plausibility.seen(recording),
+        plausibilities=plausibility.compared(recording),
     )
 
 
 def figures(answers: Answers) -> list[Figure]:
-    """One row each."""
     return [*_coverage(answers), *_again(answers), *_needed(answers), *_plausible(answers)]
 
 
@@ -146,8 +143,8 @@ def _coverage(answers: Answers) -> Iterator[Figure]:
 
 
 def _again(answers: Answers) -> Iterator[Figure]:
-    for each in answers.again:
-        yield _counted(f"false claims: {each.kind}", each.claimed)
+    for campaigns in answers.aa_campaigns:
+        yield _counted(f"false claims: {campaigns.kind}", campaigns.claimed)
     yield _counted(
         "A/A campaigns with a false claim after Holm",
         answers.false,
@@ -181,23 +178,23 @@ def _needed(answers: Answers) -> Iterator[Figure]:
 
 
 def _plausible(answers: Answers) -> Iterator[Figure]:
-    for each in answers.seen:
-        found = each.comparison.interval
-        if found is None:
+    for hindrance in answers.plausibilities:
+        interval = hindrance.comparison.interval
+        if interval is None:
             continue
         yield Figure(
-            f"plausible: {each.expected.what}",
-            found.estimate,
+            f"plausible: {hindrance.expected.what}",
+            interval.estimate,
             "×",
-            found.low,
-            found.high,
+            interval.low,
+            interval.high,
             peer="expected",
-            peer_value=(each.low + each.high) / 2,
-            note=f"expected {each.low:.2f} to {each.high:.2f}: {_agrees(each)}",
+            peer_value=(hindrance.low + hindrance.high) / 2,
+            note=f"expected {hindrance.low:.2f} to {hindrance.high:.2f}: {_agrees(hindrance)}",
         )
 
 
-def _trials(needed: Needed) -> str:
+def _trials(needed: TrialsNeeded) -> str:
     """`24 (18 to 30)`, `above 44`."""
     if needed.trials is None:
         return f"above {needed.most}"
@@ -205,8 +202,8 @@ def _trials(needed: Needed) -> str:
     return f"{needed.trials} ({needed.low or above} to {needed.high or above})"
 
 
-def _agrees(each: Seen) -> str:
-    return "agrees" if each.agrees else "differs"
+def _agrees(hindrance: Plausibility) -> str:
+    return "agrees" if hindrance.agrees else "differs"
 
 
 def _percent(share: Share) -> str:
@@ -215,7 +212,6 @@ def _percent(share: Share) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -260,7 +256,7 @@ def _truth_table(answers: Answers) -> str:
 
 
 def _again_table(answers: Answers) -> str:
-    rows = [[each.kind, _percent(each.claimed)] for each in answers.again]
+    rows = [[campaigns.kind, _percent(campaigns.claimed)] for campaigns in answers.aa_campaigns]
     return table(("A/A campaigns", "with a false claim"), [*rows, ["all", _percent(answers.false)]])
 
 
@@ -289,12 +285,22 @@ def _needed_table(answers: Answers) -> str:
 
 def _plausible_table(answers: Answers) -> str:
     rows = []
-    for each in answers.seen:
-        found = each.comparison.interval
+    for hindrance in answers.plausibilities:
+        interval = hindrance.comparison.interval
         measured = (
-            f"{found.estimate:.2f} ({found.low:.2f} to {found.high:.2f})" if found else "none"
+            f"{interval.estimate:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+            if interval
+            else "none"
         )
-        expected = f"{each.low:.2f} to {each.high:.2f}"
-        rows.append([each.expected.what, expected, measured, _agrees(each), each.expected.why])
+        expected = f"{hindrance.low:.2f} to {hindrance.high:.2f}"
+        rows.append(
+            [
+                hindrance.expected.what,
+                expected,
+                measured,
+                _agrees(hindrance),
+                hindrance.expected.why,
+            ]
+        )
     head = ("in the way", "expected ratio", "measured ratio", "", "why expected")
     return table(head, rows)

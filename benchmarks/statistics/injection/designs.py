@@ -88,14 +88,14 @@ class Design:
         t, group = [], []
         for run, series in self.series:
             if series.size >= n * self.span:
-                found = self.statistic(series, n, effect)
-                t.append(found)
-                group.append(run * 10_000 + np.arange(found.size) // GROUP)
+                values = self.statistic(series, n, effect)
+                t.append(values)
+                group.append(run * 10_000 + np.arange(values.size) // GROUP)
         return np.concatenate(t), np.concatenate(group)
 
 
 @dataclass(frozen=True)
-class Needed:
+class TrialsNeeded:
     """Trials that a design needs."""
 
     trials: int | None
@@ -115,7 +115,7 @@ class Needed:
         return self.most if self.trials is None else self.trials
 
 
-def needed(design: Design, effect: float = EFFECT, seed: int = 1) -> Needed:
+def trials_needed(design: Design, effect: float = EFFECT, seed: int = 1) -> TrialsNeeded:
     """Smallest n with the power, by counting; its interval by a bootstrap over groups of tries."""
     tries = Tries.of(design, effect)
     least = tries.least()
@@ -123,7 +123,7 @@ def needed(design: Design, effect: float = EFFECT, seed: int = 1) -> Needed:
     drawn = sorted(tries.drawn(rng).least() or math.inf for _ in range(RESAMPLES))
     low, high = (drawn[round(q * (RESAMPLES - 1))] for q in (0.025, 0.975))
     at = design.most if least is None else least
-    return Needed(
+    return TrialsNeeded(
         trials=None if least is None else least * design.per_n,
         most=design.most * design.per_n,
         low=None if math.isinf(low) else int(low) * design.per_n,
@@ -148,12 +148,12 @@ class Tries:
         ns = range(LEAST_N, design.most + 1)
         if not ns:
             raise ValueError("too few trials to say how many are needed")
-        found = [design.tries(n, 0.0) for n in ns]
-        names = np.unique(found[0][1])
+        tries = [design.tries(n, 0.0) for n in ns]
+        names = np.unique(tries[0][1])
         return cls(
-            null=[t for t, _ in found],
+            null=[t for t, _ in tries],
             slow=[design.tries(n, math.log(effect))[0] for n in ns],
-            group=[np.searchsorted(names, group) for _, group in found],
+            group=[np.searchsorted(names, group) for _, group in tries],
         )
 
     def least(self) -> int | None:

@@ -44,12 +44,10 @@ class Hindered(Instance):
         self._signalled, self._own_groups = signalled, own_groups
 
     async def freeze(self) -> None:
-        """Both."""
         self._signalled(signal.SIGSTOP)
         await self.inner.freeze()
 
     async def thaw(self) -> None:
-        """Both."""
         self._signalled(signal.SIGCONT)
         await self.inner.thaw()
 
@@ -62,8 +60,6 @@ class Hindered(Instance):
 
 
 class ShapedOptions(PacedOptions):
-    """The link's rate."""
-
     bits_per_second: int = Field(1_000_000_000, description="what the filter lets through")
 
 
@@ -90,8 +86,6 @@ class Shaped(Paced):
 
 
 class ThrottledOptions(PacedOptions):
-    """The disk's rate."""
-
     bytes_per_second: int = Field(1 << 26, description="reads that the throttle lets through")
 
 
@@ -135,8 +129,6 @@ class Throttled(Paced):
 
 
 class NeighbourOptions(PacedOptions):
-    """Where it spins."""
-
     same_cpu: bool = Field(True, description="on the instance's CPU, else on another one")
 
 

@@ -48,7 +48,7 @@ def run(session: Session) -> None:
 
 def _cpu(session: Session) -> None:
     name, work_s = "plausible-cpu", TIMES * session.size.trial_s
-    found: list[Environment] = []
+    environments: list[Environment] = []
     expected: list[Expected] = []
 
     def expect(key: str, what: str, low: float, high: float, why: str) -> None:
@@ -60,19 +60,19 @@ def _cpu(session: Session) -> None:
 
     if "cpu" in available():
         half = Resources(cpus=QUOTA, memory=baseline()[0].resources.memory)
-        found.append(environment("quota", Paced(PacedOptions()), resources=half))
+        environments.append(environment("quota", Paced(PacedOptions()), resources=half))
         free = (1 - QUOTA) * PERIOD_S / work_s
         why = f"1/{QUOTA}, less a wait that the last period may save"
         expect("quota", f"CPU quota {QUOTA}", 1 / QUOTA - free, 1 / QUOTA, why)
     else:
         session.recording.about.left_out["CPU quota"] = "no cgroup controller `cpu`"
-    found.append(environment("same-cpu", Neighbour(NeighbourOptions(same_cpu=True))))
+    environments.append(environment("same-cpu", Neighbour(NeighbourOptions(same_cpu=True))))
     expect("same-cpu", "busy neighbour, same CPU", 1.9, 2.1, "half of the CPU, within 5 %")
     if len(os.sched_getaffinity(0)) > 1:
-        found.append(environment("other-cpu", Neighbour(NeighbourOptions(same_cpu=False))))
+        environments.append(environment("other-cpu", Neighbour(NeighbourOptions(same_cpu=False))))
         why = "1 on another core, up to 2 on a sibling thread of the same"
         expect("other-cpu", "busy neighbour, other CPU", 1.0, 2.0, why)
-    _record(session, "cpu", found, expected, allow=("cpus", "pinning"))
+    _record(session, "cpu", environments, expected, allow=("cpus", "pinning"))
 
 
 def _network(session: Session) -> None:
@@ -124,15 +124,15 @@ def _record(
     name = expected[0].run
     environments = (*baseline(), *hindered)
     loads = [session.loads(TIMES)[workload]]
-    found = session.run(name, environments, loads, session.size.hindered, allow)
-    session.recording.add("plausible", name, found, percents(environments))
+    run = session.run(name, environments, loads, session.size.hindered, allow)
+    session.recording.add("plausible", name, run, percents(environments))
     session.recording.about.expected += expected
     session.saved(session.recording)
     print(f"{name} is done", file=sys.stderr)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Plausibility:
     """An expectation beside what was measured."""
 
     expected: Expected
@@ -144,14 +144,14 @@ class Seen:
     @property
     def agrees(self) -> bool:
         """Does the measured interval touch the expected one?"""
-        found = self.comparison.interval
-        return found is not None and found.low <= self.high and found.high >= self.low
+        interval = self.comparison.interval
+        return interval is not None and interval.low <= self.high and interval.high >= self.low
 
 
-def seen(recording: Recording) -> list[Seen]:
+def compared(recording: Recording) -> list[Plausibility]:
     """Analyse the runs with hindered instances. Seconds become ratios by the baseline's mean."""
     runs = dict(recording.of("plausible"))
-    found = []
+    measured = []
     for expected in recording.about.expected:
         analysis = analyse(folder(recording.about.resolved[expected.run], runs[expected.run]))
         comparison = next(
@@ -159,5 +159,5 @@ def seen(recording: Recording) -> list[Seen]:
         )
         native = comparison.baseline_values
         by = 1.0 if expected.relative or native is None else native.mean
-        found.append(Seen(expected, expected.low / by, expected.high / by, comparison))
-    return found
+        measured.append(Plausibility(expected, expected.low / by, expected.high / by, comparison))
+    return measured

@@ -25,11 +25,9 @@ class Paced(Native):
     options_model: ClassVar[type[Options]] = PacedOptions
 
     def label(self) -> str:
-        """Its factor."""
         return f"native, work × {self.paced.percent / 100:.2f}"
 
     def treatments(self) -> dict[str, str]:
-        """The factor."""
         return {"work": f"{self.paced.percent} %"}
 
     @property

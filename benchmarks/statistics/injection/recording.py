@@ -23,8 +23,6 @@ Part = Literal["blocks", "sequence", "plausible"]
 
 
 class Row(BaseModel):
-    """One trial."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     part: Part
@@ -125,7 +123,6 @@ class Recording:
             yield name, sorted(rows, key=lambda row: row.start_ns)
 
     def save(self, directory: Path) -> None:
-        """Write both files."""
         directory.mkdir(parents=True, exist_ok=True)
         (directory / ABOUT).write_text(self.about.model_dump_json(indent=1) + "\n")
         with (directory / TRIALS).open("w", newline="", encoding="utf-8") as file:
@@ -149,11 +146,11 @@ class Recording:
     def check_work(self) -> None:
         """ValueError unless every trial did exactly the work of its factor: else no truth."""
         for row in self.rows:
-            asked = scaled(row.nominal, row.percent)
-            if row.status == "ok" and row.work != asked:
+            expected = scaled(row.nominal, row.percent)
+            if row.status == "ok" and row.work != expected:
                 raise ValueError(
                     f"{row.run}, block {row.block}, {row.environment}, {row.workload}: did "
-                    f"{row.work} units of work in place of {asked}"
+                    f"{row.work} units of work in place of {expected}"
                 )
 
 

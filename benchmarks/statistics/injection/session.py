@@ -86,9 +86,9 @@ def load(workload: Scaled, work: int, key: str | None = None) -> Load:
 def percents(environments: Sequence[Environment]) -> dict[str, int]:
     """Environment → its percent."""
     return {
-        each.key: each.provider.options.percent
-        for each in environments
-        if isinstance(each.provider.options, PacedOptions)
+        environment.key: environment.provider.options.percent
+        for environment in environments
+        if isinstance(environment.provider.options, PacedOptions)
     }
 
 
@@ -119,7 +119,7 @@ class Session:
                 "resources": RESOURCES,
                 "image": "host",
                 "environments": {e.key: EnvironmentPlan(provider="native") for e in environments},
-                "workloads": [WorkloadPlan(name=each.key) for each in loads],
+                "workloads": [WorkloadPlan(name=load.key) for load in loads],
                 "blocks": Blocks(min=blocks, max=blocks),
                 "allow": list(allow),
             }
@@ -137,8 +137,8 @@ class Session:
         """Blocks and sequences in turn, so that both orders meet the same hour."""
         for number in range(self.size.rounds):
             self._blocks(f"blocks-{number}")
-            for each in self.loads().values():
-                self._sequence(f"{each.key}-{number}", each)
+            for load in self.loads().values():
+                self._sequence(f"{load.key}-{number}", load)
             print(f"round {number + 1} of {self.size.rounds} is done", file=sys.stderr)
 
     def _blocks(self, name: str) -> None:
@@ -147,12 +147,12 @@ class Session:
         self.recording.add("blocks", name, folder, percents(environments))
         self.saved(self.recording)
 
-    def _sequence(self, name: str, each: Load) -> None:
+    def _sequence(self, name: str, load: Load) -> None:
         """Stretches of ×1.00 and ×1.05 in turn, each with a new instance, as other tools do."""
         for number in range(self.size.stretches):
             # Whatever its factor is, it is the only environment of its run.
             alone = (paced(BASELINE, SLOW if number % 2 else 100),)
-            folder = self.run(f"sequence-{name}-{number}", alone, [each], self.size.stretch)
+            folder = self.run(f"sequence-{name}-{number}", alone, [load], self.size.stretch)
             self.recording.add("sequence", f"{name}/{number}", folder, percents(alone))
         self.saved(self.recording)
 
@@ -176,8 +176,8 @@ def begin(size: Size, runs: Path, saved: Callable[[Recording], None]) -> Session
 
 
 def _seconds(trials: Sequence[Trial], workload: str) -> float:
-    found = [t.metrics.get("seconds") for t in trials if t.workload == workload]
-    values = [value for value in found if isinstance(value, float)]
+    metrics = [t.metrics.get("seconds") for t in trials if t.workload == workload]
+    values = [value for value in metrics if isinstance(value, float)]
     if not values:
         raise RuntimeError(f"no trial of {workload} went well; see above")
     return median(values)

@@ -23,7 +23,7 @@ THREE = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class CampaignInterval:
     """One comparison of one campaign."""
 
     campaign: str
@@ -54,26 +54,28 @@ def chunks(rows: Sequence[Row], blocks: int) -> Iterator[list[Row]]:
         yield [row for row in rows if row.block in of]
 
 
-def intervals(recording: Recording) -> list[Found]:
+def intervals(recording: Recording) -> list[CampaignInterval]:
     """Every primary comparison of every campaign, A/A comparisons too."""
-    found = []
+    comparisons = []
     for name, rows in recording.of("blocks"):
         resolved = recording.about.resolved[name]
         for number, chunk in enumerate(chunks(rows, recording.about.block)):
             truths = {row.environment: row.percent / 100 for row in chunk}
             analysis = analyse(folder(resolved, chunk))
-            found += [
-                Found(f"{name}-{number}", c.workload, c.environment, truths[c.environment], c)
+            comparisons += [
+                CampaignInterval(
+                    f"{name}-{number}", c.workload, c.environment, truths[c.environment], c
+                )
                 for c in (*analysis.comparisons, *analysis.again)
                 if c.primary
             ]
-    return found
+    return comparisons
 
 
-def share(found: Iterable[bool]) -> Share:
+def share(truths: Iterable[bool]) -> Share:
     """How many are true."""
-    each = list(found)
-    return Share(sum(each), len(each))
+    hits = list(truths)
+    return Share(sum(hits), len(hits))
 
 
 def welch_holds(recording: Recording, confidence: float = 0.95) -> Share:
@@ -111,7 +113,7 @@ def nominal_seconds(rows: Iterable[Row]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Again:
+class AACampaigns:
     """A/A campaigns of one kind."""
 
     kind: str
@@ -119,7 +121,7 @@ class Again:
     """Campaigns in which any of two equal environments is called worse or better, after Holm."""
 
 
-def again(recording: Recording, seed: int = 1) -> list[Again]:
+def aa_campaigns(recording: Recording, seed: int = 1) -> list[AACampaigns]:
     """Three kinds of A/A campaign: one workload, a baseline, two environments that equal it.
 
     In none of them does a noise floor help: the second copies are what is compared.
@@ -139,9 +141,9 @@ def again(recording: Recording, seed: int = 1) -> list[Again]:
     for rows in _sequences(recording, seed):
         drawn.append(_any_claim(resolved, rows))
     return [
-        Again("the baseline's second copy and ×1.00 against the baseline", share(equal)),
-        Again("×1.10 and ×1.25 against ×1.05, each over its factor", share(divided)),
-        Again("threes of successive trials of a sequence, parts drawn by lot", share(drawn)),
+        AACampaigns("the baseline's second copy and ×1.00 against the baseline", share(equal)),
+        AACampaigns("×1.10 and ×1.25 against ×1.05, each over its factor", share(divided)),
+        AACampaigns("threes of successive trials of a sequence, parts drawn by lot", share(drawn)),
     ]
 
 

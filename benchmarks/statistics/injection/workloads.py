@@ -118,7 +118,6 @@ class Scaled(Workload[ScaledParameters]):
     def parse(
         self, parameters: ScaledParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """Time and work."""
         seconds, amount = self._done(parameters, outputs)
         return {SECONDS.name: seconds, WORK.name: float(amount)}
 
@@ -142,7 +141,6 @@ class ScaledSysbench(Scaled):
     product: ClassVar[Sysbench[Any]]
 
     def programs(self, parameters: ScaledParameters) -> Mapping[str, str]:
-        """The product alone."""
         return {"sysbench": "sysbench"}
 
     @abstractmethod
@@ -150,7 +148,6 @@ class ScaledSysbench(Scaled):
         """The product's parameters for so much work."""
 
     def tasks(self, parameters: ScaledParameters, context: Context) -> Sequence[Task]:
-        """The product's command."""
         amount = scaled(parameters.work, Mark.read(context).percent)
         return self.product.tasks(self.asked(amount), context)
 
@@ -243,37 +240,36 @@ class ScaledNetwork(Scaled):
     unit = "pieces of 128 KiB"
     first_guess = 4_000
     product = Iperf3()
-    asked = Iperf3Parameters(direction="receive")
+    parameters = Iperf3Parameters(direction="receive")
 
     def programs(self, parameters: ScaledParameters) -> Mapping[str, str]:
-        """The product alone."""
         return {"iperf3": "iperf3"}
 
     def roles(self, parameters: ScaledParameters) -> Sequence[Role]:
         """The client in the instance, the server at the host's end."""
-        return self.product.roles(self.asked)
+        return self.product.roles(self.parameters)
 
     def tasks(self, parameters: ScaledParameters, context: Context) -> Sequence[Task]:
         """The product's commands, with an amount in place of a time."""
         size = scaled(parameters.work, Mark.read(context).percent) * PIECE
         return [
             replace(task, argv=_amount_for_time(task.argv, size))
-            for task in self.product.tasks(self.asked, context)
+            for task in self.product.tasks(self.parameters, context)
         ]
 
     def done(self, amount: int, outputs: Mapping[str, Output]) -> float:
         """All of it was received: the time for what was asked, at the rate of what came."""
         output = ended(outputs, "client")
         try:
-            said = _Iperf.model_validate_json(output.stdout)
+            report = _Iperf.model_validate_json(output.stdout)
         except ValidationError:
             raise InvalidTrialError(f"no result: {quoted(output.stdout, 200)}") from None
-        asked, received = said.start.test_start.bytes, said.end.sum_received
-        if asked != amount * PIECE:
-            raise InvalidTrialError(f"{asked} bytes were asked for, not {amount * PIECE}")
-        if not asked <= received.bytes <= 1.1 * asked:
-            raise InvalidTrialError(f"{received.bytes} bytes came in place of {asked}")
-        return received.seconds * asked / received.bytes
+        requested, received = report.start.test_start.bytes, report.end.sum_received
+        if requested != amount * PIECE:
+            raise InvalidTrialError(f"{requested} bytes were asked for, not {amount * PIECE}")
+        if not requested <= received.bytes <= 1.1 * requested:
+            raise InvalidTrialError(f"{received.bytes} bytes came in place of {requested}")
+        return received.seconds * requested / received.bytes
 
 
 def _amount_for_time(argv: tuple[str, ...], size: int) -> tuple[str, ...]:
