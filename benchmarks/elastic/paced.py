@@ -49,12 +49,12 @@ class Paced:
 
 def _ours_paced(count: int) -> Paced:
     with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
-        what = config([url_of(started[0])], count, COMING_S, EACH_TIME - 1)
-        what["shards"] = 1
+        settings = config([url_of(started[0])], count, COMING_S, EACH_TIME - 1)
+        settings["shards"] = 1
         # What this machine's other work does to it is to be seen, in ours as in theirs.
-        what["lateness_limit_ms"] = 1e3 * EACH_TIME
+        settings["lateness_limit_ms"] = 1e3 * EACH_TIME
         path = Path(directory) / "config.json"
-        path.write_text(json.dumps(what))
+        path.write_text(json.dumps(settings))
         argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
         memory: list[int] = []
         used, text = used_by(argv, lambda pid: memory.append(_half_way(pid)))
@@ -78,7 +78,7 @@ def _theirs_paced(count: int) -> Paced:
         lines = [line.split("\t") for line in log.read_text().splitlines()]
     if len(lines) != EACH_TIME * count or {line[1] for line in lines} != {"200"}:
         raise RuntimeError(f"h2load: {text}")
-    late_s, rate_error = kept([int(line[0]) / 1e6 for line in lines], count)
+    late_s, rate_error = pace_of([int(line[0]) / 1e6 for line in lines], count)
     return Paced(cpu_s(used) / len(lines), late_s, rate_error, memory[0])
 
 
@@ -99,7 +99,7 @@ def _resident(pid: int) -> int:
     return int(line[1]) * 1024
 
 
-def kept(begun_s: Sequence[float], count: int) -> tuple[float, float]:
+def pace_of(begun_s: Sequence[float], count: int) -> tuple[float, float]:
     """The least p99 lateness, and the rate error, of requests of so many connections, one a second.
 
     The first of each must have begun before anybody's second.

@@ -51,7 +51,7 @@ SLOWER = 1.01
 
 
 @dataclass(frozen=True)
-class Ran:
+class ViewersRun:
     """A run's summary, and the kernel's memory for each viewer while all were there."""
 
     summary: Mapping[str, Any]
@@ -111,13 +111,13 @@ def config(urls: list[str], count: int, ramp_s: float, hold_s: float) -> dict[st
     }
 
 
-def watch(what: dict[str, Any]) -> Ran:
+def watch(settings: dict[str, Any]) -> ViewersRun:
     """One run; the kernel's memory is read in the middle of the time that all watch."""
-    count, run_s = what["arrivals"]["count"], what["limits"]["run_s"]
-    ramp_s = count / what["arrivals"]["rate_hz"]
+    count, run_s = settings["arrivals"]["count"], settings["limits"]["run_s"]
+    ramp_s = count / settings["arrivals"]["rate_hz"]
     with TemporaryDirectory() as directory:
         path = Path(directory) / "config.json"
-        path.write_text(json.dumps(what))
+        path.write_text(json.dumps(settings))
         before = _kernel_bytes()
         argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
@@ -126,7 +126,7 @@ def watch(what: dict[str, Any]) -> Ran:
             out, _ = process.communicate()
     if process.returncode not in (0, 1):
         raise RuntimeError(f"ullage-viewers ended with {process.returncode}")
-    return Ran(json.loads(out), grown / count)
+    return ViewersRun(json.loads(out), grown / count)
 
 
 def _kernel_bytes() -> int:
@@ -139,9 +139,9 @@ def _kernel_bytes() -> int:
 def _many(quick: bool) -> list[Figure]:
     ramp_s, hold_s = 25.0, 20.0 if quick else 60.0
     with nodes(-(-MANY // EACH_NODE), realtime=True) as started:
-        what = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
-        what["timing"]["realtime"] = True
-        ran = watch(what)
+        settings = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
+        settings["timing"]["realtime"] = True
+        ran = watch(settings)
     summary = ran.summary
     error = abs(summary["rate_error"])
     playing = summary["most_playing"]
@@ -211,10 +211,10 @@ def _exact(quick: bool) -> list[Figure]:
     for _ in range(1 if quick else 7):
         for way, timing in ways.items():
             with nodes(2, realtime="realtime" in timing) as started:
-                what = config([url_of(node) for node in started], ONE_PROCESS, 5, 10)
-                what["shards"] = 1
-                what["timing"] |= timing
-                ran = watch(what)
+                settings = config([url_of(node) for node in started], ONE_PROCESS, 5, 10)
+                settings["shards"] = 1
+                settings["timing"] |= timing
+                ran = watch(settings)
             late[way].append(ran.late_s)
             used[way].append(ran.summary["cpu_share"])
             invalid[way] += bool(ran.invalid)
@@ -241,12 +241,12 @@ def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> F
 def _begun(stalled: bool) -> float:
     """How much longer the arrivals took than they were due to take, as a ratio."""
     with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
-        what = config([url_of(started[0])], STALLED, 2, 1)
-        what["sessions"] = str(Path(directory) / "sessions.jsonl")
+        settings = config([url_of(started[0])], STALLED, 2, 1)
+        settings["sessions"] = str(Path(directory) / "sessions.jsonl")
         if stalled:
             started[0].send_signal(signal.SIGSTOP)
-        watch(what)
-        lines = Path(what["sessions"]).read_text().splitlines()
+        watch(settings)
+        lines = Path(settings["sessions"]).read_text().splitlines()
     records = sorted((json.loads(line) for line in lines), key=lambda one: one["client"])
     if len(records) != STALLED:
         raise RuntimeError(f"{len(records)} of {STALLED} viewers came")

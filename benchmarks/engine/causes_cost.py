@@ -77,7 +77,7 @@ async def trials(account: Account, work: Path, lasts_s: float) -> float:
         while time.monotonic() - began < lasts_s:
             folder = work / f"t{number}"
             folder.mkdir()
-            await one(account, sampler, agent if number % GUESTS == 0 else None, folder)
+            await trial(account, sampler, agent if number % GUESTS == 0 else None, folder)
             number += 1
         took = time.monotonic() - began
         account.spent["guest"] += used_s(agent_pid) - agent_before_s
@@ -90,7 +90,9 @@ async def trials(account: Account, work: Path, lasts_s: float) -> float:
     return took
 
 
-async def one(account: Account, sampler: Sampler, agent: AgentClient | None, folder: Path) -> None:
+async def trial(
+    account: Account, sampler: Sampler, agent: AgentClient | None, folder: Path
+) -> None:
     """A trial as the engine does it, without its work; agent: of a guest, where there is one."""
     guest = Guest()
     with account.of("reading the samples"):

@@ -121,10 +121,10 @@ def measure(
             if (profile := _profiled(application, root, sizes)) is not None:
                 journal.put(file, profile.model_dump_json().encode())
         _measured(root, kept, only, sizes)
-        return again(kept)
+        return figures_of_kept(kept)
 
 
-def again(kept: Path) -> list[Figure]:
+def figures_of_kept(kept: Path) -> list[Figure]:
     """The same of what was kept: the profiles, and the newest run."""
     profiles = {
         application.key: Profile.model_validate_json(file.read_bytes())
@@ -287,7 +287,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=[*known], help="a program, not all")
     arguments = parser.parse_args()
     if arguments.kept is not None:
-        rows = again(arguments.kept)
+        rows = figures_of_kept(arguments.kept)
     else:
         only = [known[name] for name in arguments.only or known]
         rows = measure(arguments.quick, keep=arguments.keep, only=only)

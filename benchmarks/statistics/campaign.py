@@ -91,7 +91,7 @@ def run(regime: Regime, campaigns: int, seed: int) -> Outcome:
     return outcome
 
 
-def one(of: Many) -> Many:
+def compared(of: Many) -> Many:
     """The comparison that coverage is counted on."""
     return Many(of.n, of.mean[:, WORKLOAD, A], of.error[:, WORKLOAD, A])
 
@@ -103,7 +103,7 @@ def fixed(ratios: Floats) -> dict[str, Share]:
     """
     shares = {}
     for n in COUNTS:
-        shares[f"t {n}"] = share(one(many(ratios[:, :n, :, 1:])).covers(0.0))
+        shares[f"t {n}"] = share(compared(many(ratios[:, :n, :, 1:])).covers(0.0))
     of, again = many(ratios[:, :MAIN, :, 1:]), many(ratios[:, :MAIN, :, 0])
     return shares | claims("fixed", of, again)
 
@@ -112,7 +112,7 @@ def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
     """What is claimed at truth 1 of all, and where a is slower by each of TRUTHS."""
     none = judged(of, again)
     shares = {
-        f"{name} false, one": share(~one(of).covers(0.0)),
+        f"{name} false, one": share(~compared(of).covers(0.0)),
         f"{name} false, Holm": share(none.rejected.any(axis=1)),
         f"{name} false, verdict": share(design.differs(none.verdicts).any(axis=1)),
         f"{name} equivalent": share((none.verdicts == design.EQUIVALENT)[:, A]),
@@ -194,9 +194,9 @@ def levels(regime: Regime, rng: Rng, campaigns: int) -> dict[str, Share]:
     once = many(log_ratios(figures(regime, rng, campaigns, plan))[..., 1:])
     flat = log_ratios(figures(regime, rng, campaigns, plan, PER_GENERATION))[..., 1:]
     return {
-        "once": share(one(once).covers(0.0)),
-        "flat": share(one(many(flat)).covers(0.0)),
-        "collapsed": share(one(many(generations(flat, PER_GENERATION))).covers(0.0)),
+        "once": share(compared(once).covers(0.0)),
+        "flat": share(compared(many(flat)).covers(0.0)),
+        "collapsed": share(compared(many(generations(flat, PER_GENERATION))).covers(0.0)),
     }
 
 

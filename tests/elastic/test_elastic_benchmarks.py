@@ -123,7 +123,7 @@ def no_nodes(count: int, *, realtime: bool) -> Iterator[list[object]]:
 def test_no_aim_is_held_by_an_invalid_run(monkeypatch: pytest.MonkeyPatch, valid: bool) -> None:
     summary = SUMMARY | ({} if valid else {"valid": False, "why": ["shard 2 was killed"]})
     monkeypatch.setattr(viewers, "nodes", no_nodes)
-    monkeypatch.setattr(viewers, "watch", lambda _: viewers.Ran(summary, 1e4))
+    monkeypatch.setattr(viewers, "watch", lambda _: viewers.ViewersRun(summary, 1e4))
     monkeypatch.setattr(viewers, "_httperf_at_once", lambda: 1000)
     aims = [figure for figure in viewers._many(True) if figure.reach]
     assert len(aims) == 2
@@ -223,6 +223,6 @@ def test_decisions_have_a_row_for_each_size_and_kind_of_id(
 def test_the_pace_of_connections_is_told_by_when_their_requests_began() -> None:
     first = [0.3, 0.0, 0.7]
     even = [start + 1.0 * second for second in range(5) for start in first]
-    assert paced.kept(even, 3) == pytest.approx((0.0, 0.0))
+    assert paced.pace_of(even, 3) == pytest.approx((0.0, 0.0))
     late = [each + 0.25 * (each >= 4) for each in even]  # the last request of each
-    assert paced.kept(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))
+    assert paced.pace_of(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))

@@ -152,10 +152,10 @@ class Neighbour(Paced):
             start_new_session=True,
         )
 
-        def tell(number: signal.Signals) -> None:
+        def signal_spinner(number: signal.Signals) -> None:
             if spinner.poll() is None:
                 spinner.send_signal(number)
             if number is signal.SIGKILL:
                 spinner.wait()
 
-        return Hindered(inner, signalled=tell)
+        return Hindered(inner, signalled=signal_spinner)

@@ -144,17 +144,17 @@ class ScaledSysbench(Scaled):
         return {"sysbench": "sysbench"}
 
     @abstractmethod
-    def asked(self, amount: int) -> SysbenchParameters:
+    def product_parameters(self, amount: int) -> SysbenchParameters:
         """The product's parameters for so much work."""
 
     def tasks(self, parameters: ScaledParameters, context: Context) -> Sequence[Task]:
         amount = scaled(parameters.work, Mark.read(context).percent)
-        return self.product.tasks(self.asked(amount), context)
+        return self.product.tasks(self.product_parameters(amount), context)
 
     def done(self, amount: int, outputs: Mapping[str, Output]) -> float:
         """As the product checks and reads it."""
-        self.product.check(self.asked(amount), outputs)
-        seconds = self.product.parse(self.asked(amount), outputs)["total_time_s"]
+        self.product.check(self.product_parameters(amount), outputs)
+        seconds = self.product.parse(self.product_parameters(amount), outputs)["total_time_s"]
         assert isinstance(seconds, float)
         return seconds
 
@@ -168,7 +168,7 @@ class ScaledCpu(ScaledSysbench):
     first_guess = 8_000
     product = SysbenchCpu()
 
-    def asked(self, amount: int) -> SysbenchParameters:
+    def product_parameters(self, amount: int) -> SysbenchParameters:
         """Events of about 30 µs."""
         return SysbenchCpuParameters(prime=2_000, time_s=None, events=amount)
 
@@ -182,7 +182,7 @@ class ScaledMemory(ScaledSysbench):
     first_guess = 6_000
     product = SysbenchMemory()
 
-    def asked(self, amount: int) -> SysbenchParameters:
+    def product_parameters(self, amount: int) -> SysbenchParameters:
         """Blocks of 1 MiB."""
         return SysbenchMemoryParameters(time_s=None, total_size=ByteSize(amount * MIB))
 
@@ -199,7 +199,7 @@ class ScaledDisk(ScaledSysbench):
     first_guess = 3_000
     product = SysbenchFileio()
 
-    def asked(self, amount: int) -> SysbenchFileioParameters:
+    def product_parameters(self, amount: int) -> SysbenchFileioParameters:
         """128 MiB in four files."""
         return SysbenchFileioParameters(
             files=4,
@@ -213,7 +213,7 @@ class ScaledDisk(ScaledSysbench):
         """Write the files, if this is the instance that does."""
         if not Mark.read(context).prepares:
             return ()
-        tasks = self.product.prepare(self.asked(parameters.work), context)
+        tasks = self.product.prepare(self.product_parameters(parameters.work), context)
         # The engine runs these in the workspace, whatever the task says.
         there = ("env", "-C", _shared(context))
         return [replace(task, argv=(*there, *task.argv)) for task in tasks]
