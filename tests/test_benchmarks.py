@@ -6,12 +6,12 @@ import ast
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -166,7 +166,14 @@ def test_benchmarks_that_the_docs_name_are_there() -> None:
     assert {name for name in names if find_spec(name) is None} == set()
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
-def test_every_subject_can_be_started(subject: str) -> None:
-    assert find_spec(f"benchmarks.{subject}.__main__"), subject
-    assert import_module(f"benchmarks.{subject}").__doc__
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("name", [*SUBJECTS, *BENCHMARKS])
+def test_each_takes_the_options_that_all_have(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    assert ended.value.code == 0
+    usage = capsys.readouterr().out
+    assert "--quick" in usage and "--json" in usage
