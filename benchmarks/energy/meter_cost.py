@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -194,8 +195,11 @@ def _used_s(group: Path) -> float:
 
 
 def _remove(group: Path) -> None:
-    """Once what it held has ended; what a meter started may take a moment longer."""
+    """With what is left in it: what a meter started outlives a process that was killed."""
     for _ in range(600):
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         with suppress(OSError):
             group.rmdir()
         if not group.exists():
