@@ -47,8 +47,8 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/noise
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
-CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_cli.py test_cli_files.py \
-  test_comparecli.py test_comparing.py test_contributing.py test_dryrun.py test_energytable.py test_export.py test_export_asked.py \
+CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_benchmarks.py test_cli.py test_cli_files.py \
+  test_comparecli.py test_comparing.py test_contributing.py test_docs_links.py test_dryrun.py test_energytable.py test_export.py test_export_asked.py \
   test_named_runs.py test_pilot.py test_tablefigures.py)
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/clock tests/elastic tests/energy $(wildcard tests/test_meter*.py)
@@ -87,8 +87,8 @@ lab-packages: test-packages
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
-	$(BIN)/ruff format --check ullage tests benchmarks
-	$(BIN)/ruff check ullage tests benchmarks
+	$(BIN)/ruff format --check ullage tests testing benchmarks
+	$(BIN)/ruff check ullage tests testing benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m ullage.docs_reference --check
 	cargo fmt --check
@@ -96,8 +96,8 @@ lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
 
 .PHONY: format
 format: $(VENV)/.installed-dev ## Format the code
-	$(BIN)/ruff check --fix --quiet ullage tests benchmarks
-	$(BIN)/ruff format ullage tests benchmarks
+	$(BIN)/ruff check --fix --quiet ullage tests testing benchmarks
+	$(BIN)/ruff format ullage tests testing benchmarks
 	cargo fmt
 
 .PHONY: programs

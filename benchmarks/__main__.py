@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from benchmarks import (
-    agent_cost,
-    analysis_speed,
-    causes_cost,
-    clock,
-    demo_time,
-    energy,
-    engine_cost,
-    footprint,
-    meter_cost,
-    ocean,
-    pipelines,
-    prediction,
-)
+from collections.abc import Mapping
+
+from benchmarks.clock.__main__ import BENCHMARKS as CLOCK
 from benchmarks.elastic import allocation
 from benchmarks.elastic.__main__ import BENCHMARKS as ELASTIC
-from benchmarks.figures import main_of_all
-from benchmarks.injection import command as injection
-from benchmarks.trust import aims as trust
-from benchmarks.workloads import connections, flood_ping, nas, pingpong
+from benchmarks.energy.__main__ import BENCHMARKS as ENERGY
+from benchmarks.engine.__main__ import BENCHMARKS as ENGINE
+from benchmarks.figures import Measure, main_of_all
+from benchmarks.mpi.__main__ import BENCHMARKS as MPI
+from benchmarks.profile.__main__ import BENCHMARKS as PROFILE
+from benchmarks.statistics import aims
+from benchmarks.statistics.injection import command
+from benchmarks.workloads.__main__ import BENCHMARKS as WORKLOADS
 
+SUBJECTS: Mapping[str, Mapping[str, Measure]] = {
+    "engine": ENGINE,
+    "clock": CLOCK,
+    "mpi": MPI,
+    "statistics": {"aims": aims.measure, "injection": command.measure},
+    "energy": ENERGY,
+    "workloads": WORKLOADS,
+    "profile": PROFILE,
+    "elastic": {**ELASTIC, "allocation": allocation.measure},
+}
 BENCHMARKS = {
-    "footprint": footprint.measure,
-    "engine_cost": engine_cost.measure,
-    "analysis_speed": analysis_speed.measure,
-    "agent_cost": agent_cost.measure,
-    "demo_time": demo_time.measure,
-    "clock": clock.measure,
-    "ocean": ocean.measure,
-    "trust": trust.measure,
-    "energy": energy.measure,
-    "injection": injection.measure,
-    "pingpong": pingpong.measure,
-    "nas": nas.measure,
-    "connections": connections.measure,
-    "flood_ping": flood_ping.measure,
-    "pipelines": pipelines.measure,
-    "prediction": prediction.measure,
-    "allocation": allocation.measure,
-    **ELASTIC,
-    "meter_cost": meter_cost.measure,
-    "causes_cost": causes_cost.measure,
+    f"{subject}.{name}": measure
+    for subject, benchmarks in SUBJECTS.items()
+    for name, measure in benchmarks.items()
 }
 
 if __name__ == "__main__":
-    main_of_all(BENCHMARKS, "all benchmarks")
+    main_of_all(BENCHMARKS, __doc__ or "")

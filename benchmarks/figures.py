@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
@@ -35,6 +34,10 @@ class Figure:
     note: str = ""
 
 
+Measure = Callable[[bool], Iterable[Figure]]
+"""From whether it is to be quick to the rows, each as soon as it is measured."""
+
+
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Quantile:
     """Median with its order-statistic interval."""
     return quantile(values, 0.5, confidence)
@@ -51,49 +54,53 @@ def mean_interval(
     return m.mean, m.mean - half, m.mean + half
 
 
-def main(measure: Callable[[bool], list[Figure]], description: str) -> None:
+def main(measure: Measure, description: str) -> None:
     """The command line that all benchmarks share."""
     arguments = options(description).parse_args()
-    tell(measure(arguments.quick), as_json=arguments.json)
+    write(measure(arguments.quick), as_json=arguments.json)
 
 
-def main_of_all(benchmarks: Mapping[str, Callable[[bool], list[Figure]]], description: str) -> None:
+def main_of_all(benchmarks: Mapping[str, Measure], description: str) -> None:
     """The same of several: one that fails does not take the others' rows with it.
 
     What it raised goes to standard error, and the exit status is 1.
     """
     arguments = options(description).parse_args()
-    found: list[Figure] = []
-    failed = []
+    failed: list[str] = []
+    write(_rows(benchmarks, arguments.quick, failed), as_json=arguments.json)
+    if failed:
+        raise SystemExit(f"failed, so that rows are missing: {', '.join(failed)}")
+
+
+def _rows(benchmarks: Mapping[str, Measure], quick: bool, failed: list[str]) -> Iterator[Figure]:
     for name, measure in benchmarks.items():
         try:
-            found += measure(arguments.quick)
+            yield from measure(quick)
         except Exception:
             traceback.print_exc()
             failed.append(name)
-    tell(found, as_json=arguments.json)
-    if failed:
-        raise SystemExit(f"without rows, as they failed: {', '.join(failed)}")
 
 
 def options(description: str) -> argparse.ArgumentParser:
     """The options that all benchmarks have; one may add its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON, each row once it is known")
     return parser
 
 
-def tell(figures: Sequence[Figure], *, as_json: bool) -> None:
-    """Print the rows, as a table or as JSON."""
-    if as_json:
-        rows = [asdict(figure) for figure in figures]
-        for row in rows:
-            row["value"] = None if math.isnan(row["value"]) else row["value"]
-        json.dump(rows, sys.stdout, indent=1)
-        sys.stdout.write("\n")
+def write(figures: Iterable[Figure], *, as_json: bool) -> None:
+    """Print the rows: as a table at the end, or as a JSON array, each as soon as it is measured."""
+    if not as_json:
+        show(list(figures))
         return
-    show(figures)
+    before = "["
+    for figure in figures:
+        row = asdict(figure)
+        row["value"] = None if math.isnan(figure.value) else figure.value
+        print(before, json.dumps(row), flush=True)
+        before = ","
+    print("[]" if before == "[" else "]")
 
 
 def show(figures: Sequence[Figure]) -> None:

@@ -290,7 +290,7 @@ def test_a_logger_that_cannot_begin_says_why(
         ("rapl", ["every=0.009"], errors.ENERGY_METER_BAD_OPTION, "10 ms at least"),
         ("perf", ["every=0.009"], errors.ENERGY_METER_BAD_OPTION, "10 ms at least"),
         ("model", [], errors.ENERGY_METER_BAD_OPTION, "model: its options: found none; needs"),
-        ("model", ["idle_watts=1"], errors.ENERGY_METER_BAD_OPTION, "docs/energy-meters.md"),
+        ("model", ["idle_watts=1"], errors.ENERGY_METER_BAD_OPTION, "docs/guide/energy-meters.md"),
         ("model", ["idle_watts=nan", "core_watts=1"], errors.ENERGY_METER_BAD_OPTION, "a finite"),
         ("model", ["idle_watts=1", "core_watts=inf"], errors.ENERGY_METER_BAD_OPTION, "a finite"),
     ],

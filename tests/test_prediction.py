@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import applications, prediction
+from benchmarks.profile import applications, prediction
 from tests.analysis.profilekit import made_profile
 from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 
@@ -32,7 +32,7 @@ def test_what_was_kept_is_told_of_without_measuring(tmp_path: Path) -> None:
     for name in ("gcc", "openssl"):
         text = made_profile({"cpu": 0.9}).model_dump_json()
         (tmp_path / f"{name}{prediction.PROFILE}").write_text(text)
-    found = {each.name: each for each in prediction.again(tmp_path)}
+    found = {each.name: each for each in prediction.figures_of_kept(tmp_path)}
     (held,) = (each for name, each in found.items() if "held out" in name)
     assert held.note == "openssl: never used while the method was tuned"
     total = found["median error of the predicted overhead"]
@@ -48,7 +48,9 @@ def test_a_program_that_cannot_be_profiled_keeps_no_profile_of_before(
     before.write_text("of another day")
     for name in ("_profiled", "_measured"):
         monkeypatch.setattr(prediction, name, lambda *_: None)
-    monkeypatch.setattr(prediction, "again", lambda kept: [*kept.glob(f"*{prediction.PROFILE}")])
+    monkeypatch.setattr(
+        prediction, "figures_of_kept", lambda kept: [*kept.glob(f"*{prediction.PROFILE}")]
+    )
     gzip = next(each for each in applications.EVERY if each.key == "gzip")
     assert prediction.measure(quick=True, keep=tmp_path, only=[gzip]) == []
 

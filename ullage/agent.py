@@ -1,4 +1,4 @@
-"""The controller's side of the agent's protocol (docs/agent-protocol.md).
+"""The controller's side of the agent's protocol (docs/internals/agent-protocol.md).
 
 An agent may run in a guest that nobody trusts. Whatever it sends is bounded and checked. A peer
 that breaks the protocol loses its channel, and who waits on it hears so at once (AGENT_LOST).

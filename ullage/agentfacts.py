@@ -1,6 +1,7 @@
 """What an agent says of its machine in `hello`: known, bounded and harmless, or refused.
 
-It is kept in every run's journal, so it must be as flat and short as docs/agent-protocol.md says.
+It is kept in every run's journal, so it must be as flat and short as
+docs/internals/agent-protocol.md says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Frames of the agent's protocol (docs/agent-protocol.md): bytes in, frames out, no waiting.
+"""Frames of the agent's protocol: bytes in, frames out, no waiting.
 
-The peer may be a hostile guest: all that it sends is bounded, checked and refused in one way,
-`FrameError`.
+The protocol stands in docs/internals/agent-protocol.md. The peer may be a hostile guest: all that
+it sends is bounded, checked and refused in one way, `FrameError`.
 """
 
 from __future__ import annotations

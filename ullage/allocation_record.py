@@ -24,7 +24,7 @@ Step = Literal[
     "port_open",
     "replied",
 ]
-"""What happens to an instance on its way, see docs/allocation.md. It is allocated when it is `up`;
+"""What happens to an instance on its way, see docs/guide/allocation.md. It is allocated when it is `up`;
 what follows is of its application."""
 
 

@@ -131,7 +131,7 @@ def energy_meters_page(found: Sequence[type[EnergyMeter]]) -> str:
         _NOTE,
         "# Energy meters\n",
         "What a plan may name as the `meter:` of a label under `meters:`, and the fields it adds. "
-        "[Which one for which machine](../energy-meters.md).\n",
+        "[Which one for which machine](../guide/energy-meters.md).\n",
     ]
     for meter in found:
         parts += [

@@ -145,7 +145,7 @@ class MeterPlan(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    meter: str = Field(description="`rapl`, `nut`, `wattsup` …: docs/energy-meters.md has all")
+    meter: str = Field(description="`rapl`, `nut` …: docs/guide/energy-meters.md has all")
     optional: bool = Field(
         False, description="where it is not there, run without it and say so, instead of refusing"
     )

@@ -208,7 +208,7 @@ def _allowed(model: type[BaseModel], fault: ErrorDetails) -> str:
 
 
 def _describe(model: type[BaseModel], path: FieldPath) -> str:
-    described = getattr(model, "DESCRIBED", "docs/plan.md")
+    described = getattr(model, "DESCRIBED", "docs/guide/plan.md")
     field = _field_at(model, path)
     if field is not None and field.description:
         name = [part for part in path if isinstance(part, str)][-1]

@@ -1,9 +1,10 @@
 """The run folder: what a run leaves behind, typed. Here what stands in `resolved.json`.
 
 `journal.jsonl` (`events`), `resolved.json` and the raw outputs under `trials/` are the truth; all
-else is derived from them. `docs/run-folder.md` describes the same for readers of other languages.
-All times are seconds or nanoseconds as the name says; instants `*_ns` are the controller's clock,
-which is the run's global one (`ullage.clock`), unless the name says `epoch` or `local`.
+else is derived from them. `docs/guide/run-folder.md` describes the same for readers of other
+languages. All times are seconds or nanoseconds as the name says; instants `*_ns` are the
+controller's clock, which is the run's global one (`ullage.clock`), unless the name says `epoch` or
+`local`.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _text(file: Path, head: bytes) -> str:
     if head.lstrip()[:1] in (b"{", b"["):
         advice = (
             "DuckDB makes a CSV file of it:"
-            " `copy (select … from read_json('FILE')) to 'table.csv'`; see docs/compare.md"
+            " `copy (select … from read_json('FILE')) to 'table.csv'`; see docs/guide/compare.md"
         )
         raise _unreadable(file, "it is JSON", advice)
     try:

@@ -1,4 +1,4 @@
-"""Runs every benchmark of elasticity in one run, but for `allocation`, which takes hours."""
+"""Runs every benchmark of elasticity, one after the other, but for `allocation`: it takes hours."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ BENCHMARKS = {
 }
 
 if __name__ == "__main__":
-    main_of_all(BENCHMARKS, "all benchmarks of elasticity")
+    main_of_all(BENCHMARKS, __doc__ or "")

@@ -75,14 +75,14 @@ def measure(quick: bool) -> list[Figure]:
 
 def rows(folder: RunFolder) -> list[Figure]:
     """TaR and TlR of each environment and number of instances."""
-    found = []
+    figures = []
     for load in folder.resolved.workloads:
         for environment in folder.resolved.environments:
             cell = (environment.key, load.key)
             trials = [t for t in folder.trials if (t.environment, t.workload) == cell]
             if not environment.again_of:
-                found += _cell(f"{environment.label}, {load.title}", trials)
-    return found
+                figures += _cell(f"{environment.label}, {load.title}", trials)
+    return figures
 
 
 def _cell(what: str, trials: Sequence[Trial]) -> list[Figure]:
@@ -103,20 +103,20 @@ def _cell(what: str, trials: Sequence[Trial]) -> list[Figure]:
 
 
 def _values(good: Sequence[Metrics], metric: str) -> list[float]:
-    return [value for each in good if isinstance(value := each[metric], float)]
+    return [value for metrics in good if isinstance(value := metrics[metric], float)]
 
 
 def _row(name: str, values: Sequence[float], note: str = "") -> Figure:
     if len(values) == 1:
         return Figure(name, values[0], "s", note=note)
     # Times are skewed: on the scale of ratios no interval reaches below zero.
-    found = t_interval([math.log(value) for value in values], CONFIDENCE)
-    said = (
+    interval = t_interval([math.log(value) for value in values], CONFIDENCE)
+    means = (
         f"geometric mean; arithmetic {statistics.fmean(values):.4g} s, "
         f"deviation {statistics.stdev(values):.2g} s"
     )
-    note = f"{said}; {note}" if note else said
-    return Figure(name, found.estimate, "s", found.low, found.high, note=note)
+    note = f"{means}; {note}" if note else means
+    return Figure(name, interval.estimate, "s", interval.low, interval.high, note=note)
 
 
 def _published(name: str, mean: float, deviation: float, runs: int) -> Figure:
@@ -127,7 +127,7 @@ def _published(name: str, mean: float, deviation: float, runs: int) -> Figure:
 def published() -> list[Figure]:
     """What others measured, elsewhere."""
     return [
-        *(_published(*each) for each in PUBLISHED),
+        *(_published(*row) for row in PUBLISHED),
         *(
             Figure(f"TaR, {name}, two at once, 2017, elsewhere, published", seconds, "s")
             for name, seconds in PUBLISHED_TWO

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 
-from benchmarks.elastic.simulated import Json, build, simulate
+from benchmarks.elastic.simulator_runs import Json, build, simulate
 from benchmarks.figures import Figure, main
 
 CONFIDENCE: Final = 0.99
@@ -112,31 +112,26 @@ def _cases() -> Iterator[tuple[str, dict[str, Any], list[tuple[str, Value, float
         )
 
 
-def measure(quick: bool) -> list[Figure]:
-    """All rows."""
+def measure(quick: bool) -> Iterator[Figure]:
     build()
     seeds = 20 if quick else 100
-    figures = []
     for name, changes, values in _cases():
         runs = [simulate(_spec(seed, **changes)).outcome["steady"] for seed in range(1, seeds + 1)]
         for what, value, exact in values:
-            found = [value(run) for run in runs]
-            mean, error = float(np.mean(found)), float(stats.sem(found))
+            means = [value(run) for run in runs]
+            mean, error = float(np.mean(means)), float(stats.sem(means))
             low, high = stats.t.interval(CONFIDENCE, seeds - 1, mean, error)
-            figures.append(
-                Figure(
-                    f"{name}: {what}",
-                    mean,
-                    "",
-                    float(low),
-                    float(high),
-                    peer="closed form",
-                    peer_value=exact,
-                    reach="inside the 99 % interval",
-                    holds=bool(low <= exact <= high),
-                )
+            yield Figure(
+                f"{name}: {what}",
+                mean,
+                "",
+                float(low),
+                float(high),
+                peer="closed form",
+                peer_value=exact,
+                reach="inside the 99 % interval",
+                holds=bool(low <= exact <= high),
             )
-    return figures
 
 
 if __name__ == "__main__":

@@ -47,15 +47,15 @@ def _run(nodes: int) -> dict[str, float]:
 
 
 def _row(name: str, rates: list[float]) -> Figure:
-    found = median_interval(rates)
+    interval = median_interval(rates)
     return Figure(
         f"decisions, {name}",
-        found.estimate,
+        interval.estimate,
         "1/s",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         reach="at least 1e+06 /s",
-        holds=found.low is not None and found.low >= AIM,
+        holds=interval.low is not None and interval.low >= AIM,
     )
 
 

@@ -91,8 +91,6 @@ class Turn:
 
 @dataclass(frozen=True)
 class Server:
-    """One that runs."""
-
     port: int
     pids: tuple[int, ...]
     check: Callable[[int], None]
@@ -155,9 +153,9 @@ def _front() -> Iterator[Server]:
 def _metric(port: int, name: str) -> float:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=START_S) as page:
         text = page.read().decode()
-    found = re.search(rf"^ullage_front_{re.escape(name)} (\S+)$", text, re.MULTILINE)
-    assert found is not None
-    return float(found[1])
+    line = re.search(rf"^ullage_front_{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert line is not None
+    return float(line[1])
 
 
 def _logged(port: int, log: Path, redirects: int) -> None:
@@ -213,11 +211,11 @@ def turn(name: str, way: str, script: Path) -> Turn:
         last = max(os.sched_getaffinity(0))
         done = subprocess.run(_on_cpu(last, *argv), capture_output=True, text=True, check=True)
         cpu_s = server.cpu_s() - before
-        found = re.search(r"(\d+) requests in ([0-9.]+)s,", done.stdout)
-        if found is None or "Socket errors" in done.stdout or "Non-2xx" in done.stdout:
+        summary = re.search(r"(\d+) requests in ([0-9.]+)s,", done.stdout)
+        if summary is None or "Socket errors" in done.stdout or "Non-2xx" in done.stdout:
             raise RuntimeError(f"wrk: {done.stdout}")
-        server.check(int(found[1]))
-    return Turn(int(found[1]), float(found[2]), cpu_s)
+        server.check(int(summary[1]))
+    return Turn(int(summary[1]), float(summary[2]), cpu_s)
 
 
 RATE: Final = attrgetter("rate")
@@ -234,9 +232,9 @@ def _holds(low: float, high: float, limited: bool) -> bool | None:
 
 def _values(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) -> Figure:
     """The front's own, with the aim; the peer's stands beside it."""
-    mine = t_interval([math.log(of(each["front", way])) for each in rounds], 0.95)
-    theirs = t_interval([math.log(of(each["nginx", way])) for each in rounds], 0.95)
-    turns = [each["front", way] for each in rounds]
+    mine = t_interval([math.log(of(servers["front", way])) for servers in rounds], 0.95)
+    theirs = t_interval([math.log(of(servers["nginx", way])) for servers in rounds], 0.95)
+    turns = [servers["front", way] for servers in rounds]
     share = sum(made.cpu_s for made in turns) / sum(made.seconds for made in turns)
     cost = sum(made.cpu_s for made in turns) / sum(made.redirects for made in turns)
     return Figure(
@@ -255,14 +253,14 @@ def _values(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) ->
 
 
 def _ratio(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) -> Figure:
-    logs = [math.log(of(each["front", way]) / of(each["nginx", way])) for each in rounds]
-    found = t_interval(logs, 0.95)
+    logs = [math.log(of(servers["front", way]) / of(servers["nginx", way])) for servers in rounds]
+    interval = t_interval(logs, 0.95)
     return Figure(
         f"front / nginx, {way}: redirects per {what}",
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer="nginx",
         peer_value=1.0,
     )

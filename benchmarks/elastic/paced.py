@@ -49,20 +49,20 @@ class Paced:
 
 def _ours_paced(count: int) -> Paced:
     with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
-        what = config([url_of(started[0])], count, COMING_S, EACH_TIME - 1)
-        what["shards"] = 1
+        settings = config([url_of(started[0])], count, COMING_S, EACH_TIME - 1)
+        settings["shards"] = 1
         # What this machine's other work does to it is to be seen, in ours as in theirs.
-        what["lateness_limit_ms"] = 1e3 * EACH_TIME
+        settings["lateness_limit_ms"] = 1e3 * EACH_TIME
         path = Path(directory) / "config.json"
-        path.write_text(json.dumps(what))
+        path.write_text(json.dumps(settings))
         argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
         memory: list[int] = []
         used, text = used_by(argv, lambda pid: memory.append(_half_way(pid)))
-    found = json.loads(text)
+    summary = json.loads(text)
     return Paced(
-        cpu_s(used) / found["requests"],
-        float(found["lateness_s"]["p99"]),
-        None if found["rate_error"] is None else abs(found["rate_error"]),
+        cpu_s(used) / summary["requests"],
+        float(summary["lateness_s"]["p99"]),
+        None if summary["rate_error"] is None else abs(summary["rate_error"]),
         memory[0],
     )
 
@@ -78,7 +78,7 @@ def _theirs_paced(count: int) -> Paced:
         lines = [line.split("\t") for line in log.read_text().splitlines()]
     if len(lines) != EACH_TIME * count or {line[1] for line in lines} != {"200"}:
         raise RuntimeError(f"h2load: {text}")
-    late_s, rate_error = kept([int(line[0]) / 1e6 for line in lines], count)
+    late_s, rate_error = pace_of([int(line[0]) / 1e6 for line in lines], count)
     return Paced(cpu_s(used) / len(lines), late_s, rate_error, memory[0])
 
 
@@ -94,12 +94,12 @@ def _half_way(pid: int) -> int:
 
 
 def _resident(pid: int) -> int:
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) * 1024
+    line = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert line
+    return int(line[1]) * 1024
 
 
-def kept(begun_s: Sequence[float], count: int) -> tuple[float, float]:
+def pace_of(begun_s: Sequence[float], count: int) -> tuple[float, float]:
     """The least p99 lateness, and the rate error, of requests of so many connections, one a second.
 
     The first of each must have begun before anybody's second.
@@ -136,14 +136,14 @@ def _of(pair: tuple[Paced, Paced], name: str) -> tuple[float, float]:
 
 def _ratio(name: str, unit: str, pairs: Sequence[tuple[float, float]]) -> Figure:
     ratios = [mine / theirs for mine, theirs in pairs]
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     return Figure(
         f"{name}, ours / h2load",
         statistics.median(ratios),
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         peer="h2load",
         peer_value=1.0,
         note=f"medians: {mine:.3g} and {theirs:.3g} {unit}, {len(pairs)} pairs with a pace",

@@ -15,7 +15,7 @@ until gone, for each viewer that was served.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from benchmarks.figures import Figure, main, mean_interval
@@ -91,18 +91,16 @@ def simulated(policy: Json, demand: Json, seeds: int) -> dict[str, list[float]]:
     return {name: [of(outcome) for outcome in outcomes] for name, (_, of) in FIGURES.items()}
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool) -> Iterator[Figure]:
     """A row for each figure of each policy, by demand."""
     seeds = 10 if quick else 200
-    found = []
     for demand, given in DEMANDS.items():
         every = {name: simulated(policy, given, seeds) for name, policy in POLICIES.items()}
         for figure, (unit, _) in FIGURES.items():
             base = every[BASELINE][figure]
             for name, values in every.items():
                 of = f"{figure}, {demand}: {name}"
-                found.append(_row(of, unit, values[figure], None if name == BASELINE else base))
-    return found
+                yield _row(of, unit, values[figure], None if name == BASELINE else base)
 
 
 def _row(name: str, unit: str, values: Sequence[float], base: Sequence[float] | None) -> Figure:

@@ -78,7 +78,7 @@ class Reading:
 
 
 READINGS: Final = tuple(
-    Reading(*each) for each in itertools.product(ARRIVING, (False, True), (False, True))
+    Reading(*answers) for answers in itertools.product(ARRIVING, (False, True), (False, True))
 )
 
 
@@ -144,28 +144,28 @@ def measure(quick: bool) -> list[Figure]:
     """How far each reading is, the nearest first, and then every experiment by every reading."""
     seeds = 10 if quick else 200
     known, times = experiments(), allocations()
-    found = {
-        reading: [blocked(specification(each, reading, times), seeds) for each in known]
+    shares = {
+        reading: [blocked(specification(experiment, reading, times), seeds) for experiment in known]
         for reading in READINGS
     }
-    return rows(known, found)
+    return rows(known, shares)
 
 
 def rows(
-    known: Sequence[Experiment], found: Mapping[Reading, Sequence[Sequence[float]]]
+    known: Sequence[Experiment], shares: Mapping[Reading, Sequence[Sequence[float]]]
 ) -> list[Figure]:
     """Of the shares of each seed, by reading and experiment."""
     distances = {
-        reading: 100 * fmean(map(_distance, known, results)) for reading, results in found.items()
+        reading: 100 * fmean(map(_distance, known, results)) for reading, results in shares.items()
     }
-    nearest = sorted(found, key=lambda reading: distances[reading])
+    nearest = sorted(shares, key=lambda reading: distances[reading])
     name = "PcBl, distance from the published"
     return [
         *(Figure(f"{name}: {reading.name}", distances[reading], "pp") for reading in nearest),
         *(
-            _row(each, reading, values)
+            _row(experiment, reading, values)
             for reading in nearest
-            for each, values in zip(known, found[reading], strict=True)
+            for experiment, values in zip(known, shares[reading], strict=True)
         ),
     ]
 

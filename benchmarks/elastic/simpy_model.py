@@ -23,8 +23,6 @@ import simpy
 
 
 class Application:
-    """Front, nodes and viewers."""
-
     def __init__(self, spec: dict[str, Any]) -> None:
         self.env = simpy.Environment()
         self.room: int = spec["application"]["room"]
@@ -43,7 +41,6 @@ class Application:
         self.counts = {"requests": 0, "at_once": 0, "waited": 0, "blocked": 0, "nodes": 0}
 
     def arrivals(self) -> Generator[simpy.Event, None, None]:
-        """Viewers come."""
         for _ in range(self.sessions):
             yield self.env.timeout(self.rng.expovariate(self.rate))
             self.env.process(self.viewer())
@@ -135,7 +132,6 @@ def simulate(spec: dict[str, Any]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Run one specification."""
     spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     begin = time.process_time()
     counts = simulate(spec)

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from benchmarks.elastic import closed_forms
-from benchmarks.elastic.simulated import Run, application, build, heap, simpy, simulate
+from benchmarks.elastic.simulator_runs import Run, application, build, heap, simpy, simulate
 from benchmarks.figures import Figure, main, median_interval
 from ullage.stats.interval import t_interval
 
@@ -55,17 +55,17 @@ def _pairs(
 
 
 def _ratio(name: str, logs: Sequence[float], peer: str, aim: float, note: str) -> Figure:
-    found = t_interval(logs, 0.95)
+    interval = t_interval(logs, 0.95)
     return Figure(
         name,
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer=peer,
         peer_value=1.0,
         reach=f"at least {aim:g}",
-        holds=True if found.low >= aim else False if found.high < aim else None,
+        holds=True if interval.low >= aim else False if interval.high < aim else None,
         note=note,
     )
 
@@ -111,18 +111,18 @@ def _growth(quick: bool) -> list[Figure]:
     few = [_large(6, seed) for seed in range(1, 4)]
     many = [_large(most, seed) for seed in range(1, 4 if quick else 2)]
     base = median_interval([run.cpu_s / 10**6 for run in few]).estimate
-    each = median_interval([run.cpu_s / 10**most for run in many]).estimate
+    cost = median_interval([run.cpu_s / 10**most for run in many]).estimate
     memory = max(run.memory_bytes for run in many)
-    note = f"{each * 1e9:.0f} ns for a session; the run took {max(r.cpu_s for r in many):.0f} s"
+    note = f"{cost * 1e9:.0f} ns for a session; the run took {max(r.cpu_s for r in many):.0f} s"
     return [
         Figure(
             f"cost of a session of 10^{most} ÷ of one of 10^6",
-            each / base,
+            cost / base,
             "×",
             peer="10^6 sessions",
             peer_value=1.0,
             reach=f"at most {GROWTH_AIM:g} × at 10^9",
-            holds=None if quick else each / base <= GROWTH_AIM,
+            holds=None if quick else cost / base <= GROWTH_AIM,
             note=note,
         ),
         Figure(
@@ -141,17 +141,16 @@ def _large(power: int, seed: int) -> Run:
     return simulate(application(10_000, 10**power, "exponential", seed))
 
 
-def measure(quick: bool) -> list[Figure]:
-    """All rows."""
+def measure(quick: bool) -> Iterator[Figure]:
     build()
     pairs = 5 if quick else 20
-    return [
-        *(_beside_simpy(n, "fixed", pairs) for n in (1_000, 10_000)),
-        _beside_simpy(1_000, "exponential", pairs),
-        *(_beside_heap(100_000, watch, 3 * pairs) for watch in ("exponential", "fixed")),
-        *_growth(quick),
-        *closed_forms.measure(quick),
-    ]
+    for viewers in (1_000, 10_000):
+        yield _beside_simpy(viewers, "fixed", pairs)
+    yield _beside_simpy(1_000, "exponential", pairs)
+    for watch in ("exponential", "fixed"):
+        yield _beside_heap(100_000, watch, 3 * pairs)
+    yield from _growth(quick)
+    yield from closed_forms.measure(quick)
 
 
 if __name__ == "__main__":

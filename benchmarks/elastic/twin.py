@@ -51,26 +51,30 @@ def measure(quick: bool) -> list[Figure]:
 
 def rows(run: ElasticRun) -> list[Figure]:
     """A row for each environment, and one of all repetitions together."""
-    found = twins(run)
+    simulated = twins(run)
     figures = []
     for environment in run.resolved.environments:
-        mine = [one for (key, _), one in found.items() if key == environment.key]
+        mine = [one for (key, _), one in simulated.items() if key == environment.key]
         without = len(run.of(environment.key)) - len(mine)
         figures.append(_row(run.label(environment.key), mine, without))
-    everything = list(found.values())
+    everything = list(simulated.values())
     figures.append(_row("all", everything, len(run.repetitions) - len(everything), aim=True))
     return figures
 
 
-def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = False) -> Figure:
+def _row(
+    label: str, repetitions: Sequence[Simulated], without: int, *, aim: bool = False
+) -> Figure:
     name, reach = f"simulated less real PcBl, {label}", f"within ±{POINTS:g}" if aim else ""
-    if not found:
+    if not repetitions:
         note = f"{without} repetitions without figures, none with"
         return Figure(name, math.nan, "points", reach=reach, note=note)
-    real, simulated = (100 * fmean(getattr(one, of) for one in found) for of in ("real", "blocked"))
-    span = difference(found, CONFIDENCE)
+    real, simulated = (
+        100 * fmean(getattr(one, of) for one in repetitions) for of in ("real", "blocked")
+    )
+    span = difference(repetitions, CONFIDENCE)
     low, high = (None if end is None else 100 * end for end in (span.low, span.high))
-    note = f"PcBl {real:.2f} % really, {simulated:.2f} % simulated; {len(found)} repetitions"
+    note = f"PcBl {real:.2f} % really, {simulated:.2f} % simulated; {len(repetitions)} repetitions"
     if without:
         note += f", {without} without figures"
     if span.why:
@@ -82,7 +86,7 @@ def _row(label: str, found: Sequence[Simulated], without: int, *, aim: bool = Fa
         low,
         high,
         reach=reach,
-        holds=_holds(low, high, len(found)) if aim else None,
+        holds=_holds(low, high, len(repetitions)) if aim else None,
         note=note,
     )
 

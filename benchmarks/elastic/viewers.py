@@ -51,7 +51,7 @@ SLOWER = 1.01
 
 
 @dataclass(frozen=True)
-class Ran:
+class ViewersRun:
     """A run's summary, and the kernel's memory for each viewer while all were there."""
 
     summary: Mapping[str, Any]
@@ -70,8 +70,8 @@ class Ran:
     @property
     def broken(self) -> int:
         """Viewers with a violation, or that were not served."""
-        found = self.summary
-        return int(found["violations"]["viewers"] + found["outcomes"]["failed"])
+        summary = self.summary
+        return int(summary["violations"]["viewers"] + summary["outcomes"]["failed"])
 
 
 @contextmanager
@@ -111,13 +111,13 @@ def config(urls: list[str], count: int, ramp_s: float, hold_s: float) -> dict[st
     }
 
 
-def watch(what: dict[str, Any]) -> Ran:
+def watch(settings: dict[str, Any]) -> ViewersRun:
     """One run; the kernel's memory is read in the middle of the time that all watch."""
-    count, run_s = what["arrivals"]["count"], what["limits"]["run_s"]
-    ramp_s = count / what["arrivals"]["rate_hz"]
+    count, run_s = settings["arrivals"]["count"], settings["limits"]["run_s"]
+    ramp_s = count / settings["arrivals"]["rate_hz"]
     with TemporaryDirectory() as directory:
         path = Path(directory) / "config.json"
-        path.write_text(json.dumps(what))
+        path.write_text(json.dumps(settings))
         before = _kernel_bytes()
         argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
@@ -126,7 +126,7 @@ def watch(what: dict[str, Any]) -> Ran:
             out, _ = process.communicate()
     if process.returncode not in (0, 1):
         raise RuntimeError(f"ullage-viewers ended with {process.returncode}")
-    return Ran(json.loads(out), grown / count)
+    return ViewersRun(json.loads(out), grown / count)
 
 
 def _kernel_bytes() -> int:
@@ -139,17 +139,17 @@ def _kernel_bytes() -> int:
 def _many(quick: bool) -> list[Figure]:
     ramp_s, hold_s = 25.0, 20.0 if quick else 60.0
     with nodes(-(-MANY // EACH_NODE), realtime=True) as started:
-        what = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
-        what["timing"]["realtime"] = True
-        ran = watch(what)
-    found = ran.summary
-    error = abs(found["rate_error"])
-    playing = found["most_playing"]
+        settings = config([url_of(node) for node in started], MANY, ramp_s, hold_s)
+        settings["timing"]["realtime"] = True
+        ran = watch(settings)
+    summary = ran.summary
+    error = abs(summary["rate_error"])
+    playing = summary["most_playing"]
     invalid = f"invalid: {ran.invalid}; " if ran.invalid else ""
     note = (
-        f"{invalid}{found['shards']} processes, realtime; {ran.broken} with a violation or not "
-        f"served; {found['requests'] / found['seconds']:.0f} requests/s, "
-        f"{100 * found['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
+        f"{invalid}{summary['shards']} processes, realtime; {ran.broken} with a violation or not "
+        f"served; {summary['requests'] / summary['seconds']:.0f} requests/s, "
+        f"{100 * summary['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
     )
     return [
         Figure(
@@ -168,10 +168,10 @@ def _many(quick: bool) -> list[Figure]:
             "1",
             reach="at most 0.001",
             holds=None if invalid else error <= RATE_ERROR,
-            note=f"{invalid}as delivered, with the nodes' part: {found['delivered_error']:.2g}",
+            note=f"{invalid}as delivered, with the nodes' part: {summary['delivered_error']:.2g}",
         ),
         Figure(
-            "memory of a viewer", found["memory"]["per_viewer_bytes"], "B", note="its process's"
+            "memory of a viewer", summary["memory"]["per_viewer_bytes"], "B", note="its process's"
         ),
         Figure(
             "kernel memory of a viewer",
@@ -191,10 +191,10 @@ def _httperf_at_once() -> int:
         started[0].send_signal(signal.SIGSTOP)
         argv += [f"--server={where.hostname}", f"--port={where.port}"]
         text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    found = re.search(r"<=(\d+) concurrent connections", text)
-    if found is None:
+    most = re.search(r"<=(\d+) concurrent connections", text)
+    if most is None:
         raise RuntimeError(f"httperf: {text}")
-    return int(found[1])
+    return int(most[1])
 
 
 def _exact(quick: bool) -> list[Figure]:
@@ -211,10 +211,10 @@ def _exact(quick: bool) -> list[Figure]:
     for _ in range(1 if quick else 7):
         for way, timing in ways.items():
             with nodes(2, realtime="realtime" in timing) as started:
-                what = config([url_of(node) for node in started], ONE_PROCESS, 5, 10)
-                what["shards"] = 1
-                what["timing"] |= timing
-                ran = watch(what)
+                settings = config([url_of(node) for node in started], ONE_PROCESS, 5, 10)
+                settings["shards"] = 1
+                settings["timing"] |= timing
+                ran = watch(settings)
             late[way].append(ran.late_s)
             used[way].append(ran.summary["cpu_share"])
             invalid[way] += bool(ran.invalid)
@@ -224,15 +224,15 @@ def _exact(quick: bool) -> list[Figure]:
 def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> Figure:
     """What was late counts, however late it was; such runs are told, as they have no other use."""
     middle = statistics.median(late)
-    found = median_interval(late) if len(late) > 5 else None
+    interval = median_interval(late) if len(late) > 5 else None
     return Figure(
         f"p99 lateness of {ONE_PROCESS:,} viewers in a process, {way}",
         middle,
         "s",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         reach="at most 0.0002 s, by the median",
-        holds=middle <= LATE_S if found else None,
+        holds=middle <= LATE_S if interval else None,
         note=f"{100 * statistics.median(used):.0f} % of the core; {len(late)} runs, "
         f"{invalid} of them invalid by the generator's own limit",
     )
@@ -241,38 +241,38 @@ def _lateness(way: str, late: list[float], used: list[float], invalid: int) -> F
 def _begun(stalled: bool) -> float:
     """How much longer the arrivals took than they were due to take, as a ratio."""
     with nodes(1, realtime=False) as started, TemporaryDirectory() as directory:
-        what = config([url_of(started[0])], STALLED, 2, 1)
-        what["sessions"] = str(Path(directory) / "sessions.jsonl")
+        settings = config([url_of(started[0])], STALLED, 2, 1)
+        settings["sessions"] = str(Path(directory) / "sessions.jsonl")
         if stalled:
             started[0].send_signal(signal.SIGSTOP)
-        watch(what)
-        lines = Path(what["sessions"]).read_text().splitlines()
+        watch(settings)
+        lines = Path(settings["sessions"]).read_text().splitlines()
     records = sorted((json.loads(line) for line in lines), key=lambda one: one["client"])
     if len(records) != STALLED:
         raise RuntimeError(f"{len(records)} of {STALLED} viewers came")
-    asked, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))
-    return float(asked / due)
+    requested, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))
+    return float(requested / due)
 
 
-def _at_most(found: Quantile | None, aim: float) -> bool | None:
+def _at_most(interval: Quantile | None, aim: float) -> bool | None:
     """None: the interval is on both sides, or one run has none."""
-    if found is None or found.low is None or found.high is None:
+    if interval is None or interval.low is None or interval.high is None:
         return None
-    return True if found.high <= aim else False if found.low > aim else None
+    return True if interval.high <= aim else False if interval.low > aim else None
 
 
 def _stalled(quick: bool) -> Figure:
     ratios = [_begun(True) / _begun(False) for _ in range(1 if quick else 7)]
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     middle = statistics.median(ratios)
     return Figure(
         "time that arrivals take at a stalled node / at one that answers",
         middle,
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         reach=f"at most {SLOWER:g}",
-        holds=_at_most(found, SLOWER),
+        holds=_at_most(interval, SLOWER),
         note=f"{STALLED:,} viewers at 1,000/s; a closed loop would stop at its first connections",
     )
 
@@ -287,13 +287,13 @@ def _beside_wrk(quick: bool) -> Figure:
             mine = ran.summary["cpu_s"] / ran.summary["requests"]
             theirs.append(_wrk(url))
         ratios.append(mine / theirs[-1])
-    found = median_interval(ratios) if len(ratios) > 5 else None
+    interval = median_interval(ratios) if len(ratios) > 5 else None
     return Figure(
         "CPU time of a request, ours / wrk",
         statistics.median(ratios),
         "×",
-        found.low if found else None,
-        found.high if found else None,
+        interval.low if interval else None,
+        interval.high if interval else None,
         peer="wrk",
         peer_value=1.0,
         note=f"wrk: {1e6 * statistics.median(theirs):.1f} µs, 100 connections, as fast as it can; "
@@ -332,9 +332,12 @@ def cpu_s(used: resource.struct_rusage) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(quick: bool) -> list[Figure]:
-    """All rows; needs root, for realtime, and wrk."""
-    return [*_many(quick), *_exact(quick), _stalled(quick), _beside_wrk(quick)]
+def measure(quick: bool) -> Iterator[Figure]:
+    """Needs root, for realtime, and wrk."""
+    yield from _many(quick)
+    yield from _exact(quick)
+    yield _stalled(quick)
+    yield _beside_wrk(quick)
 
 
 if __name__ == "__main__":

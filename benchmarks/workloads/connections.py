@@ -54,7 +54,7 @@ http {{
 
 
 @dataclass(frozen=True)
-class Made:
+class Load:
     """What a generator did."""
 
     connections: int
@@ -102,10 +102,10 @@ def _wrk() -> Generator:
         return [*load, f"http://127.0.0.1:{port}/"]
 
     def read(text: str) -> tuple[int, float]:
-        found = re.search(r"(\d+) requests in ([0-9.]+)s,", text)
-        if found is None or "Socket errors" in text or "Non-2xx" in text:
+        summary = re.search(r"(\d+) requests in ([0-9.]+)s,", text)
+        if summary is None or "Socket errors" in text or "Non-2xx" in text:
             raise RuntimeError(f"wrk: {text}")
-        return int(found[1]), float(found[2])
+        return int(summary[1]), float(summary[2])
 
     return Generator(argv, read)
 
@@ -116,10 +116,10 @@ def _httperf() -> Generator:
         return [*load, f"--num-conns={CONNECTIONS}", "--num-calls=1"]
 
     def read(text: str) -> tuple[int, float]:
-        found = re.search(r"replies (\d+) test-duration ([0-9.]+) s", text)
-        if found is None or "Errors: total 0 " not in text or f"2xx={CONNECTIONS} " not in text:
+        summary = re.search(r"replies (\d+) test-duration ([0-9.]+) s", text)
+        if summary is None or "Errors: total 0 " not in text or f"2xx={CONNECTIONS} " not in text:
             raise RuntimeError(f"httperf: {text}")
-        return int(found[1]), float(found[2])
+        return int(summary[1]), float(summary[2])
 
     return Generator(argv, read)
 
@@ -128,7 +128,7 @@ GENERATORS = {"ours, 4": _ours(4), "wrk": _wrk(), "ours, 1": _ours(1), "httperf"
 PAIRS = (("ours, 4", "wrk"), ("ours, 1", "httperf"))
 
 
-def run(generator: Generator, port: int) -> Made:
+def run(generator: Generator, port: int) -> Load:
     """Run it once on the last CPU."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "out"
@@ -140,7 +140,7 @@ def run(generator: Generator, port: int) -> Made:
         if process.returncode:
             raise RuntimeError(f"{argv[3]} ended with {process.returncode}")
         connections, seconds = generator.read(path.read_text())
-    return Made(connections, seconds, used.ru_utime + used.ru_stime)
+    return Load(connections, seconds, used.ru_utime + used.ru_stime)
 
 
 @contextmanager
@@ -175,18 +175,18 @@ def _wait_for(port: int) -> None:
 
 
 def _figure(
-    mine: str, theirs: str, what: str, rounds: list[dict[str, Made]], of: Callable[[Made], float]
+    mine: str, theirs: str, what: str, rounds: list[dict[str, Load]], of: Callable[[Load], float]
 ) -> Figure:
-    ratios = [math.log(of(each[mine]) / of(each[theirs])) for each in rounds]
-    found = t_interval(ratios, CONFIDENCE)
-    middle = sorted(of(each[theirs]) for each in rounds)[len(rounds) // 2]
-    cpu = sorted(each[mine].cpu_s / each[mine].connections for each in rounds)[len(rounds) // 2]
+    ratios = [math.log(of(made[mine]) / of(made[theirs])) for made in rounds]
+    interval = t_interval(ratios, CONFIDENCE)
+    middle = sorted(of(made[theirs]) for made in rounds)[len(rounds) // 2]
+    cpu = sorted(made[mine].cpu_s / made[mine].connections for made in rounds)[len(rounds) // 2]
     return Figure(
         f"{what}, ours / {theirs}",
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer=theirs,
         peer_value=1.0,
         note=f"{len(rounds)} rounds; {theirs}: {middle:.0f}/s; ours: {cpu * 1e6:.1f} µs of CPU "
@@ -197,7 +197,7 @@ def _figure(
 def measure(quick: bool) -> list[Figure]:
     """Both ratios, to wrk and to httperf."""
     rng = random.Random(5)
-    rounds: list[dict[str, Made]] = []
+    rounds: list[dict[str, Load]] = []
     with server() as port:
         for _ in range(5 if quick else 30):
             order = list(GENERATORS)

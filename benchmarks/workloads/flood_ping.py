@@ -98,10 +98,10 @@ def _least(argv: list[str], read: Callable[[str], float]) -> float:
 
 def _ping(size: int) -> float:
     def read(text: str) -> float:
-        found = re.search(r"rtt min/avg/max/mdev = ([0-9.]+)/", text)
-        if found is None or f"{COUNT} received" not in text:
+        summary = re.search(r"rtt min/avg/max/mdev = ([0-9.]+)/", text)
+        if summary is None or f"{COUNT} received" not in text:
             raise RuntimeError(f"ping: {text}")
-        return float(found[1]) / 1e3
+        return float(summary[1]) / 1e3
 
     return _least(["ping", "-q", "-f", "-c", str(COUNT), "-s", str(size), PEER], read)
 
@@ -117,11 +117,12 @@ def _ours(size: int) -> float:
     return _least([*load, "--count", str(COUNT), "--size", str(size)], read)
 
 
-def measure(quick: bool) -> list[Figure]:
+def measure(quick: bool) -> Iterator[Figure]:
     """A ratio for each size."""
     rng = random.Random(11)
     with responder():
-        return [_figure(size, 10 if quick else 40, rng) for size in SIZES]
+        for size in SIZES:
+            yield _figure(size, 10 if quick else 40, rng)
 
 
 def _figure(size: int, rounds: int, rng: random.Random) -> Figure:
@@ -133,17 +134,17 @@ def _figure(size: int, rounds: int, rng: random.Random) -> Figure:
         least = {prober: prober(size) for prober in order}
         ratios.append(math.log(least[_ours] / least[_ping]))
         theirs.append(least[_ping])
-    found = t_interval(ratios, CONFIDENCE)
+    interval = t_interval(ratios, CONFIDENCE)
     return Figure(
         f"least round trip of {size} bytes, ours / ping -f",
-        found.estimate,
+        interval.estimate,
         "×",
-        found.low,
-        found.high,
+        interval.low,
+        interval.high,
         peer="ping -f",
         peer_value=1.0,
         reach="90 % interval inside 0.98 to 1.02",
-        holds=found.low > 1 - MARGIN and found.high < 1 + MARGIN,
+        holds=interval.low > 1 - MARGIN and interval.high < 1 + MARGIN,
         note=f"{rounds} rounds; ping: {sorted(theirs)[rounds // 2] * 1e6:.0f} µs",
     )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import energy as signals
+from benchmarks.energy import integrals
 from tests.analysis.energykit import S, channel, counter, fault, one, opened, reading
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, series
@@ -24,13 +24,13 @@ def _energy(found: Integral | Missing) -> Integral:
     return found
 
 
-@pytest.mark.parametrize("kind", signals.KINDS)
-@pytest.mark.parametrize("make", signals.CLASSES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("kind", integrals.KINDS)
+@pytest.mark.parametrize("make", integrals.CLASSES, ids=lambda make: make.__name__)
 def test_the_stated_uncertainty_covers_the_error_and_is_not_much_larger(
-    make: signals.Maker, kind: Kind
+    make: integrals.Maker, kind: Kind
 ) -> None:
-    """The quick form of `benchmarks.energy`, whose full one asks for 0.95 and 2."""
-    found = signals.study(make, kind, 24, seed=7)
+    """The quick form of `benchmarks.energy.integrals`, whose full one asks for 0.95 and 2."""
+    found = integrals.study(make, kind, 24, seed=7)
     assert found.covered / found.errors.size >= 0.93
     assert found.width <= 2.5
 

@@ -41,7 +41,7 @@ def test_one_that_fails_takes_no_rows_with_it(
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick", "--json"])
     with pytest.raises(SystemExit) as ended:
         main_of_all({"one": row("first"), "broken": fails, "two": row("second")}, "all")
-    assert ended.value.code == "without rows, as they failed: broken"  # status 1
+    assert ended.value.code == "failed, so that rows are missing: broken"  # status 1
     said = capsys.readouterr()
     assert [(each["name"], each["value"]) for each in json.loads(said.out)] == [
         ("first", 2.0),
@@ -123,7 +123,7 @@ def no_nodes(count: int, *, realtime: bool) -> Iterator[list[object]]:
 def test_no_aim_is_held_by_an_invalid_run(monkeypatch: pytest.MonkeyPatch, valid: bool) -> None:
     summary = SUMMARY | ({} if valid else {"valid": False, "why": ["shard 2 was killed"]})
     monkeypatch.setattr(viewers, "nodes", no_nodes)
-    monkeypatch.setattr(viewers, "watch", lambda _: viewers.Ran(summary, 1e4))
+    monkeypatch.setattr(viewers, "watch", lambda _: viewers.ViewersRun(summary, 1e4))
     monkeypatch.setattr(viewers, "_httperf_at_once", lambda: 1000)
     aims = [figure for figure in viewers._many(True) if figure.reach]
     assert len(aims) == 2
@@ -223,6 +223,6 @@ def test_decisions_have_a_row_for_each_size_and_kind_of_id(
 def test_the_pace_of_connections_is_told_by_when_their_requests_began() -> None:
     first = [0.3, 0.0, 0.7]
     even = [start + 1.0 * second for second in range(5) for start in first]
-    assert paced.kept(even, 3) == pytest.approx((0.0, 0.0))
+    assert paced.pace_of(even, 3) == pytest.approx((0.0, 0.0))
     late = [each + 0.25 * (each >= 4) for each in even]  # the last request of each
-    assert paced.kept(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))
+    assert paced.pace_of(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))

@@ -184,7 +184,7 @@ def test_a_flash_crowd_has_its_own_fields() -> None:
 
 
 def test_what_a_field_without_a_word_of_its_own_is_described_by() -> None:
-    assert "docs/elastic.md" in refused(GOOD.split("environments:", maxsplit=1)[0]).hint
+    assert "docs/guide/elastic.md" in refused(GOOD.split("environments:", maxsplit=1)[0]).hint
     error = refused("- 1\n")
     assert "found list; a plan has fields, `field: value`" in error.message
 

@@ -11,11 +11,11 @@ from ullage import _elastic
 from ullage.elastic import simspec, sweep
 from ullage.yamlfile import read
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "elastic-policies.md").read_text()
+GUIDE = Path(__file__).parents[2] / "docs/guide"
+PAGE = (GUIDE / "elastic-policies.md").read_text()
 POLICIES = PAGE.partition("\n## The policies\n")[2].partition("\n## ")[0]
 SPECIFICATIONS = re.findall(
-    r"```yaml\n(.*?)```", (DOCS / "elastic-simulator.md").read_text(), re.DOTALL
+    r"```yaml\n(.*?)```", (GUIDE / "elastic-simulator.md").read_text(), re.DOTALL
 )
 
 

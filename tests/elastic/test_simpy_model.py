@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.elastic.closed_forms import erlang_a, erlang_b
 from benchmarks.elastic.simpy_model import simulate
-from benchmarks.elastic.simulated import application
+from benchmarks.elastic.simulator_runs import application
 from ullage import _elastic
 
 

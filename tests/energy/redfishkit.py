@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.energy.redfish_double import RedfishDouble, serving
+from testing.energy.redfish_double import RedfishDouble, serving
 from ullage.energy.base import FaultError
 from ullage.energy.redfish import Redfish, RedfishOptions
 from ullage.errors import UllageError

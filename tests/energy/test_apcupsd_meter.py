@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.energy.apcupsd_double import (
+from testing.energy.apcupsd_double import (
     ON_BATTERY,
     ONLINE,
     ApcupsdDouble,
@@ -17,8 +17,8 @@ from tests.energy.apcupsd_double import (
     running,
     status,
 )
+from testing.energy.waiting import until, until_fault, until_value
 from tests.energy.tcp_double import answering
-from tests.energy.waiting import until, until_fault, until_value
 from ullage import errors
 from ullage.energy import outside
 from ullage.energy.apcupsd import Apcupsd, ApcupsdOptions

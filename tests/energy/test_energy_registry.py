@@ -80,7 +80,7 @@ def test_each_has_its_place_in_the_docs(meter: type[EnergyMeter]) -> None:
     section = page.partition(f"\n## {meter.name}\n")[2].partition("\n## ")[0]
     for name, field in meter.Options.model_fields.items():
         assert f"| `{field.alias or name}` |" in section
-    guide = (Path(__file__).parents[2] / "docs/energy-meters.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/guide/energy-meters.md").read_text()
     assert f"`{meter.name}`" in guide
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.energy.ipmi_double import PASSWORD, USER, BmcDouble, serving
-from tests.energy.waiting import until_value
+from testing.energy.ipmi_double import PASSWORD, USER, BmcDouble, serving
+from testing.energy.waiting import until_value
 from ullage import errors
 from ullage.energy import ipmi
 from ullage.energy.base import FaultError

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from testing.energy.redfish_double import serving
+from testing.energy.tlskit import certificate
 from tests import enginekit
 from tests.energy.meterrunkit import (
     FEW_S,
@@ -27,9 +29,7 @@ from tests.energy.meterrunkit import (
     no_gaps,
     warned,
 )
-from tests.energy.redfish_double import serving
 from tests.energy.scripted import Scripted, channel, lines
-from tests.energy.tlskit import certificate
 from ullage import doctor, errors, tables
 from ullage.analysis.energy import series
 from ullage.analysis.energy.integrate import Integral, Missing, integrate

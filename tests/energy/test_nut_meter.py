@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.energy.nut_double import NAME, NutDouble, needs_nut, started
+from testing.energy.nut_double import NAME, NutDouble, needs_nut, started
+from testing.energy.waiting import until, until_fault, until_value
 from tests.energy.scripted import lines
 from tests.energy.tcp_double import answering
-from tests.energy.waiting import until, until_fault, until_value
 from ullage import errors
 from ullage.energy import outside
 from ullage.energy.base import FaultError

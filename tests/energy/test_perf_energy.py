@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.energy.perfkit import REAL, program
+from testing.energy.perfkit import REAL, program
 from ullage import errors
 from ullage.energy.base import FaultError
 from ullage.energy.perf import Perf, PerfOptions

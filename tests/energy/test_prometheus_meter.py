@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from pydantic import ValidationError
 
-from tests.energy.exporterkit import (
+from testing.energy.exporterkit import (
     KEPLER,
     OLD_KEPLER,
     SCAPHANDRE,
     exporter,
     node_exporter,
 )
-from tests.energy.powercapkit import server
+from testing.energy.powercapkit import server
+from testing.energy.tlskit import certificate
 from tests.energy.prometheuskit import OWN, meter, refused
-from tests.energy.tlskit import certificate
 from ullage import errors
 from ullage.energy.base import FaultError
 from ullage.energy.exposition import samples

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
+from testing.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
 from tests.energy.scripted import eventually
 from ullage import errors
 from ullage.analysis.energy import series
@@ -156,7 +156,7 @@ def test_absent_in_a_virtual_machine(tmp_path: Path) -> None:
     error = refused(tree)
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert "as in most virtual machines" in error.message
-    assert "docs/energy-meters.md" in error.hint
+    assert "docs/guide/energy-meters.md" in error.hint
 
 
 def test_absent_where_a_container_runtime_hides_it(tmp_path: Path) -> None:

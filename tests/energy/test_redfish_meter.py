@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.energy.redfish_double import (
+from testing.energy.redfish_double import (
     CHASSIS,
     ROOT,
     RedfishDouble,

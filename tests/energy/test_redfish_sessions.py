@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.energy.redfish_double import (
+from testing.energy.redfish_double import (
     PASSWORD,
     SESSIONS,
     USER,
     RedfishDouble,
     serving,
 )
+from testing.energy.tlskit import certificate
 from tests.energy.redfishkit import fault, meter, refused, unlocked
-from tests.energy.tlskit import certificate
 from ullage import errors
 from ullage.energy import redfish_service
 

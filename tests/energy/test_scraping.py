@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from tests.energy.exporterkit import (
+from testing.energy.exporterkit import (
     TEXT,
     closed_port,
     exporter,

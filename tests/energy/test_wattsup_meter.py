@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.energy.waiting import until, until_fault
-from tests.energy.wattsup_double import RAW, packet, plugged
+from testing.energy.waiting import until, until_fault
+from testing.energy.wattsup_double import RAW, packet, plugged
 from ullage import errors
 from ullage.energy import wattsup
 from ullage.energy.base import FaultError

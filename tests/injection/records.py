@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.injection.perform import BASELINE, SLOW, injected, load, percents
-from benchmarks.injection.recorded import About, Fixed, Part, Recording, Row
-from benchmarks.injection.scaled import LOADS, scaled
-from benchmarks.injection.sizes import CAMPAIGN
+from benchmarks.statistics.injection.recording import About, Fixed, Part, Recording, Row
+from benchmarks.statistics.injection.session import BASELINE, SLOW, injected, load, percents
+from benchmarks.statistics.injection.sizes import CAMPAIGN
+from benchmarks.statistics.injection.workloads import LOADS, scaled
 from ullage import records, schedule
 from ullage.matrix import Environment, Load, Matrix
 from ullage.runs import Resolved

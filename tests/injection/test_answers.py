@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.injection import answers, command, plausible
-from benchmarks.injection.answers import Pair
-from benchmarks.injection.designs import Needed
-from benchmarks.injection.recorded import Expected, Recording
+from benchmarks.statistics.injection import answers, command, plausibility
+from benchmarks.statistics.injection.answers import Pair
+from benchmarks.statistics.injection.designs import TrialsNeeded
+from benchmarks.statistics.injection.recording import Expected, Recording
 from tests.injection.records import Maker, wandering
 
 BIASED = {"x1.05": 0.2, "native~again": 0.1}
@@ -56,7 +56,7 @@ def test_right_intervals_hold_and_wrong_ones_do_not() -> None:
 
 def test_expectations_are_touched_or_not() -> None:
     recording = made()
-    seen = plausible.seen(recording)
+    seen = plausibility.compared(recording)
     assert [each.agrees for each in seen][:2] == [True, False]
     native = [
         row.seconds
@@ -68,8 +68,8 @@ def test_expectations_are_touched_or_not() -> None:
     assert seen[2].low == pytest.approx(0.24 / mean)
 
 
-def need(trials: int | None, most: int = 60) -> Needed:
-    return Needed(trials, most, None, None, 0.05)
+def need(trials: int | None, most: int = 60) -> TrialsNeeded:
+    return TrialsNeeded(trials, most, None, None, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def need(trials: int | None, most: int = 60) -> Needed:
     ],
 )
 def test_a_bound_is_not_taken_for_a_value(
-    ours: Needed, theirs: Needed, ratio: str, fewer: bool | None
+    ours: TrialsNeeded, theirs: TrialsNeeded, ratio: str, fewer: bool | None
 ) -> None:
     pair = Pair("cpu", ours, theirs)
     assert (pair.ratio, pair.fewer) == (ratio, fewer)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.injection import designs
-from benchmarks.injection.designs import Design, Tries, needed, paired, sequential
+from benchmarks.statistics.injection import designs
+from benchmarks.statistics.injection.designs import Design, Tries, paired, sequential, trials_needed
 from tests.injection.records import Maker, wandering, white
 
 
@@ -61,8 +61,8 @@ def test_where_the_machine_wanders_pairs_need_far_fewer() -> None:
     for number in range(4):
         maker.blocks(f"blocks-{number}", 36, wandering(0.01, 0.01, number))
         maker.sequence(f"cpu-{number}", 4, 36, wandering(0.01, 0.01, 10 + number))
-    ours = needed(designs.of_blocks(maker.recording, "cpu"))
-    theirs = needed(designs.of_sequences(maker.recording, "cpu"))
+    ours = trials_needed(designs.of_blocks(maker.recording, "cpu"))
+    theirs = trials_needed(designs.of_sequences(maker.recording, "cpu"))
     assert ours.trials is not None
     assert ours.low is not None and ours.low <= ours.trials
     assert ours.bound <= 0.5 * theirs.bound
@@ -74,8 +74,8 @@ def test_where_it_is_steady_pairs_gain_nothing() -> None:
     for number in range(4):
         maker.blocks(f"blocks-{number}", 36, white(0.03, number))
         maker.sequence(f"cpu-{number}", 4, 36, white(0.03, 10 + number))
-    ours = needed(designs.of_blocks(maker.recording, "cpu"))
-    theirs = needed(designs.of_sequences(maker.recording, "cpu"))
+    ours = trials_needed(designs.of_blocks(maker.recording, "cpu"))
+    theirs = trials_needed(designs.of_sequences(maker.recording, "cpu"))
     assert ours.bound > 0.5 * theirs.bound
 
 
@@ -93,4 +93,4 @@ def test_the_factors_are_taken_out() -> None:
 
 def test_too_short_a_record_says_so() -> None:
     with pytest.raises(ValueError, match="too few trials"):
-        needed(Design(paired, ((0, np.zeros(5)),), 1, 3))
+        trials_needed(Design(paired, ((0, np.zeros(5)),), 1, 3))

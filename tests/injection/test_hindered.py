@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.injection import hindered
+from benchmarks.statistics.injection import hindrances
 from ullage import cgroups
 from ullage.cgroups import Hierarchy
 
@@ -20,8 +20,8 @@ def test_the_tree_with_the_controller_is_found(
     for each in (other, tree):
         each.path.mkdir()
     monkeypatch.setattr(cgroups, "hierarchies", lambda: [other, tree])
-    assert hindered.Throttled.tree() is None
-    assert "blkio" in str(hindered.Throttled.missing())
+    assert hindrances.Throttled.tree() is None
+    assert "blkio" in str(hindrances.Throttled.missing())
     (other.path / "cgroup.controllers").write_text("cpu memory\n")
     (tree.path / file).write_text("cpu io memory\n")
-    assert hindered.Throttled.tree() == tree
+    assert hindrances.Throttled.tree() == tree

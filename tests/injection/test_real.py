@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.injection import hindered, perform, plausible
-from benchmarks.injection.recorded import Recording
-from benchmarks.injection.scaled import LOADS, PERCENTS, scaled
-from benchmarks.injection.sizes import Size
+from benchmarks.statistics.injection import hindrances, plausibility, session
+from benchmarks.statistics.injection.recording import Recording
+from benchmarks.statistics.injection.sizes import Size
+from benchmarks.statistics.injection.workloads import LOADS, PERCENTS, scaled
 from ullage import cgroups
 from ullage.commands import run
 
@@ -19,15 +19,15 @@ TINY = Size("tiny", rounds=1, blocks=1, stretches=1, stretch=2, trial_s=0.01, hi
 
 
 def test_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perform, "PILOT_BLOCKS", 1)
+    monkeypatch.setattr(session, "PILOT_BLOCKS", 1)
     told = commands(monkeypatch)
     keep = tmp_path / "keep"
-    session = perform.begin(TINY, tmp_path / "runs", lambda found: found.save(keep))
-    assert set(session.recording.about.works) == set(session.recording.about.fixed)
-    session.rounds()
-    plausible.run(session)
+    trials = session.begin(TINY, tmp_path / "runs", lambda found: found.save(keep))
+    assert set(trials.recording.about.works) == set(trials.recording.about.fixed)
+    trials.rounds()
+    plausibility.run(trials)
     recording = Recording.load(keep)
-    assert recording.rows == session.recording.rows
+    assert recording.rows == trials.recording.rows
     exact_and_complete(recording)
     hindered_and_removed(recording, told)
 
@@ -40,7 +40,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         told.append(" ".join(argv))
         return await run(argv)
 
-    monkeypatch.setattr(hindered, "run", heard)
+    monkeypatch.setattr(hindrances, "run", heard)
     return told
 
 
@@ -61,7 +61,7 @@ def hindered_and_removed(recording: Recording, told: list[str]) -> None:
     assert {each.environment for each in about.expected} <= done
     assert about.left_out.keys() <= {"CPU quota", "I/O throttle"}
     assert any("tbf rate" in line for line in told)
-    tree = hindered.Throttled.tree()
+    tree = hindrances.Throttled.tree()
     for resolved in about.resolved.values():
         assert not cgroups.Group.find(resolved.tag).directories
         assert tree is None or not (tree.path / cgroups.ROOT / resolved.tag).exists()

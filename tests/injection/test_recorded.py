@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.injection.recorded import TRIALS, Fixed, Recording, folder
+from benchmarks.statistics.injection.recording import TRIALS, Fixed, Recording, folder
 from tests.injection.records import Maker, white
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.injection.scaled import (
+from benchmarks.statistics.injection.workloads import (
     LOADS,
     MARK,
     PERCENTS,

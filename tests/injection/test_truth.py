@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from benchmarks.injection import truth
-from benchmarks.injection.recorded import Recording
+from benchmarks.statistics.injection import truth
+from benchmarks.statistics.injection.recording import Recording
 from tests.injection.records import Maker, Noise, wandering, white
 
 CAMPAIGNS = 40
@@ -64,14 +64,14 @@ def test_equal_environments_are_seldom_called_different() -> None:
     maker = Maker()
     maker.blocks("blocks-0", 6 * CAMPAIGNS, wandering(0.01, 0.02, 7))
     maker.sequence("cpu-0", CAMPAIGNS, 18, wandering(0.01, 0.02, 8))
-    found = truth.again(maker.recording)
+    found = truth.aa_campaigns(maker.recording)
     assert [each.claimed.of for each in found] == [CAMPAIGNS] * 3
     for each in found:
         assert each.claimed.value <= 0.05 + error(0.05)
 
 
 def test_a_second_copy_that_is_slower_is_found_out() -> None:
-    equal, divided, drawn = truth.again(made_biased())
+    equal, divided, drawn = truth.aa_campaigns(made_biased())
     assert equal.claimed.value > 0.9
     assert divided.claimed.value <= 0.05 + error(0.05)
     assert drawn.claimed.of == 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.energy.nut_double import NutDouble, needs_nut, started
+from testing.energy.nut_double import NutDouble, needs_nut, started
 from tests.energy.scripted import eventually
 from ullage.analysis.energy import series
 from ullage.folder import RunFolder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ocean_trial import MPI, Output
+from benchmarks.mpi.ocean_trial import MPI, Output
 
 SOURCES = Path(__file__).resolve().parents[2] / "mpi"
 SMALL = ("--nx", "16", "--ny", "12", "--nz", "3", "--steps", "3")

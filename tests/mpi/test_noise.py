@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from benchmarks.ocean_trial import MPI, NoiseDone
+from benchmarks.mpi.ocean_trial import MPI, NoiseDone
 from tests.mpi.oceankit import build
 
 

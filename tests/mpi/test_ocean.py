@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ocean import equal
-from benchmarks.ocean_trial import Output
+from benchmarks.mpi.ocean import equal
+from benchmarks.mpi.ocean_trial import Output
 from tests.mpi.oceankit import SMALL, SOURCES, launch, needs_mpi, output
 
 pytestmark = [pytest.mark.lab, needs_mpi]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import ocean, ocean_trial
-from benchmarks.chronyd import Chronyd
-from benchmarks.ocean_trial import Job, Trial, Variant
+from benchmarks.mpi import ocean, ocean_trial
+from benchmarks.mpi.chronyd import Chronyd
+from benchmarks.mpi.ocean_trial import Job, Trial, Variant
 from tests.mpi.oceankit import SOURCES, build, needs_mpi, output
 
 pytestmark = needs_mpi
@@ -45,7 +45,7 @@ def test_the_real_chronyd_exchanges_with_ours_and_leaves_nothing() -> None:
 @needs_chrony
 def test_chronyd_ends_with_a_benchmark_that_is_killed() -> None:
     code = (
-        "from benchmarks.chronyd import Chronyd\n"
+        "from benchmarks.mpi.chronyd import Chronyd\n"
         "with Chronyd() as chrony:\n"
         "    print(chrony._home, *(d.pid for d in chrony._daemons), flush=True)\n"
         "    input()\n"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+SHARED = ROOT / "testing/mpi"
 MPIS = ("openmpi", "mpich")
 FORTRANS = ("mpifh", "usempi", "usempif08")
 MISSING = [
@@ -115,15 +116,15 @@ def build(folder: Path) -> None:
     for mpi in MPIS:
         into = folder / mpi
         into.mkdir()
-        for name in ("stamps", "truth", "work"):
-            source = str(PROGRAMS / f"{name}.c")
-            subprocess.run([f"mpicc.{mpi}", *flags, source, "-o", str(into / name)], check=True)
+        for source in (PROGRAMS / "stamps.c", SHARED / "truth.c", PROGRAMS / "work.c"):
+            compiled = [str(source), "-o", str(into / source.stem)]
+            subprocess.run([f"mpicc.{mpi}", *flags, *compiled], check=True)
         for name in FORTRANS:
             command = [f"mpif90.{mpi}", str(PROGRAMS / f"{name}.f90"), "-o", str(into / name)]
             subprocess.run(command, check=True, cwd=into, capture_output=True)
         for name in ("mute", "late"):
-            source = str(PROGRAMS / f"{name}.c")
-            shared = [f"mpicc.{mpi}", *flags, "-shared", "-fPIC", source, "-ldl"]
+            program = str(PROGRAMS / f"{name}.c")
+            shared = [f"mpicc.{mpi}", *flags, "-shared", "-fPIC", program, "-ldl"]
             subprocess.run([*shared, "-o", str(into / f"{name}.so")], check=True)
     shared = ["gcc", *flags, "-shared", "-fPIC", str(PROGRAMS / "count.c"), "-ldl"]
     subprocess.run([*shared, "-o", str(folder / "count.so")], check=True)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.trust import again, ours
-from benchmarks.trust.noise import ar1
-from benchmarks.trust.ours import Plan
-from benchmarks.trust.traces import Trace, all_traces
+from benchmarks.statistics import aa_traces, design
+from benchmarks.statistics.design import Plan
+from benchmarks.statistics.noise import ar1
+from benchmarks.statistics.traces import Trace, all_traces
 from ullage import schedule
 
 PLAN = Plan(environments=("a", "b"), workloads=("cpu", "disk"), blocks=12)
 
 
 def test_every_row_of_a_stretch_is_used_once_by_each_workload() -> None:
-    found = again.rows(PLAN, 5)
+    found = aa_traces.rows(PLAN, 5)
     for seed in range(5):
         for workload in range(2):
             assert sorted(found[seed, :, workload].ravel()) == list(range(48))
 
 
 def test_the_order_within_a_block_is_the_schedule_s() -> None:
-    environments = (ours.BASELINE, ours.AGAIN, "a", "b")
-    found = again.rows(PLAN, 2)
+    environments = (design.BASELINE, design.AGAIN, "a", "b")
+    found = aa_traces.rows(PLAN, 2)
     for slot in schedule.block(1, 7, environments, PLAN.workloads):
         at = PLAN.workloads.index(slot.workload), environments.index(slot.environment)
         assert found[1, 7, *at] == 7 * 4 + slot.position
@@ -30,8 +30,8 @@ def test_the_order_within_a_block_is_the_schedule_s() -> None:
 
 def test_ratios_are_of_the_rows_that_the_order_names() -> None:
     trace = Trace("ramp", {"cpu": np.arange(200.0), "disk": np.arange(200.0) ** 2})
-    order = again.rows(PLAN, 3)
-    found = again.campaigns(trace, PLAN, np.array([0, 10, 20]), order)
+    order = aa_traces.rows(PLAN, 3)
+    found = aa_traces.campaigns(trace, PLAN, np.array([0, 10, 20]), order)
     assert found.shape == (3, 12, 2, 3)
     expected = order[2, :, 0, 2] - order[2, :, 0, 0]
     np.testing.assert_array_equal(found[2, :, 0, 1], expected)
@@ -41,7 +41,7 @@ def test_ratios_are_of_the_rows_that_the_order_names() -> None:
 
 def test_a_wandering_machine_fools_the_sequence_and_not_the_blocks() -> None:
     wandering = ar1(np.random.default_rng(9), 1, 600, 0.97, 0.1)[0]
-    found = again.run(Trace("wandering", {"cpu": wandering, "disk": wandering[::-1]}), 300, 1)
+    found = aa_traces.run(Trace("wandering", {"cpu": wandering, "disk": wandering[::-1]}), 300, 1)
     assert (found.family, found.rows, found.disjoint) == (4, 48, 12)
     assert found.holm.at_most(0.05)
     assert not found.sequential.at_most(0.3)
@@ -51,7 +51,7 @@ def test_a_wandering_machine_fools_the_sequence_and_not_the_blocks() -> None:
 
 def test_the_kept_traces() -> None:
     for trace in all_traces():
-        found = again.run(trace, 200, 1)
+        found = aa_traces.run(trace, 200, 1)
         assert found.family == 2 * len(trace.columns)
         # Eight in a hundred is the reach; the figure itself, of more campaigns, is in the docs.
         assert found.holm.at_most(0.08)

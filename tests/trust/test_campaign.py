@@ -10,11 +10,19 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.trust import campaign, others, ours
-from benchmarks.trust.aims import HIGH, LOW, RATE, inside
-from benchmarks.trust.noise import SYNTHETIC, Regime, Rng
-from benchmarks.trust.ours import Plan, figures, generations, log_ratios, many, stopped, until
-from benchmarks.trust.shares import Share, merged, share
+from benchmarks.statistics import campaign, design, peers
+from benchmarks.statistics.aims import HIGH, LOW, RATE, inside
+from benchmarks.statistics.design import (
+    Plan,
+    figures,
+    generations,
+    log_ratios,
+    many,
+    stopped,
+    until,
+)
+from benchmarks.statistics.noise import SYNTHETIC, Regime, Rng
+from benchmarks.statistics.shares import Share, merged, share
 from ullage.stats.interval import Floats
 from ullage.stats.stop import StopRule
 
@@ -119,15 +127,15 @@ def test_six_tests_without_holm_are_caught() -> None:
 
 
 def test_welch_in_sequence_is_caught_and_is_well_without_drift() -> None:
-    design = next(each for each in others.DESIGNS if each.name == "Welch's t test")
-    key = f"{design.name} false, one"
+    peer = next(each for each in peers.DESIGNS if each.name == "Welch's t test")
+    key = f"{peer.name} false, one"
     rng = np.random.default_rng(6)
-    white, _ = campaign.by_others(design, BY_NAME["white"], rng, 1500)
-    walk, _ = campaign.by_others(design, BY_NAME["random walk"], rng, 1500)
+    white, _ = campaign.by_peer(peer, BY_NAME["white"], rng, 1500)
+    walk, _ = campaign.by_peer(peer, BY_NAME["random walk"], rng, 1500)
     assert white[key].at_most(0.05)
     assert not walk[key].at_most(0.3)
-    assert inside(white[f"{design.name} covers"])
-    assert not walk[f"{design.name} covers"].at_least(0.7)
+    assert inside(white[f"{peer.name} covers"])
+    assert not walk[f"{peer.name} covers"].at_least(0.7)
 
 
 def test_the_other_intervals_are_counted_by_the_product_s_own_functions() -> None:
@@ -142,9 +150,9 @@ def test_a_truth_is_only_a_shift() -> None:
     moved = found.copy()
     moved[..., 1] += math.log(1.25)
     of, again = many(found[..., 1:]), many(found[..., 0])
-    shifted = ours.judged(of.shifted(np.array([math.log(1.25), 0.0])), again)
+    shifted = design.judged(of.shifted(np.array([math.log(1.25), 0.0])), again)
     np.testing.assert_array_equal(
-        shifted.verdicts, ours.judged(many(moved[..., 1:]), again).verdicts
+        shifted.verdicts, design.judged(many(moved[..., 1:]), again).verdicts
     )
 
 
@@ -153,7 +161,7 @@ def test_generations_are_the_units_where_instances_differ() -> None:
     outcome = campaign.run(regime, 60, 1)
     assert {"once", "flat", "collapsed"} <= set(outcome.shares)
     assert all(each.of == 60 for each in outcome.shares.values())
-    assert set(outcome.trials) == {each.name for each in others.DESIGNS}
+    assert set(outcome.trials) == {each.name for each in peers.DESIGNS}
     again = campaign.run(regime, 60, 1)
     assert again.shares == outcome.shares, "a seed is a result"
 

@@ -7,45 +7,45 @@ from functools import partial
 
 import pytest
 
-from benchmarks.trust import again, campaign, everything, needed, said
-from benchmarks.trust.campaign import Outcome
-from benchmarks.trust.everything import Results, Size
-from benchmarks.trust.noise import SYNTHETIC, recorded
-from benchmarks.trust.shares import Share
-from benchmarks.trust.traces import all_traces
+from benchmarks.statistics import aa_traces, campaign, doc_claims, run_all, sample_size
+from benchmarks.statistics.campaign import Outcome
+from benchmarks.statistics.noise import SYNTHETIC, recorded
+from benchmarks.statistics.run_all import Results, Size
+from benchmarks.statistics.shares import Share
+from benchmarks.statistics.traces import all_traces
 
 
 def test_results_come_in_the_order_of_the_tasks(capfd: pytest.CaptureFixture[str]) -> None:
     tasks = [(text, partial(int, text)) for text in ("3", "1", "2")]
-    assert everything.in_processes(tasks, 2) == [3, 1, 2]
+    assert run_all.in_processes(tasks, 2) == [3, 1, 2]
     assert "3/3" in capfd.readouterr().err
 
 
 def test_a_task_that_fails_ends_it() -> None:
     tasks = [("good", partial(int, "1")), ("bad", partial(int, "one"))]
     with pytest.raises(ValueError, match="one"):
-        everything.in_processes(tasks, 1)
+        run_all.in_processes(tasks, 1)
 
 
 def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(tasks: Sequence[tuple[str, Callable[[], object]]], _jobs: int) -> list[object]:
         return [task() for _, task in tasks]
 
-    monkeypatch.setattr(everything, "in_processes", here)
+    monkeypatch.setattr(run_all, "in_processes", here)
     monkeypatch.setattr(campaign, "run", lambda regime, *_: Outcome(regime))
-    monkeypatch.setattr(needed, "run", lambda regime, *_: [needed.Row(regime, 1.05)])
-    monkeypatch.setattr(again, "run", lambda trace, *_: _null(trace.name))
-    found: Results = everything.run(Size(1, 1, 1, 1), 1)
+    monkeypatch.setattr(sample_size, "run", lambda regime, *_: [sample_size.Row(regime, 1.05)])
+    monkeypatch.setattr(aa_traces, "run", lambda trace, *_: _null(trace.name))
+    found: Results = run_all.run(Size(1, 1, 1, 1), 1)
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
     assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]
-    assert {row.regime.name for row in found.needed} == {
-        regime.name for regime in names if everything.comparable(regime)
+    assert {row.regime.name for row in found.sample_sizes} == {
+        regime.name for regime in names if run_all.comparable(regime)
     }
     assert [null.trace for null in found.nulls] == [trace.name for trace in traces]
-    assert {"looks", "duet"} <= {part.__name__ for part in said.PARTS} and found.said
+    assert {"looks", "duet"} <= {part.__name__ for part in doc_claims.PARTS} and found.doc_claims
 
 
-def _null(name: str) -> again.Null:
+def _null(name: str) -> aa_traces.Null:
     none = Share(0, 1)
-    return again.Null(name, 8, 48, 6, none, none, none, none, none)
+    return aa_traces.Null(name, 8, 48, 6, none, none, none, none, none)

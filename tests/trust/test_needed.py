@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from benchmarks.trust import needed
-from benchmarks.trust.needed import MOST_TRIALS, Needed, Row, counts, least_with_power
-from benchmarks.trust.noise import SYNTHETIC
+from benchmarks.statistics import sample_size
+from benchmarks.statistics.noise import SYNTHETIC
+from benchmarks.statistics.sample_size import MOST_TRIALS, Row, SampleSize, counts, least_with_power
 from ullage.stats.interval import Floats
 
 WHITE = SYNTHETIC[0]
@@ -37,10 +37,12 @@ def test_both_tests_need_what_the_noncentral_t_says() -> None:
         found[:, n:] += effect
         return found
 
-    of_two = least_with_power(needed.sequential, null, slower, range(2, 100))
+    of_two = least_with_power(sample_size.sequential, null, slower, range(2, 100))
     assert of_two is not None
     assert abs(of_two - exact(effect / (0.05 * math.sqrt(2)), 2)) <= 1
-    of_pairs = least_with_power(needed.paired, null, lambda n: other[:, :n] + effect, range(2, 100))
+    of_pairs = least_with_power(
+        sample_size.paired, null, lambda n: other[:, :n] + effect, range(2, 100)
+    )
     assert of_pairs is not None
     assert abs(of_pairs - exact(effect / 0.05, 1)) <= 1
 
@@ -51,11 +53,11 @@ def test_calibration_makes_a_greedy_statistic_pay() -> None:
     null, other = rng.standard_normal((2, 3000, 40))
 
     def greedy(series: Floats, n: int) -> Floats:
-        return 10 * needed.paired(series, n)
+        return 10 * sample_size.paired(series, n)
 
     found = [
         least_with_power(each, null, lambda n: other[:, :n] + 0.8, range(2, 40))
-        for each in (needed.paired, greedy)
+        for each in (sample_size.paired, greedy)
     ]
     assert found[0] == found[1]
     assert found[0] is not None
@@ -63,13 +65,13 @@ def test_calibration_makes_a_greedy_statistic_pay() -> None:
 
 def test_what_is_never_found_is_not_a_number() -> None:
     null = np.random.default_rng(7).standard_normal((500, 30))
-    assert least_with_power(needed.paired, null, lambda n: null[:, :n], range(2, 30)) is None
+    assert least_with_power(sample_size.paired, null, lambda n: null[:, :n], range(2, 30)) is None
 
 
 def test_the_table_of_one_regime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needed, "MOST_TRIALS", 300)
-    rows = {row.effect: row for row in needed.run(WHITE, 300, 1)}
-    assert set(rows) == set(needed.EFFECTS)
+    monkeypatch.setattr(sample_size, "MOST_TRIALS", 300)
+    rows = {row.effect: row for row in sample_size.run(WHITE, 300, 1)}
+    assert set(rows) == set(sample_size.EFFECTS)
     of = rows[1.05].designs
     pairs, sequential, verdict = (of[name] for name in ("paired t", "sequential t", "verdict"))
     assert pairs.trials is not None
@@ -95,7 +97,7 @@ def test_the_table_of_one_regime(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ratios_and_bounds(
     mine: int | None, theirs: int | None, expected: tuple[float, str] | None
 ) -> None:
-    row = Row(WHITE, 1.05, {"paired t": Needed(mine), "sequential t": Needed(theirs)})
+    row = Row(WHITE, 1.05, {"paired t": SampleSize(mine), "sequential t": SampleSize(theirs)})
     assert row.ratio("paired t") == expected
 
 
@@ -110,4 +112,4 @@ def test_counts_rise_to_the_end() -> None:
 def test_the_sequential_statistic_is_welch_s() -> None:
     series = np.random.default_rng(8).standard_normal((20, 12))
     expected = stats.ttest_ind(series[:, 5:10], series[:, :5], axis=1, equal_var=False).statistic
-    np.testing.assert_allclose(needed.sequential(series, 5), expected, rtol=1e-12)
+    np.testing.assert_allclose(sample_size.sequential(series, 5), expected, rtol=1e-12)

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.trust import others
-from benchmarks.trust.noise import SYNTHETIC, Regime
-from benchmarks.trust.others import DESIGNS, claims, session
-from benchmarks.trust.ours import Plan
+from benchmarks.statistics import peers
+from benchmarks.statistics.design import Plan
+from benchmarks.statistics.noise import SYNTHETIC, Regime
+from benchmarks.statistics.peers import DESIGNS, claims, session
 from ullage.stats.interval import Floats
 
 BASELINE = np.array([[10.0, 11.0, 12.0, 13.0]])
@@ -23,10 +23,10 @@ RAMP = Regime(
 
 def test_student_by_hand() -> None:
     # Means 11.5 and 13.5, each variance 5/3: t = 2 / √(2·5/12) = 2.191 < 2.447 = t(6; 0.975).
-    assert list(others.student(NEAR, BASELINE)) == [0]
+    assert list(peers.student(NEAR, BASELINE)) == [0]
     # 4 / 0.9129 = 4.38.
-    assert list(others.student(FAR, BASELINE)) == [1]
-    assert list(others.student(BASELINE, FAR)) == [-1]
+    assert list(peers.student(FAR, BASELINE)) == [1]
+    assert list(peers.student(BASELINE, FAR)) == [-1]
 
 
 def test_welch_by_hand() -> None:
@@ -38,51 +38,51 @@ def test_welch_by_hand() -> None:
     t = 9 / np.sqrt(5 / 12 + variance / 4)
     df = (5 / 12 + variance / 4) ** 2 / ((5 / 12) ** 2 / 3 + (variance / 4) ** 2 / 3)
     assert t < float(stats.t.ppf(0.975, df))
-    assert list(others.welch(wide, BASELINE)) == [0]
-    assert list(others.welch(FAR, BASELINE)) == [1]
+    assert list(peers.welch(wide, BASELINE)) == [0]
+    assert list(peers.welch(FAR, BASELINE)) == [1]
 
 
 def test_ranges() -> None:
-    assert list(others.ranges_apart(NEAR, BASELINE)) == [0]
-    assert list(others.ranges_apart(FAR, BASELINE)) == [1]
-    assert list(others.ranges_apart(BASELINE, FAR)) == [-1]
+    assert list(peers.ranges_apart(NEAR, BASELINE)) == [0]
+    assert list(peers.ranges_apart(FAR, BASELINE)) == [1]
+    assert list(peers.ranges_apart(BASELINE, FAR)) == [-1]
 
 
 def test_a_fixed_share_of_the_means() -> None:
     # 13.5 / 11.5 = 1.174.
-    assert list(others.means_apart(NEAR, BASELINE, 0.10)) == [1]
-    assert list(others.means_apart(NEAR, BASELINE, 0.18)) == [0]
-    assert list(others.means_apart(BASELINE, NEAR, 0.10)) == [-1]
+    assert list(peers.means_apart(NEAR, BASELINE, 0.10)) == [1]
+    assert list(peers.means_apart(NEAR, BASELINE, 0.18)) == [0]
+    assert list(peers.means_apart(BASELINE, NEAR, 0.10)) == [-1]
 
 
 def test_bars() -> None:
     # Both standard deviations are 1.291: bars end 2.582 apart at least, and the means are 2 or 4.
-    assert list(others.bars_apart(NEAR, BASELINE, 1.0)) == [0]
-    assert list(others.bars_apart(FAR, BASELINE, 1.0)) == [1]
-    assert list(others.bars_apart(FAR, BASELINE, 1.96)) == [0]
+    assert list(peers.bars_apart(NEAR, BASELINE, 1.0)) == [0]
+    assert list(peers.bars_apart(FAR, BASELINE, 1.0)) == [1]
+    assert list(peers.bars_apart(FAR, BASELINE, 1.96)) == [0]
 
 
 def test_rerun_until_steady() -> None:
     times = np.array([[10.0, 12.0, 11.0, 11.0, 11.0], [10.0, 10.0, 10.0, 30.0, 99.0]])
     # Coefficients of variation of the first row: 0.0909 of three, 0.0742 of four, 0.0643 of five.
-    kept, used = others.until_steady(times, 0.075, 3)
+    kept, used = peers.until_steady(times, 0.075, 3)
     assert list(used) == [4, 3]
     np.testing.assert_array_equal(kept[0], [10, 12, 11, 11, np.nan])
     np.testing.assert_array_equal(kept[1], [10, 10, 10, np.nan, np.nan])
-    assert list(others.until_steady(times, 0.01, 3)[1]) == [5, 3]
+    assert list(peers.until_steady(times, 0.01, 3)[1]) == [5, 3]
 
 
 def test_sets_until_quiet() -> None:
     times = np.array([[1.0, 9.0, 5.0, 5.1, 7.0, 7.0], [1.0, 9.0, 1.0, 9.0, 1.0, 9.0]])
-    kept, used = others.until_quiet(times, 0.05, 2)
+    kept, used = peers.until_quiet(times, 0.05, 2)
     np.testing.assert_array_equal(kept[0], [5.0, 5.1])
     assert np.isnan(kept[1]).all()
     assert list(used) == [4, 6]
-    assert list(others.welch(kept, kept)) == [0, 0]
+    assert list(peers.welch(kept, kept)) == [0, 0]
 
 
 def test_one_environment_after_the_other() -> None:
-    design = others.Design("all", "", "", 3, others.fixed, others.ranges_apart)
+    design = peers.Design("all", "", "", 3, peers.fixed, peers.ranges_apart)
     found = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
     expected = {(0, 0): 1, (0, 1): 4, (1, 0): 7, (1, 1): 10}
     for cell, first in expected.items():
@@ -95,28 +95,28 @@ def test_a_cell_that_needs_fewer_trials_lets_the_next_begin() -> None:
     def first_only(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
         return times[:, :1], np.ones(len(times), dtype=np.int64)
 
-    design = others.Design("one", "", "", 3, first_only, others.welch)
+    design = peers.Design("one", "", "", 3, first_only, peers.welch)
     found = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
     firsts = [float(found.cells[e, w][0, 0]) for e in (0, 1) for w in (0, 1)]
     np.testing.assert_allclose(firsts, [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
-def test_every_design_sees_a_doubling_and_no_unit(design: others.Design) -> None:
+def test_every_design_sees_a_doubling_and_no_unit(design: peers.Design) -> None:
     white = SYNTHETIC[0]
     found = session(design, white, np.random.default_rng(2), 200, Plan(("a",), ("x",)))
     assert found.trials.max() <= 2 * design.most
     doubled = claims(design, found, [(1, 0, 2.0)])[:, 0]
     # Sets whose spread never falls give no result, and so no claim.
     assert np.mean(doubled == 1) > 0.95
-    in_minutes = others.Session({k: v / 60 for k, v in found.cells.items()}, found.trials)
+    in_minutes = peers.Session({k: v / 60 for k, v in found.cells.items()}, found.trials)
     np.testing.assert_array_equal(claims(design, in_minutes, [(1, 0, 2.0)])[:, 0], doubled)
 
 
 def test_the_interval_of_the_log_ratio_is_welch_s() -> None:
     rng = np.random.default_rng(3)
     one, other = np.exp(rng.standard_normal((2, 1, 8)))
-    low, high = others.log_interval(one, other)
+    low, high = peers.log_interval(one, other)
     a, b = np.log(one[0]), np.log(other[0])
     va, vb = a.var(ddof=1) / 8, b.var(ddof=1) / 8
     df = (va + vb) ** 2 / (va**2 / 7 + vb**2 / 7)

@@ -8,9 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.trust import ours
-from benchmarks.trust.noise import SYNTHETIC, Regime
-from benchmarks.trust.ours import (
+from benchmarks.statistics import design
+from benchmarks.statistics.design import (
     AGAIN,
     BASELINE,
     DisagreementError,
@@ -23,6 +22,7 @@ from benchmarks.trust.ours import (
     slots,
     stopped,
 )
+from benchmarks.statistics.noise import SYNTHETIC, Regime
 from ullage import schedule
 from ullage.stats.interval import Floats
 from ullage.stats.multiple import holm
@@ -85,7 +85,7 @@ def test_generations_are_the_product_s_collapsed_means() -> None:
 
 def test_holm_is_the_product_s() -> None:
     p = np.random.default_rng(4).random((50, 6)) ** 3
-    np.testing.assert_allclose(ours.holm(p), [holm(list(row)) for row in p], rtol=1e-15)
+    np.testing.assert_allclose(design.holm(p), [holm(list(row)) for row in p], rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -114,26 +114,26 @@ def test_every_verdict_is_among_those_that_were_compared() -> None:
     seen = {
         int(code)
         for truth in (0.9, 1.0, 1.1)
-        for code in ours.judged(
+        for code in design.judged(
             many(found[..., 1:]).shifted(math.log(truth)), many(found[..., 0]), 0.05
         ).verdicts.ravel()
     }
-    assert seen == {ours.INCONCLUSIVE, ours.WORSE, ours.BETTER, ours.EQUIVALENT}
+    assert seen == {design.INCONCLUSIVE, design.WORSE, design.BETTER, design.EQUIVALENT}
 
 
 def test_five_blocks_decide_nothing() -> None:
     found = ratios("white", 5)[:, :5]
     proof(found, (1.0, 3.0))
-    assert not ours.judged(many(found[..., 1:]).shifted(1.0), many(found[..., 0])).verdicts.any()
+    assert not design.judged(many(found[..., 1:]).shifted(1.0), many(found[..., 0])).verdicts.any()
 
 
 def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ratios("white", 3)
-    monkeypatch.setattr(ours, "LEAST_PAIRS", 13)
+    monkeypatch.setattr(design, "LEAST_PAIRS", 13)
     with pytest.raises(DisagreementError, match="campaign 0"):
         proof(found, (1.5,))
     monkeypatch.undo()
-    monkeypatch.setattr(ours, "collapse", lambda values, _groups: values[1:])
+    monkeypatch.setattr(design, "collapse", lambda values, _groups: values[1:])
     with pytest.raises(DisagreementError):
         proof(found, (1.0,))
 
@@ -154,7 +154,7 @@ def test_campaigns_that_stopped_together_keep_their_own_moments() -> None:
     found = ratios("white", 20, Plan(blocks=20))
     rule = StopRule(6, 20, 0.04)
     at = stopped(found[:, :, 0, 1:2], rule)
-    by_count = ours.until(found[..., 1:], at, rule.widening)
+    by_count = design.until(found[..., 1:], at, rule.widening)
     assert sorted(np.concatenate([rows for rows, _ in by_count.values()])) == list(range(20))
     for n, (rows, of) in by_count.items():
         alone = many(found[rows[0]][None, :n, :, 1:], rule.widening)

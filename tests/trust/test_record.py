@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trust import record
-from benchmarks.trust.__main__ import main
-from benchmarks.trust.record import RecordingError, chosen, figure, open_for_more
+from benchmarks.statistics import record
+from benchmarks.statistics.__main__ import main
+from benchmarks.statistics.record import RecordingError, chosen, figure, open_for_more
 
 COLUMNS = ("cpu_eps", "memory_MiBps")
 HEADER = "t_s,cpu_eps,memory_MiBps"

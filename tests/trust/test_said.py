@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.trust import said
-from benchmarks.trust.said import Said, Task
+from benchmarks.statistics import doc_claims
+from benchmarks.statistics.doc_claims import DocClaim, Task
 
 
-def counted(part: str, campaigns: int) -> dict[str, Said]:
-    (make,) = [each for each in said.PARTS if each.__name__ == part]
+def counted(part: str, campaigns: int) -> dict[str, DocClaim]:
+    (make,) = [each for each in doc_claims.PARTS if each.__name__ == part]
     return {each.what: each for each in Task(make, campaigns, 7)()}
 
 
@@ -19,15 +19,15 @@ def test_the_same_seed_gives_the_same_counts() -> None:
 
 
 def test_a_series_with_a_step_in_it_is_doubted() -> None:
-    clean = said.normal(np.random.default_rng(1), 1, 40)[0]
-    assert not said.doubted(clean)
-    assert said.doubted(clean + np.where(np.arange(40) < 20, 0.0, 1.0))
+    clean = doc_claims.normal(np.random.default_rng(1), 1, 40)[0]
+    assert not doc_claims.doubted(clean)
+    assert doc_claims.doubted(clean + np.where(np.arange(40) < 20, 0.0, 1.0))
 
 
 def test_a_difference_that_is_there_is_claimed_and_none_else() -> None:
-    x, again = said.trials(np.random.default_rng(2), 1, 12)
-    assert said.verdict(x[0] + 0.5, again[0]).verdict == "worse"
-    assert said.verdict(x[0], again[0]).verdict == "inconclusive"
+    x, again = doc_claims.trials(np.random.default_rng(2), 1, 12)
+    assert doc_claims.verdict(x[0] + 0.5, again[0]).verdict == "worse"
+    assert doc_claims.verdict(x[0], again[0]).verdict == "inconclusive"
 
 
 def test_a_dry_run_promises_what_comes() -> None:

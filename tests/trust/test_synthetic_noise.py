@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.trust import noise
-from benchmarks.trust.noise import SYNTHETIC, Regime
+from benchmarks.statistics import noise
+from benchmarks.statistics.noise import SYNTHETIC, Regime
 from ullage.stats.interval import Floats
 
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}

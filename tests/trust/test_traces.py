@@ -7,8 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.trust.noise import recorded
-from benchmarks.trust.traces import FOLDER, SEGMENT, Trace, TraceError, all_traces, read, segments
+from benchmarks.statistics.noise import recorded
+from benchmarks.statistics.traces import (
+    FOLDER,
+    SEGMENT,
+    Trace,
+    TraceError,
+    all_traces,
+    read,
+    segments,
+)
 
 
 def test_the_kept_traces_are_read_and_their_noise_has_the_truth_one() -> None:

@@ -8,16 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trust import __main__ as command
-from benchmarks.trust import again, aims, campaign, everything, needed, said, tables
-from benchmarks.trust.everything import Results, Size
-from benchmarks.trust.needed import Needed
-from benchmarks.trust.noise import SYNTHETIC, Regime
-from benchmarks.trust.shares import Share
-from benchmarks.trust.table import markdown
-from benchmarks.trust.traces import all_traces
+from benchmarks.statistics import __main__ as command
+from benchmarks.statistics import (
+    aa_traces,
+    aims,
+    campaign,
+    doc_claims,
+    run_all,
+    sample_size,
+    tables,
+)
+from benchmarks.statistics.noise import SYNTHETIC, Regime
+from benchmarks.statistics.run_all import Results, Size
+from benchmarks.statistics.sample_size import SampleSize
+from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import markdown
+from benchmarks.statistics.traces import all_traces
 
-SMALL = Size(campaigns=40, calibration=40, again=20, said=3)
+SMALL = Size(campaigns=40, calibration=40, aa_traces=20, doc_claims=3)
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 
 
@@ -27,10 +35,13 @@ def results() -> Results:
     found = Results(SMALL, [campaign.run(each, 40, 1) for each in regimes])
     real: Regime = dataclasses.replace(BY_NAME["random walk"], name="mine: cpu", synthetic=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needed, "MOST_TRIALS", 300)
-        found.needed = [*needed.run(BY_NAME["white"], 40, 1), *needed.run(real, 40, 1)]
-    found.nulls = [again.run(all_traces()[0], 20, 1)]
-    found.said = [said.Said("seen", Share(3, 40), "at most 5 %")]
+        patch.setattr(sample_size, "MOST_TRIALS", 300)
+        found.sample_sizes = [
+            *sample_size.run(BY_NAME["white"], 40, 1),
+            *sample_size.run(real, 40, 1),
+        ]
+    found.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
+    found.doc_claims = [doc_claims.DocClaim("seen", Share(3, 40), "at most 5 %")]
     return found
 
 
@@ -56,7 +67,7 @@ def test_a_miss_has_a_star_and_fails_its_aim(results: Results) -> None:
     bad = dict(outcome.shares)
     bad["t 12"], bad["stop about 14"] = Share(9000, 10_000), Share(9000, 10_000)
     bad["fixed false, Holm"] = Share(900, 10_000)
-    wrong = Results(SMALL, [dataclasses.replace(outcome, shares=bad)], results.needed)
+    wrong = Results(SMALL, [dataclasses.replace(outcome, shares=bad)], results.sample_sizes)
     wrong.nulls = [dataclasses.replace(results.nulls[0], holm=Share(30, 200))]
     row = tables.coverage(wrong).rows[0]
     assert "90.0*" in row
@@ -86,11 +97,11 @@ def test_savings_have_an_aim_on_recorded_noise_only(results: Results) -> None:
 def test_a_bound_decides_only_what_it_can(
     trials: tuple[int, int | None], holds: bool | None, results: Results
 ) -> None:
-    designs = {"paired t": Needed(trials[0]), "sequential t": Needed(trials[1])}
+    designs = {"paired t": SampleSize(trials[0]), "sequential t": SampleSize(trials[1])}
     real = dataclasses.replace(BY_NAME["white"], name="mine", synthetic=False)
-    row = needed.Row(real, 1.05, designs)
+    row = sample_size.Row(real, 1.05, designs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needed, "MOST_TRIALS", 300)
+        patch.setattr(sample_size, "MOST_TRIALS", 300)
         found = aims.figures(Results(SMALL, results.outcomes, [row], []))[-1]
     assert found.holds is holds
 
@@ -102,7 +113,7 @@ def test_an_attack_has_rows_of_its_own(results: Results) -> None:
     attack = dataclasses.replace(white, regime=regime, shares=bad)
     holds = {
         figure.name: figure.holds
-        for figure in aims.figures(Results(SMALL, [white, attack], results.needed))
+        for figure in aims.figures(Results(SMALL, [white, attack], results.sample_sizes))
     }
     assert holds["coverage, fixed designs, least, attack"] is False
     assert "coverage, fixed designs, least" in holds
@@ -113,7 +124,7 @@ def test_an_attack_has_rows_of_its_own(results: Results) -> None:
 def test_json_has_every_count(results: Results) -> None:
     found = json.loads(json.dumps(command.as_json(results)))
     assert found["regimes"][0]["shares"]["t 12"]["of"] == 40
-    assert {row["effect"] for row in found["needed"]} == set(needed.EFFECTS)
+    assert {row["effect"] for row in found["needed"]} == set(sample_size.EFFECTS)
     assert found["again"][0]["family"] == 8
 
 
@@ -134,9 +145,9 @@ def test_the_command_prints(
         asked.append((size, jobs))
         return results
 
-    monkeypatch.setattr(everything, "run", run)
+    monkeypatch.setattr(run_all, "run", run)
     command.main(["--quick", "--jobs", "3", *form])
-    assert asked == [(everything.QUICK, 3)]
+    assert asked == [(run_all.QUICK, 3)]
     assert sign in capsys.readouterr().out
 
 
@@ -149,6 +160,6 @@ def test_impossible_options_are_refused(wrong: list[str]) -> None:
 
 
 def test_costs_of_instances_are_not_compared() -> None:
-    assert not everything.comparable(BY_NAME["instances"])
-    assert not everything.comparable(BY_NAME["lopsided"])
-    assert everything.comparable(BY_NAME["white"])
+    assert not run_all.comparable(BY_NAME["instances"])
+    assert not run_all.comparable(BY_NAME["lopsided"])
+    assert run_all.comparable(BY_NAME["white"])

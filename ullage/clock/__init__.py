@@ -10,7 +10,8 @@ a message are alike; `hard_ns` always, as long as the two oscillators keep withi
 `Drift.worst_ppb`. A bound that is None bounds nothing. `reasons` are names of `REASONS`.
 
 What may go wrong here is an exception of this module: `ContradictionError`, `NoAnswerError`,
-`ApartError`, or an `OSError` of the network. `docs/clock.md` tells how to use it from a shell.
+`ApartError`, or an `OSError` of the network. `docs/guide/clock.md` tells how to use it from
+a shell.
 """
 
 from __future__ import annotations

@@ -196,5 +196,5 @@ def _bad_policy(
         field=".".join((*map(str, path), said[1])),
         found=said[2],
         allowed=said[3],
-        suggestion="docs/elastic-policies.md describes every policy and its fields",
+        suggestion="docs/guide/elastic-policies.md describes every policy and its fields",
     )

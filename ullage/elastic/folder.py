@@ -180,7 +180,7 @@ class Ready(Record):
     stages: dict[str, float] = Field(default_factory=dict)
     """Parts of the allocation in seconds: `TeF`, `TcI`, `TiI`, and `application` after them."""
     steps: dict[str, Nanoseconds] = Field(default_factory=dict)
-    """Every step of it, by the names in docs/allocation.md, and when it happened."""
+    """Every step of it, by the names in docs/guide/allocation.md, and when it happened."""
 
 
 class NotReady(Record):

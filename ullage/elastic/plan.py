@@ -57,7 +57,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str = Field(
-        "elastic-movie", description="`elastic-movie`, or another of docs/elastic-policies.md"
+        "elastic-movie", description="`elastic-movie`, or another of docs/guide/elastic-policies.md"
     )
 
     @model_validator(mode="after")
@@ -168,7 +168,7 @@ class ElasticEnvironment(BaseModel):
 class ElasticPlan(Fields):
     """A whole plan."""
 
-    DESCRIBED: ClassVar = "docs/elastic.md"
+    DESCRIBED: ClassVar = "docs/guide/elastic.md"
 
     name: str = Field(description="becomes part of the run folder's name")
     environments: dict[str, ElasticEnvironment] = Field(min_length=1)

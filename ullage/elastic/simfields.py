@@ -312,7 +312,7 @@ class Hosts(Fields):
 class Specification(Fields):
     """What is simulated."""
 
-    DESCRIBED: ClassVar = "docs/elastic-simulator.md"
+    DESCRIBED: ClassVar = "docs/guide/elastic-simulator.md"
 
     name: str = Field("simulation", max_length=200, description="what to call it")
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")

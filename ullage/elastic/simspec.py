@@ -77,7 +77,7 @@ def load(file: Path) -> Simulation:
 
 def fields(document: YamlFile) -> None:
     """PLAN_BAD_FIELD unless the document has fields, and those of a simulation."""
-    check_fields(document, "specification", "docs/elastic-simulator.md has one")
+    check_fields(document, "specification", "docs/guide/elastic-simulator.md has one")
     if "environments" in document.data:
         raise UllageError(
             PLAN_BAD_FIELD,
@@ -87,7 +87,7 @@ def fields(document: YamlFile) -> None:
             found=shown(document.data["environments"]),
             allowed="a simulation has none: this is the plan of a run",
             suggestion=f"`ullage elastic run {document.name}` runs it; `allocation: {{run: …}}` in "
-            "a specification simulates with what its nodes took (docs/elastic-simulator.md)",
+            "a specification simulates with what its nodes took (docs/guide/elastic-simulator.md)",
         )
 
 
@@ -170,7 +170,7 @@ def complaint(error: _elastic.SpecError, data: dict[str, Any], document: YamlFil
         field=".".join(map(str, path)) or "the specification",
         found="nothing" if problem.startswith("is needed") else shown(_at(data, path)),
         allowed=problem,
-        suggestion="docs/elastic-simulator.md describes every field",
+        suggestion="docs/guide/elastic-simulator.md describes every field",
     )
 
 

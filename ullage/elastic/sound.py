@@ -37,7 +37,7 @@ TIME_SCALED: Final = "time-scaled"
 """The code with which a run may have warned of its scale itself."""
 
 RARE: Final = 0.02
-"""A share below this: see the coverages in docs/elastic-metrics.md."""
+"""A share below this: see the coverages in docs/method/elastic-metrics.md."""
 
 
 class Doubt(Record):
@@ -152,7 +152,7 @@ def _energies(run: ElasticRun) -> Iterator[Doubt]:
             code="energy-not-measured",
             message=f"The energies are {meter.channels[0].method}, by the meter "
             f"{clean(meter.label, 60)} ({clean(meter.meter, 60)}): no instrument saw them.",
-            advice="docs/energy-meters.md has the meters that measure.",
+            advice="docs/guide/energy-meters.md has the meters that measure.",
         )
     if len(having) < len(counting):
         yield Doubt(

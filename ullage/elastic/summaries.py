@@ -50,7 +50,7 @@ class Memory(BaseModel):
 
 
 class Told(BaseModel):
-    """The summary of a machine's viewers (docs/elastic-viewers.md), and no less of it."""
+    """The summary of a machine's viewers (docs/guide/elastic-viewers.md), and no less of it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

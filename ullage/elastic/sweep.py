@@ -51,7 +51,7 @@ _AWAY: Final = "turned_away_viewers"
 class Swept(BaseModel):
     """What a sweep has beside the simulation."""
 
-    DESCRIBED: ClassVar = "docs/elastic-simulator.md"
+    DESCRIBED: ClassVar = "docs/guide/elastic-simulator.md"
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

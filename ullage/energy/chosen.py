@@ -51,7 +51,7 @@ def _options(kind: type[EnergyMeter], data: dict[str, Any]) -> Any:
         field, suggestion = str(facts["field"]), str(facts["suggestion"])
         if field == "the plan":  # no single option: they do not fit together
             field, found = "its options", ", ".join(data) or "none"
-            suggestion = "docs/energy-meters.md says which options every meter takes"
+            suggestion = "docs/guide/energy-meters.md says which options every meter takes"
         raise _bad(kind.name, field, found, allowed, suggestion) from error
 
 

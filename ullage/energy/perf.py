@@ -28,7 +28,7 @@ _PIPE_BYTES: Final = 1 << 20
 _SHORTEST_S, _LONGEST_S = 0.01, 1.0
 _FIXES: Final = {
     "gone": "install linux-perf (6.1 or newer); in most guests no processor tells its energy,"
-    " docs/energy-meters.md has other meters",
+    " docs/guide/energy-meters.md has other meters",
     "denied": "run as root, or as root: `sysctl kernel.perf_event_paranoid=0`, or"
     " `setcap cap_perfmon+ep $(readlink -f $(which perf))`",
     "nonsense": "look at what `perf stat -a -j -e power/energy-pkg/ sleep 1` says",

@@ -27,10 +27,11 @@ _LOOKS: Final = 200
 _POLL_S: Final = 0.005
 _FIXES: Final = {
     "gone": "energy of the processor can be read on the machine itself, not in most guests and"
-    " containers; `modprobe intel_rapl_msr` where it is a module; docs/energy-meters.md has others",
+    " containers; `modprobe intel_rapl_msr` where it is a module;"
+    " docs/guide/energy-meters.md has others",
     "denied": "only root may read it since CVE-2020-8694: run as root, or as root let a group:"
-    " `chgrp GROUP FILE; chmod g+r FILE` for each `energy_uj` (docs/energy-meters.md has the udev"
-    " rule that does it at each boot)",
+    " `chgrp GROUP FILE; chmod g+r FILE` for each `energy_uj` (docs/guide/energy-meters.md has"
+    " the udev rule that does it at each boot)",
     "nonsense": "leave this meter out; a hypervisor may show counters that do not count",
 }
 

@@ -7,8 +7,8 @@ from ullage.errors.kind import ErrorKind, ExitCode
 ELASTIC_FRONT_NOT_STARTED: Final = ErrorKind(
     "elastic-front-not-started",
     "the front did not start: {reason}",
-    "mend `policy:`, `nodes:` or `room:` if that is what it says; docs/elastic-policies.md has"
-    " the policies and their fields",
+    "mend `policy:`, `nodes:` or `room:` if that is what it says; docs/guide/elastic-policies.md"
+    " has the policies and their fields",
 )
 ELASTIC_FRONT_DIED: Final = ErrorKind(
     "elastic-front-died",

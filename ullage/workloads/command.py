@@ -42,7 +42,9 @@ class Command(Workload[CommandParameters]):
     name = "command"
     resource = "other"
     packages = ()
-    source = ("ours: the time that the agent takes, [its protocol](../../agent-protocol.md)",)
+    source = (
+        "ours: the time that the agent takes, [its protocol](../../internals/agent-protocol.md)",
+    )
     parameters_model = CommandParameters
     metrics = (
         Metric(

@@ -82,9 +82,10 @@ class Connections(peers.BetweenTwo[ConnectionsParameters]):
     Each is a socket, a connect, one byte there and back if `echo`, and a close: what servers do
     that are asked once by each client, and what a packet filter, an address translation or a
     virtual switch pays for. Client and server are ours (`ullage-load connect` and `listen`), since
-    the program of the study `network-pipeline` (2017, of [the studies](../../studies.md)), uperf
-    with its connection profile, is in no Debian. It let 1, 2, 4 … 32 threads run for 90 s (`vary:
-    {threads: [1, 2, 4, 8, 16, 32]}`, `time_s: 90`). The server has a thread for each of its cores.
+    the program of the study `network-pipeline` (2017, of [the studies](../../guide/studies.md)),
+    uperf with its connection profile, is in no Debian. It let 1, 2, 4 … 32 threads run for 90 s
+    (`vary: {threads: [1, 2, 4, 8, 16, 32]}`, `time_s: 90`). The server has a thread for each of its
+    cores.
 
     By default the server closes first, as a web server does after `Connection: close`: then the
     client, which waits for it, keeps no port and the number of connections has no limit; and each

@@ -48,7 +48,7 @@ class FloodPing(peers.BetweenTwo[FloodPingParameters]):
     or after 10 ms. A round trip is from just before the request is sent until the kernel has the
     reply, as ping tells it; with payloads of 16 and 56 bytes the two agree. The answers come from
     the other end's kernel, so nothing runs there. `mpi-degradation` (2012, of [the
-    studies](../../studies.md)) sent 10,000 requests (`count: 10000`) of 12 bytes.
+    studies](../../guide/studies.md)) sent 10,000 requests (`count: 10000`) of 12 bytes.
 
     Quantiles are told as far out as at least five requests lie above them: 0.99 of 500, 0.999 of
     5,000.

@@ -182,11 +182,11 @@ class HttperfParameters(WebParameters):
 class Httperf(Web[HttperfParameters]):
     """Sessions of users on a web server, or connections at a rate (`httperf`).
 
-    The setting of `flash-energy` (2012, of [the studies](../../studies.md)) is `mode: sessions,
-    sessions: 4, calls: 15, think_s: 10` (`httperf --wsess=4,15,10`): sessions run one after
-    another, so that a trial takes 4 x 14 x 10 s, almost all of it thinking. What it published as
-    CPU time per operation is httperf's own: it polls instead of sleeping, so that its CPU time is
-    that of the run's length and of its own kernel, not the server's. It is given here as
+    The setting of `flash-energy` (2012, of [the studies](../../guide/studies.md)) is `mode:
+    sessions, sessions: 4, calls: 15, think_s: 10` (`httperf --wsess=4,15,10`): sessions run one
+    after another, so that a trial takes 4 x 14 x 10 s, almost all of it thinking. What it published
+    as CPU time per operation is httperf's own: it polls instead of sleeping, so that its CPU time
+    is that of the run's length and of its own kernel, not the server's. It is given here as
     `client_cpu_per_reply`, and the server's as `server_cpu_per_reply`, which is the figure to
     compare. httperf tells times to 0.1 ms, so a fast server's are coarse: for latency use
     `web-latency`.

@@ -86,7 +86,7 @@ class Iperf3(peers.BetweenTwo[Iperf3Parameters]):
 
     `peer: {environment: KEY}` sends to an instance of another environment: with `vary: {peer:
     [{environment: native}, {environment: vm}]}` every environment of the plan meets each of those:
-    the matrix of `cmu-overhead` (2015, of [the studies](../../studies.md)).
+    the matrix of `cmu-overhead` (2015, of [the studies](../../guide/studies.md)).
     """
 
     name = "iperf3"

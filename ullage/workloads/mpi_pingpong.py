@@ -120,7 +120,7 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     about a microsecond a message.
 
     Large messages are repeated less often unless `bytes_per_size` is null. That of
-    `mpi-degradation` (2012, of [the studies](../../studies.md)) is `{max_size: 1GiB,
+    `mpi-degradation` (2012, of [the studies](../../guide/studies.md)) is `{max_size: 1GiB,
     bytes_per_size: null}`: 130 exchanges of every size up to 1 GiB move 520 GiB, and need 2 GiB of
     memory in each instance. Between ranks of one instance (`peer: none`) shared memory is what is
     measured. The ranks are bound to no CPU.

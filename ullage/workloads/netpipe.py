@@ -24,9 +24,9 @@ class Netpipe(peers.BetweenTwo[NetpipeTcpParameters]):
 
     A message goes there and back, `repeats` times, three times over; NetPIPE keeps the quickest of
     the three (Q. O. Snell, A. R. Mikler, J. L. Gustafson: "NetPIPE: A Network Protocol Independent
-    Performance Evaluator", 1996). `network-pipeline` (2017, of [the studies](../../studies.md))
-    went from 1 B to 10 MB (`largest: 10MB`) and left the number of exchanges to NetPIPE (`repeats:
-    null`: about 0.25 s each, two minutes in all).
+    Performance Evaluator", 1996). `network-pipeline` (2017, of [the
+    studies](../../guide/studies.md)) went from 1 B to 10 MB (`largest: 10MB`) and left the number
+    of exchanges to NetPIPE (`repeats: null`: about 0.25 s each, two minutes in all).
 
     TCP's congestion control and buffers are the kernel's own, since NPtcp cannot choose them: a
     guest with a kernel of its own may have others than the host (`cubic`, `bbr`); `iperf3` lets the

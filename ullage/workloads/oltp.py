@@ -33,9 +33,9 @@ class Oltp(Workload[OltpParameters]):
     transactions one after another, first for `warmup_s`, then measured for `time_s` or for a number
     of `events`, and ends the server in order. The tests and their mix are sysbench's own, see
     `/usr/share/sysbench/oltp_*.lua`. The mix of `flash-energy` (2012, of [the
-    studies](../../studies.md)), 400 clients and 1,000 requests, is `{threads: 400, events: 1000,
-    index_updates: 25, distinct_ranges: 25, sum_ranges: 25}`, there with about 18 deadlocks to a
-    commit.
+    studies](../../guide/studies.md)), 400 clients and 1,000 requests, is `{threads: 400, events:
+    1000, index_updates: 25, distinct_ranges: 25, sum_ranges: 25}`, there with about 18 deadlocks to
+    a commit.
 
     MariaDB takes `io_uring` to the disk where the environment lets it, else `libaio`: containers
     filter that system call, so that it is a part of what they cost, and the facts name it. Commits

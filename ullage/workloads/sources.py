@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_STUDIES: Final = "of [the studies](../../studies.md)"
+_STUDIES: Final = "of [the studies](../../guide/studies.md)"
 CMU_OVERHEAD: Final = f"`cmu-overhead` {_STUDIES}: a study of VMs on a supercomputer of CMU, 2015"
 ELASTIC_CLOCK: Final = (
     f"`elastic-clock` {_STUDIES}: a study of elastic environments and global physical clocks, 2015"

@@ -157,7 +157,7 @@ class Streaming(Workload[StreamingParameters]):
     the fact `steps` tells. A server that is only a little too slow empties a buffer slowly: steps
     should be several times as long as `buffer_s`. A step in which no picture stood still, as they
     began too late for that, is not sustained either, and makes a trial with `viewers` invalid. How
-    viewers work, and how exactly: docs/elastic-viewers.md.
+    viewers work, and how exactly: docs/guide/elastic-viewers.md.
 
     A search whose end says nothing of the servers has no figure, and its trial says what was the
     limit: `cap`, or the viewers' own lateness or CPU. With `viewers` one step of so many is made,

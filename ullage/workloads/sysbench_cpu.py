@@ -41,7 +41,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
 
     With `time_s` (the default) it runs for that long and yields a rate; with `events` it does that
     much and yields a total time as well. The series of `cmu-overhead` (2015, of [the
-    studies](../../studies.md)) is `threads: x`, `prime: 50000 + 30000·x`, `events: 10000`.
+    studies](../../guide/studies.md)) is `threads: x`, `prime: 50000 + 30000·x`, `events: 10000`.
     """
 
     name = "sysbench-cpu"

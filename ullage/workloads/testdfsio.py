@@ -103,8 +103,8 @@ class DfsIo(Workload[DfsIoParameters]):
     One trial formats nothing: the first act of its jobs is to remove the files of the trial before,
     and with them what YARN staged and its history. Its time is that of the slowest job from the
     agreed start to its end, with the start of its two Java machines in it, as the figures of
-    `network-pipeline` (2017, of [the studies](../../studies.md): 315 to 756 s for 1 to 3 jobs) have
-    it, and with what YARN takes to start its own; rates are TestDFSIO's own.
+    `network-pipeline` (2017, of [the studies](../../guide/studies.md): 315 to 756 s for 1 to 3
+    jobs) have it, and with what YARN takes to start its own; rates are TestDFSIO's own.
 
     Hadoop's own deadlines of one or two minutes for an answer are ten here, and `timeout_s` is what
     ends a job. YARN was seen to work in `oci` and `lxc`; in a VM without KVM, on a busy host, its

@@ -1,4 +1,4 @@
-//! What the agent says: the answers of `docs/agent-protocol.md`.
+//! What the agent says: the answers of `docs/internals/agent-protocol.md`.
 
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! `ullage-agent`: the one static binary that ullage runs in every environment, native, container,
 //! VM or cloud. It opens no port and reads no configuration; what it speaks is in
-//! `docs/agent-protocol.md`.
+//! `docs/internals/agent-protocol.md`.
 
 mod answer;
 mod capabilities;

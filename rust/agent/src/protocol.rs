@@ -1,4 +1,4 @@
-//! The words of the protocol: requests and error codes, as in `docs/agent-protocol.md`.
+//! The words of the protocol: requests and error codes, as in `docs/internals/agent-protocol.md`.
 
 use std::collections::BTreeMap;
 

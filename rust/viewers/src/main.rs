@@ -57,7 +57,7 @@ enum Command {
 
 #[derive(Args)]
 struct File {
-    /// JSON, see docs/elastic-viewers.md.
+    /// JSON, see docs/guide/elastic-viewers.md.
     #[arg(long)]
     config: PathBuf,
 }

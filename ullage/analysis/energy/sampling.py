@@ -2,7 +2,7 @@
 
 What the power did between two readings is judged by its neighbours, for a step and a slope that
 rise as far are wrong by very different amounts. All terms are standard uncertainties in J; their
-derivation stands in `docs/energy.md`.
+derivation stands in `docs/guide/energy.md`.
 """
 
 from __future__ import annotations

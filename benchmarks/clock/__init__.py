@@ -1,0 +1,1 @@
+"""The clock: what a read costs, how strict it is, how wrong the global time is."""

@@ -1,0 +1,1 @@
+"""Energy: whether its uncertainty is true, and what its meters cost."""

@@ -1,0 +1,25 @@
+"""Runs every benchmark of what ullage itself takes, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks.engine import (
+    agent_cost,
+    analysis_speed,
+    causes_cost,
+    demo_time,
+    footprint,
+    trial_cost,
+)
+from benchmarks.figures import main_of_all
+
+BENCHMARKS = {
+    "footprint": footprint.measure,
+    "trial_cost": trial_cost.measure,
+    "analysis_speed": analysis_speed.measure,
+    "agent_cost": agent_cost.measure,
+    "demo_time": demo_time.measure,
+    "causes_cost": causes_cost.measure,
+}
+
+if __name__ == "__main__":
+    main_of_all(BENCHMARKS, __doc__ or "")

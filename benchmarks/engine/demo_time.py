@@ -1,0 +1,51 @@
+"""How long `make demo` takes after set-up, part by part; the aim is five minutes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.figures import Figure, main
+
+LIMIT_S = 300.0
+DEMO = Path(__file__).parents[2] / "demo.yaml"
+
+
+def measure(quick: bool) -> list[Figure]:
+    """Run the demo once (`quick`: two blocks of it)."""
+    with tempfile.TemporaryDirectory(prefix="ullage-bench-") as work:
+        plan = Path(work) / "demo.yaml"
+        text = DEMO.read_text()
+        plan.write_text(text.replace("min: 6, max: 40", "min: 2, max: 2") if quick else text)
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", f"{work}/runs"],
+            capture_output=True,
+            check=False,
+        )
+        whole = time.perf_counter() - began
+        if done.returncode not in (0, 3):
+            raise RuntimeError(done.stderr.decode()[-2000:])
+        folder = max(Path(work, "runs").iterdir())
+        events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    blocks = [event for event in events if event["event"] == "block"]
+    started = next(event for event in events if event["event"] == "started")
+    finished = next(event for event in events if event["event"] == "finished")
+    in_blocks = sum(event["seconds"] for event in blocks)
+    up = (blocks[0]["epoch_ns"] - started["epoch_ns"]) / 1e9 - blocks[0]["seconds"]
+    down = finished["seconds"] - up - in_blocks
+    return [
+        Figure("demo: starting the environments", up, "s"),
+        Figure(f"demo: {len(blocks)} blocks", in_blocks, "s"),
+        Figure("demo: removing the environments", down, "s"),
+        Figure("demo: analysis, tables and report", whole - finished["seconds"], "s"),
+        Figure("demo: all of it", whole, "s", reach="at most 300 s", holds=whole <= LIMIT_S),
+    ]
+
+
+if __name__ == "__main__":
+    main(measure, __doc__ or "")

@@ -1,0 +1,1 @@
+"""MPI programs: the ocean experiment, and our kernels beside their peers."""

@@ -1,0 +1,1 @@
+"""How near the prediction of `ullage profile` comes."""

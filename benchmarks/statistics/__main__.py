@@ -1,0 +1,94 @@
+"""The command line of the truth machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.statistics import aims, record, run_all, table, tables
+from benchmarks.statistics.run_all import FULL, QUICK, Results
+from ullage.errors import UllageError
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=__doc__)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="few campaigns: under a minute")
+    size.add_argument("--full", action="store_true", help="10,000 campaigns each (the default)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="every count, as JSON")
+    form.add_argument("--markdown", action="store_true", help="the tables, as the docs have them")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="record this machine's noise")
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long to record")
+    parser.add_argument(
+        "--measures",
+        default=",".join(measure.key for measure in record.MEASURES),
+        help="what to record (%(default)s)",
+    )
+    parser.add_argument("--note", default="", help="what else the recording's header says")
+    options = parser.parse_args(given)
+    if options.jobs < 1 or not options.minutes > 0:
+        parser.error("--jobs and --minutes must be above 0")
+    return options
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    return {
+        "campaigns": results.size.campaigns,
+        "figures": [asdict(figure) for figure in aims.figures(results)],
+        "regimes": [
+            {
+                "name": o.regime.name,
+                "says": o.regime.says,
+                "synthetic": o.regime.synthetic,
+                "shares": {key: asdict(share) for key, share in o.shares.items()},
+                "targets": o.targets,
+                "blocks": o.blocks,
+                "trials": o.trials,
+            }
+            for o in results.outcomes
+        ],
+        "needed": [
+            {
+                "regime": row.regime.name,
+                "effect": row.effect,
+                **{name: asdict(size) for name, size in row.designs.items()},
+            }
+            for row in results.sample_sizes
+        ],
+        "again": [asdict(null) for null in results.nulls],
+        "said": [asdict(claim) for claim in results.doc_claims],
+    }
+
+
+def main(given: list[str] | None = None) -> None:
+    """Record, or simulate and print."""
+    options = arguments(given)
+    if options.record is not None:
+        try:
+            turns = record.record(
+                options.record, options.minutes, options.measures.split(","), options.note
+            )
+        except UllageError as error:
+            raise SystemExit(f"{error.message}: {error.hint}") from None
+        except record.RecordingError as error:
+            raise SystemExit(str(error)) from None
+        print(f"{turns} turns written to {options.record}")
+        return
+    results = run_all.run(QUICK if options.quick else FULL, options.jobs)
+    if options.json:
+        json.dump(as_json(results), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    elif options.markdown:
+        sys.stdout.write(table.markdown(tables.tables(results)))
+    else:
+        table.show(tables.tables(results))
+
+
+if __name__ == "__main__":
+    main()

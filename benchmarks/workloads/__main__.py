@@ -1,0 +1,15 @@
+"""Runs every benchmark of workloads of our own, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks.figures import main_of_all
+from benchmarks.workloads import connections, flood_ping, pipelines
+
+BENCHMARKS = {
+    "connections": connections.measure,
+    "flood_ping": flood_ping.measure,
+    "pipelines": pipelines.measure,
+}
+
+if __name__ == "__main__":
+    main_of_all(BENCHMARKS, __doc__ or "")
