@@ -49,7 +49,7 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_benchmarks.py test_cli.py test_cli_files.py \
   test_comparecli.py test_comparing.py test_contributing.py test_docs_links.py test_dryrun.py test_energytable.py test_export.py test_export_asked.py \
-  test_named_runs.py test_pilot.py test_tablefigures.py)
+  test_named_runs.py test_old_folders.py test_pilot.py test_tablefigures.py)
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/clock tests/elastic tests/energy $(wildcard tests/test_meter*.py)
 # UCX, in MPICH, takes every network device that it sees, so these have a network of their own.

@@ -1,0 +1,189 @@
+"""Folders that an older ullage left read the same today: what is printed, byte for byte.
+
+`old_folders/KIND/` holds runs of a kind as they were left, without what is derived from them;
+`old_folders/readings/` holds what the ullage that made them, 0.1.0, said of them. Neither may be
+made anew to please a change: a difference is an old run that reads otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ullage.__main__ import main
+
+OLD: Final = Path(__file__).parent / "old_folders"
+READINGS: Final = OLD / "readings"
+PAGE: Final = "page.html"
+"""Where a command of the table writes its page; then the page's data is what it said."""
+SETTING: Final = {"TZ": "UTC", "OPENBLAS_NUM_THREADS": "1"}
+WEIGHTS: Final = "cpu=0.2,memory=0.2,disk=0.6"
+SAMPLES: Final = (
+    "select environment, workload, metric, status, unit, count(*) as n, min(value) as least,"
+    " median(value) as middle, max(end_epoch_ns) as last, max(bound_ns) as bound"
+    " from samples group by all order by all"
+)
+METERS: Final = (
+    "select environment, workload, meter, name, unit, count(*) as n, median(value) as middle"
+    " from meters where name in ('window', 'cpu_user', 'page_faults') group by all order by all"
+)
+EVENTS: Final = (
+    "select kind, count(*) as n, max(epoch_ns) as last, max(bound_ns) as bound"
+    " from events group by all order by all"
+)
+
+TABLE: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
+    ("run", ("list", "--runs", "run", "--json"), "run-list.json"),
+    ("run", ("show", "run/*", "--json"), "run-show.json"),
+    ("run", ("show", "run/*", "--details"), "run-show.txt"),
+    ("run", ("export", "run/*", "--format", "csv"), "run-export.csv"),
+    ("run", ("export", "run/*", "--format", "json"), "run-export.json"),
+    ("run", ("export", "run/*", "--format", "latex"), "run-export.tex"),
+    ("run", ("export", "run/*", "--energy", "--format", "csv"), "run-export-energy.csv"),
+    ("run", ("export", "run/*", "--energy", "--format", "latex"), "run-export-energy.tex"),
+    ("run", ("report", "run/*", "--out", PAGE), "run-report.txt"),
+    ("run", ("weigh", "run/*", "--weights", WEIGHTS, "--json"), "run-weigh.json"),
+    ("run", ("weigh", "run/*", "--weights", WEIGHTS), "run-weigh.txt"),
+    ("run", ("query", "--runs", "run", "--json", SAMPLES), "run-samples.json"),
+    ("run", ("query", "--runs", "run", "--json", METERS), "run-meters.json"),
+    ("run", ("query", "--runs", "run", "--json", EVENTS), "run-events.json"),
+    ("run", ("study", "show", "cmu-overhead", "run/*", "--json"), "run-study.json"),
+    ("duet", ("show", "duet/*", "--json"), "duet-show.json"),
+    ("duet", ("show", "duet/*", "--details"), "duet-show.txt"),
+    ("duet", ("export", "duet/*", "--format", "csv"), "duet-export.csv"),
+    ("duet", ("report", "duet/*", "--out", PAGE), "duet-report.txt"),
+    ("curve", ("show", "curve/*", "--json"), "curve-show.json"),
+    ("curve", ("show", "curve/*", "--details"), "curve-show.txt"),
+    ("curve", ("export", "curve/*", "--format", "csv"), "curve-export.csv"),
+    ("curve", ("report", "curve/*", "--out", PAGE), "curve-report.txt"),
+    ("curve", ("study", "show", "network-pipeline", "curve/*", "--json"), "curve-study.json"),
+    ("elastic", ("list", "--runs", "elastic", "--json"), "elastic-list.json"),
+    ("elastic", ("elastic", "show", "elastic/*", "--json"), "elastic-show.json"),
+    ("elastic", ("elastic", "show", "elastic/*"), "elastic-show.txt"),
+    ("elastic", ("elastic", "export", "elastic/*", "--format", "csv"), "elastic-export.csv"),
+    ("elastic", ("elastic", "export", "elastic/*", "--format", "json"), "elastic-export.json"),
+    ("elastic", ("elastic", "export", "elastic/*", "--format", "latex"), "elastic-export.tex"),
+    ("elastic", ("elastic", "report", "elastic/*", "--out", PAGE), "elastic-report.txt"),
+    ("clock", ("study", "show", "elastic-clock", "clock/*", "--json"), "clock-study.json"),
+    ("study", ("show", "study/*", "--json"), "study-run-show.json"),
+    (
+        "study",
+        ("study", "show", "elastic-clock", "clock/*", "study/*", "elastic/*", "--json"),
+        "study-show.json",
+    ),
+    (
+        "study",
+        ("study", "show", "elastic-clock", "clock/*", "study/*", "elastic/*"),
+        "study-show.txt",
+    ),
+    (
+        "study",
+        ("study", "show", "elastic-clock", "clock/*", "study/*", "elastic/*", "--out", PAGE),
+        "study-page.txt",
+    ),
+    ("profile", ("profile", "--load", "profile/*/profile.json", "--json"), "profile-show.json"),
+    ("profile", ("profile", "--load", "profile/*/profile.json"), "profile-show.txt"),
+    (
+        "profile",
+        ("profile", "--load", "profile/*/profile.json", "--run", "run/*", "--json"),
+        "profile-predicted.json",
+    ),
+    ("profile", ("show", "profile/*", "--json"), "profile-run-show.json"),
+    ("profile", ("report", "profile/*", "--out", PAGE), "profile-report.txt"),
+)
+"""Kind, command, and the file in `readings/` with what it said. `KIND/*` is that kind's folder."""
+
+
+class _Data(HTMLParser):
+    """All that a page says: its words, what is said of its pictures, the figures of its charts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._kept = True
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in {"script", "style"}:
+            self._kept = given.get("type") == "application/json"
+        self.lines += [f"{key}: {given[key]}" for key in ("aria-label", "title") if given.get(key)]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"script", "style"}:
+            self._kept = True
+
+    def handle_data(self, data: str) -> None:
+        if self._kept and data.strip():
+            self.lines.append(" ".join(data.split()))
+
+
+def _data(page: str) -> str:
+    """Of a page, without the version that it names at its end."""
+    parser = _Data()
+    parser.feed(page)
+    text = "\n".join(parser.lines) + "\n"
+    return re.sub(r"(?<=Made by ullage )\d+\.\d+\.\d+", "VERSION", text)
+
+
+Said = Callable[[Path, tuple[str, ...]], str]
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """What a command says of the folders in a place; in this process, as a page's scripts are
+    made once in each."""
+    for name, value in SETTING.items():
+        monkeypatch.setenv(name, value)
+
+    def said(place: Path, command: tuple[str, ...]) -> str:
+        monkeypatch.chdir(place)
+        argv = [
+            str(next(place.glob(word)).relative_to(place)) if "/*" in word else word
+            for word in command
+        ]
+        monkeypatch.setattr(sys, "argv", ["ullage", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        output = capsys.readouterr()
+        assert not end.value.code, output.err
+        return _data((place / PAGE).read_text()) if PAGE in command else output.out
+
+    return said
+
+
+def _copy(place: Path) -> Path:
+    """Folders of every kind; reading writes tables into them."""
+    return Path(shutil.copytree(OLD, place / "old", ignore=shutil.ignore_patterns(READINGS.name)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _copy(tmp_path_factory.mktemp("folders"))
+
+
+@pytest.mark.parametrize(("kind", "command", "file"), TABLE, ids=[row[2] for row in TABLE])
+def test_it_reads_as_it_did(
+    place: Path, said: Said, kind: str, command: tuple[str, ...], file: str
+) -> None:
+    assert any(word.startswith(kind) for word in command)
+    assert said(place, command) == (READINGS / file).read_bytes().decode()
+
+
+def test_one_other_figure_is_seen(tmp_path: Path, said: Said) -> None:
+    place = _copy(tmp_path)
+    journal = next(place.glob("run/*/journal.jsonl"))
+    text = journal.read_text()
+    figure = re.search(r'"events_per_second":(\d+)', text)
+    assert figure is not None
+    start, end = figure.span(1)
+    journal.write_text(f"{text[:start]}{int(figure[1]) + 1}{text[end:]}")
+    file = "run-show.json"
+    command = next(row[1] for row in TABLE if row[2] == file)
+    assert said(place, command) != (READINGS / file).read_bytes().decode()
