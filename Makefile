@@ -151,15 +151,14 @@ $(PROGRAMS): $(RUST_SOURCES)
 	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(TARGET)
 	install -D -t ullage/bin $(addprefix target/$(TARGET)/program/,$(notdir $(PROGRAMS)))
 
-$(ELASTIC): $(RUST_SOURCES)
-	@$(NEED_CARGO)
-	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-elastic-python
-	install -m 644 target/extension/libullage_elastic_python.so $@
-
 $(CLOCK): $(RUST_SOURCES)
 	@$(NEED_CARGO)
 	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
+
+# One shared object holds both modules.
+$(ELASTIC): $(CLOCK)
+	ln -sf $(notdir $<) $@
 
 .PHONY: program-packages
 program-packages:

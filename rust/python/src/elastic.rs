@@ -1,5 +1,4 @@
-//! `ullage._elastic`: the simulator for Python. What to simulate and what was found are JSON; while it
-//! simulates, other threads run.
+//! The simulator. What to simulate and its outcome are JSON; while it simulates, other threads run.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -79,9 +78,7 @@ fn go_on(py: Python<'_>, progress: Option<&Py<PyAny>>, now: Progress) -> PyResul
     Ok(())
 }
 
-#[pymodule]
-#[pyo3(name = "_elastic")]
-fn elastic_module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
