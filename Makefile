@@ -11,7 +11,7 @@ AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
 ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
-MPI_PROGRAMS := mpi/pingpong mpi/nqueens mpi/beffio mpi/nas
+MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
@@ -43,8 +43,8 @@ build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment
 .PHONY: mpi
 mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
 	$(MAKE) --quiet -C mpi
-	$(MAKE) --quiet -C mpi/ocean
-	$(MAKE) --quiet -C mpi/noise
+	$(MAKE) --quiet -C mpi/programs/ocean
+	$(MAKE) --quiet -C mpi/programs/noise
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_cli.py test_cli_files.py \
