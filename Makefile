@@ -13,6 +13,7 @@ ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
+C_SOURCES := $(shell find mpi rust tests benchmarks -name '*.[ch]')
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
@@ -22,6 +23,7 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
 LAB_PACKAGES := ffmpeg
+LINT_PACKAGES := clang-format
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -86,18 +88,20 @@ lab-packages: test-packages
 	@scripts/need-packages $(LAB_PACKAGES)
 
 .PHONY: lint
-lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
+lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
 	$(BIN)/ruff format --check ullage tests benchmarks
 	$(BIN)/ruff check ullage tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m ullage.docs_reference --check
+	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check
 	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 .PHONY: format
-format: $(VENV)/.installed-dev ## Format the code
+format: lint-packages $(VENV)/.installed-dev ## Format the code
 	$(BIN)/ruff check --fix --quiet ullage tests benchmarks
 	$(BIN)/ruff format ullage tests benchmarks
+	clang-format -i $(C_SOURCES)
 	cargo fmt
 
 .PHONY: programs
@@ -163,6 +167,10 @@ $(ELASTIC): $(CLOCK)
 .PHONY: program-packages
 program-packages:
 	@scripts/need-packages $(PROGRAM_PACKAGES)
+
+.PHONY: lint-packages
+lint-packages:
+	@scripts/need-packages $(LINT_PACKAGES)
 
 .PHONY: run-packages
 run-packages:

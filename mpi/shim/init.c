@@ -45,7 +45,8 @@ static bool fits(void) {
 #else
     static const char name[] = "Open MPI";
 #endif
-    char version[MPI_MAX_LIBRARY_VERSION_STRING > 8192 ? MPI_MAX_LIBRARY_VERSION_STRING : 8192] = "";
+    char version[MPI_MAX_LIBRARY_VERSION_STRING > 8192 ? MPI_MAX_LIBRARY_VERSION_STRING : 8192] =
+        "";
     int length = 0;
     return PMPI_Get_library_version(version, &length) == MPI_SUCCESS &&
            strstr(version, name) != NULL;

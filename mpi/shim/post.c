@@ -32,9 +32,7 @@ void post_close(Post *post) {
     }
 }
 
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-}
+static void nap(void) { (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); }
 
 /* The one that is waited for may need this one's processor: where there are more ranks than
  * processors, and where the scheduler has put both on one, which shows when no answer comes. */

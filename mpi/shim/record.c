@@ -93,10 +93,10 @@ static void correction(FILE *out, const Corrected *it) {
         return;
     }
     const double since_s = (double)(int64_t)(it->since_ns - shim.common.origin_ns) * 1e-9;
-    (void)fprintf(out,
-                  "\"correction\": {\"since_s\": %.9f, \"length_s\": %.9f, \"shown_ahead_ns\": %" PRId64
-                  ", ",
-                  since_s, (double)it->apart_ns * 1e-9, -it->drifted_ns);
+    (void)fprintf(
+        out,
+        "\"correction\": {\"since_s\": %.9f, \"length_s\": %.9f, \"shown_ahead_ns\": %" PRId64 ", ",
+        since_s, (double)it->apart_ns * 1e-9, -it->drifted_ns);
     if (it->unsure_ppt == UINT64_MAX) {
         (void)fputs("\"rate_ppt\": null, \"rate_unsure_ppt\": null, ", out);
     } else {
@@ -124,7 +124,8 @@ static char *line(void) {
     for (char *tab; (tab = strchr(library, '\t')) != NULL;) {
         *tab = ' ';
     }
-    (void)fprintf(out, "{\"version\": 1, \"run\": \"%016" PRIx64 "\", \"rank\": %d, \"ranks\": %d, ",
+    (void)fprintf(out,
+                  "{\"version\": 1, \"run\": \"%016" PRIx64 "\", \"rank\": %d, \"ranks\": %d, ",
                   shim.common.run, shim.rank, shim.size);
     member(out, "host", shim.host_name);
     member(out, "mpi", library);
@@ -198,10 +199,11 @@ static void save(const char *path, const char *mode, const char *lines) {
         error = errno;
     }
     if (error != 0) {
-        (void)fprintf(stderr,
-                      "ullage: rank %d: the clock record could not be written to %s: %s; hint: what "
-                      "is there is not whole: make room, or name another place\n",
-                      shim.rank, path, strerror(error));
+        (void)fprintf(
+            stderr,
+            "ullage: rank %d: the clock record could not be written to %s: %s; hint: what "
+            "is there is not whole: make room, or name another place\n",
+            shim.rank, path, strerror(error));
     }
 }
 
@@ -211,7 +213,8 @@ static char *own_path(void) {
     char *path = NULL;
     struct stat found;
     if (place != NULL) {
-        if (asprintf(&path, "%.*s%d%s", (int)(place - pattern), pattern, shim.rank, place + 2) < 0) {
+        if (asprintf(&path, "%.*s%d%s", (int)(place - pattern), pattern, shim.rank, place + 2) <
+            0) {
             path = NULL;
         }
     } else if (stat(pattern, &found) == 0 && S_ISDIR(found.st_mode)) {

@@ -69,7 +69,8 @@ static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t le
 }
 
 static Topology topology(void) {
-    static const char *const names[] = {[FLAT] = "flat", [TWO_LEVEL] = "two-level", [TREE] = "tree"};
+    static const char *const names[] = {
+        [FLAT] = "flat", [TWO_LEVEL] = "two-level", [TREE] = "tree"};
     const char *text = getenv("ULLAGE_CLOCK_TOPOLOGY");
     if (text == NULL || *text == '\0') {
         return TWO_LEVEL;

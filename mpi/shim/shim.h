@@ -17,14 +17,14 @@ typedef enum { FLAT, TWO_LEVEL, TREE } Topology;
 /* What all ranks have from rank 0. */
 typedef struct {
     uint8_t token[ULLAGE_TOKEN_LENGTH];
-    uint64_t run;           /* tells runs apart in records; no secret */
-    uint64_t origin_ns;     /* of the root's clock: MPI_Wtime's zero */
-    uint64_t deadline_ns;   /* for another rank's turn to come */
-    uint64_t threshold_ns;  /* MPI_WTIME_IS_GLOBAL's, in place of half a round trip; 0: not given */
+    uint64_t run;          /* tells runs apart in records; no secret */
+    uint64_t origin_ns;    /* of the root's clock: MPI_Wtime's zero */
+    uint64_t deadline_ns;  /* for another rank's turn to come */
+    uint64_t threshold_ns; /* MPI_WTIME_IS_GLOBAL's, in place of half a round trip; 0: not given */
     ullage_rules rules;
-    int32_t topology;       /* Topology */
-    int32_t share;          /* the ranks of a host share one synchronisation */
-    char record[2048];      /* where records go; empty: nowhere */
+    int32_t topology;  /* Topology */
+    int32_t share;     /* the ranks of a host share one synchronisation */
+    char record[2048]; /* where records go; empty: nowhere */
 } Common;
 
 /* How a rank came to its time. */
@@ -37,37 +37,37 @@ typedef enum {
 
 /* One synchronisation of this rank, at the start or in the end. */
 typedef struct {
-    const char *problem;     /* why there is none; null: there is */
-    ullage_outcome outcome;  /* of the messages; of the proof where the clock is shared */
-    uint64_t time_ns;        /* all of it, waiting for one's turn included */
-    uint64_t last_ns;        /* the exchange that was the last */
-    uint32_t messages;       /* sent and received in all */
-    uint32_t served;         /* answers given to other ranks */
-    ullage_instant instant;  /* right after it at the start, right before it in the end */
+    const char *problem;    /* why there is none; null: there is */
+    ullage_outcome outcome; /* of the messages; of the proof where the clock is shared */
+    uint64_t time_ns;       /* all of it, waiting for one's turn included */
+    uint64_t last_ns;       /* the exchange that was the last */
+    uint32_t messages;      /* sent and received in all */
+    uint32_t served;        /* answers given to other ranks */
+    ullage_instant instant; /* right after it at the start, right before it in the end */
     bool done;
 } Sync;
 
 /* What the second synchronisation found. */
 typedef struct {
-    int64_t drifted_ns;   /* how far the root's clock has moved against the own one */
-    uint64_t apart_ns;    /* from the first synchronisation to the last */
-    uint64_t since_ns;    /* what was shown when the first was */
+    int64_t drifted_ns; /* how far the root's clock has moved against the own one */
+    uint64_t apart_ns;  /* from the first synchronisation to the last */
+    uint64_t since_ns;  /* what was shown when the first was */
     int64_t rate_ppt;
     uint64_t unsure_ppt;
-    uint64_t bound_ns;    /* of a corrected time-stamp halfway */
+    uint64_t bound_ns; /* of a corrected time-stamp halfway */
     uint64_t hard_ns;
     uint64_t residual_ns;
     uint32_t checked;
-    int32_t known;        /* nothing else means anything if 0 */
+    int32_t known; /* nothing else means anything if 0 */
 } Corrected;
 
 typedef struct {
     MPI_Comm world; /* ours: a duplicate of MPI_COMM_WORLD; messages on it are nobody else's */
     MPI_Comm host;  /* the ranks that share a leader: those of this host, or this one alone */
-    int rank; /* -1: unknown */
+    int rank;       /* -1: unknown */
     int size, host_rank, host_size;
     int *host_ranks; /* in `world`, of the ranks of `host` */
-    int *leaders; /* their ranks in `world`, in order */
+    int *leaders;    /* their ranks in `world`, in order */
     int leader_count;
     int pid;
     bool crowded; /* more ranks on the host than processors for them: who waits, yields */
@@ -76,11 +76,11 @@ typedef struct {
     uint8_t *ways; /* of every rank of `world`, after the first synchronisation */
     Sync first, last;
     Corrected corrected;
-    uint64_t rtt_ns;     /* the least round trip that any rank has measured; 0: none was */
-    uint64_t bound_ns;   /* at `bound_at_ns` no rank's clock was further off than this, 99.9 % */
+    uint64_t rtt_ns;   /* the least round trip that any rank has measured; 0: none was */
+    uint64_t bound_ns; /* at `bound_at_ns` no rank's clock was further off than this, 99.9 % */
     uint64_t bound_at_ns;
-    uint64_t growth_ns;  /* and every second by so much more */
-    bool everybody; /* all ranks have global time without reservations */
+    uint64_t growth_ns; /* and every second by so much more */
+    bool everybody;     /* all ranks have global time without reservations */
     bool finalized;
     char host_name[MPI_MAX_PROCESSOR_NAME];
 } Shim;

@@ -149,10 +149,9 @@ static bool ways(void) {
     const uint8_t own = (uint8_t)shim.way;
     MPI_Request request = MPI_REQUEST_NULL;
     shim.ways = calloc((size_t)shim.size, 1);
-    return shim.ways != NULL &&
-           post_collective(
-               PMPI_Iallgather(&own, 1, MPI_BYTE, shim.ways, 1, MPI_BYTE, shim.world, &request),
-               &request);
+    return shim.ways != NULL && post_collective(PMPI_Iallgather(&own, 1, MPI_BYTE, shim.ways, 1,
+                                                                MPI_BYTE, shim.world, &request),
+                                                &request);
 }
 
 /* The ranks of a host: those that read the leader's clock have it proved, the others ask. */
@@ -169,8 +168,7 @@ static void host_first(void) {
     }
     if (shim.host_rank > 0) {
         const bool shared =
-            offer.shared &&
-            ullage_global_adopt(offer.share, sizeof offer.share, NULL) == ULLAGE_OK;
+            offer.shared && ullage_global_adopt(offer.share, sizeof offer.share, NULL) == ULLAGE_OK;
         shim.way = shared ? SHARED : MESSAGES;
         if (session_ask(shim.world, shim.host_ranks[0], FIRST_HOST, shared, &shim.first) != NULL) {
             shim.way = NOTHING;

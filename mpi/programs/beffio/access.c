@@ -108,13 +108,9 @@ void access_call(const Run *run, const Pattern *p, int method, int64_t call, voi
     }
 }
 
-void access_sync(const Run *run, MPI_File file) {
-    must(run, MPI_File_sync(file), "sync");
-}
+void access_sync(const Run *run, MPI_File file) { must(run, MPI_File_sync(file), "sync"); }
 
-void access_close(const Run *run, MPI_File *file) {
-    must(run, MPI_File_close(file), "close");
-}
+void access_close(const Run *run, MPI_File *file) { must(run, MPI_File_close(file), "close"); }
 
 /* What an earlier run has left, or this one leaves; what is not there need not be removed. */
 void access_remove(const Run *run) {

@@ -22,11 +22,11 @@ enum { MOST_PATTERNS = 43 };
 enum { ABSENT = -1, BY_TIME = 0 }; /* in place of a count of calls */
 
 typedef struct {
-    double time;       /* s, scheduled for all of it */
-    int64_t memory;    /* B, of a process */
+    double time;    /* s, scheduled for all of it */
+    int64_t memory; /* B, of a process */
     const char *directory;
     bool types[TYPES];
-    bool noshared;     /* type 1 with individual file pointers */
+    bool noshared; /* type 1 with individual file pointers */
     uint64_t seed;
     bool help;
 } Options;

@@ -8,8 +8,7 @@ static void buffer_make(Run *run) {
     run->capacity = largest > least ? largest : least;
     run->buffer = aligned_alloc(4096, (size_t)run->capacity);
     if (run->buffer == NULL) {
-        (void)fprintf(stderr, "error: no %lld bytes of memory\n",
-                      (long long)run->capacity);
+        (void)fprintf(stderr, "error: no %lld bytes of memory\n", (long long)run->capacity);
         give_up(IO_FAILED);
     }
 }

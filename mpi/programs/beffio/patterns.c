@@ -77,9 +77,7 @@ void patterns_make(Run *run) {
     }
 }
 
-static int64_t least(int64_t one, int64_t other) {
-    return one < other ? one : other;
-}
+static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
 
 /* Calls of the so-manieth pattern of types 3 and 4: as many as type 2 made with the same chunk, but
  * no more than type 0 wrote chunks, or than ten times the calls of type 1. Types 0 to 2 are all
@@ -89,8 +87,8 @@ static int64_t calls_in_segment(const Run *run, int place) {
     const int scatter = place < 2 ? place : place + 1; /* not the calls of two chunks of 1 MiB */
     const Pattern *p = &run->patterns[scatter];
     const int64_t chunks = done[scatter].calls * (p->call / p->chunk);
-    return least(chunks, least(10 * done[FIRST_SHARED + place].calls,
-                               done[FIRST_SEPARATE + place].calls));
+    return least(chunks,
+                 least(10 * done[FIRST_SHARED + place].calls, done[FIRST_SEPARATE + place].calls));
 }
 
 /* Before the first write of a type: types 3 and 4 are as long as types 0 to 2 became in their time,

@@ -89,12 +89,13 @@ static void print_patterns(const Run *run) {
             const Pattern *p = &run->patterns[i];
             const Done *done = &run->done[method][i];
             if (done->calls > 0) {
-                (void)printf("%s\n{\"method\":\"%s\",\"type\":%d,\"number\":%d,\"chunk_bytes\":%lld,"
-                             "\"call_bytes\":%lld,\"units\":%d,\"calls\":%lld,\"bytes\":%.0f,"
-                             "\"seconds\":%.9g}",
-                             comma, METHOD_NAMES[method], p->type, p->number, (long long)p->chunk,
-                             (long long)p->call, p->units, (long long)done->calls,
-                             moved(run, p, method), done->seconds);
+                (void)printf(
+                    "%s\n{\"method\":\"%s\",\"type\":%d,\"number\":%d,\"chunk_bytes\":%lld,"
+                    "\"call_bytes\":%lld,\"units\":%d,\"calls\":%lld,\"bytes\":%.0f,"
+                    "\"seconds\":%.9g}",
+                    comma, METHOD_NAMES[method], p->type, p->number, (long long)p->chunk,
+                    (long long)p->call, p->units, (long long)done->calls, moved(run, p, method),
+                    done->seconds);
                 comma = ",";
             }
         }

@@ -6,10 +6,10 @@
 
 // The rows [from, to) of a symmetric n × n matrix; columns of a row in ascending order.
 struct matrix {
-  int n, from, to;
-  int32_t *start;  // [to - from + 1]: where each row begins
-  int32_t *column; // [start[to - from]]
-  double *value;   // the same
+    int n, from, to;
+    int32_t *start;  // [to - from + 1]: where each row begins
+    int32_t *column; // [start[to - from]]
+    double *value;   // the same
 };
 
 // Makes the rows [from, to): the sum over i < n of w_i v_i v_i^T, where v_i is a random sparse

@@ -16,9 +16,10 @@ enum { MOST_ITERATIONS = 20, CHECKED = 1024 };
 
 // Checksums: NPB's (the report has A and B, to fewer digits).
 static const struct size {
-  int nx, ny, nz, iterations;
-  struct ft_complex checksum[MOST_ITERATIONS];
+    int nx, ny, nz, iterations;
+    struct ft_complex checksum[MOST_ITERATIONS];
 } sizes[CLASSES] = {
+    // clang-format off
     [CLASS_S] = {64, 64, 64, 6,
                  {{554.6087004964, 484.5363331978},
                   {554.6385409189, 486.5304269511},
@@ -51,143 +52,146 @@ static const struct size {
                   {512.6691062020, 511.3735928093}, {512.6064276004, 511.4218460548},
                   {512.5504076570, 511.4656139760}, {512.5002331720, 511.5053595966},
                   {512.4551951846, 511.5415130407}, {512.4146770029, 511.5744692211}}},
+    // clang-format on
 };
 
 struct state {
-  struct ft_grid grid;
-  struct ft_plan plan;
-  struct ft_complex *waves, *space;
-  double *decay; // of each wave in one time step
+    struct ft_grid grid;
+    struct ft_plan plan;
+    struct ft_complex *waves, *space;
+    double *decay; // of each wave in one time step
 };
 
 static struct ft_grid grid_of(const struct size *size) {
-  const int ranks = comm_size();
-  struct ft_grid grid = {.nx = size->nx, .ny = size->ny, .nz = size->nz};
-  grid.planes = size->nz / ranks;
-  grid.rows = size->ny / ranks;
-  grid.pitch = (size_t)size->nx + FT_PAD;
-  grid.space_plane = (size_t)grid.ny * grid.pitch + FT_PAD;
-  grid.waves_plane = (size_t)grid.rows * grid.pitch + FT_PAD;
-  const size_t space = (size_t)grid.planes * grid.space_plane;
-  const size_t waves = (size_t)grid.nz * grid.waves_plane;
-  grid.room = space > waves ? space : waves;
-  return grid;
+    const int ranks = comm_size();
+    struct ft_grid grid = {.nx = size->nx, .ny = size->ny, .nz = size->nz};
+    grid.planes = size->nz / ranks;
+    grid.rows = size->ny / ranks;
+    grid.pitch = (size_t)size->nx + FT_PAD;
+    grid.space_plane = (size_t)grid.ny * grid.pitch + FT_PAD;
+    grid.waves_plane = (size_t)grid.rows * grid.pitch + FT_PAD;
+    const size_t space = (size_t)grid.planes * grid.space_plane;
+    const size_t waves = (size_t)grid.nz * grid.waves_plane;
+    grid.room = space > waves ? space : waves;
+    return grid;
 }
 
 static void state_set(struct state *state, const struct size *size) {
-  state->grid = grid_of(size);
-  const size_t room = state->grid.room;
-  state->waves = nas_allocate(room, sizeof *state->waves);
-  state->space = nas_allocate(room, sizeof *state->space);
-  state->decay = nas_allocate(room, sizeof *state->decay);
-  state->plan.exchange = comm_size() > 1 ? nas_allocate(room, sizeof *state->plan.exchange) : NULL;
+    state->grid = grid_of(size);
+    const size_t room = state->grid.room;
+    state->waves = nas_allocate(room, sizeof *state->waves);
+    state->space = nas_allocate(room, sizeof *state->space);
+    state->decay = nas_allocate(room, sizeof *state->decay);
+    state->plan.exchange =
+        comm_size() > 1 ? nas_allocate(room, sizeof *state->plan.exchange) : NULL;
 }
 
 // The wave number of index k, squared: indices from n / 2 up stand for negative ones.
 static double wave_squared(int k, int n) {
-  const int wave = k < n / 2 ? k : k - n;
-  return (double)(wave * wave);
+    const int wave = k < n / 2 ? k : k - n;
+    return (double)(wave * wave);
 }
 
 static void set_decay(struct state *state) {
-  const struct ft_grid *grid = &state->grid;
-  const int first = comm_rank() * grid->rows;
+    const struct ft_grid *grid = &state->grid;
+    const int first = comm_rank() * grid->rows;
 #pragma omp parallel for schedule(static)
-  for (int z = 0; z < grid->nz; z++)
-    for (int y = 0; y < grid->rows; y++) {
-      double *row = state->decay + (size_t)z * grid->waves_plane + (size_t)y * grid->pitch;
-      const double zy = wave_squared(z, grid->nz) + wave_squared(first + y, grid->ny);
-      for (int x = 0; x < grid->nx; x++)
-        row[x] = exp(-4.0 * ALPHA * M_PI * M_PI * (zy + wave_squared(x, grid->nx)));
-    }
+    for (int z = 0; z < grid->nz; z++)
+        for (int y = 0; y < grid->rows; y++) {
+            double *row = state->decay + (size_t)z * grid->waves_plane + (size_t)y * grid->pitch;
+            const double zy = wave_squared(z, grid->nz) + wave_squared(first + y, grid->ny);
+            for (int x = 0; x < grid->nx; x++)
+                row[x] = exp(-4.0 * ALPHA * M_PI * M_PI * (zy + wave_squared(x, grid->nx)));
+        }
 }
 
 static void set_space(struct state *state) {
-  const struct ft_grid *grid = &state->grid;
-  const uint64_t numbers = 2 * (uint64_t)grid->nx * (uint64_t)grid->ny;
-  const int first = comm_rank() * grid->planes;
+    const struct ft_grid *grid = &state->grid;
+    const uint64_t numbers = 2 * (uint64_t)grid->nx * (uint64_t)grid->ny;
+    const int first = comm_rank() * grid->planes;
 #pragma omp parallel for schedule(static)
-  for (int z = 0; z < grid->planes; z++) {
-    uint64_t x = nas_jump(NAS_SEED, NAS_A, numbers * (uint64_t)(first + z));
-    struct ft_complex *plane = state->space + (size_t)z * grid->space_plane;
-    for (int y = 0; y < grid->ny; y++)
-      nas_randoms(2 * (size_t)grid->nx, &x, NAS_A, &plane[(size_t)y * grid->pitch].re);
-  }
+    for (int z = 0; z < grid->planes; z++) {
+        uint64_t x = nas_jump(NAS_SEED, NAS_A, numbers * (uint64_t)(first + z));
+        struct ft_complex *plane = state->space + (size_t)z * grid->space_plane;
+        for (int y = 0; y < grid->ny; y++)
+            nas_randoms(2 * (size_t)grid->nx, &x, NAS_A, &plane[(size_t)y * grid->pitch].re);
+    }
 }
 
 static void evolve(struct state *state) {
-  const struct ft_grid *grid = &state->grid;
+    const struct ft_grid *grid = &state->grid;
 #pragma omp parallel for schedule(static)
-  for (int z = 0; z < grid->nz; z++)
-    for (int y = 0; y < grid->rows; y++) {
-      const size_t at = (size_t)z * grid->waves_plane + (size_t)y * grid->pitch;
-      for (size_t i = at; i < at + (size_t)grid->nx; i++) {
-        state->waves[i].re *= state->decay[i];
-        state->waves[i].im *= state->decay[i];
-      }
-    }
+    for (int z = 0; z < grid->nz; z++)
+        for (int y = 0; y < grid->rows; y++) {
+            const size_t at = (size_t)z * grid->waves_plane + (size_t)y * grid->pitch;
+            for (size_t i = at; i < at + (size_t)grid->nx; i++) {
+                state->waves[i].re *= state->decay[i];
+                state->waves[i].im *= state->decay[i];
+            }
+        }
 }
 
 // The mean of 1024 numbers, spread over space as the specification says.
 static struct ft_complex checksum(const struct state *state) {
-  const struct ft_grid *grid = &state->grid;
-  const int first = comm_rank() * grid->planes;
-  double sum[2] = {0, 0};
-  for (int j = 1; j <= CHECKED; j++) {
-    const int x = j % grid->nx, y = 3 * j % grid->ny, z = 5 * j % grid->nz - first;
-    if (z < 0 || z >= grid->planes) continue;
-    const size_t at = (size_t)z * grid->space_plane + (size_t)y * grid->pitch + (size_t)x;
-    sum[0] += state->space[at].re;
-    sum[1] += state->space[at].im;
-  }
-  comm_sum(sum, 2);
-  const double points = (double)grid->nx * grid->ny * grid->nz;
-  return (struct ft_complex){sum[0] / points, sum[1] / points};
+    const struct ft_grid *grid = &state->grid;
+    const int first = comm_rank() * grid->planes;
+    double sum[2] = {0, 0};
+    for (int j = 1; j <= CHECKED; j++) {
+        const int x = j % grid->nx, y = 3 * j % grid->ny, z = 5 * j % grid->nz - first;
+        if (z < 0 || z >= grid->planes) continue;
+        const size_t at = (size_t)z * grid->space_plane + (size_t)y * grid->pitch + (size_t)x;
+        sum[0] += state->space[at].re;
+        sum[1] += state->space[at].im;
+    }
+    comm_sum(sum, 2);
+    const double points = (double)grid->nx * grid->ny * grid->nz;
+    return (struct ft_complex){sum[0] / points, sum[1] / points};
 }
 
 static void begin(struct state *state) {
-  set_decay(state);
-  set_space(state);
-  ft_plan_set(&state->plan, &state->grid);
-  ft_forward(&state->plan, &state->grid, state->space, state->waves);
+    set_decay(state);
+    set_space(state);
+    ft_plan_set(&state->plan, &state->grid);
+    ft_forward(&state->plan, &state->grid, state->space, state->waves);
 }
 
 static bool agrees(struct nas_result *result, int iteration, struct ft_complex found,
                    struct ft_complex reference) {
-  const double error =
-      hypot(found.re - reference.re, found.im - reference.im) / hypot(reference.re, reference.im);
-  nas_detail(result, " %2d %14.10f %14.10f %7.1e\n", iteration, found.re, found.im, error);
-  return error <= TOLERANCE;
+    const double error =
+        hypot(found.re - reference.re, found.im - reference.im) / hypot(reference.re, reference.im);
+    nas_detail(result, " %2d %14.10f %14.10f %7.1e\n", iteration, found.re, found.im, error);
+    return error <= TOLERANCE;
 }
 
 static const char *refuses(enum nas_class class, int ranks) {
-  const struct size *size = &sizes[class];
-  return size->nz % ranks || size->ny % ranks ? "the number of ranks must divide the planes" : NULL;
+    const struct size *size = &sizes[class];
+    return size->nz % ranks || size->ny % ranks ? "the number of ranks must divide the planes"
+                                                : NULL;
 }
 
 static void run(enum nas_class class, struct nas_result *result) {
-  const struct size *size = &sizes[class];
-  struct state state;
-  struct ft_complex sums[MOST_ITERATIONS];
-  state_set(&state, size);
-  begin(&state); // not timed: all memory is touched, and pages are where their thread is
-  const double start = nas_begin();
-  begin(&state);
-  for (int i = 0; i < size->iterations; i++) {
-    evolve(&state);
-    ft_backward(&state.plan, &state.grid, state.waves, state.space);
-    sums[i] = checksum(&state);
-  }
-  result->seconds = nas_since(start);
-  const double points = (double)size->nx * size->ny * size->nz, level = log(points);
-  result->operations =
-      points * (14.8157 + 7.19641 * level + (5.23518 + 7.21113 * level) * size->iterations);
-  result->iterations = size->iterations;
-  snprintf(result->size, sizeof result->size, "%dx%dx%d", size->nx, size->ny, size->nz);
-  nas_detail(result, " checksums, and how far they are from the reference:\n");
-  result->verified = true;
-  for (int i = 0; i < size->iterations; i++)
-    result->verified &= agrees(result, i + 1, sums[i], size->checksum[i]);
+    const struct size *size = &sizes[class];
+    struct state state;
+    struct ft_complex sums[MOST_ITERATIONS];
+    state_set(&state, size);
+    begin(&state); // not timed: all memory is touched, and pages are where their thread is
+    const double start = nas_begin();
+    begin(&state);
+    for (int i = 0; i < size->iterations; i++) {
+        evolve(&state);
+        ft_backward(&state.plan, &state.grid, state.waves, state.space);
+        sums[i] = checksum(&state);
+    }
+    result->seconds = nas_since(start);
+    const double points = (double)size->nx * size->ny * size->nz, level = log(points);
+    result->operations =
+        points * (14.8157 + 7.19641 * level + (5.23518 + 7.21113 * level) * size->iterations);
+    result->iterations = size->iterations;
+    snprintf(result->size, sizeof result->size, "%dx%dx%d", size->nx, size->ny, size->nz);
+    nas_detail(result, " checksums, and how far they are from the reference:\n");
+    result->verified = true;
+    for (int i = 0; i < size->iterations; i++)
+        result->verified &= agrees(result, i + 1, sums[i], size->checksum[i]);
 }
 
 const struct nas_kernel nas_kernel = {

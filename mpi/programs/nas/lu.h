@@ -20,31 +20,31 @@ enum { LU_PARTS = 5, LU_GHOSTS = 2, LU_WIDEST = 102 + 2 * LU_GHOSTS };
 #define LU_C1345 (LU_C1 * LU_C3 * LU_C4 * LU_C5)
 
 struct lu_grid {
-  int whole[LU_AXES];                  // points, with the boundaries
-  int first[LU_AXES], n[LU_AXES];      // of which this rank owns n from `first`
-  int from[LU_AXES], to[LU_AXES];      // own points that are not on a boundary: from <= i < to
-  int before[LU_AXES], after[LU_AXES]; // neighbours' ranks; COMM_NOBODY at a boundary
-  size_t pitch, row, plane, room;      // to the next part, y, z; elements of a field
+    int whole[LU_AXES];                  // points, with the boundaries
+    int first[LU_AXES], n[LU_AXES];      // of which this rank owns n from `first`
+    int from[LU_AXES], to[LU_AXES];      // own points that are not on a boundary: from <= i < to
+    int before[LU_AXES], after[LU_AXES]; // neighbours' ranks; COMM_NOBODY at a boundary
+    size_t pitch, row, plane, room;      // to the next part, y, z; elements of a field
 };
 
 // Along an axis, with h the distance of two points.
 struct lu_axis {
-  double t1, t2;  // 1 / h^2, 1 / (2 h)
-  double damping; // d1 ... d5, which are the same
+    double t1, t2;  // 1 / h^2, 1 / (2 h)
+    double damping; // d1 ... d5, which are the same
 };
 
 struct lu_problem {
-  struct lu_grid grid;
-  struct lu_axis axis[LU_AXES];
-  double dt;
-  double *flow, *forcing, *residual;
-  double *messages[2]; // to send, received
+    struct lu_grid grid;
+    struct lu_axis axis[LU_AXES];
+    double dt;
+    double *flow, *forcing, *residual;
+    double *messages[2]; // to send, received
 };
 
 // A row's first own point of the first part; its ghosts are before it.
 static inline double *lu_row(const struct lu_grid *grid, double *field, int z, int y) {
-  return field + (size_t)(z + LU_GHOSTS) * grid->plane + (size_t)(y + LU_GHOSTS) * grid->row +
-         LU_GHOSTS;
+    return field + (size_t)(z + LU_GHOSTS) * grid->plane + (size_t)(y + LU_GHOSTS) * grid->row +
+           LU_GHOSTS;
 }
 
 // Why n^3 points cannot be divided among the ranks, or NULL.

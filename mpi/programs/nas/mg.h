@@ -12,28 +12,28 @@ enum { MG_X, MG_Y, MG_Z, MG_AXES };
 enum { MG_LONGEST = 256, MG_LEVELS = 8 };
 
 struct mg_grid {
-  int n[MG_AXES];                       // this rank's own points
-  int first[MG_AXES];                   // how many there are before them
-  int ranks[MG_AXES];                   // among which each axis is divided
-  int next[MG_AXES], previous[MG_AXES]; // neighbours' ranks
-  size_t step[MG_AXES];                 // from a point to the next
-  size_t room;                          // elements of a field
+    int n[MG_AXES];                       // this rank's own points
+    int first[MG_AXES];                   // how many there are before them
+    int ranks[MG_AXES];                   // among which each axis is divided
+    int next[MG_AXES], previous[MG_AXES]; // neighbours' ranks
+    size_t step[MG_AXES];                 // from a point to the next
+    size_t room;                          // elements of a field
 };
 
 // A level of the hierarchy. Where a rank's part would be too small, every rank computes the whole
 // level: `shared` is then the part through which the level above is reached.
 struct mg_level {
-  struct mg_grid grid;
-  bool is_shared;        // the finest of the levels that all ranks compute
-  struct mg_grid shared; // and how it would be divided
-  double *solution, *residual, *part;
+    struct mg_grid grid;
+    bool is_shared;        // the finest of the levels that all ranks compute
+    struct mg_grid shared; // and how it would be divided
+    double *solution, *residual, *part;
 };
 
 struct mg_hierarchy {
-  int levels; // levels - 1 is the finest
-  struct mg_level level[MG_LEVELS];
-  double *faces[2]; // to send, received
-  double *blocks;   // what all ranks know of the shared level, by rank
+    int levels; // levels - 1 is the finest
+    struct mg_level level[MG_LEVELS];
+    double *faces[2]; // to send, received
+    double *blocks;   // what all ranks know of the shared level, by rank
 };
 
 // Whether so many ranks can divide n^3 points.

@@ -14,22 +14,22 @@ enum nas_class { CLASS_S, CLASS_W, CLASS_A, CLASS_B, CLASSES };
 
 // What a kernel found. On rank 0 all of it counts, elsewhere nothing does.
 struct nas_result {
-  double seconds;     // of the part that the specification times, on the slowest rank
-  double operations;  // as NPB counts them: Mop/s = operations / seconds / 1e6
-  int iterations;
-  bool verified;
-  char size[64];     // "1400", "64x64x64": as NPB prints it
-  char detail[1024]; // lines for people, each begun with a space: what was verified against what
+    double seconds;    // of the part that the specification times, on the slowest rank
+    double operations; // as NPB counts them: Mop/s = operations / seconds / 1e6
+    int iterations;
+    bool verified;
+    char size[64];     // "1400", "64x64x64": as NPB prints it
+    char detail[1024]; // lines for people, each begun with a space: what was verified against what
 };
 
 // A kernel: each program holds exactly one.
 struct nas_kernel {
-  const char *name;      // "CG"
-  const char *operation; // what is counted: "floating point"
-  // Why it cannot run with so many ranks (a text), or NULL.
-  const char *(*refuses)(enum nas_class class, int ranks);
-  // Threads are set: `#pragma omp parallel` has as many as were asked for.
-  void (*run)(enum nas_class class, struct nas_result *result);
+    const char *name;      // "CG"
+    const char *operation; // what is counted: "floating point"
+    // Why it cannot run with so many ranks (a text), or NULL.
+    const char *(*refuses)(enum nas_class class, int ranks);
+    // Threads are set: `#pragma omp parallel` has as many as were asked for.
+    void (*run)(enum nas_class class, struct nas_result *result);
 };
 extern const struct nas_kernel nas_kernel;
 
@@ -42,8 +42,8 @@ extern const struct nas_kernel nas_kernel;
 
 // The next number in (0, 1).
 static inline double nas_random(uint64_t *x, uint64_t a) {
-  *x = (*x * a) & NAS_MASK;
-  return (double)(int64_t)*x * NAS_SCALE;
+    *x = (*x * a) & NAS_MASK;
+    return (double)(int64_t)*x * NAS_SCALE;
 }
 
 // The next n numbers (NPB's vranlc).

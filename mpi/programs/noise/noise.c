@@ -72,12 +72,10 @@ static bool one(Options *o, int which, const char *text) {
 }
 
 static int parse(Options *o, int argc, char **argv) {
-    static const struct option NAMES[] = {{"period-us", required_argument, NULL, 'p'},
-                                          {"length-us", required_argument, NULL, 'l'},
-                                          {"cpu", required_argument, NULL, 'c'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"priority", required_argument, NULL, 'f'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option NAMES[] = {
+        {"period-us", required_argument, NULL, 'p'}, {"length-us", required_argument, NULL, 'l'},
+        {"cpu", required_argument, NULL, 'c'},       {"seconds", required_argument, NULL, 's'},
+        {"priority", required_argument, NULL, 'f'},  {NULL, 0, NULL, 0}};
     *o = (Options){.cpu = -1};
     opterr = 0;
     for (;;) {

@@ -36,17 +36,14 @@ struct tally {
     int64_t pieces, solutions;
 };
 
-static void stop(const char *what)
-{
+static void stop(const char *what) {
     fprintf(stderr, "error: %s\n", what);
     give_up(2);
     exit(2);
 }
 
-static int64_t complete(uint32_t all, uint32_t columns, uint32_t left, uint32_t right)
-{
-    if (columns == all)
-        return 1;
+static int64_t complete(uint32_t all, uint32_t columns, uint32_t left, uint32_t right) {
+    if (columns == all) return 1;
     int64_t found = 0;
     for (uint32_t open = all & ~(columns | left | right); open; open &= open - 1) {
         uint32_t queen = open & -open;
@@ -55,30 +52,27 @@ static int64_t complete(uint32_t all, uint32_t columns, uint32_t left, uint32_t 
     return found;
 }
 
-static void solve(uint32_t all, struct prefix piece, struct tally *done)
-{
+static void solve(uint32_t all, struct prefix piece, struct tally *done) {
     done->solutions += complete(all, piece.columns, piece.left, piece.right);
     done->pieces++;
 }
 
-static void add(struct prefixes *to, struct prefix piece)
-{
+static void add(struct prefixes *to, struct prefix piece) {
     if (to->count == to->room) {
         to->room = to->room ? 2 * to->room : 1024;
         to->each = realloc(to->each, to->room * sizeof *to->each);
-        if (!to->each)
-            stop("there is not enough memory");
+        if (!to->each) stop("there is not enough memory");
     }
     to->each[to->count++] = piece;
 }
 
-static void list(struct prefixes *to, uint32_t all, int depth, struct prefix piece)
-{
+static void list(struct prefixes *to, uint32_t all, int depth, struct prefix piece) {
     if (depth == 0) {
         add(to, piece);
         return;
     }
-    for (uint32_t open = all & ~(piece.columns | piece.left | piece.right); open; open &= open - 1) {
+    for (uint32_t open = all & ~(piece.columns | piece.left | piece.right); open;
+         open &= open - 1) {
         uint32_t queen = open & -open;
         struct prefix next = {piece.columns | queen, (piece.left | queen) << 1,
                               (piece.right | queen) >> 1};
@@ -87,20 +81,17 @@ static void list(struct prefixes *to, uint32_t all, int depth, struct prefix pie
 }
 
 /* Answer one who asks: with a piece, or with nothing when there is none left. */
-static bool answer(const struct prefixes *work, size_t *next, int source)
-{
+static bool answer(const struct prefixes *work, size_t *next, int source) {
     bool more = *next < work->count;
     struct prefix piece = {0, 0, 0};
-    if (more)
-        piece = work->each[(*next)++];
+    if (more) piece = work->each[(*next)++];
     MPI_Recv(NULL, 0, MPI_BYTE, source, ASK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Send(&piece, more ? WORDS : 0, MPI_UINT32_T, source, ANSWER, MPI_COMM_WORLD);
     return more;
 }
 
 /* Rank 0: deal, and work in between. */
-static void deal(uint32_t all, const struct prefixes *work, int workers, struct tally *done)
-{
+static void deal(uint32_t all, const struct prefixes *work, int workers, struct tally *done) {
     size_t next = 0;
     while (next < work->count || workers > 0) {
         MPI_Status status;
@@ -117,8 +108,7 @@ static void deal(uint32_t all, const struct prefixes *work, int workers, struct 
 }
 
 /* The others: ask for the next piece, work on the one at hand meanwhile. */
-static void work(uint32_t all, struct tally *done)
-{
+static void work(uint32_t all, struct tally *done) {
     struct prefix piece = {0, 0, 0}, next = {0, 0, 0};
     bool at_hand = false;
     for (;;) {
@@ -127,30 +117,25 @@ static void work(uint32_t all, struct tally *done)
         int words;
         MPI_Irecv(&next, WORDS, MPI_UINT32_T, 0, ANSWER, MPI_COMM_WORLD, &request);
         MPI_Send(NULL, 0, MPI_BYTE, 0, ASK, MPI_COMM_WORLD);
-        if (at_hand)
-            solve(all, piece, done);
+        if (at_hand) solve(all, piece, done);
         MPI_Wait(&request, &status);
         MPI_Get_count(&status, MPI_UINT32_T, &words);
-        if (words != WORDS)
-            return;
+        if (words != WORDS) return;
         piece = next;
         at_hand = true;
     }
 }
 
-static void print_library(void)
-{
+static void print_library(void) {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(library, &length);
     library[strcspn(library, "\n")] = '\0';
-    for (char *at = library; *at; at++)
-        *at = *at == '\t' ? ' ' : *at;
+    for (char *at = library; *at; at++) *at = *at == '\t' ? ' ' : *at;
     printf("library: %s\n", library);
 }
 
-static int number(const char *text, int low, int high)
-{
+static int number(const char *text, int low, int high) {
     char *end;
     long value = strtol(text, &end, 10);
     if (end == text || *end || value < low || value > high)
@@ -159,8 +144,7 @@ static int number(const char *text, int low, int high)
 }
 
 /* Print what each rank did, and return the sum. */
-static int64_t report(const struct tally *each, int ranks)
-{
+static int64_t report(const struct tally *each, int ranks) {
     int64_t solutions = 0;
     for (int rank = 0; rank < ranks; rank++) {
         printf("rank %d pieces %" PRId64 " solutions %" PRId64 "\n", rank, each[rank].pieces,
@@ -170,21 +154,18 @@ static int64_t report(const struct tally *each, int ranks)
     return solutions;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int rank, ranks;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3)
-        stop("usage: nqueens QUEENS DEPTH");
+    if (argc != 3) stop("usage: nqueens QUEENS DEPTH");
     int queens = number(argv[1], LEAST_QUEENS, MOST_QUEENS);
     int depth = number(argv[2], 1, queens - 1 < MOST_DEPTH ? queens - 1 : MOST_DEPTH);
     uint32_t all = ((uint32_t)1 << queens) - 1;
     struct prefixes prefixes = {NULL, 0, 0};
     struct tally mine = {0, 0}, *each = calloc((size_t)ranks, sizeof *each);
-    if (!each)
-        stop("there is not enough memory");
+    if (!each) stop("there is not enough memory");
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();

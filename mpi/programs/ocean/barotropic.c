@@ -53,8 +53,9 @@ Surface surface_create(const Domain *d) {
 }
 
 void surface_free(Surface *s) {
-    double *const fields[] = {s->height, s->east,    s->north,    s->mean_u, s->mean_v, s->right,
-                              s->inverse, s->residual, s->scaled, s->image,  s->direction, s->moved};
+    double *const fields[] = {s->height, s->east,  s->north,     s->mean_u,
+                              s->mean_v, s->right, s->inverse,   s->residual,
+                              s->scaled, s->image, s->direction, s->moved};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         free(fields[i]);
     }

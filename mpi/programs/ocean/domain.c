@@ -75,8 +75,8 @@ Halo halo_start(const Domain *d, double *field, int layers, int tag) {
     const Faces *shape = layers == 1 ? &d->surface : &d->volume;
     Halo halo = {.field = field, .layers = layers};
     for (int side = 0; side < SIDES; side++) {
-        MPI_Irecv(field, 1, shape->receive[side], d->neighbour[side],
-                  tag * SIDES + OPPOSITE[side], d->comm, &halo.requests[side]);
+        MPI_Irecv(field, 1, shape->receive[side], d->neighbour[side], tag * SIDES + OPPOSITE[side],
+                  d->comm, &halo.requests[side]);
     }
     for (int side = 0; side < SIDES; side++) {
         MPI_Isend(field, 1, shape->send[side], d->neighbour[side], tag * SIDES + side, d->comm,

@@ -30,8 +30,8 @@ static double seconds(clockid_t clock) {
 }
 
 /* Nothing is sent in here but what the model itself sends. */
-static void run(const Options *o, const Domain *d, Volume *volume, Surface *surface,
-                Stamps *stamps, Result *result) {
+static void run(const Options *o, const Domain *d, Volume *volume, Surface *surface, Stamps *stamps,
+                Result *result) {
     for (int step = 0; step < o->steps; step++) {
         double *taken = &stamps->taken[(size_t)step * STAGES];
         taken[START] = stamps_now(stamps);
@@ -144,8 +144,7 @@ static int started(int argc, char **argv) {
         }
         return VERIFIED;
     }
-    if (!domain_create(&domain, MPI_COMM_WORLD, options.nx, options.ny, options.nz,
-                       options.seed)) {
+    if (!domain_create(&domain, MPI_COMM_WORLD, options.nx, options.ny, options.nz, options.seed)) {
         (void)snprintf(why, sizeof why, "%d × %d cells are too few for %d ranks", options.nx,
                        options.ny, ranks);
         return refuse(rank, why);

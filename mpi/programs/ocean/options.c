@@ -70,8 +70,7 @@ static bool one(Options *options, int which, const char *text, char *why, size_t
     case STEPS:
         return whole("steps", text, 1, 10000000, &options->steps, why, size);
     case SOLVER_ITERATIONS:
-        return whole("solver-iterations", text, 1, 1000000, &options->solver_iterations, why,
-                     size);
+        return whole("solver-iterations", text, 1, 1000000, &options->solver_iterations, why, size);
     case TOLERANCE:
         return tolerance(text, &options->tolerance, why, size);
     case SEED:

@@ -13,7 +13,7 @@ typedef struct {
     int steps;
     long calls;    /* of MPI_Wtime by this rank */
     double *taken; /* [steps][STAGES] of this rank, s */
-    double start; /* first thing after MPI_Init: Open MPI's clock counts from its first reading */
+    double start;  /* first thing after MPI_Init: Open MPI's clock counts from its first reading */
     double before[PROBES], after[PROBES];
     double processor; /* processor time of this rank in the steps, s */
 } Stamps;

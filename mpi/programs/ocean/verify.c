@@ -66,8 +66,8 @@ static double complex amplification(const Domain *d) {
 }
 
 static double exact_tracer(const Domain *d, double complex factor, int z, int y, int x) {
-    const double across = cos(PI * (y + 0.5) / d->ny) *
-                          (d->nz > 1 ? cos(PI * (z + 0.5) / d->nz) : 1);
+    const double across =
+        cos(PI * (y + 0.5) / d->ny) * (d->nz > 1 ? cos(PI * (z + 0.5) / d->nz) : 1);
     return creal(factor * cexp(I * 2 * PI * x / d->nx)) * across;
 }
 

@@ -48,43 +48,32 @@ struct traffic {
     uint64_t received, sent;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static void stop(int status, const char *what)
-{
+static void stop(int status, const char *what) {
     fprintf(stderr, "error: %s\n", what);
     give_up(status);
     exit(status);
 }
 
 /* How often, for messages of this size. */
-static int64_t repetitions(const struct options *asked, int64_t bytes)
-{
-    if (asked->bytes_per_size == 0)
-        return asked->repetitions;
+static int64_t repetitions(const struct options *asked, int64_t bytes) {
+    if (asked->bytes_per_size == 0) return asked->repetitions;
     int64_t enough = most(asked->bytes_per_size / bytes, LEAST_REPETITIONS);
     return least(enough, asked->repetitions);
 }
 
 /* As many of the warm-ups as of the repetitions, rounded down, but one. */
-static int64_t warmups(const struct options *asked, int64_t bytes)
-{
+static int64_t warmups(const struct options *asked, int64_t bytes) {
     int64_t share = asked->warmups * repetitions(asked, bytes) / asked->repetitions;
     return most(share, least(asked->warmups, 1));
 }
 
 /* The eight bytes at a place of what a rank sends at a size: splitmix64, as published by
  * S. Vigna, https://prng.di.unimi.it/splitmix64.c */
-static uint64_t pattern(uint64_t place, uint64_t bytes, uint64_t rank)
-{
+static uint64_t pattern(uint64_t place, uint64_t bytes, uint64_t rank) {
     uint64_t z = place * 0x9e3779b97f4a7c15u + bytes * 2 + rank;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -92,8 +81,7 @@ static uint64_t pattern(uint64_t place, uint64_t bytes, uint64_t rank)
 }
 
 /* What is sent, and anything but what will be received. */
-static void fill(struct buffers buffers, int64_t bytes, int rank)
-{
+static void fill(struct buffers buffers, int64_t bytes, int rank) {
     for (int64_t i = 0; i < bytes; i += 8) {
         uint64_t mine = pattern((uint64_t)i, (uint64_t)bytes, (uint64_t)rank);
         uint64_t wrong = ~pattern((uint64_t)i, (uint64_t)bytes, (uint64_t)(1 - rank));
@@ -102,19 +90,16 @@ static void fill(struct buffers buffers, int64_t bytes, int rank)
     }
 }
 
-static bool arrived(const unsigned char *in, int64_t bytes, int rank)
-{
+static bool arrived(const unsigned char *in, int64_t bytes, int rank) {
     for (int64_t i = 0; i < bytes; i += 8) {
         uint64_t want = pattern((uint64_t)i, (uint64_t)bytes, (uint64_t)(1 - rank));
-        if (memcmp(in + i, &want, (size_t)least(8, bytes - i)) != 0)
-            return false;
+        if (memcmp(in + i, &want, (size_t)least(8, bytes - i)) != 0) return false;
     }
     return true;
 }
 
 /* One exchange; seconds of a message one way. */
-static double exchange(struct buffers buffers, int bytes, int rank)
-{
+static double exchange(struct buffers buffers, int bytes, int rank) {
     double began = MPI_Wtime();
     if (rank == 0) {
         MPI_Send(buffers.out, bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
@@ -126,21 +111,17 @@ static double exchange(struct buffers buffers, int bytes, int rank)
     return (MPI_Wtime() - began) / 2;
 }
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static struct times summary(double *each, int64_t count)
-{
+static struct times summary(double *each, int64_t count) {
     double sum = 0, squares = 0;
     qsort(each, (size_t)count, sizeof *each, by_value);
-    for (int64_t i = 0; i < count; i++)
-        sum += each[i];
+    for (int64_t i = 0; i < count; i++) sum += each[i];
     double mean = sum / (double)count;
-    for (int64_t i = 0; i < count; i++)
-        squares += (each[i] - mean) * (each[i] - mean);
+    for (int64_t i = 0; i < count; i++) squares += (each[i] - mean) * (each[i] - mean);
     return (struct times){
         .minimum = each[0],
         .median = (each[(count - 1) / 2] + each[count / 2]) / 2,
@@ -151,19 +132,14 @@ static struct times summary(double *each, int64_t count)
 
 /* All exchanges of one size, and rank 0's line about them. */
 static void measure(const struct options *asked, struct buffers buffers, double *each,
-                    int64_t bytes, int rank)
-{
+                    int64_t bytes, int rank) {
     int64_t before = warmups(asked, bytes), count = repetitions(asked, bytes);
     fill(buffers, bytes, rank);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int64_t i = 0; i < before; i++)
-        exchange(buffers, (int)bytes, rank);
-    for (int64_t i = 0; i < count; i++)
-        each[i] = exchange(buffers, (int)bytes, rank);
-    if (!arrived(buffers.in, bytes, rank))
-        stop(1, "a message is not what was sent");
-    if (rank != 0)
-        return;
+    for (int64_t i = 0; i < before; i++) exchange(buffers, (int)bytes, rank);
+    for (int64_t i = 0; i < count; i++) each[i] = exchange(buffers, (int)bytes, rank);
+    if (!arrived(buffers.in, bytes, rank)) stop(1, "a message is not what was sent");
+    if (rank != 0) return;
     struct times found = summary(each, count);
     printf("size %" PRId64 " warmups %" PRId64 " repetitions %" PRId64
            " minimum_ns %.3f median_ns %.3f mean_ns %.3f stdev_ns %.3f\n",
@@ -172,8 +148,7 @@ static void measure(const struct options *asked, struct buffers buffers, double 
 }
 
 /* What the device has carried so far, in this rank's network namespace (proc(5), net/dev). */
-static struct traffic carried(const char *device)
-{
+static struct traffic carried(const char *device) {
     struct traffic found = {0, 0};
     char line[512], name[64];
     FILE *file = fopen("/proc/self/net/dev", "r");
@@ -189,8 +164,7 @@ static struct traffic carried(const char *device)
     return found;
 }
 
-static int64_t number(const char *text, int64_t low, int64_t high)
-{
+static int64_t number(const char *text, int64_t low, int64_t high) {
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
@@ -202,12 +176,14 @@ static int64_t number(const char *text, int64_t low, int64_t high)
     return value;
 }
 
-static struct options read_options(int argc, char **argv)
-{
+static struct options read_options(int argc, char **argv) {
     static const struct option names[] = {
-        {"min-bytes", required_argument, NULL, 'm'},   {"max-bytes", required_argument, NULL, 'n'},
-        {"warmups", required_argument, NULL, 'w'},     {"repetitions", required_argument, NULL, 'r'},
-        {"bytes-per-size", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
+        {"min-bytes", required_argument, NULL, 'm'},
+        {"max-bytes", required_argument, NULL, 'n'},
+        {"warmups", required_argument, NULL, 'w'},
+        {"repetitions", required_argument, NULL, 'r'},
+        {"bytes-per-size", required_argument, NULL, 'b'},
+        {"device", required_argument, NULL, 'd'},
         {NULL, 0, NULL, 0},
     };
     struct options asked = {1, MOST_BYTES, 30, 100, 0, NULL};
@@ -232,27 +208,22 @@ static struct options read_options(int argc, char **argv)
     return asked;
 }
 
-static void *allocate(size_t bytes)
-{
+static void *allocate(size_t bytes) {
     void *found = malloc(bytes);
-    if (!found)
-        stop(2, "there is not enough memory");
+    if (!found) stop(2, "there is not enough memory");
     return found;
 }
 
-static void print_library(void)
-{
+static void print_library(void) {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(library, &length);
     library[strcspn(library, "\n")] = '\0';
-    for (char *at = library; *at; at++)
-        *at = *at == '\t' ? ' ' : *at;
+    for (char *at = library; *at; at++) *at = *at == '\t' ? ' ' : *at;
     printf("library: %s\n", library);
 }
 
-static void run(const struct options *asked, int rank)
-{
+static void run(const struct options *asked, int rank) {
     size_t bytes = (size_t)asked->max_bytes;
     struct buffers buffers = {allocate(bytes), allocate(bytes)};
     double *each = allocate((size_t)asked->repetitions * sizeof *each);
@@ -270,20 +241,16 @@ static void run(const struct options *asked, int rank)
     free(each);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int rank, ranks;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     struct options asked = read_options(argc, argv);
-    if (ranks != RANKS)
-        stop(2, "a ping-pong is between two ranks");
-    if (rank == 0)
-        print_library();
+    if (ranks != RANKS) stop(2, "a ping-pong is between two ranks");
+    if (rank == 0) print_library();
     run(&asked, rank);
-    if (rank == 0)
-        printf("every message arrived as it was sent\n");
+    if (rank == 0) printf("every message arrived as it was sent\n");
     MPI_Finalize();
     return 0;
 }
