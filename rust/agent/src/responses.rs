@@ -9,13 +9,13 @@ use crate::sample::Sample;
 /// A JSON frame to the controller.
 #[derive(Debug, Serialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum Response {
     Hello {
         id: u32,
         version: u32,
         agent: &'static str,
         facts: Box<Facts>,
-        clock: ClockSaid,
+        clock: ClockState,
     },
     Started {
         id: u32,
@@ -36,7 +36,7 @@ pub enum Answer {
     Done {
         id: u32,
         #[serde(flatten)]
-        file: Option<FileDone>,
+        file: Option<Transfer>,
     },
     #[serde(rename = "done")]
     Swept {
@@ -59,7 +59,7 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl Response {
     pub fn error(id: Option<u32>, failure: Failure) -> Self {
         Self::Error {
             id,
@@ -75,7 +75,7 @@ impl Answer {
 
 /// What the agent says of its clock.
 #[derive(Debug, Serialize)]
-pub struct ClockSaid {
+pub struct ClockState {
     pub ns: u64,
     pub source: &'static str,
     pub ordered_ns: Option<u64>,
@@ -83,12 +83,12 @@ pub struct ClockSaid {
     /// It shows the controller's time.
     pub shared: bool,
     /// For the programs that the agent runs: with this they show its time. None where the boot is not told.
-    pub line: Option<OwnLine>,
+    pub line: Option<ClockLine>,
 }
 
 /// The line that the agent reads its time from, and the boot of the kernel on which that counts.
 #[derive(Debug, Serialize)]
-pub struct OwnLine {
+pub struct ClockLine {
     pub boot_id: String,
     /// In hexadecimal.
     pub line: String,
@@ -96,7 +96,7 @@ pub struct OwnLine {
 
 /// What was moved by a `put` or a `get`.
 #[derive(Debug, Serialize)]
-pub struct FileDone {
+pub struct Transfer {
     pub size: u64,
     pub sha256: String,
     /// Of a `get`: there was more than its limit.
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn absent_fields_are_absent_in_answers() {
-        let done = serde_json::to_string(&Answer::done(4)).expect("json");
+        let done = serde_json::to_string(&Response::done(4)).expect("json");
         assert_eq!(done, r#"{"op":"done","id":4}"#);
-        let error = Answer::error(None, Failure::new(Code::BadMark, "x"));
+        let error = Response::error(None, Failure::new(Code::BadMark, "x"));
         let error = serde_json::to_string(&error).expect("json");
         assert_eq!(error, r#"{"op":"error","code":"bad-mark","message":"x"}"#);
     }

@@ -1,20 +1,20 @@
-//! The keeper: the agent's parent process, which does nothing but wait for the agent's death.
+//! The supervisor: the agent's parent process, which does nothing but wait for the agent's death.
 //!
 //! A parent-death signal reaches the agent's direct children only. Their children, however they
 //! have detached themselves, come to the nearest subreaper: to the worker while it lives, to the
-//! keeper after. So whichever of the two is killed, the other one cleans up. The keeper holds the
-//! output channel open until nothing is left: a controller that reads end of file knows that all is
-//! gone.
+//! supervisor after. So whichever of the two is killed, the other one cleans up. The supervisor
+//! holds the output channel open until nothing is left: a controller that reads end of file knows
+//! that all is gone.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use libc::{c_int, pid_t};
 
-use crate::{descendants, life, sys};
+use crate::{descendants, shutdown, sys};
 
-/// Splits into keeper and worker. Returns in the worker, with the line that breaks when the keeper
-/// dies.
+/// Splits into supervisor and worker. Returns in the worker, with the line that breaks when the
+/// supervisor dies.
 pub fn split() -> io::Result<OwnedFd> {
     sys::become_subreaper()?;
     let (line, far_end) = sys::pipe()?;
@@ -42,11 +42,11 @@ pub fn split() -> io::Result<OwnedFd> {
     Ok(line)
 }
 
-/// In the worker: ends everything when the keeper dies.
+/// In the worker: ends everything when the supervisor dies.
 pub fn watch(line: OwnedFd) -> io::Result<()> {
-    life::thread("keeper-watch", move || {
+    sys::start_thread("supervised", move || {
         let _ = sys::read(&line, &mut [0]);
-        life::end(1, Some("the keeper died"));
+        shutdown::end(1, Some("the supervisor died"));
     })
 }
 
@@ -65,6 +65,7 @@ fn watched_signals() -> libc::sigset_t {
 }
 
 fn keep(worker: pid_t, line: OwnedFd, watched: &libc::sigset_t) -> ! {
+    // The name by which it is known on hosts: no more than 15 bytes fit.
     // SAFETY: a NUL-terminated name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"ullage-keeper".as_ptr()) };
     // The controller's end must see the worker alone reading.
@@ -86,8 +87,8 @@ fn keep(worker: pid_t, line: OwnedFd, watched: &libc::sigset_t) -> ! {
     std::process::exit(code);
 }
 
-/// Reaps whoever has ended; the status of `wanted` when it is among them.
-fn reap_until(wanted: pid_t) -> Option<c_int> {
+/// Reaps whoever has ended; the status of `sought` when it is among them.
+fn reap_until(sought: pid_t) -> Option<c_int> {
     loop {
         let mut status = 0;
         // SAFETY: the status is ours.
@@ -95,7 +96,7 @@ fn reap_until(wanted: pid_t) -> Option<c_int> {
         if pid <= 0 {
             return None;
         }
-        if pid == wanted {
+        if pid == sought {
             return Some(status);
         }
     }

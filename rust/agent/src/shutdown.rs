@@ -1,16 +1,13 @@
 //! The agent's end, by whatever cause: no child, no grandchild and no half-written file is left
 //! behind.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::{descendants, files};
+use crate::{descendants, temporary};
 
-/// Ending kills for so long; what is stuck then (frozen, or in the kernel) is left to the keeper.
+/// Ending kills for so long; what is stuck then (frozen, or in the kernel) is the supervisor's.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Enough for JSON and 64 bytes of message; the buffers are on the heap.
-const STACK: usize = 128 << 10;
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 static POWER_OFF: AtomicBool = AtomicBool::new(false);
@@ -31,7 +28,7 @@ pub fn end(code: i32, reason: Option<&str>) -> ! {
     if let Some(reason) = reason {
         ullage_output::say(&format!("ullage-agent: {reason}"));
     }
-    files::remove_temporaries();
+    temporary::remove_all();
     descendants::kill_all(Some(PATIENCE), || {});
     if POWER_OFF.load(Ordering::Relaxed) {
         power_off();
@@ -57,13 +54,4 @@ pub fn power_off() -> ! {
     loop {
         std::thread::park();
     }
-}
-
-/// Starts a thread with a small stack.
-pub fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .stack_size(STACK)
-        .spawn(body)
-        .map(drop)
 }

@@ -38,7 +38,7 @@ fn pid_of_worker(agent: &mut Agent) -> i32 {
         .expect("a pid")
 }
 
-fn keeper(agent: &Agent) -> i32 {
+fn supervisor(agent: &Agent) -> i32 {
     agent.process.as_ref().expect("ours").id().cast_signed()
 }
 
@@ -66,7 +66,7 @@ fn the_keeper_is_killed() {
     let mut agent = Agent::serve();
     let worker = pid_of_worker(&mut agent);
     let family = raise_family(&mut agent);
-    kill(keeper(&agent), libc::SIGKILL);
+    kill(supervisor(&agent), libc::SIGKILL);
     assert!(gone_within(&family, SOON) && gone_within(&[worker], SOON));
 }
 
@@ -74,7 +74,7 @@ fn the_keeper_is_killed() {
 fn the_keeper_is_told_to_end() {
     let mut agent = Agent::serve();
     let family = raise_family(&mut agent);
-    kill(keeper(&agent), libc::SIGTERM);
+    kill(supervisor(&agent), libc::SIGTERM);
     agent.wait_for_end();
     assert!(!family.iter().any(|pid| alive(*pid)));
 }
@@ -83,7 +83,7 @@ fn the_keeper_is_told_to_end() {
 fn an_interrupt_is_not_for_the_agent() {
     let mut agent = Agent::serve();
     let worker = pid_of_worker(&mut agent);
-    kill(keeper(&agent), libc::SIGINT);
+    kill(supervisor(&agent), libc::SIGINT);
     kill(worker, libc::SIGINT);
     agent.ns();
     let run = agent.shell(9, "kill -INT $$");
@@ -141,7 +141,7 @@ fn a_sweep_takes_what_ended_programs_left() {
     );
     let gone = |pid: &i32| !Path::new(&format!("/proc/{pid}")).exists();
     assert!(left.iter().all(gone), "reaped, not only killed");
-    assert!(alive(worker) && alive(keeper(&agent)));
+    assert!(alive(worker) && alive(supervisor(&agent)));
     assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 0);
     assert_eq!(agent.shell(7, "echo on").text(), "on\n");
 }
@@ -226,7 +226,7 @@ fn it_is_small() {
             .parse::<u64>()
             .expect("a number")
     };
-    let total = rss_kib(worker) + rss_kib(keeper(&agent));
+    let total = rss_kib(worker) + rss_kib(supervisor(&agent));
     // Debug builds link dynamically, and are larger than what is shipped.
     assert!(total < 16 << 10, "{total} KiB");
 }
