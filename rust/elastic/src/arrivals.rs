@@ -1,14 +1,14 @@
-//! When viewers come.
+//! When viewers come, in a simulation and in a run: one meaning for each kind, and the same curve
+//! in both.
 
 use std::f64::consts::TAU;
 
-use rand::Rng;
+use rand::{Rng, SeedableRng};
 use rand_distr::Exp1;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use super::error::SpecError;
-use super::time::{length, need, ns, positive, seconds};
+use crate::units::{ns, seconds};
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
@@ -24,10 +24,17 @@ pub enum Arrivals {
     Uniform { rate_hz: f64 },
     /// At these times, which do not go back.
     Trace { at_s: Vec<f64> },
-    /// A Poisson process that has another rate for a while.
+    /// A Poisson process whose rate jumps to a peak, and falls back by e each `decay_s`.
     FlashCrowd {
         rate_hz: f64,
-        crowd_rate_hz: f64,
+        peak_hz: f64,
+        from_s: f64,
+        decay_s: f64,
+    },
+    /// A Poisson process that has another rate for a while.
+    Surge {
+        rate_hz: f64,
+        peak_hz: f64,
         from_s: f64,
         for_s: f64,
     },
@@ -44,84 +51,15 @@ pub enum Arrivals {
     Profile { rates_hz: Vec<f64>, step_s: f64 },
 }
 
-impl Arrivals {
-    /// # Errors
-    /// Names the field.
-    pub(super) fn check(&self) -> Result<(), SpecError> {
-        match self {
-            Self::Poisson { rate_hz } | Self::Uniform { rate_hz } => positive("rate_hz", *rate_hz),
-            Self::Trace { at_s } => {
-                for (i, at) in at_s.iter().enumerate() {
-                    let field = format!("at_s[{i}]");
-                    length(&field, *at)?;
-                    let before = at_s[i.saturating_sub(1)];
-                    need(
-                        before <= *at,
-                        &field,
-                        *at,
-                        &format!("{before} or more, as the one before"),
-                    )?;
-                }
-                Ok(())
-            }
-            Self::FlashCrowd {
-                rate_hz,
-                crowd_rate_hz,
-                from_s,
-                for_s,
-            } => {
-                positive("rate_hz", *rate_hz)?;
-                positive("crowd_rate_hz", *crowd_rate_hz)?;
-                length("from_s", *from_s)?;
-                length("for_s", *for_s)
-            }
-            Self::Daily {
-                rate_hz,
-                swing,
-                peak_at_s,
-            } => {
-                positive("rate_hz", *rate_hz)?;
-                need((0.0..=1.0).contains(swing), "swing", *swing, "0 to 1")?;
-                length("peak_at_s", *peak_at_s)
-            }
-            Self::Profile { rates_hz, step_s } => {
-                for (i, rate) in rates_hz.iter().enumerate() {
-                    length(&format!("rates_hz[{i}]"), *rate)?;
-                }
-                if !rates_hz.iter().any(|rate| *rate > 0.0) {
-                    return Err(SpecError::new("rates_hz", "needs a rate above 0"));
-                }
-                positive("step_s", *step_s)
-            }
-        }
-    }
-
-    /// About how many seconds so many sessions take to come.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn lasts_s(&self, sessions: u64) -> f64 {
-        let sessions = sessions as f64;
-        match self {
-            Self::Trace { at_s } => at_s.last().copied().unwrap_or_default(),
-            Self::Poisson { rate_hz }
-            | Self::Uniform { rate_hz }
-            | Self::FlashCrowd { rate_hz, .. }
-            | Self::Daily { rate_hz, .. } => sessions / rate_hz,
-            Self::Profile { rates_hz, .. } => {
-                sessions * rates_hz.len() as f64 / rates_hz.iter().sum::<f64>()
-            }
-        }
-    }
-}
-
-/// The times of arrival, one after the other.
+/// The times of arrival in nanoseconds, one after the other.
 #[derive(Debug)]
-pub(super) struct Coming {
+pub struct Schedule {
     way: Way,
     random: Xoshiro256PlusPlus,
     /// The last one, in nanoseconds.
     at: u64,
     /// What is left of it below one, unless the way itself keeps that.
-    rest: f64,
+    fraction: f64,
     left: u64,
     until: u64,
 }
@@ -129,15 +67,17 @@ pub(super) struct Coming {
 #[derive(Debug)]
 enum Way {
     Poisson(Poisson),
-    Uniform(f64),
+    Uniform(Equal),
     Trace(std::vec::IntoIter<f64>),
+    Crowd(Crowd),
     Varying(Rates),
     Swinging(Swing),
 }
 
-impl Coming {
+impl Schedule {
     /// At most so many, before a time in nanoseconds.
-    pub(super) fn new(
+    #[must_use]
+    pub fn new(
         arrivals: &Arrivals,
         random: Xoshiro256PlusPlus,
         sessions: Option<u64>,
@@ -145,17 +85,31 @@ impl Coming {
     ) -> Self {
         let way = match arrivals {
             Arrivals::Poisson { rate_hz } => Way::Poisson(Poisson::new(1e9 / rate_hz)),
-            Arrivals::Uniform { rate_hz } => Way::Uniform(1e9 / rate_hz),
+            Arrivals::Uniform { rate_hz } => Way::Uniform(Equal {
+                rate_hz: *rate_hz,
+                number: 1,
+            }),
             Arrivals::Trace { at_s } => Way::Trace(at_s.clone().into_iter()),
             Arrivals::FlashCrowd {
                 rate_hz,
-                crowd_rate_hz,
+                peak_hz,
+                from_s,
+                decay_s,
+            } => Way::Crowd(Crowd {
+                rate_hz: *rate_hz,
+                from_s: *from_s,
+                decay_s: *decay_s,
+                viewers: (peak_hz - rate_hz) * decay_s,
+            }),
+            Arrivals::Surge {
+                rate_hz,
+                peak_hz,
                 from_s,
                 for_s,
             } => Way::Varying(Rates {
                 steps: vec![
                     (*rate_hz, *from_s),
-                    (*crowd_rate_hz, from_s + for_s),
+                    (*peak_hz, from_s + for_s),
                     (*rate_hz, f64::INFINITY),
                 ],
                 period_ns: u64::MAX,
@@ -176,16 +130,35 @@ impl Coming {
             way,
             random,
             at: 0,
-            rest: 0.0,
+            fraction: 0.0,
             left: sessions.unwrap_or(u64::MAX),
             until: until.unwrap_or(u64::MAX),
         }
     }
-}
 
-impl Coming {
+    /// The same for the same seed on every machine.
+    #[must_use]
+    pub fn seeded(
+        arrivals: &Arrivals,
+        seed: u64,
+        count: Option<u64>,
+        duration_s: Option<f64>,
+    ) -> Self {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Self::new(arrivals, random, count, duration_s.map(ns))
+    }
+
+    /// Of equal distances, the first one at the begin instead of after one distance.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        if let Way::Uniform(equal) = &mut self.way {
+            equal.number = 0;
+        }
+        self
+    }
+
     /// The next times, and `u64::MAX` after the last.
-    pub(super) fn fill(&mut self, all: &mut [u64]) {
+    pub(crate) fn fill(&mut self, all: &mut [u64]) {
         let Way::Poisson(mut poisson) = self.way else {
             return all.fill_with(|| self.next().unwrap_or(u64::MAX));
         };
@@ -212,15 +185,15 @@ impl Coming {
         reason = "whole nanoseconds, and what is left of them is kept"
     )]
     fn later(&mut self, gap_ns: f64) -> u64 {
-        let gap = gap_ns + self.rest;
+        let gap = gap_ns + self.fraction;
         // Signed is quicker to convert.
         let whole = gap as i64;
-        self.rest = gap - whole as f64;
+        self.fraction = gap - whole as f64;
         self.at.saturating_add_signed(whole)
     }
 }
 
-impl Iterator for Coming {
+impl Iterator for Schedule {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
@@ -231,13 +204,39 @@ impl Iterator for Coming {
                 self.at = self.at.saturating_add(gap_ns);
                 return (self.at < self.until).then_some(self.at);
             }
-            Way::Uniform(gap_ns) => *gap_ns,
+            Way::Uniform(equal) => {
+                self.at = equal.next_ns();
+                return (self.at < self.until).then_some(self.at);
+            }
             Way::Trace(times) => return times.next().map(ns).filter(|at| *at < self.until),
+            Way::Crowd(crowd) => crowd.gap_ns(self.at, &mut self.random),
             Way::Varying(rates) => rates.gap_ns(self.at, &mut self.random),
             Way::Swinging(swing) => swing.gap_ns(self.at, &mut self.random),
         };
         self.at = self.later(gap_ns);
         (self.at < self.until).then_some(self.at)
+    }
+}
+
+/// Equal gaps. They are not added up: the last of a second is as exact as the first.
+#[derive(Debug)]
+struct Equal {
+    rate_hz: f64,
+    /// Of gaps before the next one.
+    number: u64,
+}
+
+impl Equal {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "not negative, and 2^53 ns are 104 days to the nanosecond"
+    )]
+    fn next_ns(&mut self) -> u64 {
+        let at_s = self.number as f64 / self.rate_hz;
+        self.number += 1;
+        (at_s * 1e9 + 0.5) as u64
     }
 }
 
@@ -250,7 +249,7 @@ struct Poisson {
     /// A nanosecond has 2^bits parts.
     bits: u32,
     /// Parts below a nanosecond that the last one has left.
-    rest: u64,
+    fraction: u64,
 }
 
 impl Poisson {
@@ -265,7 +264,7 @@ impl Poisson {
         Self {
             mean: mean_ns * f64::from(1_u32 << bits),
             bits,
-            rest: 0,
+            fraction: 0,
         }
     }
 
@@ -277,9 +276,41 @@ impl Poisson {
     )]
     fn gap_ns(&mut self, random: &mut Xoshiro256PlusPlus) -> u64 {
         // Signed is quicker to convert.
-        let parts = (random.sample::<f64, _>(Exp1) * self.mean) as i64 as u64 + self.rest;
-        self.rest = parts & ((1 << self.bits) - 1);
+        let parts = (random.sample::<f64, _>(Exp1) * self.mean) as i64 as u64 + self.fraction;
+        self.fraction = parts & ((1 << self.bits) - 1);
         parts >> self.bits
+    }
+}
+
+/// A crowd beside those who come anyway: two Poisson processes, of which the sooner one is next. Neither
+/// remembers, so both are drawn anew each time.
+#[derive(Debug)]
+struct Crowd {
+    rate_hz: f64,
+    from_s: f64,
+    decay_s: f64,
+    /// In the whole crowd, on the average.
+    viewers: f64,
+}
+
+impl Crowd {
+    fn gap_ns(&self, at: u64, random: &mut Xoshiro256PlusPlus) -> f64 {
+        let usual_s = random.sample::<f64, _>(Exp1) / self.rate_hz;
+        usual_s.min(self.crowd_gap_s(seconds(at), random)) * 1e9
+    }
+
+    /// A unit exponential is used up by those of the crowd who are still to come: infinite where they do
+    /// not suffice.
+    fn crowd_gap_s(&self, now_s: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
+        let until_s = (self.from_s - now_s).max(0.0);
+        let since_s = (now_s - self.from_s).max(0.0);
+        let left = self.viewers * (-since_s / self.decay_s).exp();
+        let drawn: f64 = random.sample(Exp1);
+        if drawn < left {
+            until_s - self.decay_s * (-drawn / left).ln_1p()
+        } else {
+            f64::INFINITY
+        }
     }
 }
 
@@ -296,13 +327,12 @@ struct Rates {
 impl Rates {
     fn of(rates_hz: &[f64], length_s: f64) -> Self {
         let mut end_s = 0.0;
-        let each = rates_hz.iter().map(|rate| {
+        let steps = rates_hz.iter().map(|rate| {
             end_s += length_s;
             (*rate, end_s)
         });
-        let steps: Vec<_> = each.collect();
         Self {
-            steps,
+            steps: steps.collect(),
             period_ns: ns(end_s).max(1),
             viewers: rates_hz.iter().sum::<f64>() * length_s,
         }

@@ -1,13 +1,11 @@
 use proptest::prelude::*;
-use rand::SeedableRng;
 
 use super::*;
 
 fn times(arrivals: &Arrivals, sessions: Option<u64>, until_s: Option<f64>) -> Vec<f64> {
-    arrivals.check().expect("good arrivals");
     let random = Xoshiro256PlusPlus::seed_from_u64(5);
-    let coming = Coming::new(arrivals, random, sessions, until_s.map(ns));
-    coming.map(seconds).collect()
+    let schedule = Schedule::new(arrivals, random, sessions, until_s.map(ns));
+    schedule.map(seconds).collect()
 }
 
 fn between(times: &[f64], from_s: f64, to_s: f64) -> usize {
@@ -19,9 +17,9 @@ fn between(times: &[f64], from_s: f64, to_s: f64) -> usize {
 
 /// Six standard deviations of a Poisson number.
 #[expect(clippy::cast_precision_loss, reason = "a small number")]
-fn near(found: usize, expected: f64) {
-    let off = (found as f64 - expected).abs();
-    assert!(off < 6.0 * expected.sqrt() + 1.0, "{found} for {expected}");
+fn near(count: usize, expected: f64) {
+    let off = (count as f64 - expected).abs();
+    assert!(off < 6.0 * expected.sqrt() + 1.0, "{count} for {expected}");
 }
 
 #[test]
@@ -46,10 +44,10 @@ fn many_are_drawn_as_one_by_one() {
         for (sessions, until) in [(Some(700), None), (None, Some(ns(600.0 / rate_hz)))] {
             for arrivals in [Arrivals::Poisson { rate_hz }, Arrivals::Uniform { rate_hz }] {
                 let random = Xoshiro256PlusPlus::seed_from_u64(5);
-                let mut coming = Coming::new(&arrivals, random.clone(), sessions, until);
+                let mut schedule = Schedule::new(&arrivals, random.clone(), sessions, until);
                 let mut many = [0; 900];
-                many.chunks_mut(256).for_each(|part| coming.fill(part));
-                let one_by_one = Coming::new(&arrivals, random, sessions, until);
+                many.chunks_mut(256).for_each(|part| schedule.fill(part));
+                let one_by_one = Schedule::new(&arrivals, random, sessions, until);
                 let expected: Vec<u64> = one_by_one.collect();
                 assert!(
                     expected.len() > 500
@@ -71,14 +69,14 @@ proptest! {
         let rate_hz = 10_f64.powf(power);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let arrivals = Arrivals::Poisson { rate_hz };
-        let mut coming = Coming::new(&arrivals, random.clone(), None, None);
-        let one_by_one = Coming::new(&arrivals, random.clone(), None, None);
+        let mut schedule = Schedule::new(&arrivals, random.clone(), None, None);
+        let one_by_one = Schedule::new(&arrivals, random.clone(), None, None);
         let mut many = vec![0; parts.iter().sum()];
-        let mut rest = &mut many[..];
+        let mut unfilled = &mut many[..];
         for length in parts {
-            let (part, others) = rest.split_at_mut(length);
-            coming.fill(part);
-            rest = others;
+            let (part, others) = unfilled.split_at_mut(length);
+            schedule.fill(part);
+            unfilled = others;
         }
         let all: Vec<u64> = one_by_one.take(many.len()).collect();
         prop_assert_eq!(&many[..all.len()], &all[..]);
@@ -93,24 +91,60 @@ proptest! {
             // Half a millionth of a nanosecond a gap, and what a sum of 53 bits is off by.
             let off = 1.0 + f64::from(number) * 1e-6 + expected * 1e-12;
             #[expect(clippy::cast_precision_loss, reason = "it is in the bound")]
-            let found = at as f64;
-            prop_assert!((found - expected).abs() <= off, "{} {} {}", number, found, expected);
+            let at_ns = at as f64;
+            prop_assert!((at_ns - expected).abs() <= off, "{} {} {}", number, at_ns, expected);
         }
     }
 }
 
 #[test]
-fn a_crowd_comes_and_goes() {
-    let crowd = Arrivals::FlashCrowd {
+fn a_surge_comes_and_goes() {
+    let surge = Arrivals::Surge {
         rate_hz: 1.0,
-        crowd_rate_hz: 20.0,
+        peak_hz: 20.0,
         from_s: 1_000.0,
         for_s: 500.0,
     };
-    let times = times(&crowd, None, Some(2_500.0));
+    let times = times(&surge, None, Some(2_500.0));
     near(between(&times, 0.0, 1_000.0), 1_000.0);
     near(between(&times, 1_000.0, 1_500.0), 10_000.0);
     near(between(&times, 1_500.0, 2_500.0), 1_000.0);
+}
+
+#[test]
+fn a_crowd_comes_at_once_and_goes_by_and_by() {
+    let crowd = |peak_hz| Arrivals::FlashCrowd {
+        rate_hz: 100.0,
+        peak_hz,
+        from_s: 10.0,
+        decay_s: 2.0,
+    };
+    let come = times(&crowd(10_000.0), None, Some(30.0));
+    near(between(&come, 0.0, 10.0), 1_000.0);
+    // 100 in a second, and 9900 · 2 · (1 - e^-1) of the crowd in its first two.
+    let begin = 200.0 + 19_800.0 * (1.0 - (-1_f64).exp());
+    near(between(&come, 10.0, 12.0), begin);
+    near(come.len(), 3_000.0 + 19_800.0 * (1.0 - (-10_f64).exp()));
+    assert!(come.is_sorted() && come.iter().all(|at| *at < 30.0));
+    // A peak that is no higher is no crowd.
+    near(times(&crowd(100.0), None, Some(30.0)).len(), 3_000.0);
+}
+
+#[test]
+fn equal_distances_do_not_drift_and_may_begin_at_once() {
+    let uniform = |rate_hz, count| {
+        let arrivals = Arrivals::Uniform { rate_hz };
+        let schedule = Schedule::seeded(&arrivals, 1, count, Some(1.0e6)).at_once();
+        schedule.map(seconds).collect::<Vec<_>>()
+    };
+    let far = uniform(3.0, Some(2_999_999));
+    assert!(far[0] == 0.0 && (far[2_999_997] - 999_999.0).abs() < 1e-6);
+    for rate_hz in [1e-5, 3e-5] {
+        let count = (rate_hz * 1e6_f64).round();
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let came = uniform(rate_hz, None).len() as f64;
+        assert!((came - count).abs() < 0.5, "the end is open: {came}");
+    }
 }
 
 #[test]

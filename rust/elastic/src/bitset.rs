@@ -4,7 +4,7 @@ const BITS: usize = u64::BITS as usize;
 
 /// Each bit of a level says that a word of the level below it is not 0.
 #[derive(Clone, Debug)]
-pub struct Marks {
+pub struct BitSet {
     /// The numbers themselves.
     words: Vec<u64>,
     /// The levels between, the finest first; none up to 4096 numbers.
@@ -12,7 +12,7 @@ pub struct Marks {
     top: u64,
 }
 
-impl Marks {
+impl BitSet {
     /// Of numbers below `limit`.
     pub fn new(limit: usize) -> Self {
         let words = vec![0; limit.div_ceil(BITS).max(1)];
@@ -106,7 +106,7 @@ mod tests {
             few in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
             changes in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..80),
         ) {
-            let (mut marks, mut set) = (Marks::new(limit), BTreeSet::new());
+            let (mut marks, mut set) = (BitSet::new(limit), BTreeSet::new());
             let few: Vec<_> = few.iter().map(|it| it.index(limit)).chain([limit - 1]).collect();
             for (add, which) in changes {
                 let number = *which.get(&few);

@@ -26,12 +26,12 @@ pub trait Linked {
 
 /// A list of slots of a slice; the caller gives the same slice each time.
 #[derive(Clone, Copy, Debug)]
-pub struct Chain {
+pub struct IntrusiveList {
     first: u32,
     last: u32,
 }
 
-impl Chain {
+impl IntrusiveList {
     pub const EMPTY: Self = Self {
         first: NONE,
         last: NONE,

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
-        for (more, said) in [
+        for (more, message) in [
             (r#","idle_ms":0"#, "idle_ms is 0, allowed is 1 to"),
             (
                 r#","watch_ms_max":99999999999"#,
@@ -154,7 +154,7 @@ mod tests {
             (r#","log_sync":"often""#, "unknown variant `often`"),
         ] {
             let why = with(more).unwrap_err();
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(message), "{why}");
         }
         assert!(Settings::parse("{}").unwrap_err().contains("missing field"));
         let failure = Settings::read(Path::new("/nonexistent/front.json")).unwrap_err();

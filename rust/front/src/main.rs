@@ -4,20 +4,21 @@
 //! goes on.
 
 mod answer;
-mod book;
 mod config;
 mod connection;
+mod connections;
 mod controller;
 mod counts;
-mod crowd;
-mod decide;
+mod decisions;
+mod event_log;
 mod http;
 mod limits;
 mod pages;
 mod report;
 mod server;
+mod sessions;
 mod time;
-mod waiting;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::config::Settings;
-use crate::decide::{Front, Resumed};
+use crate::decisions::{Front, Resumed};
 use crate::report::Failure;
 use crate::server::Server;
 

@@ -21,11 +21,12 @@ use ullage_output::say;
 
 use crate::answer::{self, Writer};
 use crate::config::{Settings, ns};
-use crate::connection::{self, Part, Token};
-use crate::controller::{Controller, Told};
-use crate::crowd::Crowd;
-use crate::decide::{Answer, Front};
+use crate::connection::{self, Part};
+use crate::connections::Connections;
+use crate::controller::{Controller, Report};
+use crate::decisions::{Answer, Front};
 use crate::report::Failure;
+use crate::token::Token;
 
 const LISTENER: u64 = u64::MAX;
 const CONTROLLER: u64 = u64::MAX - 1;
@@ -56,9 +57,9 @@ pub struct Server {
     signals: SignalFd,
     wake: Arc<EventFd>,
     controller: Controller,
-    told: VecDeque<Told>,
+    reports: VecDeque<Report>,
     front: Front,
-    crowd: Crowd,
+    connections: Connections,
     writer: Writer,
     part: Box<Part>,
     /// They may have more to read.
@@ -138,9 +139,9 @@ impl Server {
             signals,
             controller: Controller::start(Arc::clone(&wake)),
             wake,
-            told: VecDeque::new(),
+            reports: VecDeque::new(),
             front,
-            crowd: Crowd::new(most),
+            connections: Connections::new(most),
             writer: Writer::new(),
             part: connection::part(),
             again: Vec::new(),
@@ -197,10 +198,10 @@ impl Server {
         if !self.again.is_empty() {
             return EpollTimeout::ZERO;
         }
-        if self.front.book.stuck() {
+        if self.front.log.stuck() {
             return EpollTimeout::try_from(AGAIN_MS).unwrap_or(EpollTimeout::ZERO);
         }
-        if !self.told.is_empty() {
+        if !self.reports.is_empty() {
             return EpollTimeout::ZERO;
         }
         let now = self.front.now();
@@ -208,7 +209,7 @@ impl Server {
             .alone
             .zip(self.alone_ns)
             .map(|(since, may)| since + may);
-        let look = Some(self.looked + self.limits.look).filter(|_| self.crowd.len() > 0);
+        let look = Some(self.looked + self.limits.look).filter(|_| self.connections.len() > 0);
         let next = [self.front.next_due(), look, alone];
         next.into_iter()
             .flatten()
@@ -223,23 +224,23 @@ impl Server {
     /// What the controller has said meanwhile.
     fn hear(&mut self) {
         let _ = self.wake.read();
-        while let Some(told) = self.controller.next() {
-            match told {
-                Told::Quit => self.quit = true,
-                Told::Gone => {
+        while let Some(report) = self.controller.next() {
+            match report {
+                Report::Quit => self.quit = true,
+                Report::Gone => {
                     say("the controller is gone: no more nodes come or go");
                     self.alone = Some(self.front.now());
                 }
-                other => self.told.push_back(other),
+                other => self.reports.push_back(other),
             }
         }
     }
 
     /// What is to be done without a viewer. Nothing is decided while the log cannot be written.
     fn go_on(&mut self) {
-        if !self.front.book.stuck() {
-            while let Some(told) = self.told.pop_front() {
-                self.front.told(told);
+        if !self.front.log.stuck() {
+            while let Some(report) = self.reports.pop_front() {
+                self.front.take(report);
             }
             self.front.due();
         }
@@ -258,7 +259,7 @@ impl Server {
     /// Writes the log, and tells everybody what it says; again, if more follows from that.
     fn commit(&mut self) {
         loop {
-            if !self.front.book.write() {
+            if !self.front.log.write() {
                 return self.show();
             }
             for order in self.front.orders.drain(..) {
@@ -276,7 +277,7 @@ impl Server {
             if self.front.answers.is_empty() {
                 self.front.answers = answers;
             }
-            if !self.front.book.pending() && self.front.orders.is_empty() {
+            if !self.front.log.pending() && self.front.orders.is_empty() {
                 return;
             }
         }
@@ -297,17 +298,17 @@ impl Server {
     fn end(mut self) -> Result<(), Failure> {
         let held: Vec<Token> = self
             .front
-            .waiting
+            .sessions
             .all()
             .filter_map(|held| held.token)
             .collect();
         for token in held {
-            if let Some(connection) = self.crowd.get(token) {
+            if let Some(connection) = self.connections.get(token) {
                 connection.last();
                 self.words(token, &answer::ENDING);
             }
         }
-        let result = self.front.book.end();
+        let result = self.front.log.end();
         self.controller.end(END);
         result
     }

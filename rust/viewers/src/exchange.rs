@@ -28,7 +28,7 @@ impl Shard<'_> {
     }
 
     /// Tell the front that the session is over.
-    pub fn tell(&mut self, index: u32) {
+    pub fn announce(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.phase = Phase::Telling;
         viewer.asks = viewer.asks.saturating_add(1);
@@ -39,7 +39,7 @@ impl Shard<'_> {
     pub fn fetch(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.phase = Phase::Fetching;
-        let (from, to) = self.plan.range(viewer.player.got());
+        let (from, to) = self.plan.range(viewer.player.fetched());
         viewer.left = to - from;
         if viewer.fd.is_none() {
             self.connect(index);
@@ -122,10 +122,12 @@ impl Shard<'_> {
             _ => {
                 let node = self.nodes.url(viewer.node);
                 match self.config.video.read {
-                    Read::Ranges => http::part(text, node, self.plan.range(viewer.player.got())),
+                    Read::Ranges => {
+                        http::part(text, node, self.plan.range(viewer.player.fetched()));
+                    }
                     Read::Whole => http::whole(text, node),
                 }
-                self.seen.requests += 1;
+                self.statistics.requests += 1;
                 now_ns() + nanoseconds(limits.silence_s)
             }
         };
@@ -232,11 +234,11 @@ impl Shard<'_> {
 
     /// Follow a redirect.
     fn go(&mut self, index: u32, location: &str) {
-        let found = self.nodes.find(location);
+        let node = self.nodes.find(location);
         let now = now_ns();
         let viewer = &mut self.viewers[index as usize];
         viewer.redirects = viewer.redirects.saturating_add(1);
-        match found {
+        match node {
             Ok(_) if viewer.redirects > self.config.limits.redirects => {
                 self.fault(index, Why::RedirectLoop);
             }
@@ -258,12 +260,12 @@ impl Shard<'_> {
         let now = now_ns();
         let ranges = self.config.video.read == Read::Ranges;
         let viewer = &mut self.viewers[index as usize];
-        let asked = ranges.then(|| self.plan.range(viewer.player.got()));
+        let range = ranges.then(|| self.plan.range(viewer.player.fetched()));
         let (closes, length) = match &head {
             Ok(head) => (head.closes, head.length),
             Err(_) => (true, None),
         };
-        let answer = head.map(|head| viewer::video(head, asked, &self.plan));
+        let answer = head.map(|head| viewer::video(head, range, &self.plan));
         match answer {
             Ok(None) => {}
             Ok(Some(Answer::Go(location))) => {
@@ -324,7 +326,7 @@ impl Shard<'_> {
         let viewer = &mut self.viewers[index as usize];
         let played = viewer.player.plays();
         if let Some(violation) = viewer.complete(&self.plan, now) {
-            self.seen.violations.record(violation.length_ns);
+            self.statistics.violations.record(violation.length_ns);
         }
         let begins = viewer.player.plays() && !played;
         let ranges = self.config.video.read == Read::Ranges;
@@ -352,15 +354,15 @@ impl Shard<'_> {
                 false
             }
             Next::At(_) | Next::Now if ranges => {
-                self.seen.behind += u64::from(played);
+                self.statistics.behind += u64::from(played);
                 self.fetch(index);
                 false
             }
             Next::At(_) | Next::Now => {
                 let viewer = &mut self.viewers[index as usize];
-                let (from, to) = self.plan.range(viewer.player.got());
+                let (from, to) = self.plan.range(viewer.player.fetched());
                 viewer.left = to - from;
-                self.seen.behind += u64::from(played);
+                self.statistics.behind += u64::from(played);
                 true
             }
         }
@@ -378,7 +380,7 @@ impl Shard<'_> {
             Ok(1..) => self.fault(index, Why::Unasked),
             _ => {
                 // It need not keep a connection on which nothing is asked for.
-                self.seen.reopened += u64::from(viewer.phase == Phase::Resting);
+                self.statistics.reopened += u64::from(viewer.phase == Phase::Resting);
                 self.close(index);
             }
         }

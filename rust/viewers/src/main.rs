@@ -17,13 +17,13 @@ mod playback;
 mod process;
 mod reach;
 mod search;
-mod seen;
 mod session;
 mod shard;
+mod statistics;
 mod summary;
 mod sys;
+mod timer_wheel;
 mod viewer;
-mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use ullage_elastic::ClientId;
 
-use crate::connection::Token;
+use crate::token::Token;
 
 /// What has come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,14 @@ const IDLE: usize = 1024;
 
 /// Deadlines are not taken back one by one: one whose turn has passed means nothing any more.
 #[derive(Default)]
-pub struct Waiting {
+pub struct Sessions {
     held: HashMap<ClientId, Held>,
     watching: HashMap<ClientId, u64>,
     deadlines: BinaryHeap<Reverse<(u64, ClientId, u64)>>,
     turn: u64,
 }
 
-impl Waiting {
+impl Sessions {
     pub fn new() -> Self {
         Self::default()
     }
@@ -147,50 +147,50 @@ mod tests {
 
     use super::*;
 
-    fn all_due(waiting: &mut Waiting, now: u64) -> Vec<Due> {
-        std::iter::from_fn(|| waiting.due(now)).collect()
+    fn all_due(sessions: &mut Sessions, now: u64) -> Vec<Due> {
+        std::iter::from_fn(|| sessions.due(now)).collect()
     }
 
     #[test]
     fn one_that_asks_again_keeps_its_place_and_has_new_patience() {
-        let mut waiting = Waiting::new();
+        let mut sessions = Sessions::new();
         let (one, other) = (Token::new(1, 0), Token::new(2, 0));
-        assert_eq!(waiting.hold(7, Some(one), 100, 200), None);
-        assert_eq!(waiting.hold(7, Some(other), 150, 400), Some(one));
-        assert_eq!(waiting.at(7), Some(other));
-        assert_eq!(all_due(&mut waiting, 300), []);
-        assert_eq!(waiting.next_due(), Some(400));
-        assert_eq!(all_due(&mut waiting, 400), [Due::Patience(7)]);
-        assert_eq!(waiting.end(7).unwrap().since, 100);
+        assert_eq!(sessions.hold(7, Some(one), 100, 200), None);
+        assert_eq!(sessions.hold(7, Some(other), 150, 400), Some(one));
+        assert_eq!(sessions.at(7), Some(other));
+        assert_eq!(all_due(&mut sessions, 300), []);
+        assert_eq!(sessions.next_due(), Some(400));
+        assert_eq!(all_due(&mut sessions, 400), [Due::Patience(7)]);
+        assert_eq!(sessions.end(7).unwrap().since, 100);
     }
 
     #[test]
     fn one_that_is_served_is_not_due_until_it_has_watched_too_long() {
-        let mut waiting = Waiting::new();
-        waiting.hold(7, None, 0, 10);
-        waiting.end(7).unwrap();
-        waiting.watch(7, 50);
-        assert_eq!(all_due(&mut waiting, 49), []);
-        assert_eq!(all_due(&mut waiting, 50), [Due::Watch(7)]);
-        waiting.watch(8, 60);
-        waiting.gone(8);
-        assert_eq!(all_due(&mut waiting, 100), []);
-        assert_eq!(waiting.next_due(), None);
+        let mut sessions = Sessions::new();
+        sessions.hold(7, None, 0, 10);
+        sessions.end(7).unwrap();
+        sessions.watch(7, 50);
+        assert_eq!(all_due(&mut sessions, 49), []);
+        assert_eq!(all_due(&mut sessions, 50), [Due::Watch(7)]);
+        sessions.watch(8, 60);
+        sessions.gone(8);
+        assert_eq!(all_due(&mut sessions, 100), []);
+        assert_eq!(sessions.next_due(), None);
     }
 
     proptest! {
         /// Whatever comes and goes, who is still held after all deadlines was never held.
         #[test]
         fn every_wait_ends(steps in proptest::collection::vec((0u64..8, 0u64..100, any::<bool>()), 0..80)) {
-            let mut waiting = Waiting::new();
+            let mut sessions = Sessions::new();
             for (client, deadline, stays) in steps {
-                waiting.hold(client, None, 0, deadline);
+                sessions.hold(client, None, 0, deadline);
                 if !stays {
-                    waiting.end(client);
+                    sessions.end(client);
                 }
             }
-            let mut due = all_due(&mut waiting, 100);
-            let held = waiting.all().count();
+            let mut due = all_due(&mut sessions, 100);
+            let held = sessions.all().count();
             prop_assert_eq!(due.len(), held);
             due.dedup();
             prop_assert_eq!(due.len(), held);
@@ -201,22 +201,22 @@ mod tests {
         fn deadlines_of_those_who_have_gone_are_forgotten(
             stay in proptest::collection::vec(any::<bool>(), 3_000),
         ) {
-            let mut waiting = Waiting::new();
+            let mut sessions = Sessions::new();
             for (client, stays) in (0..).zip(&stay) {
-                waiting.hold(client, None, 0, 1_000_000 + client);
+                sessions.hold(client, None, 0, 1_000_000 + client);
                 if client % 2 == 0 {
-                    waiting.end(client);
-                    waiting.watch(client, 2_000_000 + client);
+                    sessions.end(client);
+                    sessions.watch(client, 2_000_000 + client);
                 }
                 if !stays {
-                    waiting.end(client);
-                    waiting.gone(client);
+                    sessions.end(client);
+                    sessions.gone(client);
                 }
-                let there = waiting.held.len() + waiting.watching.len();
-                prop_assert!(waiting.deadlines.len() <= IDLE + 2 * there + 2);
+                let there = sessions.held.len() + sessions.watching.len();
+                prop_assert!(sessions.deadlines.len() <= IDLE + 2 * there + 2);
             }
             let there = stay.iter().filter(|stays| **stays).count();
-            prop_assert_eq!(all_due(&mut waiting, 3_000_000).len(), there);
+            prop_assert_eq!(all_due(&mut sessions, 3_000_000).len(), there);
         }
     }
 }

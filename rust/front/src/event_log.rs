@@ -16,7 +16,7 @@ use crate::config::Sync;
 use crate::report::Failure;
 
 /// The log, and what of it is not on its file yet.
-pub struct Book {
+pub struct EventLog {
     file: Flock<File>,
     sync: Sync,
     pending: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Book {
     bytes: u64,
 }
 
-impl Book {
+impl EventLog {
     /// Opens the log, and reads it where there is one already. A last line that was cut is cut off.
     pub fn open(
         path: &Path,
@@ -53,7 +53,7 @@ impl Book {
             ));
             file.set_len(replayed.whole).map_err(failed)?;
         }
-        let book = Self {
+        let log = Self {
             file,
             sync,
             pending: Vec::new(),
@@ -61,7 +61,7 @@ impl Book {
             stuck: false,
             bytes: replayed.whole,
         };
-        Ok((book, replayed, torn))
+        Ok((log, replayed, torn))
     }
 
     /// To be written with the next batch.

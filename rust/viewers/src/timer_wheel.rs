@@ -129,8 +129,8 @@ impl Wheel {
         while at < to {
             let word = self.occupied[(at / 64) as usize] >> (at % 64);
             if word != 0 {
-                let found = at + u64::from(word.trailing_zeros());
-                return (found < to).then_some(found);
+                let slot = at + u64::from(word.trailing_zeros());
+                return (slot < to).then_some(slot);
             }
             at = (at / 64 + 1) * 64;
         }
@@ -167,7 +167,7 @@ impl Wheel {
         }
     }
 
-    fn drain(&mut self, slot: u64, mut each: impl FnMut(&Entry, u32)) {
+    fn drain(&mut self, slot: u64, mut visit: impl FnMut(&Entry, u32)) {
         #[expect(clippy::cast_possible_truncation, reason = "below 5,120")]
         let slot = slot as usize;
         let mut index = std::mem::replace(&mut self.heads[slot], NONE);
@@ -175,7 +175,7 @@ impl Wheel {
         while index != NONE {
             let entry = &mut self.entries[index as usize];
             entry.slot = NONE;
-            each(entry, index);
+            visit(entry, index);
             index = entry.next;
         }
     }

@@ -2,7 +2,8 @@
 
 use std::net::TcpStream;
 
-use crate::connection::{Buffers, Connection, Token};
+use crate::connection::{Buffers, Connection};
+use crate::token::Token;
 
 struct Seat {
     life: u32,
@@ -16,13 +17,13 @@ struct Seat {
 const KEPT: usize = 8;
 
 /// Places for connections. One that is given again has another life, so that its tokens differ.
-pub struct Crowd {
+pub struct Connections {
     seats: Vec<Seat>,
     free: Vec<u32>,
     most: usize,
 }
 
-impl Crowd {
+impl Connections {
     pub fn new(most: usize) -> Self {
         Self {
             seats: Vec::new(),
@@ -96,36 +97,43 @@ mod tests {
     fn a_place_is_given_again_and_its_old_token_means_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut crowd = Crowd::new(2);
-        let one = crowd.admit(connect(), 0).unwrap();
-        let two = crowd.admit(connect(), 0).unwrap();
-        crowd.end(one);
-        crowd.end(one);
-        assert_eq!(crowd.len(), 1);
-        let three = crowd.admit(connect(), 0).unwrap();
+        let mut connections = Connections::new(2);
+        let one = connections.admit(connect(), 0).unwrap();
+        let two = connections.admit(connect(), 0).unwrap();
+        connections.end(one);
+        connections.end(one);
+        assert_eq!(connections.len(), 1);
+        let three = connections.admit(connect(), 0).unwrap();
         assert_eq!(three.place(), one.place());
         assert_ne!(three, one);
-        assert!(crowd.get(one).is_none() && crowd.get(three).is_some() && crowd.get(two).is_some());
+        assert!(
+            connections.get(one).is_none()
+                && connections.get(three).is_some()
+                && connections.get(two).is_some()
+        );
         assert_eq!(Token::of(three.number()), three);
-        assert_eq!(crowd.all().count(), 2);
+        assert_eq!(connections.all().count(), 2);
     }
 
     #[test]
     fn beyond_all_places_a_few_are_kept_for_one_answer_each() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut crowd = Crowd::new(2);
+        let mut connections = Connections::new(2);
         let tokens: Vec<Token> = (0..2 + KEPT)
-            .map(|_| crowd.admit(connect(), 0).unwrap())
+            .map(|_| connections.admit(connect(), 0).unwrap())
             .collect();
-        assert!(crowd.full() && crowd.admit(connect(), 0).is_err());
-        let beyond = |crowd: &mut Crowd, token| crowd.get(token).unwrap().beyond;
-        let found: Vec<bool> = tokens.iter().map(|it| beyond(&mut crowd, *it)).collect();
-        assert_eq!(found.iter().filter(|it| **it).count(), KEPT);
-        assert!(!found[1] && found[2]);
+        assert!(connections.full() && connections.admit(connect(), 0).is_err());
+        let beyond = |connections: &mut Connections, token| connections.get(token).unwrap().beyond;
+        let beyond_places: Vec<bool> = tokens
+            .iter()
+            .map(|it| beyond(&mut connections, *it))
+            .collect();
+        assert_eq!(beyond_places.iter().filter(|it| **it).count(), KEPT);
+        assert!(!beyond_places[1] && beyond_places[2]);
         for token in &tokens[1..=KEPT] {
-            crowd.end(*token);
+            connections.end(*token);
         }
-        assert!(!crowd.full());
+        assert!(!connections.full());
     }
 }

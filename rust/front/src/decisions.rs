@@ -10,15 +10,15 @@ use ullage_elastic::{Action, AnyPolicy, ClientId, Event, Machine, NodeId, NodeSt
 use ullage_output::say;
 
 use crate::answer::{self, Words};
-use crate::book::Book;
 use crate::config::{Settings, ns};
-use crate::connection::Token;
-use crate::controller::{Place, Told};
+use crate::controller::{Place, Report};
 use crate::counts::Counts;
-use crate::pages::Page;
+use crate::event_log::EventLog;
+use crate::http::Page;
 use crate::report::Failure;
+use crate::sessions::{Due, Sessions};
 use crate::time;
-use crate::waiting::{Due, Waiting};
+use crate::token::Token;
 
 /// A log may be ahead of the clock by so much: clocks of processes on one kernel differ by less.
 const AHEAD_NS: u64 = 1_000_000_000;
@@ -53,9 +53,9 @@ enum What {
 pub struct Front {
     pub machine: Machine<AnyPolicy>,
     pub places: HashMap<NodeId, Place>,
-    pub waiting: Waiting,
+    pub sessions: Sessions,
     pub counts: Counts,
-    pub book: Book,
+    pub log: EventLog,
     /// To be sent when the log is written.
     pub answers: Vec<(Token, Answer)>,
     pub orders: Vec<Order>,
@@ -89,8 +89,8 @@ impl Front {
     /// With the state that the log tells, which is told too; none of a log that began with this front.
     pub fn open(settings: &Settings) -> Result<(Self, Option<Resumed>), Failure> {
         let Settings { config, policy, .. } = settings;
-        let (book, replayed, cut_bytes) =
-            Book::open(&settings.log, settings.log_sync, *config, policy)?;
+        let (log, replayed, cut_bytes) =
+            EventLog::open(&settings.log, settings.log_sync, *config, policy)?;
         let now = time::now_ns();
         if replayed.at_ns > now + AHEAD_NS {
             let ahead = (replayed.at_ns - now) / 1_000_000_000;
@@ -109,9 +109,9 @@ impl Front {
         let mut front = Self {
             machine,
             places: places(notes),
-            waiting: Waiting::new(),
+            sessions: Sessions::new(),
             counts: Counts::default(),
-            book,
+            log,
             answers: Vec::new(),
             orders: Vec::new(),
             asking: None,
@@ -123,7 +123,7 @@ impl Front {
         };
         // Nobody was told, and who was concerned asks again.
         for action in unwritten {
-            front.book.add(at_ns, Record::Action(action));
+            front.log.add(at_ns, Record::Action(action));
         }
         let (config, policy) = (*config, policy.clone());
         let begin = Record::Begin {
@@ -132,7 +132,7 @@ impl Front {
             policy,
         };
         let now = front.now();
-        front.book.add(now, begin);
+        front.log.add(now, begin);
         front.resume(now);
         let view = front.machine.view();
         let resumed = Resumed {
@@ -150,12 +150,12 @@ impl Front {
     /// time to ask again, and those who watch may go on for as long as anybody.
     fn resume(&mut self, now: u64) {
         for client in self.machine.waiting() {
-            self.waiting.hold(client, None, now, now + self.rejoin_ns);
+            self.sessions.hold(client, None, now, now + self.rejoin_ns);
         }
         if let Some(longest) = self.watch_ns_max {
             for (_, clients) in self.machine.snapshot().served {
                 for client in clients {
-                    self.waiting.watch(client, now + longest);
+                    self.sessions.watch(client, now + longest);
                 }
             }
         }
@@ -166,8 +166,8 @@ impl Front {
         });
         self.orders
             .extend(orders.map(|what| Order { at_ns: now, what }));
-        let known: Vec<NodeId> = self.machine.nodes().map(|node| node.node).collect();
-        self.places.retain(|node, _| known.contains(node));
+        let ids: Vec<NodeId> = self.machine.nodes().map(|node| node.node).collect();
+        self.places.retain(|node, _| ids.contains(node));
     }
 
     /// The time of the next event.
@@ -181,13 +181,13 @@ impl Front {
         self.counts.requests += 1;
         let now = self.now();
         let patience = patience_ms.map_or(u64::MAX, ns).min(self.patience_ns_max);
-        if self.waiting.has(client) {
-            let before = self.waiting.hold(client, Some(token), now, now + patience);
+        if self.sessions.has(client) {
+            let before = self.sessions.hold(client, Some(token), now, now + patience);
             self.answers
                 .extend(before.map(|token| (token, Answer::Words(answer::ELSEWHERE))));
             return;
         }
-        self.waiting.gone(client);
+        self.sessions.gone(client);
         let deadline = now + patience;
         self.asking = Some(Asking {
             client,
@@ -206,7 +206,7 @@ impl Front {
     pub fn finished(&mut self, token: Token, client: ClientId) {
         let answer = if self.happen(Event::Finished { client }).is_ok() {
             self.counts.finished += 1;
-            self.waiting.gone(client);
+            self.sessions.gone(client);
             Answer::Done
         } else {
             Answer::Words(answer::UNKNOWN)
@@ -218,26 +218,26 @@ impl Front {
     pub fn missed(&mut self, client: ClientId) {
         if self.happen(Event::Finished { client }).is_ok() {
             self.counts.missed += 1;
-            self.waiting.gone(client);
+            self.sessions.gone(client);
         }
     }
 
     /// A connection is gone: if its viewer waited there, it waits no more.
     pub fn left(&mut self, token: Token, client: ClientId) {
-        if self.waiting.at(client) == Some(token) {
+        if self.sessions.at(client) == Some(token) {
             self.happen(Event::TimedOut { client })
                 .expect("who is held waits");
         }
     }
 
     /// The controller has told something.
-    pub fn told(&mut self, told: Told) {
-        let result = match told {
-            Told::Ready(node, place) => self.ready(node, place),
-            Told::Failed(node, why) => self.failed(node, &why),
-            Told::Released(node) => self.happen(Event::Released { node }),
-            Told::Nonsense(why) => return self.refuse(why),
-            Told::Quit | Told::Gone => Ok(()),
+    pub fn take(&mut self, report: Report) {
+        let result = match report {
+            Report::Ready(node, place) => self.ready(node, place),
+            Report::Failed(node, why) => self.failed(node, &why),
+            Report::Released(node) => self.happen(Event::Released { node }),
+            Report::Nonsense(why) => return self.refuse(why),
+            Report::Quit | Report::Gone => Ok(()),
         };
         if let Err(refused) = result {
             self.refuse(refused.to_string());
@@ -274,13 +274,13 @@ impl Front {
 
     fn note(&mut self, note: Value) {
         let now = self.now();
-        self.book.add(now, Record::Note { note });
+        self.log.add(now, Record::Note { note });
     }
 
     /// What is due by now.
     pub fn due(&mut self) {
         let now = self.now();
-        while let Some(due) = self.waiting.due(now) {
+        while let Some(due) = self.sessions.due(now) {
             match due {
                 Due::Patience(client) => {
                     self.happen(Event::TimedOut { client })
@@ -300,7 +300,7 @@ impl Front {
 
     /// When something is due, at the latest.
     pub fn next_due(&self) -> Option<u64> {
-        let both = [self.waiting.next_due(), self.machine.wake_at()];
+        let both = [self.sessions.next_due(), self.machine.wake_at()];
         both.into_iter().flatten().min()
     }
 
@@ -309,9 +309,9 @@ impl Front {
         let mut actions = std::mem::take(&mut self.actions);
         let result = self.machine.handle(now, event, &mut actions);
         if result.is_ok() {
-            self.book.add(now, Record::Event(event));
+            self.log.add(now, Record::Event(event));
             for action in &actions {
-                self.book.add(now, Record::Action(*action));
+                self.log.add(now, Record::Action(*action));
                 self.act(now, *action);
             }
         }
@@ -332,13 +332,13 @@ impl Front {
                 // One that has not asked again since a restart does not know it; perhaps it is gone.
                 let longest = token.map_or(Some(self.rejoin_ns), |_| self.watch_ns_max);
                 if let Some(longest) = longest {
-                    self.waiting.watch(client, now + longest);
+                    self.sessions.watch(client, now + longest);
                 }
                 self.answer(token, Answer::Redirect { client, node });
             }
             Action::Wait { client } => {
                 if let Some(asking) = self.asking_as(client) {
-                    self.waiting
+                    self.sessions
                         .hold(client, Some(asking.token), now, asking.deadline);
                 }
             }
@@ -349,7 +349,7 @@ impl Front {
             }
             Action::Lost { client, .. } => {
                 self.counts.lost += 1;
-                self.waiting.gone(client);
+                self.sessions.gone(client);
             }
             Action::Allocate { node } => {
                 self.counts.allocated += 1;
@@ -364,7 +364,7 @@ impl Front {
 
     /// Where a viewer is answered, and when it asked: it has waited, or is asking now.
     fn whose(&mut self, client: ClientId, now: u64) -> (Option<Token>, u64) {
-        match self.waiting.end(client) {
+        match self.sessions.end(client) {
             Some(held) => (held.token, held.since),
             None => (self.asking_as(client).map(|asking| asking.token), now),
         }

@@ -60,19 +60,22 @@ impl Spread {
 
     /// Count, p50, p90, p99, p99.9 and max, divided by `unit`; count alone if there is nothing.
     #[expect(clippy::cast_precision_loss, reason = "three digits")]
-    pub fn told(&self, unit: f64) -> BTreeMap<&'static str, f64> {
-        let mut told = BTreeMap::from([("count", self.0.len() as f64)]);
+    pub fn summary(&self, unit: f64) -> BTreeMap<&'static str, f64> {
+        let mut summary = BTreeMap::from([("count", self.0.len() as f64)]);
         if !self.0.is_empty() {
-            told.extend(SHARES.map(|(name, share)| (name, self.quantile(share) as f64 / unit)));
-            told.insert("max", self.0.max() as f64 / unit);
+            summary.extend(SHARES.map(|(name, share)| (name, self.quantile(share) as f64 / unit)));
+            summary.insert("max", self.0.max() as f64 / unit);
         }
-        told
+        summary
     }
 }
 
+/// How a process ended: what it saw, or what became of it.
+pub type End = Result<Statistics, String>;
+
 /// Of one process.
 #[derive(Default, Deserialize, Serialize)]
-pub struct Seen {
+pub struct Statistics {
     /// Viewers that were due before the end.
     pub due: u64,
     pub outcomes: BTreeMap<Outcome, u64>,
@@ -96,7 +99,7 @@ pub struct Seen {
     /// How long the loop was busy without looking for what had come.
     pub turns: Spread,
     /// What was sent at an instant: how fast each viewer asked.
-    pub asked: Pace,
+    pub requested: Pace,
     /// What came then: how fast each viewer was served.
     pub delivered: Pace,
     /// Viewers at once, at most.
@@ -114,7 +117,7 @@ pub struct Seen {
     pub fault: Option<String>,
 }
 
-impl Seen {
+impl Statistics {
     pub fn add(&mut self, other: &Self) {
         for (outcome, count) in &other.outcomes {
             *self.outcomes.entry(*outcome).or_default() += count;
@@ -143,7 +146,7 @@ impl Seen {
         self.violations.add(&other.violations);
         self.lateness.add(&other.lateness);
         self.turns.add(&other.turns);
-        self.asked.add(&other.asked);
+        self.requested.add(&other.requested);
         self.delivered.add(&other.delivered);
         self.cpu_s += other.cpu_s;
         self.started_ns = match self.started_ns {
@@ -201,7 +204,7 @@ impl Pace {
 
     /// Of each, without the sign.
     pub fn of_viewers(&self) -> BTreeMap<&'static str, f64> {
-        self.off.told(1e9)
+        self.off.summary(1e9)
     }
 }
 
@@ -211,26 +214,26 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_read_as_it_was_written_and_added_up() {
-        let mut seen = Seen::default();
-        seen.count(Outcome::Served, None, true);
-        seen.count(Outcome::Failed, Some(Why::Silent), false);
-        seen.asked.record(1_001_000, 1_000_000);
+        let mut statistics = Statistics::default();
+        statistics.count(Outcome::Served, None, true);
+        statistics.count(Outcome::Failed, Some(Why::Silent), false);
+        statistics.requested.record(1_001_000, 1_000_000);
         for late_ns in [1, 20_000, 3_000_000, u64::MAX] {
-            seen.lateness.record(late_ns);
+            statistics.lateness.record(late_ns);
         }
-        let text = serde_json::to_string(&seen).expect("JSON");
-        let mut both: Seen = serde_json::from_str(&text).expect("as written");
-        both.add(&seen);
+        let text = serde_json::to_string(&statistics).expect("JSON");
+        let mut both: Statistics = serde_json::from_str(&text).expect("as written");
+        both.add(&statistics);
         assert_eq!(both.outcomes[&Outcome::Served], 2);
         assert_eq!(both.whys[&Why::Silent], 2);
         assert_eq!((both.violated, both.served_violated), (2, 2));
-        let told = both.lateness.told(1e9);
-        assert!((told["count"] - 8.0).abs() < f64::EPSILON);
-        assert!((told["p50"] / 20e-6 - 1.0).abs() < 2e-3);
-        assert!((told["max"] / 3600.0 - 1.0).abs() < 2e-3);
-        assert!((both.asked.of_viewers()["max"] / 1e-3 - 1.0).abs() < 2e-3);
-        assert!((both.asked.error().expect("of two") + 1e-3 / 1.001).abs() < 1e-9);
+        let summary = both.lateness.summary(1e9);
+        assert!((summary["count"] - 8.0).abs() < f64::EPSILON);
+        assert!((summary["p50"] / 20e-6 - 1.0).abs() < 2e-3);
+        assert!((summary["max"] / 3600.0 - 1.0).abs() < 2e-3);
+        assert!((both.requested.of_viewers()["max"] / 1e-3 - 1.0).abs() < 2e-3);
+        assert!((both.requested.error().expect("of two") + 1e-3 / 1.001).abs() < 1e-9);
         assert_eq!(both.delivered.error(), None);
-        assert_eq!(Spread::default().told(1.0).len(), 1);
+        assert_eq!(Spread::default().summary(1.0).len(), 1);
     }
 }
