@@ -77,7 +77,7 @@ pub fn run() -> ! {
 pub fn become_guest() {
     shutdown::power_off_at_end();
     std::panic::set_hook(Box::new(|panic| {
-        ullage_output::say(&format!("ullage-agent: {panic}"));
+        ullage_common::say(&format!("ullage-agent: {panic}"));
         shutdown::power_off();
     }));
 }

@@ -15,7 +15,6 @@ mod facts;
 mod files;
 mod frame;
 mod handover;
-mod hex;
 mod init;
 mod modules;
 mod mounts;
@@ -81,10 +80,10 @@ fn main() {
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
-            exit(ullage_output::print(version).is_err().into());
+            exit(ullage_common::print(version).is_err().into());
         }
         Err(message) => {
-            ullage_output::say(&format!("ullage-agent: {message}\n{USAGE}"));
+            ullage_common::say(&format!("ullage-agent: {message}\n{USAGE}"));
             exit(2);
         }
     };

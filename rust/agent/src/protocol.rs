@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::hex;
+use ullage_common::hex;
 
 pub const VERSION: u32 = 2;
 pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";

@@ -1,6 +1,7 @@
 //! What the agent says: the answers of `docs/agent-protocol.md`.
 
 use serde::Serialize;
+use ullage_common::shared_clock::SharedClock;
 
 use crate::facts::Facts;
 use crate::protocol::{Code, Failure};
@@ -83,15 +84,7 @@ pub struct ClockState {
     /// It shows the controller's time.
     pub shared: bool,
     /// For the programs that the agent runs: with this they show its time. None where the boot is not told.
-    pub line: Option<ClockLine>,
-}
-
-/// The line that the agent reads its time from, and the boot of the kernel on which that counts.
-#[derive(Debug, Serialize)]
-pub struct ClockLine {
-    pub boot_id: String,
-    /// In hexadecimal.
-    pub line: String,
+    pub line: Option<SharedClock>,
 }
 
 /// What was moved by a `put` or a `get`.

@@ -13,7 +13,7 @@ use crate::facts::Facts;
 use crate::files::{self, Put};
 use crate::frame::{Decoder, Fault, Frame, Kind};
 use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
-use crate::responses::{ClockLine, ClockState, Response};
+use crate::responses::{ClockState, Response};
 use crate::sample::Sample;
 use crate::timer::Timer;
 use crate::{shutdown, sweep, sys, time};
@@ -205,7 +205,7 @@ impl Server {
                 ordered_ns: time::ordered_ns(),
                 reasons: time::names(reasons),
                 shared,
-                line: time::line().map(|(boot_id, line)| ClockLine { boot_id, line }),
+                line: time::line(),
             },
         });
         Ok(())

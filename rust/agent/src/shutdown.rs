@@ -26,7 +26,7 @@ pub fn end(code: i32, reason: Option<&str>) -> ! {
         }
     }
     if let Some(reason) = reason {
-        ullage_output::say(&format!("ullage-agent: {reason}"));
+        ullage_common::say(&format!("ullage-agent: {reason}"));
     }
     temporary::remove_all();
     descendants::kill_all(Some(PATIENCE), || {});

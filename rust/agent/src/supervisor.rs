@@ -107,7 +107,7 @@ fn exit_code(status: c_int) -> i32 {
         return libc::WEXITSTATUS(status);
     }
     let signal = libc::WTERMSIG(status);
-    ullage_output::say(&format!(
+    ullage_common::say(&format!(
         "ullage-agent: the worker was killed by signal {signal}"
     ));
     128 + signal

@@ -3,13 +3,17 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-/// Exactly `N` bytes as 2·`N` digits.
+/// Exactly `N` bytes as 2·`N` digits, for serde.
+///
+/// # Errors
+/// These are no such digits.
 pub fn bytes<'de, D: Deserializer<'de>, const N: usize>(from: D) -> Result<[u8; N], D::Error> {
     let text = String::deserialize(from)?;
     parse(&text).ok_or_else(|| D::Error::custom(format!("{} hexadecimal digits are wanted", 2 * N)))
 }
 
 /// The same bytes as digits.
+#[must_use]
 pub fn text(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits
@@ -17,7 +21,9 @@ pub fn text(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn parse<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// The bytes of digits; none of anything else.
+#[must_use]
+pub fn parse<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
         return None;

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use ullage_elastic::{AnyPolicy, Config};
 
-use crate::report::Failure;
-use crate::time::Offer;
+use ullage_common::Failure;
+use ullage_common::shared_clock::SharedClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// No wait is longer than a day: deadlines stay far from where numbers end.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub log_sync: Sync,
     /// The controller's clock.
     #[serde(default)]
-    pub clock: Option<Offer>,
+    pub clock: Option<SharedClock>,
     /// The longest wait, whatever a viewer says.
     #[serde(default = "patience")]
     pub patience_ms_max: u64,

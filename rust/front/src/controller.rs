@@ -8,8 +8,8 @@ use std::thread;
 
 use nix::sys::eventfd::EventFd;
 use serde::{Deserialize, Serialize};
+use ullage_common::say;
 use ullage_elastic::NodeId;
-use ullage_output::say;
 
 /// Bytes of a line, at most.
 const LONGEST: u64 = 65_536;

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use ullage_clock::Clock;
+use ullage_common::{Failure, say};
 use ullage_elastic::log::{FORMAT, Record, Replayed};
 use ullage_elastic::{Action, AnyPolicy, ClientId, Event, Machine, NodeId, NodeState, Refused};
-use ullage_output::say;
 
 use crate::answer::{self, Words};
 use crate::config::{Settings, ns};
@@ -15,9 +16,7 @@ use crate::controller::{Place, Report};
 use crate::counts::Counts;
 use crate::event_log::EventLog;
 use crate::http::Page;
-use crate::report::Failure;
 use crate::sessions::{Due, Sessions};
-use crate::time;
 use crate::token::Token;
 
 /// A log may be ahead of the clock by so much: clocks of processes on one kernel differ by less.
@@ -91,12 +90,12 @@ impl Front {
         let Settings { config, policy, .. } = settings;
         let (log, replayed, cut_bytes) =
             EventLog::open(&settings.log, settings.log_sync, *config, policy)?;
-        let now = time::now_ns();
+        let now = Clock::get().now();
         if replayed.at_ns > now + AHEAD_NS {
             let ahead = (replayed.at_ns - now) / 1_000_000_000;
             let why =
                 format!("it ends {ahead} s from now: another machine's, or before it was started");
-            return Err(Failure::bad(&settings.log.to_string_lossy(), why));
+            return Err(Failure::bad(settings.log.to_string_lossy(), why));
         }
         let Replayed {
             machine,
@@ -172,7 +171,7 @@ impl Front {
 
     /// The time of the next event.
     pub fn now(&mut self) -> u64 {
-        self.last_ns = self.last_ns.max(time::now_ns());
+        self.last_ns = self.last_ns.max(Clock::get().now());
         self.last_ns
     }
 

@@ -8,12 +8,12 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
+use ullage_common::say;
 use ullage_elastic::Config;
 use ullage_elastic::log::{self, Line, Record, Replayed};
-use ullage_output::say;
 
 use crate::config::Sync;
-use crate::report::Failure;
+use ullage_common::Failure;
 
 /// The log, and what of it is not on its file yet.
 pub struct EventLog {

@@ -2,7 +2,7 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::report::Failure;
+use ullage_common::Failure;
 
 /// Descriptors that are open anyway, or for a moment: streams, log, epoll, signals, a connection that
 /// is accepted only to be told that there are too many.

@@ -14,10 +14,8 @@ mod event_log;
 mod http;
 mod limits;
 mod pages;
-mod report;
 mod server;
 mod sessions;
-mod time;
 mod token;
 
 use std::path::PathBuf;
@@ -28,8 +26,9 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use crate::decisions::{Front, Resumed};
-use crate::report::Failure;
 use crate::server::Server;
+use ullage_common::Failure;
+use ullage_common::shared_clock::SharedClock;
 
 /// Redirects viewers to nodes, and says which nodes there are to be.
 #[derive(Parser)]
@@ -57,7 +56,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let connections = limits::connections(settings.max_connections)?;
     let signals = server::signals()?;
     let listener = server::open(settings.listen)?;
-    let shared = time::share(settings.clock.as_ref());
+    let shared = settings.clock.as_ref().is_some_and(SharedClock::adopt);
     let (mut front, resumed) = Front::open(&settings)?;
     let address = listener.local_addr();
     let address = address.map_err(|error| Failure::new("the socket", error))?;

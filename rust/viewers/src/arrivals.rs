@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use ullage_elastic::{Arrivals as Curve, Schedule};
 
 use crate::config::Arrivals;
-use crate::failure::Failure;
+use ullage_common::Failure;
 
 /// Nanoseconds since the start, in order.
 pub fn schedule(arrivals: &Arrivals) -> Result<Schedule, Failure> {
@@ -47,7 +47,7 @@ pub fn schedule(arrivals: &Arrivals) -> Result<Schedule, Failure> {
             (curve, *seed, *count, *duration_s)
         }
         Arrivals::Trace { path } => {
-            let failure = |why: String| Failure::input(format!("{}: {why}", path.display()));
+            let failure = |why: String| Failure::bad(path.display(), why);
             let file = File::open(path).map_err(|error| failure(error.to_string()))?;
             let at_s = trace(BufReader::new(file)).map_err(failure)?;
             (Curve::Trace { at_s }, 0, None, None)

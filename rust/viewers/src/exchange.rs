@@ -3,12 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use ullage_common::epoll::EpollFlags;
+
 use crate::config::{Read, nanoseconds};
 use crate::http::{self, Head, Word};
 use crate::playback::Next;
 use crate::session::{Outcome, Why};
 use crate::shard::{Shard, now_ns};
-use crate::sys::{self, READABLE, WRITABLE};
+use crate::sys::{self, READABLE, WATCHED, WRITABLE};
 use crate::viewer::{self, Answer, Phase};
 
 /// Where a chunk stands after everything that was there has been read.
@@ -67,7 +69,7 @@ impl Shard<'_> {
         let data = u64::from(viewer.generation) << 32 | u64::from(index);
         match sys::open(to, source, kept.map(|bytes| bytes.clamp(1 << 14, 1 << 20))) {
             Ok(fd) => {
-                let added = self.poll.add(fd.as_raw_fd(), data);
+                let added = self.poll.add(&fd, WATCHED, data);
                 viewer.fd = Some(fd);
                 viewer.connecting = true;
                 if let Err(error) = added {
@@ -81,9 +83,9 @@ impl Shard<'_> {
     }
 
     /// Something about the viewer's connection.
-    pub fn ready(&mut self, index: u32, bits: u32) {
+    pub fn ready(&mut self, index: u32, flags: EpollFlags) {
         let viewer = &mut self.viewers[index as usize];
-        if viewer.connecting && bits & (WRITABLE | READABLE) != 0 {
+        if viewer.connecting && flags.intersects(WRITABLE | READABLE) {
             let Some(fd) = &viewer.fd else { return };
             if let Err(error) = sys::connected(fd.as_fd()) {
                 return self.broken(index, &error);
@@ -96,7 +98,7 @@ impl Shard<'_> {
                 return;
             }
         }
-        if bits & READABLE != 0 {
+        if flags.intersects(READABLE) {
             self.readable(index);
         }
     }

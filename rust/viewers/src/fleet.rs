@@ -15,11 +15,11 @@ use nix::unistd::Pid;
 
 use crate::arrivals::schedule;
 use crate::config::{Arrivals, Config};
-use crate::failure::{self, Failure};
 use crate::process::{self, Order, READY, Start};
 use crate::shard::{endings, now_ns};
 use crate::statistics::{End, Statistics};
 use crate::summary::Summary;
+use ullage_common::failure::{self, Failure, print_json};
 
 /// Descriptors that are not viewers'.
 const OTHERS: u64 = 64;
@@ -32,11 +32,10 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let config = Config::read(path)?;
     let signals = signals()?;
     let summary = run(&config, &signals)?;
-    let text = serde_json::to_string(&summary).map_err(|error| Failure::new("summary", error))?;
-    ullage_output::print(&text).map_err(Failure::output)?;
+    print_json(&summary)?;
     Ok(ExitCode::from(match (summary.interrupted, summary.valid) {
         (true, _) => failure::INTERRUPTED,
-        (false, false) => failure::INVALID,
+        (false, false) => failure::FAILED,
         (false, true) => 0,
     }))
 }
@@ -298,7 +297,7 @@ impl Sessions {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         Ok(Self {
             path: path.into(),
-            file: file.map_err(|error| Failure::input(format!("{}: {error}", path.display())))?,
+            file: file.map_err(|error| Failure::bad(path.display(), error))?,
             parts: Vec::new(),
         })
     }

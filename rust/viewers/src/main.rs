@@ -7,7 +7,6 @@ mod arrivals;
 mod bounds;
 mod config;
 mod exchange;
-mod failure;
 mod faults;
 mod fleet;
 mod http;
@@ -30,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::failure::Failure;
+use ullage_common::Failure;
 
 /// Viewers of videos in real time, open loop, with patience and a playback buffer.
 #[derive(Parser)]

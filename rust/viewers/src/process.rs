@@ -11,15 +11,14 @@ use std::process::ExitCode;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use ullage_clock::{Clock, Line};
 
 use crate::arrivals::schedule;
-use crate::config::{Config, SharedClock, Timing};
-use crate::failure::{self, Failure};
+use crate::config::{Config, Timing};
 use crate::shard::{Part, Shard, endings};
 use crate::sys;
+use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::shared_clock::{SharedClock, boot_id};
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub const READY: &str = "ready\n";
 
 #[derive(Deserialize, Serialize)]
@@ -55,7 +54,7 @@ pub fn command() -> Result<ExitCode, Failure> {
         file.map_err(|error| Failure::new(&path.display().to_string(), error))
     };
     let records = order.records.as_ref().map(create).transpose()?;
-    ullage_output::print(READY.trim_end()).map_err(Failure::output)?;
+    ullage_common::print(READY.trim_end()).map_err(Failure::output)?;
     let Some(Start { at_ns }) = read_message()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
@@ -67,8 +66,7 @@ pub fn command() -> Result<ExitCode, Failure> {
     let statistics = Shard::new(&order.config, &part, schedule, records)
         .and_then(|shard| shard.run(ending))
         .map_err(|error| Failure::new("the event loop", error))?;
-    let text = serde_json::to_string(&statistics).map_err(|error| Failure::new("report", error))?;
-    ullage_output::print(&text).map_err(Failure::output)?;
+    print_json(&statistics)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -84,33 +82,17 @@ fn read_message<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
 
 /// Goes over to another process's clock.
 pub fn share(clock: &SharedClock) -> Result<(), Failure> {
-    let here = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let bytes = bytes(&clock.line);
-    let line = bytes.and_then(|bytes| Line::parse(&bytes).ok());
-    match line {
-        Some(line) if here.trim() == clock.boot_id && Clock::get().adopt(&line).is_ok() => Ok(()),
-        _ => Err(Failure::input(
-            "`clock` is not of a process on this kernel that reads the same counter".into(),
-        )),
+    if clock.adopt() {
+        return Ok(());
     }
+    Err(Failure::input(
+        "`clock` is not of a process on this kernel that reads the same counter".into(),
+    ))
 }
 
 /// This process's.
 pub fn own_clock() -> SharedClock {
-    let line = Clock::get().line().encode();
-    let digits = line.iter().map(|byte| format!("{byte:02x}"));
-    SharedClock {
-        boot_id: std::fs::read_to_string(BOOT_ID)
-            .unwrap_or_default()
-            .trim()
-            .into(),
-        line: digits.collect(),
-    }
-}
-
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    (0..digits.len()).step_by(2).map(pair).collect()
+    SharedClock::own(boot_id().unwrap_or_default())
 }
 
 /// Where it runs, how exactly it sleeps, and before whom.

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::config::{Arrivals, Config};
-use crate::failure::{self, Failure};
 use crate::fleet;
 use crate::session::Outcome;
 use crate::summary::Summary;
+use ullage_common::failure::{self, Failure, print_json};
 
 /// A CPU that the generator used more of may have been what could not keep up.
 const FULL: f64 = 0.9;
@@ -93,17 +93,14 @@ enum Verdict {
 }
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-    let (config, search) =
-        parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
+    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
+    let (config, search) = parse(&text).map_err(|why| Failure::bad(path.display(), why))?;
     let signals = fleet::signals()?;
     let result = look(search, |viewers| step(&config, &search, viewers, &signals))?;
-    let text = serde_json::to_string(&result).map_err(|error| Failure::new("result", error))?;
-    ullage_output::print(&text).map_err(Failure::output)?;
+    print_json(&result)?;
     Ok(ExitCode::from(match (result.interrupted, result.figure) {
         (true, _) => failure::INTERRUPTED,
-        (false, None) => failure::INVALID,
+        (false, None) => failure::FAILED,
         (false, Some(_)) => 0,
     }))
 }

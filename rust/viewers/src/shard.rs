@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::iter::Peekable;
-use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ullage_clock::Clock;
 
+use ullage_common::epoll::{EpollEvent, Poll};
 use ullage_elastic::Schedule;
 
 use crate::config::{Config, nanoseconds};
@@ -16,7 +16,7 @@ use crate::nodes::Nodes;
 use crate::playback::Plan;
 use crate::session::{Outcome, Record, Why};
 use crate::statistics::Statistics;
-use crate::sys::{self, Event, NO_EVENT, Poll};
+use crate::sys::{self, WATCHED};
 use crate::timer_wheel::Wheel;
 use crate::viewer::{Phase, Viewer};
 
@@ -116,9 +116,9 @@ impl<'a> Shard<'a> {
     pub fn run(mut self, ending: SigSet) -> io::Result<Statistics> {
         let signals =
             SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        self.poll.add(signals.as_fd().as_raw_fd(), CONTROL)?;
-        self.poll.add(io::stdin().as_raw_fd(), CONTROL)?;
-        let mut events = [NO_EVENT; BATCH];
+        self.poll.add(&signals, WATCHED, CONTROL)?;
+        self.poll.add(io::stdin(), WATCHED, CONTROL)?;
+        let mut events = [EpollEvent::empty(); BATCH];
         loop {
             let now = now_ns();
             if self.over(now) {
@@ -132,7 +132,7 @@ impl<'a> Shard<'a> {
                 break;
             }
             for event in &events[..count] {
-                if event.u64 == CONTROL {
+                if event.data() == CONTROL {
                     self.statistics.interrupted = true;
                 } else {
                     self.happened(event);
@@ -364,13 +364,13 @@ impl<'a> Shard<'a> {
         Ok(self.statistics)
     }
 
-    fn happened(&mut self, event: &Event) {
-        let (bits, data) = (event.events, event.u64);
+    fn happened(&mut self, event: &EpollEvent) {
+        let data = event.data();
         #[expect(clippy::cast_possible_truncation, reason = "its halves")]
         let (index, generation) = (data as u32, (data >> 32) as u32);
         let viewer = &self.viewers[index as usize];
         if viewer.generation == generation && viewer.fd.is_some() {
-            self.ready(index, bits);
+            self.ready(index, event.events());
         }
     }
 }

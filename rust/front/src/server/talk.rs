@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use nix::sys::epoll::{EpollEvent, EpollFlags};
+use ullage_common::epoll::EpollFlags;
+use ullage_common::say;
 use ullage_elastic::{ClientId, NodeId};
-use ullage_output::say;
 
 use super::{Limits, Server};
 use crate::answer::{self, Words, Writer};
@@ -176,8 +176,12 @@ impl Server {
         };
         connection.watched = true;
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
-        let event = EpollEvent::new(flags | EpollFlags::EPOLLET, token.number());
-        if self.epoll.add(connection.stream(), event).is_err() {
+        let flags = flags | EpollFlags::EPOLLET;
+        if self
+            .poll
+            .add(connection.stream(), flags, token.number())
+            .is_err()
+        {
             self.connections.end(token);
         }
     }
