@@ -18,13 +18,13 @@ typedef void Any(void);
 
 /* The MPI library's own function of this name. A program that calls it was linked with it. */
 static Any *next(const char *name) {
-    Any *found = NULL;
-    *(void **)&found = dlsym(RTLD_NEXT, name);
-    if (found == NULL) {
+    Any *symbol = NULL;
+    *(void **)&symbol = dlsym(RTLD_NEXT, name);
+    if (symbol == NULL) {
         (void)fprintf(stderr, "ullage: %s: not in this program's MPI library\n", name);
         abort();
     }
-    return found;
+    return symbol;
 }
 
 /* `error` is null where the newest binding leaves it out. */

@@ -30,9 +30,9 @@ static int launched_rank(void) {
     for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
         const char *value = getenv(names[at]);
         char *end = NULL;
-        const long found = value != NULL ? strtol(value, &end, 10) : -1;
-        if (value != NULL && end != value && *end == '\0' && found >= 0 && found <= INT32_MAX) {
-            return (int)found;
+        const long number = value != NULL ? strtol(value, &end, 10) : -1;
+        if (value != NULL && end != value && *end == '\0' && number >= 0 && number <= INT32_MAX) {
+            return (int)number;
         }
     }
     return -1;

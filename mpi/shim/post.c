@@ -112,9 +112,9 @@ bool post_send(Post *post, const void *bytes, int length) {
 }
 
 bool post_look(Post *post) {
-    int found = 0;
+    int arrived = 0;
     MPI_Status status;
-    if (!post_receive(post) || PMPI_Test(&post->in, &found, &status) != MPI_SUCCESS || !found) {
+    if (!post_receive(post) || PMPI_Test(&post->in, &arrived, &status) != MPI_SUCCESS || !arrived) {
         return false;
     }
     post->posted = false;

@@ -45,8 +45,8 @@ static void reasons(FILE *out, uint32_t bits) {
     (void)ullage_reasons_names(bits, names, sizeof names);
     (void)fputs("\"reasons\": [", out);
     const char *comma = "";
-    char *rest = names;
-    for (char *name; (name = strtok_r(rest, ", ", &rest)) != NULL; comma = ", ") {
+    char *unread = names;
+    for (char *name; (name = strtok_r(unread, ", ", &unread)) != NULL; comma = ", ") {
         (void)fputs(comma, out);
         text(out, name);
     }
@@ -112,10 +112,10 @@ static char *line(void) {
     static const char *const ways[] = {"none", "root", "messages", "shared"};
     static const char *const topologies[] = {"flat", "two-level", "tree"};
     char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    char *found = NULL;
+    char *text = NULL;
     size_t size = 0;
     int length = 0;
-    FILE *out = open_memstream(&found, &size);
+    FILE *out = open_memstream(&text, &size);
     if (out == NULL) {
         return NULL;
     }
@@ -158,7 +158,7 @@ static char *line(void) {
     correction(out, &shim.corrected);
     (void)fprintf(out, "\"finalized\": %s}\n", shim.finalized ? "true" : "false");
     (void)fclose(out);
-    return found;
+    return text;
 }
 
 static void missing(const char *path, const char *problem, const char *hint) {
@@ -170,10 +170,10 @@ static void missing(const char *path, const char *problem, const char *hint) {
 static void unopened(const char *path, int error) {
     char *folder = strdup(path), *slash = folder != NULL ? strrchr(folder, '/') : NULL;
     char *problem = NULL;
-    struct stat found;
+    struct stat status;
     if (slash != NULL && slash != folder) {
         *slash = '\0';
-        if (stat(folder, &found) != 0 && errno == ENOENT &&
+        if (stat(folder, &status) != 0 && errno == ENOENT &&
             asprintf(&problem, "the folder %s does not exist", folder) < 0) {
             problem = NULL;
         }
@@ -211,13 +211,13 @@ static void save(const char *path, const char *mode, const char *lines) {
 static char *own_path(void) {
     const char *pattern = shim.common.record, *place = strstr(pattern, "%r");
     char *path = NULL;
-    struct stat found;
+    struct stat status;
     if (place != NULL) {
         if (asprintf(&path, "%.*s%d%s", (int)(place - pattern), pattern, shim.rank, place + 2) <
             0) {
             path = NULL;
         }
-    } else if (stat(pattern, &found) == 0 && S_ISDIR(found.st_mode)) {
+    } else if (stat(pattern, &status) == 0 && S_ISDIR(status.st_mode)) {
         if (asprintf(&path, "%s/rank-%d.json", pattern, shim.rank) < 0) {
             path = NULL;
         }
@@ -248,8 +248,8 @@ void record_alone(void) {
 
 /* What rank 0 says, on all ranks. */
 static bool word(bool own) {
-    int told = own;
-    return post_tell(&told, sizeof told, shim.world) && told;
+    int agreed = own;
+    return post_tell(&agreed, sizeof agreed, shim.world) && agreed;
 }
 
 static void ungathered(const char *problem) {

@@ -56,8 +56,9 @@ static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t le
     }
     char *end = NULL;
     errno = 0;
-    const unsigned long long found = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0' || *text < '0' || *text > '9' || found < least || found > most) {
+    const unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || *text < '0' || *text > '9' || number < least ||
+        number > most) {
         char takes[96], hint[64];
         (void)snprintf(takes, sizeof takes, "a whole number from %llu to %llu",
                        (unsigned long long)least, (unsigned long long)most);
@@ -65,7 +66,7 @@ static void number(const char *name, uint64_t *place, uint64_t unit, uint64_t le
         refuse(name, text, takes, otherwise != NULL ? otherwise : hint);
         return;
     }
-    *place = found * unit;
+    *place = number * unit;
 }
 
 static Topology topology(void) {
@@ -108,21 +109,21 @@ void settings_read(Common *common) {
 }
 
 /* A whole number with spaces around it: what follows; null if it is none. */
-static const char *whole(const char *text, long long *found) {
+static const char *whole(const char *text, long long *number) {
     char *end = NULL;
     errno = 0;
-    *found = strtoll(text, &end, 10);
+    *number = strtoll(text, &end, 10);
     return errno != 0 || end == text ? NULL : end + strspn(end, " \t\n\v\f\r");
 }
 
 /* As the clock reads it, to which all else is no distortion. */
 static bool distortion_understood(const char *text) {
     long long ppb = 0, ahead_ns = 0;
-    const char *rest = whole(text, &ppb);
-    if (rest != NULL && *rest == ',') {
-        rest = whole(rest + 1, &ahead_ns);
+    const char *after = whole(text, &ppb);
+    if (after != NULL && *after == ',') {
+        after = whole(after + 1, &ahead_ns);
     }
-    return rest != NULL && *rest == '\0' && ppb >= -1000000 && ppb <= 1000000;
+    return after != NULL && *after == '\0' && ppb >= -1000000 && ppb <= 1000000;
 }
 
 /* Each rank has its own; the first one that is wrong is told. */

@@ -117,11 +117,11 @@ static void serve(int peer, int phase, bool able, Sync *sync) {
 }
 
 static int place(void) {
-    int found = 0;
-    while (found < shim.leader_count - 1 && shim.leaders[found] < shim.rank) {
-        found++;
+    int place = 0;
+    while (place < shim.leader_count - 1 && shim.leaders[place] < shim.rank) {
+        place++;
     }
-    return found;
+    return place;
 }
 
 static void heads(int phase, Sync *sync) {
@@ -206,7 +206,7 @@ static void host_last(int phase, Way way) {
 }
 
 static void correct(void) {
-    Corrected *found = &shim.corrected;
+    Corrected *corrected = &shim.corrected;
     ullage_drift drift;
     ullage_correction *correction = NULL;
     ullage_correction_facts facts;
@@ -219,16 +219,16 @@ static void correct(void) {
     const uint64_t apart_ns = last->local_ns - first->local_ns;
     (void)ullage_correction_facts_of(correction, &facts);
     (void)ullage_correction_at(correction, first->local_ns + apart_ns / 2, &halfway);
-    *found = (Corrected){.drifted_ns = last->offset_ns - first->offset_ns,
-                         .apart_ns = apart_ns,
-                         .since_ns = first->local_ns + (uint64_t)first->offset_ns,
-                         .bound_ns = halfway.bound_ns,
-                         .hard_ns = halfway.hard_ns,
-                         .residual_ns = facts.residual_ns,
-                         .checked = facts.checked,
-                         .known = 1};
-    if (ullage_global_rate(&found->rate_ppt, &found->unsure_ppt) != ULLAGE_OK) {
-        found->unsure_ppt = UINT64_MAX;
+    *corrected = (Corrected){.drifted_ns = last->offset_ns - first->offset_ns,
+                             .apart_ns = apart_ns,
+                             .since_ns = first->local_ns + (uint64_t)first->offset_ns,
+                             .bound_ns = halfway.bound_ns,
+                             .hard_ns = halfway.hard_ns,
+                             .residual_ns = facts.residual_ns,
+                             .checked = facts.checked,
+                             .known = 1};
+    if (ullage_global_rate(&corrected->rate_ppt, &corrected->unsure_ppt) != ULLAGE_OK) {
+        corrected->unsure_ppt = UINT64_MAX;
     }
     ullage_correction_free(correction);
 }

@@ -15,12 +15,12 @@ static double seconds(void) {
 
 static long number(int argc, char **argv, int at, long otherwise) {
     char *end = NULL;
-    const long found = argc > at ? strtol(argv[at], &end, 10) : otherwise;
-    if (found < 1 || (end != NULL && *end != '\0')) {
+    const long number = argc > at ? strtol(argv[at], &end, 10) : otherwise;
+    if (number < 1 || (end != NULL && *end != '\0')) {
         (void)fprintf(stderr, "wtime_cost [ROUNDS [CALLS]]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    return found;
+    return number;
 }
 
 int main(int argc, char **argv) {

@@ -97,22 +97,22 @@ static int ascending(const void *a, const void *b) {
 // A thread's view of one row: a value for each column, and the columns that the row has.
 struct row {
     double *value; // [n], 0 between rows
-    bool *seen;    // [n], false between rows
+    bool *taken;   // [n], false between rows
     int32_t *column;
     int count;
 };
 
 static struct row make_row(int n) {
     struct row row = {.value = calloc((size_t)n, sizeof(double)),
-                      .seen = calloc((size_t)n, sizeof(bool)),
+                      .taken = calloc((size_t)n, sizeof(bool)),
                       .column = calloc((size_t)n, sizeof(int32_t))};
-    if (!row.value || !row.seen || !row.column) nas_fail("no memory for rows of %d", n);
+    if (!row.value || !row.taken || !row.column) nas_fail("no memory for rows of %d", n);
     return row;
 }
 
 static void free_row(struct row *row) {
     free(row->value);
-    free(row->seen);
+    free(row->taken);
     free(row->column);
 }
 
@@ -124,8 +124,8 @@ static void fill_row(const struct outer *o, const struct inverse *in, int j, str
         for (int64_t k = i * o->width; k < i * o->width + o->count[i]; k++) {
             const int32_t c = o->index[k];
             row->value[c] += scale * o->value[k];
-            if (!row->seen[c]) row->column[row->count++] = c;
-            row->seen[c] = true;
+            if (!row->taken[c]) row->column[row->count++] = c;
+            row->taken[c] = true;
         }
     }
 }
@@ -133,7 +133,7 @@ static void fill_row(const struct outer *o, const struct inverse *in, int j, str
 static void clear_row(struct row *row) {
     for (int k = 0; k < row->count; k++) {
         row->value[row->column[k]] = 0.0;
-        row->seen[row->column[k]] = false;
+        row->taken[row->column[k]] = false;
     }
 }
 

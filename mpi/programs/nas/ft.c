@@ -155,11 +155,11 @@ static void begin(struct state *state) {
     ft_forward(&state->plan, &state->grid, state->space, state->waves);
 }
 
-static bool agrees(struct nas_result *result, int iteration, struct ft_complex found,
+static bool agrees(struct nas_result *result, int iteration, struct ft_complex checksum,
                    struct ft_complex reference) {
-    const double error =
-        hypot(found.re - reference.re, found.im - reference.im) / hypot(reference.re, reference.im);
-    nas_detail(result, " %2d %14.10f %14.10f %7.1e\n", iteration, found.re, found.im, error);
+    const double error = hypot(checksum.re - reference.re, checksum.im - reference.im) /
+                         hypot(reference.re, reference.im);
+    nas_detail(result, " %2d %14.10f %14.10f %7.1e\n", iteration, checksum.re, checksum.im, error);
     return error <= TOLERANCE;
 }
 

@@ -165,8 +165,8 @@ static void cut_rows(const struct ft_grid *grid, int apart, struct ft_complex *s
 
 static void exchange(const struct ft_grid *grid, const struct ft_complex *from,
                      struct ft_complex *to) {
-    const size_t each = (size_t)grid->planes * grid->waves_plane * 2;
-    comm_alltoall(&from->re, &to->re, (int)each);
+    const size_t count = (size_t)grid->planes * grid->waves_plane * 2;
+    comm_alltoall(&from->re, &to->re, (int)count);
 }
 
 void ft_forward(const struct ft_plan *plan, const struct ft_grid *grid, struct ft_complex *space,

@@ -21,9 +21,9 @@ static _Noreturn void usage(void) {
 
 static enum nas_class class_of(const char *text) {
     static const char names[] = "SWAB";
-    const char *found = strlen(text) == 1 ? strchr(names, text[0]) : NULL;
-    if (!found) usage();
-    return (enum nas_class)(found - names);
+    const char *letter = strlen(text) == 1 ? strchr(names, text[0]) : NULL;
+    if (!letter) usage();
+    return (enum nas_class)(letter - names);
 }
 
 static int threads_of(const char *text) {
@@ -35,10 +35,10 @@ static int threads_of(const char *text) {
 }
 
 // As many threads as OpenMP really gives.
-static int threads_given(int asked) {
+static int threads_given(int requested) {
     int given = 0;
     omp_set_dynamic(0);
-    omp_set_num_threads(asked);
+    omp_set_num_threads(requested);
 #pragma omp parallel
 #pragma omp atomic
     given++;

@@ -55,31 +55,31 @@ static void clear(struct extremes extremes[2]) {
     for (int i = 0; i < CHARGES; i++) extremes[0].value[i] = extremes[1].value[i] = -INFINITY;
 }
 
-static void scan_row(const struct mg_grid *grid, int n, int z, int y, struct extremes found[2]) {
+static void scan_row(const struct mg_grid *grid, int n, int z, int y, struct extremes extremes[2]) {
     double numbers[MG_LONGEST];
     const double place =
         ((double)(grid->first[MG_Z] + z) * n + grid->first[MG_Y] + y) * n + grid->first[MG_X];
     uint64_t state = nas_jump(NAS_SEED, NAS_A, (uint64_t)place);
     nas_randoms((size_t)grid->n[MG_X], &state, NAS_A, numbers);
     for (int x = 0; x < grid->n[MG_X]; x++) {
-        offer(&found[0], numbers[x], place + x);
-        offer(&found[1], -numbers[x], place + x);
+        offer(&extremes[0], numbers[x], place + x);
+        offer(&extremes[1], -numbers[x], place + x);
     }
 }
 
-static void share(struct extremes found[2]) {
-    const int ranks = comm_size(), each = (int)(2 * sizeof *found / sizeof(double));
+static void share(struct extremes extremes[2]) {
+    const int ranks = comm_size(), doubles = (int)(2 * sizeof *extremes / sizeof(double));
     struct extremes all[ranks][2];
     int counts[ranks], starts[ranks];
     for (int rank = 0; rank < ranks; rank++) {
-        counts[rank] = each;
-        starts[rank] = rank * each;
+        counts[rank] = doubles;
+        starts[rank] = rank * doubles;
     }
-    memcpy(all[comm_rank()], found, sizeof all[0]);
+    memcpy(all[comm_rank()], extremes, sizeof all[0]);
     comm_share(all[0][0].value, counts, starts);
     for (int rank = 0; rank < ranks; rank++)
         if (rank != comm_rank())
-            for (int sign = 0; sign < 2; sign++) offer_all(&found[sign], &all[rank][sign]);
+            for (int sign = 0; sign < 2; sign++) offer_all(&extremes[sign], &all[rank][sign]);
 }
 
 static void put(const struct mg_grid *grid, int n, double place, double charge, double *right) {
@@ -97,8 +97,8 @@ static void put(const struct mg_grid *grid, int n, double place, double charge, 
 // +1 where the ten largest of n^3 random numbers are, -1 where the ten smallest are, 0 elsewhere.
 static void set_charges(const struct mg_hierarchy *hierarchy, const struct mg_grid *grid, int n,
                         double *right) {
-    struct extremes found[2];
-    clear(found);
+    struct extremes extremes[2];
+    clear(extremes);
 #pragma omp parallel
     {
         struct extremes mine[2];
@@ -107,13 +107,13 @@ static void set_charges(const struct mg_hierarchy *hierarchy, const struct mg_gr
         for (int z = 0; z < grid->n[MG_Z]; z++)
             for (int y = 0; y < grid->n[MG_Y]; y++) scan_row(grid, n, z, y, mine);
 #pragma omp critical
-        for (int sign = 0; sign < 2; sign++) offer_all(&found[sign], &mine[sign]);
+        for (int sign = 0; sign < 2; sign++) offer_all(&extremes[sign], &mine[sign]);
     }
-    share(found);
+    share(extremes);
     mg_zero(grid, right);
     for (int i = 0; i < CHARGES; i++) {
-        put(grid, n, found[0].place[i], 1.0, right);
-        put(grid, n, found[1].place[i], -1.0, right);
+        put(grid, n, extremes[0].place[i], 1.0, right);
+        put(grid, n, extremes[1].place[i], -1.0, right);
     }
     mg_ghosts(hierarchy, grid, right);
 }

@@ -175,12 +175,12 @@ static void copy_box(const struct mg_grid *whole, double *field, const struct mg
 }
 
 void mg_gather(const struct mg_hierarchy *hierarchy, struct mg_level *level) {
-    const int ranks = comm_size(), n = level->grid.n[MG_X], each = (int)level->shared.room;
+    const int ranks = comm_size(), n = level->grid.n[MG_X], part = (int)level->shared.room;
     int sizes[ranks], starts[ranks];
     double *blocks = hierarchy->blocks;
     for (int rank = 0; rank < ranks; rank++) {
-        sizes[rank] = each;
-        starts[rank] = rank * each;
+        sizes[rank] = part;
+        starts[rank] = rank * part;
     }
     memcpy(blocks + starts[comm_rank()], level->part, level->shared.room * sizeof *blocks);
     comm_share(blocks, sizes, starts);

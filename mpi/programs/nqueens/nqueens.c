@@ -27,7 +27,7 @@ struct prefix {
 };
 
 struct prefixes {
-    struct prefix *each;
+    struct prefix *items;
     size_t count, room;
 };
 
@@ -44,12 +44,12 @@ static void stop(const char *what) {
 
 static int64_t complete(uint32_t all, uint32_t columns, uint32_t left, uint32_t right) {
     if (columns == all) return 1;
-    int64_t found = 0;
+    int64_t solutions = 0;
     for (uint32_t open = all & ~(columns | left | right); open; open &= open - 1) {
         uint32_t queen = open & -open;
-        found += complete(all, columns | queen, (left | queen) << 1, (right | queen) >> 1);
+        solutions += complete(all, columns | queen, (left | queen) << 1, (right | queen) >> 1);
     }
-    return found;
+    return solutions;
 }
 
 static void solve(uint32_t all, struct prefix piece, struct tally *done) {
@@ -60,10 +60,10 @@ static void solve(uint32_t all, struct prefix piece, struct tally *done) {
 static void add(struct prefixes *to, struct prefix piece) {
     if (to->count == to->room) {
         to->room = to->room ? 2 * to->room : 1024;
-        to->each = realloc(to->each, to->room * sizeof *to->each);
-        if (!to->each) stop("there is not enough memory");
+        to->items = realloc(to->items, to->room * sizeof *to->items);
+        if (!to->items) stop("there is not enough memory");
     }
-    to->each[to->count++] = piece;
+    to->items[to->count++] = piece;
 }
 
 static void list(struct prefixes *to, uint32_t all, int depth, struct prefix piece) {
@@ -84,7 +84,7 @@ static void list(struct prefixes *to, uint32_t all, int depth, struct prefix pie
 static bool answer(const struct prefixes *work, size_t *next, int source) {
     bool more = *next < work->count;
     struct prefix piece = {0, 0, 0};
-    if (more) piece = work->each[(*next)++];
+    if (more) piece = work->items[(*next)++];
     MPI_Recv(NULL, 0, MPI_BYTE, source, ASK, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Send(&piece, more ? WORDS : 0, MPI_UINT32_T, source, ANSWER, MPI_COMM_WORLD);
     return more;
@@ -95,15 +95,15 @@ static void deal(uint32_t all, const struct prefixes *work, int workers, struct 
     size_t next = 0;
     while (next < work->count || workers > 0) {
         MPI_Status status;
-        int asked = workers > 0;
+        int request_came = workers > 0;
         if (workers > 0 && next < work->count)
-            MPI_Iprobe(MPI_ANY_SOURCE, ASK, MPI_COMM_WORLD, &asked, &status);
+            MPI_Iprobe(MPI_ANY_SOURCE, ASK, MPI_COMM_WORLD, &request_came, &status);
         else if (workers > 0)
             MPI_Probe(MPI_ANY_SOURCE, ASK, MPI_COMM_WORLD, &status);
-        if (asked)
+        if (request_came)
             workers -= !answer(work, &next, status.MPI_SOURCE);
         else
-            solve(all, work->each[next++], done);
+            solve(all, work->items[next++], done);
     }
 }
 
@@ -144,12 +144,12 @@ static int number(const char *text, int low, int high) {
 }
 
 /* Print what each rank did, and return the sum. */
-static int64_t report(const struct tally *each, int ranks) {
+static int64_t report(const struct tally *tallies, int ranks) {
     int64_t solutions = 0;
     for (int rank = 0; rank < ranks; rank++) {
-        printf("rank %d pieces %" PRId64 " solutions %" PRId64 "\n", rank, each[rank].pieces,
-               each[rank].solutions);
-        solutions += each[rank].solutions;
+        printf("rank %d pieces %" PRId64 " solutions %" PRId64 "\n", rank, tallies[rank].pieces,
+               tallies[rank].solutions);
+        solutions += tallies[rank].solutions;
     }
     return solutions;
 }
@@ -164,8 +164,8 @@ int main(int argc, char **argv) {
     int depth = number(argv[2], 1, queens - 1 < MOST_DEPTH ? queens - 1 : MOST_DEPTH);
     uint32_t all = ((uint32_t)1 << queens) - 1;
     struct prefixes prefixes = {NULL, 0, 0};
-    struct tally mine = {0, 0}, *each = calloc((size_t)ranks, sizeof *each);
-    if (!each) stop("there is not enough memory");
+    struct tally mine = {0, 0}, *tallies = calloc((size_t)ranks, sizeof *tallies);
+    if (!tallies) stop("there is not enough memory");
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
@@ -175,17 +175,17 @@ int main(int argc, char **argv) {
     } else {
         work(all, &mine);
     }
-    MPI_Gather(&mine, 2, MPI_INT64_T, each, 2, MPI_INT64_T, 0, MPI_COMM_WORLD);
+    MPI_Gather(&mine, 2, MPI_INT64_T, tallies, 2, MPI_INT64_T, 0, MPI_COMM_WORLD);
     double seconds = MPI_Wtime() - began;
 
     if (rank == 0) {
         print_library();
         printf("queens %d depth %d ranks %d pieces %zu\n", queens, depth, ranks, prefixes.count);
-        int64_t solutions = report(each, ranks);
+        int64_t solutions = report(tallies, ranks);
         printf("solutions %" PRId64 " seconds %.9f\n", solutions, seconds);
     }
-    free(prefixes.each);
-    free(each);
+    free(prefixes.items);
+    free(tallies);
     MPI_Finalize();
     return 0;
 }

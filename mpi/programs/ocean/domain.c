@@ -18,13 +18,13 @@ static Faces faces(const Domain *d, int layers) {
     const int column[2] = {d->my, 1}, row[2] = {1, d->mx};
     const int inner[SIDES][2] = {{1, 1}, {1, d->mx}, {1, 1}, {d->my, 1}};
     const int outer[SIDES][2] = {{1, 0}, {1, d->mx + 1}, {0, 1}, {d->my + 1, 1}};
-    Faces found;
+    Faces faces;
     for (int side = 0; side < SIDES; side++) {
         const int *size = side <= EAST ? column : row;
-        found.send[side] = face(d, layers, size, inner[side]);
-        found.receive[side] = face(d, layers, size, outer[side]);
+        faces.send[side] = face(d, layers, size, inner[side]);
+        faces.receive[side] = face(d, layers, size, outer[side]);
     }
-    return found;
+    return faces;
 }
 
 bool domain_create(Domain *d, MPI_Comm world, int nx, int ny, int nz, uint64_t seed) {

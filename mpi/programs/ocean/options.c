@@ -37,24 +37,24 @@ static bool whole(const char *name, const char *text, long least, long most, int
                   size_t size) {
     char *end = NULL;
     errno = 0;
-    const long found = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || found < least || found > most) {
+    const long number = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || number < least || number > most) {
         (void)snprintf(why, size, "--%s takes a whole number from %ld to %ld, not '%s'", name,
                        least, most, text);
         return false;
     }
-    *value = (int)found;
+    *value = (int)number;
     return true;
 }
 
 static bool tolerance(const char *text, double *value, char *why, size_t size) {
     char *end = NULL;
-    const double found = strtod(text, &end);
-    if (end == text || *end != '\0' || !(found >= 0.0 && found < 1.0)) {
+    const double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !(number >= 0.0 && number < 1.0)) {
         (void)snprintf(why, size, "--tolerance takes a number from 0 to below 1, not '%s'", text);
         return false;
     }
-    *value = found;
+    *value = number;
     return true;
 }
 

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 static double *doubles(size_t count) {
-    double *found = calloc(count, sizeof *found);
-    if (found == NULL) {
+    double *numbers = calloc(count, sizeof *numbers);
+    if (numbers == NULL) {
         (void)fprintf(stderr, "ocean: error: no memory for time-stamps\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    return found;
+    return numbers;
 }
 
 Stamps stamps_start(void) {
@@ -85,14 +85,14 @@ static double spread(const double *values, int count, int stride) {
 
 /* Each rank's reading minus rank 0's: the median, for a rank may be kept waiting after a barrier. */
 static double *offsets(const double *probes, int ranks) {
-    double *found = doubles((size_t)ranks), differences[PROBES];
+    double *offsets = doubles((size_t)ranks), differences[PROBES];
     for (int rank = 1; rank < ranks; rank++) {
         for (int i = 0; i < PROBES; i++) {
             differences[i] = probes[rank * PROBES + i] - probes[i];
         }
-        found[rank] = median(differences, PROBES);
+        offsets[rank] = median(differences, PROBES);
     }
-    return found;
+    return offsets;
 }
 
 static const double *stamp(const Gathered *g, int rank, int step, int stage) {
@@ -110,14 +110,14 @@ static bool impossible(const Gathered *g, int step) {
 }
 
 static long backward(const Gathered *g) {
-    long found = 0;
+    long backward = 0;
     for (int rank = 0; rank < g->ranks; rank++) {
         const double *own = stamp(g, rank, 0, 0);
         for (size_t i = 1; i < (size_t)g->steps * STAGES; i++) {
-            found += own[i] < own[i - 1];
+            backward += own[i] < own[i - 1];
         }
     }
-    return found;
+    return backward;
 }
 
 static double step_spread(const Gathered *g) {
@@ -125,9 +125,9 @@ static double step_spread(const Gathered *g) {
     for (int step = 0; step < g->steps; step++) {
         spreads[step] = spread(stamp(g, 0, step, BAROTROPIC_END), g->ranks, g->steps * STAGES);
     }
-    const double found = median(spreads, g->steps);
+    const double spread = median(spreads, g->steps);
     free(spreads);
-    return found;
+    return spread;
 }
 
 Skew skew_create(const Gathered *g) {

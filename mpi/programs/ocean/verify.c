@@ -9,8 +9,8 @@
 static double largest(const Domain *d, double mine) {
     double all = 0;
     /* A NaN must not lose against a number in the maximum. */
-    double found = isfinite(mine) ? mine : HUGE_VAL;
-    MPI_Allreduce(&found, &all, 1, MPI_DOUBLE, MPI_MAX, d->comm);
+    double finite = isfinite(mine) ? mine : HUGE_VAL;
+    MPI_Allreduce(&finite, &all, 1, MPI_DOUBLE, MPI_MAX, d->comm);
     return all;
 }
 

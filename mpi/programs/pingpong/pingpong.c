@@ -59,16 +59,16 @@ static void stop(int status, const char *what) {
 }
 
 /* How often, for messages of this size. */
-static int64_t repetitions(const struct options *asked, int64_t bytes) {
-    if (asked->bytes_per_size == 0) return asked->repetitions;
-    int64_t enough = most(asked->bytes_per_size / bytes, LEAST_REPETITIONS);
-    return least(enough, asked->repetitions);
+static int64_t repetitions(const struct options *options, int64_t bytes) {
+    if (options->bytes_per_size == 0) return options->repetitions;
+    int64_t enough = most(options->bytes_per_size / bytes, LEAST_REPETITIONS);
+    return least(enough, options->repetitions);
 }
 
 /* As many of the warm-ups as of the repetitions, rounded down, but one. */
-static int64_t warmups(const struct options *asked, int64_t bytes) {
-    int64_t share = asked->warmups * repetitions(asked, bytes) / asked->repetitions;
-    return most(share, least(asked->warmups, 1));
+static int64_t warmups(const struct options *options, int64_t bytes) {
+    int64_t share = options->warmups * repetitions(options, bytes) / options->repetitions;
+    return most(share, least(options->warmups, 1));
 }
 
 /* The eight bytes at a place of what a rank sends at a size: splitmix64, as published by
@@ -116,52 +116,52 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static struct times summary(double *each, int64_t count) {
+static struct times summary(double *samples, int64_t count) {
     double sum = 0, squares = 0;
-    qsort(each, (size_t)count, sizeof *each, by_value);
-    for (int64_t i = 0; i < count; i++) sum += each[i];
+    qsort(samples, (size_t)count, sizeof *samples, by_value);
+    for (int64_t i = 0; i < count; i++) sum += samples[i];
     double mean = sum / (double)count;
-    for (int64_t i = 0; i < count; i++) squares += (each[i] - mean) * (each[i] - mean);
+    for (int64_t i = 0; i < count; i++) squares += (samples[i] - mean) * (samples[i] - mean);
     return (struct times){
-        .minimum = each[0],
-        .median = (each[(count - 1) / 2] + each[count / 2]) / 2,
+        .minimum = samples[0],
+        .median = (samples[(count - 1) / 2] + samples[count / 2]) / 2,
         .mean = mean,
         .stdev = sqrt(squares / (double)(count - 1)),
     };
 }
 
 /* All exchanges of one size, and rank 0's line about them. */
-static void measure(const struct options *asked, struct buffers buffers, double *each,
+static void measure(const struct options *options, struct buffers buffers, double *samples,
                     int64_t bytes, int rank) {
-    int64_t before = warmups(asked, bytes), count = repetitions(asked, bytes);
+    int64_t before = warmups(options, bytes), count = repetitions(options, bytes);
     fill(buffers, bytes, rank);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int64_t i = 0; i < before; i++) exchange(buffers, (int)bytes, rank);
-    for (int64_t i = 0; i < count; i++) each[i] = exchange(buffers, (int)bytes, rank);
+    for (int64_t i = 0; i < count; i++) samples[i] = exchange(buffers, (int)bytes, rank);
     if (!arrived(buffers.in, bytes, rank)) stop(1, "a message is not what was sent");
     if (rank != 0) return;
-    struct times found = summary(each, count);
+    struct times times = summary(samples, count);
     printf("size %" PRId64 " warmups %" PRId64 " repetitions %" PRId64
            " minimum_ns %.3f median_ns %.3f mean_ns %.3f stdev_ns %.3f\n",
-           bytes, before, count, found.minimum * 1e9, found.median * 1e9, found.mean * 1e9,
-           found.stdev * 1e9);
+           bytes, before, count, times.minimum * 1e9, times.median * 1e9, times.mean * 1e9,
+           times.stdev * 1e9);
 }
 
 /* What the device has carried so far, in this rank's network namespace (proc(5), net/dev). */
 static struct traffic carried(const char *device) {
-    struct traffic found = {0, 0};
+    struct traffic traffic = {0, 0};
     char line[512], name[64];
     FILE *file = fopen("/proc/self/net/dev", "r");
     while (file && fgets(line, sizeof line, file)) {
         if (sscanf(line, " %63[^:]: %" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64, name,
-                   &found.received, &found.sent) == 3 &&
+                   &traffic.received, &traffic.sent) == 3 &&
             strcmp(name, device) == 0) {
             fclose(file);
-            return found;
+            return traffic;
         }
     }
     stop(2, "there is no such network device");
-    return found;
+    return traffic;
 }
 
 static int64_t number(const char *text, int64_t low, int64_t high) {
@@ -186,32 +186,32 @@ static struct options read_options(int argc, char **argv) {
         {"device", required_argument, NULL, 'd'},
         {NULL, 0, NULL, 0},
     };
-    struct options asked = {1, MOST_BYTES, 30, 100, 0, NULL};
+    struct options options = {1, MOST_BYTES, 30, 100, 0, NULL};
     for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (option == 'm')
-            asked.min_bytes = number(optarg, 1, MOST_BYTES);
+            options.min_bytes = number(optarg, 1, MOST_BYTES);
         else if (option == 'n')
-            asked.max_bytes = number(optarg, 1, MOST_BYTES);
+            options.max_bytes = number(optarg, 1, MOST_BYTES);
         else if (option == 'w')
-            asked.warmups = number(optarg, 0, MOST_REPETITIONS);
+            options.warmups = number(optarg, 0, MOST_REPETITIONS);
         else if (option == 'r')
-            asked.repetitions = number(optarg, 2, MOST_REPETITIONS);
+            options.repetitions = number(optarg, 2, MOST_REPETITIONS);
         else if (option == 'b')
-            asked.bytes_per_size = number(optarg, 0, INT64_MAX);
+            options.bytes_per_size = number(optarg, 0, INT64_MAX);
         else if (option == 'd')
-            asked.device = optarg;
+            options.device = optarg;
         else
             stop(2, "no such option");
     }
-    if (optind != argc || (asked.min_bytes & (asked.min_bytes - 1)) != 0)
+    if (optind != argc || (options.min_bytes & (options.min_bytes - 1)) != 0)
         stop(2, "--min-bytes must be a power of two, and nothing may follow the options");
-    return asked;
+    return options;
 }
 
 static void *allocate(size_t bytes) {
-    void *found = malloc(bytes);
-    if (!found) stop(2, "there is not enough memory");
-    return found;
+    void *memory = malloc(bytes);
+    if (!memory) stop(2, "there is not enough memory");
+    return memory;
 }
 
 static void print_library(void) {
@@ -223,22 +223,22 @@ static void print_library(void) {
     printf("library: %s\n", library);
 }
 
-static void run(const struct options *asked, int rank) {
-    size_t bytes = (size_t)asked->max_bytes;
+static void run(const struct options *options, int rank) {
+    size_t bytes = (size_t)options->max_bytes;
     struct buffers buffers = {allocate(bytes), allocate(bytes)};
-    double *each = allocate((size_t)asked->repetitions * sizeof *each);
-    bool told = rank == 0 && asked->device;
-    struct traffic before = told ? carried(asked->device) : (struct traffic){0, 0};
-    for (int64_t size = asked->min_bytes; size <= asked->max_bytes; size *= 2)
-        measure(asked, buffers, each, size, rank);
-    if (told) {
-        struct traffic after = carried(asked->device);
-        printf("device %s sent %" PRIu64 " received %" PRIu64 "\n", asked->device,
+    double *samples = allocate((size_t)options->repetitions * sizeof *samples);
+    bool counted = rank == 0 && options->device;
+    struct traffic before = counted ? carried(options->device) : (struct traffic){0, 0};
+    for (int64_t size = options->min_bytes; size <= options->max_bytes; size *= 2)
+        measure(options, buffers, samples, size, rank);
+    if (counted) {
+        struct traffic after = carried(options->device);
+        printf("device %s sent %" PRIu64 " received %" PRIu64 "\n", options->device,
                after.sent - before.sent, after.received - before.received);
     }
     free(buffers.out);
     free(buffers.in);
-    free(each);
+    free(samples);
 }
 
 int main(int argc, char **argv) {
@@ -246,10 +246,10 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    struct options asked = read_options(argc, argv);
+    struct options options = read_options(argc, argv);
     if (ranks != RANKS) stop(2, "a ping-pong is between two ranks");
     if (rank == 0) print_library();
-    run(&asked, rank);
+    run(&options, rank);
     if (rank == 0) printf("every message arrived as it was sent\n");
     MPI_Finalize();
     return 0;
