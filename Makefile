@@ -11,8 +11,9 @@ AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
 ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
-MPI_PROGRAMS := mpi/pingpong mpi/nqueens mpi/beffio mpi/nas
+MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
+C_SOURCES := $(shell find mpi rust tests benchmarks -name '*.[ch]')
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
@@ -22,6 +23,7 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
 LAB_PACKAGES := ffmpeg
+LINT_PACKAGES := clang-format
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -43,8 +45,8 @@ build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment
 .PHONY: mpi
 mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
 	$(MAKE) --quiet -C mpi
-	$(MAKE) --quiet -C mpi/ocean
-	$(MAKE) --quiet -C mpi/noise
+	$(MAKE) --quiet -C mpi/programs/ocean
+	$(MAKE) --quiet -C mpi/programs/noise
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_benchmarks.py test_cli.py test_cli_files.py \
@@ -86,18 +88,20 @@ lab-packages: test-packages
 	@scripts/need-packages $(LAB_PACKAGES)
 
 .PHONY: lint
-lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
+lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
 	$(BIN)/ruff format --check ullage tests testing benchmarks
 	$(BIN)/ruff check ullage tests testing benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m ullage.docs_reference --check
+	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check
 	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 .PHONY: format
-format: $(VENV)/.installed-dev ## Format the code
+format: lint-packages $(VENV)/.installed-dev ## Format the code
 	$(BIN)/ruff check --fix --quiet ullage tests testing benchmarks
 	$(BIN)/ruff format ullage tests testing benchmarks
+	clang-format -i $(C_SOURCES)
 	cargo fmt
 
 .PHONY: programs
@@ -151,19 +155,22 @@ $(PROGRAMS): $(RUST_SOURCES)
 	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(TARGET)
 	install -D -t ullage/bin $(addprefix target/$(TARGET)/program/,$(notdir $(PROGRAMS)))
 
-$(ELASTIC): $(RUST_SOURCES)
-	@$(NEED_CARGO)
-	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-elastic-python
-	install -m 644 target/extension/libullage_elastic_python.so $@
-
 $(CLOCK): $(RUST_SOURCES)
 	@$(NEED_CARGO)
 	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
 
+# One shared object holds both modules.
+$(ELASTIC): $(CLOCK)
+	ln -sf $(notdir $<) $@
+
 .PHONY: program-packages
 program-packages:
 	@scripts/need-packages $(PROGRAM_PACKAGES)
+
+.PHONY: lint-packages
+lint-packages:
+	@scripts/need-packages $(LINT_PACKAGES)
 
 .PHONY: run-packages
 run-packages:

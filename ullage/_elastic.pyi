@@ -1,4 +1,4 @@
-# The extension module that `make build` makes of rust/elastic-python, where its documentation is;
+# The extension module that `make build` makes of rust/python, where its documentation is;
 # `ullage.elastic.simspec` and `simulate` use it. tests/elastic/test_elastic_module.py holds the two
 # against each other.
 from collections.abc import Callable

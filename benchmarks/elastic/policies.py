@@ -38,9 +38,9 @@ DEMANDS: Final[dict[str, Json]] = {
     "steady": {"arrivals": {"kind": "poisson", "rate_hz": 0.2}, "duration_s": 4 * HOUR_S},
     "flash crowd": {
         "arrivals": {
-            "kind": "flash-crowd",
+            "kind": "surge",
             "rate_hz": 0.1,
-            "crowd_rate_hz": 2.0,
+            "peak_hz": 2.0,
             "from_s": HOUR_S,
             "for_s": 300.0,
         },

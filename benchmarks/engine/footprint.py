@@ -53,7 +53,7 @@ async def _memory(agent: Path, mebibytes: int) -> int:
 
 
 def _of_all(agent: Path, worker: int) -> int:
-    """The worker and, when its parent is the keeper, that one too."""
+    """The worker and, when its parent is the supervisor, that one too."""
     parent = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
     pids = [worker]
     if Path(f"/proc/{parent}/exe").resolve() == agent.resolve():

@@ -14,8 +14,7 @@ static int rank = -1, size, exchanges, seen;
 static double sent_at, received_at, sum;
 
 /* The environment's CALLS_SKIP has passed; rank 1's first answer is as much a warm-up as rank 0's. */
-static int counts(void)
-{
+static int counts(void) {
     static int skip = -1;
     if (skip < 0) {
         const char *text = getenv("CALLS_SKIP");
@@ -25,16 +24,13 @@ static int counts(void)
     return ++seen > skip;
 }
 
-static void tell(void)
-{
-    if (exchanges)
-        fprintf(stderr, "calls %d %d %d %.9f\n", rank, size, exchanges, sum / exchanges);
+static void tell(void) {
+    if (exchanges) fprintf(stderr, "calls %d %d %d %.9f\n", rank, size, exchanges, sum / exchanges);
     exchanges = seen = 0;
     sum = 0;
 }
 
-int MPI_Send(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm)
-{
+int MPI_Send(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
     sent_at = PMPI_Wtime();
     size = count;
     if (to == 0 && counts()) {
@@ -45,8 +41,7 @@ int MPI_Send(const void *from, int count, MPI_Datatype type, int to, int tag, MP
 }
 
 int MPI_Recv(void *into, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-             MPI_Status *status)
-{
+             MPI_Status *status) {
     int result = PMPI_Recv(into, count, type, from, tag, comm, status);
     received_at = PMPI_Wtime();
     if (from == 1 && counts()) {
@@ -56,14 +51,12 @@ int MPI_Recv(void *into, int count, MPI_Datatype type, int from, int tag, MPI_Co
     return result;
 }
 
-int MPI_Barrier(MPI_Comm comm)
-{
+int MPI_Barrier(MPI_Comm comm) {
     tell();
     return PMPI_Barrier(comm);
 }
 
-int MPI_Finalize(void)
-{
+int MPI_Finalize(void) {
     tell();
     return PMPI_Finalize();
 }

@@ -32,7 +32,7 @@ from ullage.stats.floor import Floor, noise_floor
 from ullage.stats.interval import TooFewError, log_ratio, moments, t_interval
 from ullage.stats.verdict import Case, Judgement, judge, p_values
 
-SOURCES = MPI.parent.parent / "mpi"
+SOURCES = MPI.parent.parent / "mpi/programs"
 CONFIDENCE = 0.95
 MARGIN = 0.01
 """Run times closer than this are called equivalent, when it is proven."""

@@ -86,7 +86,8 @@ def test_every_kind_of_arrivals(tmp_path: Path) -> None:
     kinds: list[dict[str, Any]] = [
         {"kind": "uniform", "rate": 2, "lasting": "1m"},
         {"kind": "trace", "file": str(trace)},
-        {"kind": "flash-crowd", "rate": 1, "peak": 9, "at": 60, "for": "10s", "viewers": 99},
+        {"kind": "surge", "rate": 1, "peak": 9, "at": 60, "for": "10s", "viewers": 99},
+        {"kind": "flash-crowd", "rate": 1, "peak": 9, "at": 60, "decay": "10s", "viewers": 99},
         {"kind": "daily", "rate": 1, "swing": 0.5, "peak_at": "20h", "viewers": 99},
         {"kind": "profile", "rates": [1, 0, 3], "step": "1h", "viewers": 99},
     ]
@@ -95,6 +96,7 @@ def test_every_kind_of_arrivals(tmp_path: Path) -> None:
     assert found[1]["at_s"] == [1.5, 3.0]
     assert found[2]["from_s"] == 60
     assert found[2]["for_s"] == 10
+    assert (found[3]["from_s"], found[3]["decay_s"]) == (60, 10)
 
 
 def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def by_hand(found: Json) -> tuple[elasticity.Elasticity, float | None, int, Inte
     return mine, elasticity.speed_up(mine, other), standing, over
 
 
-CROWD = {"kind": "flash-crowd", "rate_hz": 0.1, "crowd_rate_hz": 5, "from_s": 100, "for_s": 40}
+CROWD = {"kind": "surge", "rate_hz": 0.1, "peak_hz": 5, "from_s": 100, "for_s": 40}
 TRACE = {"kind": "trace", "at_s": [0, 0, 0, 0, 0, 1, 1.5, 90, 90, 180, 180, 400, 400, 900]}
 
 

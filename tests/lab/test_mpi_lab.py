@@ -34,7 +34,7 @@ blocks: {{min: 1, max: 1}}
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> None:
     for name in ("pingpong", "nqueens"):
-        subprocess.run(["make", "--silent", "-C", str(CHECKOUT / "mpi" / name)], check=True)
+        subprocess.run(["make", "--silent", "-C", str(CHECKOUT / "mpi/programs" / name)], check=True)
 
 
 @pytest.mark.parametrize(

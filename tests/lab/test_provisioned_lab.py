@@ -25,7 +25,7 @@ SPEC = """\
 name: as measured
 room: 5
 nodes: {allocation: one_per_need}
-arrivals: {kind: flash-crowd, rate: 0.05, peak: 5, at: 60s, for: 5s, viewers: 60}
+arrivals: {kind: surge, rate: 0.05, peak: 5, at: 60s, for: 5s, viewers: 60}
 video: {length: 60s}
 patience: 1m
 allocation: {run: RUN, environment: ENVIRONMENT}

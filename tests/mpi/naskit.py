@@ -62,7 +62,7 @@ def verified(done: subprocess.CompletedProcess[str]) -> npb.Npb:
 
 def altered(folder: Path, kernel: str, source: str, was: str, now: str) -> Path:
     """The kernel's program with threads, one text of its source changed, built in the folder."""
-    copy = folder / "mpi" / "nas"
+    copy = folder / "programs" / "nas"
     shutil.copytree(NAS, copy)
     shutil.copy(SOURCES / "give_up.h", copy.parent)
     text = (copy / source).read_text("utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.mpi.ocean_trial import MPI, Output
 
-SOURCES = Path(__file__).resolve().parents[2] / "mpi"
+SOURCES = Path(__file__).resolve().parents[2] / "mpi/programs"
 SMALL = ("--nx", "16", "--ny", "12", "--nz", "3", "--steps", "3")
 MISSING = [f"mpicc.{mpi}" for mpi in ("openmpi", "mpich") if shutil.which(f"mpicc.{mpi}") is None]
 

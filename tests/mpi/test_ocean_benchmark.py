@@ -52,7 +52,7 @@ def test_chronyd_ends_with_a_benchmark_that_is_killed() -> None:
     )
     benchmark = subprocess.Popen(
         [sys.executable, "-c", code],
-        cwd=SOURCES.parent,
+        cwd=SOURCES.parents[1],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

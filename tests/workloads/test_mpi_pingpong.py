@@ -221,7 +221,7 @@ def test_titles() -> None:
 @pytest.fixture(scope="module")
 def program() -> Path:
     path = ours.DIRECTORY / "openmpi/pingpong"
-    argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/pingpong"), str(path)]
+    argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/programs/pingpong"), str(path)]
     subprocess.run(argv, check=True)
     return path
 

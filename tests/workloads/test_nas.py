@@ -31,7 +31,7 @@ OURS: dict[str, dict[str, Any]] = {
     "ft-S-threads2": {"kernel": "ft", "class": "S", "threads": 2},
     "lu-S-threads2": {"kernel": "lu", "class": "S", "threads": 2},
 }
-"""Recorded of `mpi/nas`, Debian 12."""
+"""Recorded of `mpi/programs/nas`, Debian 12."""
 ORIGINAL = ("npb3.4-ep-S", "npb3.4-cg-A", "npb3.4-is-S")
 """Of NPB 3.4's timed loops and `print_results.f`, `c_print_results.c`, typed anew by hand: the form
 is its own, the version and date are what was handed to them."""

@@ -136,7 +136,7 @@ def test_titles() -> None:
 @pytest.fixture(scope="module")
 def program() -> Path:
     path = ours.DIRECTORY / "openmpi/nqueens"
-    argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/nqueens"), str(path)]
+    argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/programs/nqueens"), str(path)]
     subprocess.run(argv, check=True)
     return path
 

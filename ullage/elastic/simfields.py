@@ -168,12 +168,13 @@ class Nodes(Fields):
 Rate = Annotated[float, Field(ge=0, le=1e9)]
 AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
 
-Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "daily", "profile"]
+Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "surge", "daily", "profile"]
 _COMING: Final[Mapping[str, dict[str, str]]] = {
     "poisson": {"rate": "rate_hz"},
     "uniform": {"rate": "rate_hz"},
     "trace": {"file": "at_s"},
-    "flash-crowd": {"rate": "rate_hz", "peak": "crowd_rate_hz", "at": "from_s", "for_": "for_s"},
+    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "decay": "decay_s"},
+    "surge": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "for_": "for_s"},
     "daily": {"rate": "rate_hz", "swing": "swing", "peak_at": "peak_at_s"},
     "profile": {"rates": "rates_hz", "step": "step_s"},
 }
@@ -189,9 +190,14 @@ class Arrivals(Fields):
     )
     lasting: Seconds | None = Field(None, description="nobody comes after this")
     rate: float | None = Field(None, gt=0, le=1e9, description="viewers a second, on the average")
-    peak: float | None = Field(None, gt=0, le=1e9, description="of a `flash-crowd`: its rate")
-    at: Delay | None = Field(None, description="of a `flash-crowd`: when it begins")
-    for_: Seconds | None = Field(None, alias="for", description="of a `flash-crowd`: how long")
+    peak: float | None = Field(
+        None, gt=0, le=1e9, description="of a `flash-crowd` its highest rate, of a `surge` its rate"
+    )
+    at: Delay | None = Field(None, description="of a `flash-crowd`, a `surge`: when it begins")
+    decay: Seconds | None = Field(
+        None, description="of a `flash-crowd`: in how long the rate falls back by e"
+    )
+    for_: Seconds | None = Field(None, alias="for", description="of a `surge`: how long")
     swing: float | None = Field(
         None, ge=0, le=1, description="of `daily`: how much more than the mean come at the peak"
     )

@@ -31,7 +31,7 @@ _OURS: Final[dict[str, FieldPath]] = {
     "application": ("nodes",),
     "sessions": ("arrivals", "viewers"),
     "duration_s": ("arrivals", "lasting"),
-    "arrivals.crowd_rate_hz": ("arrivals", "peak"),
+    "arrivals.peak_hz": ("arrivals", "peak"),
     "arrivals.from_s": ("arrivals", "at"),
     "arrivals.for_s": ("arrivals", "for"),
     "arrivals.at_s": ("arrivals", "file"),

@@ -1,4 +1,4 @@
-"""Reads and proves what `beffio` (mpi/beffio) prints."""
+"""Reads and proves what `beffio` (mpi/programs/beffio) prints."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ _UNVERIFIED: Final = "= " + "UNSUCCESSFUL".rjust(24)
 
 
 def program(kernel: Kernel) -> str:
-    """What `mpi/nas/Makefile` calls it."""
+    """What `mpi/programs/nas/Makefile` calls it."""
     return f"nas-{kernel}"
 
 

@@ -130,7 +130,7 @@ mod tests {
 broken line";
     const GROUPS: &str = "5:cpu,cpuacct:/docker/abc/inner\n4:memory:/a/b\n0::/../x\n";
 
-    fn found(controller: Option<&str>) -> Vec<PathBuf> {
+    fn paths_of(controller: Option<&str>) -> Vec<PathBuf> {
         let mount = find_mount(MOUNTS, controller).expect("mount");
         upwards(&mount, find_path(GROUPS, controller).expect("path"))
     }
@@ -142,7 +142,7 @@ broken line";
             "/sys/fs/cgroup/memory/a",
             "/sys/fs/cgroup/memory/",
         ];
-        assert_eq!(found(Some("memory")), memory.map(PathBuf::from));
+        assert_eq!(paths_of(Some("memory")), memory.map(PathBuf::from));
     }
 
     #[test]
@@ -151,12 +151,12 @@ broken line";
             "/sys/fs/cgroup/cpu,cpuacct/inner",
             "/sys/fs/cgroup/cpu,cpuacct/",
         ];
-        assert_eq!(found(Some("cpu")), cpu.map(PathBuf::from));
+        assert_eq!(paths_of(Some("cpu")), cpu.map(PathBuf::from));
     }
 
     #[test]
     fn a_path_outside_of_the_namespace_is_not_followed() {
-        assert_eq!(found(None), [PathBuf::from("/sys/fs/cgroup/unified/")]);
+        assert_eq!(paths_of(None), [PathBuf::from("/sys/fs/cgroup/unified/")]);
         assert_eq!(find_mount(MOUNTS, Some("pids")), None);
     }
 

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use ullage_clock::rgap;
 
-use crate::answer::Answer;
 use crate::credit::Credit;
 use crate::frame::{self, Kind};
 use crate::protocol::MAGIC;
-use crate::{life, sys, time};
+use crate::responses::Response;
+use crate::{shutdown, sys, time};
 
 const BEACON_EVERY: Duration = Duration::from_millis(100);
 const NOBODY_THERE: Duration = Duration::from_millis(20);
@@ -117,7 +117,7 @@ impl Channel {
                 std::thread::sleep(BEACON_EVERY);
             }
         };
-        life::thread("beacon", beacon)
+        sys::start_thread("beacon", beacon)
     }
 
     /// One magic line, when somebody could hear it and nobody has answered yet.
@@ -145,7 +145,7 @@ impl Channel {
     }
 
     /// Sends an answer.
-    pub fn send(&self, answer: &Answer) {
+    pub fn send(&self, answer: &Response) {
         let bytes = encode(answer);
         self.write(&bytes);
     }
@@ -182,7 +182,7 @@ impl Channel {
 /// Without the channel nobody would know what our children do: the end.
 fn lost_if_failed(sent: io::Result<()>) {
     if let Err(error) = sent {
-        life::end(
+        shutdown::end(
             1,
             Some(&format!(
                 "cannot write to the controller: {}",
@@ -192,7 +192,7 @@ fn lost_if_failed(sent: io::Result<()>) {
     }
 }
 
-fn encode(answer: &Answer) -> Vec<u8> {
+fn encode(answer: &Response) -> Vec<u8> {
     let mut bytes = vec![0; frame::HEADER];
     // Our own types have string keys only and no failing serializers.
     let _ = serde_json::to_writer(&mut bytes, answer);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_frame() {
-        let bytes = encode(&Answer::done(5));
+        let bytes = encode(&Response::done(5));
         let body = br#"{"op":"done","id":5}"#;
         assert_eq!(&bytes[..8], frame::header(Kind::Json, body.len()));
         assert_eq!(&bytes[8..], body);

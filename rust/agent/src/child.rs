@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::answer::Answer;
 use crate::channel::Channel;
 use crate::children::{Children, Ended, Ending};
 use crate::output::Output;
 use crate::protocol::{Code, Failure, Spawn};
+use crate::responses::Response;
 use crate::spawn::{Forked, Prepared};
 use crate::timer::Timer;
-use crate::{life, sys, time};
+use crate::{shutdown, sys, time};
 
 /// What children need of the agent.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Nursery {
                 format!("cannot fork: {}", sys::text(error)),
             )
         };
-        if life::ending() {
+        if shutdown::ending() {
             return Err(failed(&std::io::Error::other("the agent is ending")));
         }
         let mut forked = None;
@@ -67,7 +67,7 @@ impl Nursery {
             ending,
         };
         let nursery = self.clone();
-        life::thread("child", move || nursery.attend(&attended, forked)).map_err(|error| {
+        sys::start_thread("child", move || nursery.attend(&attended, forked)).map_err(|error| {
             let _ = self.children.signal(id, libc::SIGKILL);
             self.children.remove(id);
             failed(&error)
@@ -82,14 +82,14 @@ impl Nursery {
             Err(message) => {
                 child.ending.wait();
                 self.children.remove(child.id);
-                Answer::error(Some(child.id), Failure::new(Code::ExecFailed, message))
+                Response::error(Some(child.id), Failure::new(Code::ExecFailed, message))
             }
         };
         self.channel.send(&answer);
     }
 
     /// Announces the start, carries the output, and returns the `exit` answer.
-    fn attend_started(&self, child: &Attended, forked: Forked, start_ns: u64) -> Answer {
+    fn attend_started(&self, child: &Attended, forked: Forked, start_ns: u64) -> Response {
         let id = child.id;
         if let Some(timeout_ns) = child.timeout_ns {
             self.timer.add(
@@ -101,7 +101,7 @@ impl Nursery {
         let late_ns = child
             .at_ns
             .map_or(0, |at_ns| start_ns.saturating_sub(at_ns));
-        self.channel.send(&Answer::Started {
+        self.channel.send(&Response::Started {
             id,
             pid: child.pid,
             start_ns,
@@ -121,9 +121,9 @@ impl Nursery {
     }
 }
 
-fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Answer {
+fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Response {
     let exited = libc::WIFEXITED(ended.status);
-    Answer::Exit {
+    Response::Exit {
         id,
         status: exited.then(|| libc::WEXITSTATUS(ended.status)),
         signal: (!exited).then(|| libc::WTERMSIG(ended.status)),

@@ -13,9 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use libc::{c_int, pid_t};
 use ullage_clock::Stamp;
 
-use crate::answer::Usage;
 use crate::descendants::{self, Process};
 use crate::protocol::{Code, Failure};
+use crate::responses::Usage;
 use crate::{sys, time};
 
 /// How a child ended.

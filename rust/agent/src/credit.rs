@@ -27,11 +27,11 @@ impl Default for Credit {
 impl Credit {
     /// Takes at most `wanted` (at least enough for one byte behind an id), waiting until there is
     /// some.
-    pub fn take(&self, wanted: u64) -> u64 {
+    pub fn take(&self, most: u64) -> u64 {
         let left = self.lock();
         let enough = self.more.wait_while(left, |left| *left < LEAST);
         let mut left = enough.unwrap_or_else(PoisonError::into_inner);
-        let taken = wanted.max(LEAST).min(*left);
+        let taken = most.max(LEAST).min(*left);
         *left -= taken;
         taken
     }

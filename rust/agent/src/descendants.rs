@@ -75,23 +75,23 @@ pub fn below_us(spared: impl Fn(&Process) -> bool) -> io::Result<Vec<Process>> {
             below.entry(process.parent).or_default().push(process);
         }
     }
-    let mut found = Vec::new();
+    let mut descendants = Vec::new();
     let mut look_at = vec![std::process::id().cast_signed()];
     while let Some(pid) = look_at.pop() {
         let mut children = below.remove(&pid).unwrap_or_default();
         children.retain(|child| !spared(child));
         look_at.extend(children.iter().map(|child| child.pid));
-        found.extend(children);
+        descendants.extend(children);
     }
-    Ok(found)
+    Ok(descendants)
 }
 
 /// Reads a line of `/proc/PID/stat`. The name before the fields may hold anything, so count from
 /// its end.
 fn process(pid: pid_t, stat: &[u8]) -> Option<Process> {
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
+    let text = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
+    let mut fields = text.split_ascii_whitespace();
     Some(Process {
         pid,
         ended: matches!(fields.next()?, "Z" | "X"),
@@ -129,7 +129,8 @@ mod tests {
             .spawn()
             .expect("sleep");
         let pid = child.id().cast_signed();
-        let has = |found: &[Process], pid| found.iter().any(|process| process.pid == pid);
+        let has =
+            |descendants: &[Process], pid| descendants.iter().any(|process| process.pid == pid);
         let below = below_us(|_| false).expect("/proc");
         assert!(has(&below, pid) && !has(&below, std::process::id().cast_signed()));
         let below = below_us(|process| process.pid == pid).expect("/proc");

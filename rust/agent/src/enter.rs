@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use crate::facts::cpu_list;
-use crate::root::{self, Extra};
+use crate::root::{self, Extra, failed};
 use crate::sys;
 
 /// Where to go; every part may be absent.
@@ -57,11 +57,6 @@ fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
     } else {
         Ok(cpus)
     }
-}
-
-/// One step's error: `enter: --netns /run/netns/x: No such file or directory`.
-pub fn failed(step: &str, path: &Path, error: &io::Error) -> String {
-    format!("enter: {step} {}: {}", path.display(), sys::text(error))
 }
 
 impl Place {

@@ -78,8 +78,8 @@ fn cpus_online() -> usize {
 /// What follows `prefix` in the first line of the file that begins with it.
 fn line_of(path: &str, prefix: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(prefix))?;
-    Some(rest.trim().to_owned())
+    let value = text.lines().find_map(|line| line.strip_prefix(prefix))?;
+    Some(value.trim().to_owned())
 }
 
 fn whole(path: &str) -> Option<String> {

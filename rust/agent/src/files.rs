@@ -3,31 +3,20 @@
 //! A file that is put appears under its name only when it is whole: it is written to a new file in
 //! the same directory and renamed.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use crate::answer::{Answer, FileDone};
 use crate::channel::{Channel, Raw};
 use crate::frame::{ID, Kind};
 use crate::protocol::{self, Code, Failure};
+use crate::responses::{Response, Transfer};
+use crate::temporary::Temporary;
 
 const CHUNK: usize = 64 << 10;
-
-/// Temporary files that exist now, so that the agent's end can remove them.
-static TEMPORARIES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-pub fn remove_temporaries() {
-    let paths = std::mem::take(&mut *TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner));
-    for path in paths {
-        let _ = fs::remove_file(path);
-    }
-}
 
 /// A file that is on its way in.
 pub struct Put {
@@ -77,12 +66,12 @@ impl Put {
     }
 
     /// Gives the complete file its name.
-    pub fn finish(self) -> Result<FileDone, Failure> {
+    pub fn finish(self) -> Result<Transfer, Failure> {
         self.file
             .set_permissions(Permissions::from_mode(self.mode))
-            .and_then(|()| fs::rename(&self.temporary.0, &self.target))
+            .and_then(|()| fs::rename(self.temporary.path(), &self.target))
             .map_err(|error| self.failure("cannot finish", &error))?;
-        Ok(FileDone {
+        Ok(Transfer {
             size: self.size,
             sha256: hex(self.digest),
             truncated: None,
@@ -98,60 +87,18 @@ impl Put {
     }
 }
 
-/// A file of ours under a name of its own; removed when dropped, unless it has been renamed.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn create(directory: &Path, id: u32) -> io::Result<(Self, File)> {
-        let mut number = 0;
-        loop {
-            let name = format!(".ullage-put-{}-{id}-{number}", std::process::id());
-            let path = directory.join(name);
-            // `create_new` is O_EXCL: an existing file or symlink of that name is never followed.
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-            {
-                Ok(file) => {
-                    TEMPORARIES
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .insert(path.clone());
-                    return Ok((Self(path), file));
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
-                    number += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        TEMPORARIES
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.0);
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Sends a file; the answer.
-pub fn get(channel: &Channel, id: u32, request: &protocol::Get) -> Answer {
+pub fn get(channel: &Channel, id: u32, request: &protocol::Get) -> Response {
     match send_file(channel, id, request) {
-        Ok(file) => Answer::Done {
+        Ok(file) => Response::Done {
             id,
             file: Some(file),
         },
-        Err(failure) => Answer::error(Some(id), failure),
+        Err(failure) => Response::error(Some(id), failure),
     }
 }
 
-fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<FileDone, Failure> {
+fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<Transfer, Failure> {
     let path = absolute("get", &request.path)?;
     let failed = |error: io::Error| Failure::io("get: cannot read", &request.path, &error);
     // O_NONBLOCK, so that a FIFO without a writer is refused below instead of blocking here.
@@ -181,7 +128,7 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<File
         });
         read.map_err(failed)?;
         if count == 0 {
-            return Ok(FileDone {
+            return Ok(Transfer {
                 size,
                 sha256: hex(digest),
                 truncated: Some(false),
@@ -192,7 +139,7 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<File
         channel.send_raw(Kind::Data, id, &mut raw);
     }
     let truncated = Some(file.read(&mut [0]).map_err(failed)? > 0);
-    Ok(FileDone {
+    Ok(Transfer {
         size,
         sha256: hex(digest),
         truncated,
@@ -217,6 +164,8 @@ fn hex(digest: Sha256) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";

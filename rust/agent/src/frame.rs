@@ -60,8 +60,8 @@ impl<'a> Frame<'a> {
     /// The id and the bytes behind it, of a body of kind 1 to 3; None when the body is too short
     /// for an id.
     pub fn split_id(&self) -> Option<(u32, &'a [u8])> {
-        let (id, rest) = self.body.split_first_chunk::<ID>()?;
-        Some((u32::from_be_bytes(*id), rest))
+        let (id, body) = self.body.split_first_chunk::<ID>()?;
+        Some((u32::from_be_bytes(*id), body))
     }
 }
 
@@ -145,13 +145,13 @@ impl Decoder {
         let skipped = self.discard.min(self.buffer.len() - self.done);
         self.discard -= skipped;
         self.done += skipped;
-        let rest = &self.buffer[self.done..];
-        let garbage = garbage_before_mark(rest);
+        let unread = &self.buffer[self.done..];
+        let garbage = garbage_before_mark(unread);
         if garbage > 0 {
             self.done += garbage;
             return Some(Err(Fault::Mark));
         }
-        let head = *rest.first_chunk::<HEADER>()?;
+        let head = *unread.first_chunk::<HEADER>()?;
         match parse_header(head) {
             Ok((kind, length)) => {
                 let start = self.done + HEADER;
@@ -192,9 +192,9 @@ impl Decoder {
 
 /// How many bytes cannot be the beginning of a frame. A mark cut in two at the end counts as one.
 fn garbage_before_mark(bytes: &[u8]) -> usize {
-    let found = bytes.windows(MARK.len()).position(|pair| pair == MARK);
+    let mark = bytes.windows(MARK.len()).position(|pair| pair == MARK);
     let cut = usize::from(bytes.last() == Some(&MARK[0]));
-    found.unwrap_or(bytes.len() - cut)
+    mark.unwrap_or(bytes.len() - cut)
 }
 
 #[cfg(test)]
@@ -209,14 +209,14 @@ mod tests {
     /// All that a decoder makes of the bytes, given to it in pieces of `piece` bytes.
     fn decode(bytes: &[u8], piece: usize) -> Vec<Result<(Kind, Vec<u8>), Fault>> {
         let mut decoder = Decoder::default();
-        let mut found = Vec::new();
+        let mut frames = Vec::new();
         for chunk in bytes.chunks(piece.max(1)) {
             decoder.feed(chunk);
             while let Some(next) = decoder.next_frame() {
-                found.push(next.map(|frame| (frame.kind, frame.body.to_vec())));
+                frames.push(next.map(|frame| (frame.kind, frame.body.to_vec())));
             }
         }
-        found
+        frames
     }
 
     #[test]
@@ -227,9 +227,9 @@ mod tests {
         ]
         .concat();
         for piece in 1..=stream.len() {
-            let found = decode(&stream, piece);
+            let frames = decode(&stream, piece);
             assert_eq!(
-                found,
+                frames,
                 [
                     Ok((Kind::Json, b"{}".to_vec())),
                     Ok((Kind::Data, b"\0\0\0\x07hello".to_vec()))
@@ -242,8 +242,8 @@ mod tests {
     fn one_error_for_one_run_of_garbage() {
         let stream = [&b"login: \xA1\xA1"[..], &encode(Kind::Json, b"{}")].concat();
         for piece in 1..=stream.len() {
-            let found = decode(&stream, piece);
-            assert_eq!(found, [Err(Fault::Mark), Ok((Kind::Json, b"{}".to_vec()))]);
+            let frames = decode(&stream, piece);
+            assert_eq!(frames, [Err(Fault::Mark), Ok((Kind::Json, b"{}".to_vec()))]);
         }
     }
 
@@ -252,14 +252,14 @@ mod tests {
         let good = encode(Kind::Json, b"{}");
         let mut kind = encode(Kind::Json, b"xy");
         kind[2] = 9;
-        let found = decode(&[kind, good.clone()].concat(), 3);
-        assert_eq!(found[0], Err(Fault::Kind(9)));
-        assert_eq!(found[1], Ok((Kind::Json, b"{}".to_vec())));
+        let frames = decode(&[kind, good.clone()].concat(), 3);
+        assert_eq!(frames[0], Err(Fault::Kind(9)));
+        assert_eq!(frames[1], Ok((Kind::Json, b"{}".to_vec())));
         let mut reserved = encode(Kind::Json, b"xy");
         reserved[3] = 1;
-        let found = decode(&[reserved, good].concat(), 3);
-        assert_eq!(found[0], Err(Fault::Reserved(1)));
-        assert_eq!(found.len(), 2);
+        let frames = decode(&[reserved, good].concat(), 3);
+        assert_eq!(frames[0], Err(Fault::Reserved(1)));
+        assert_eq!(frames.len(), 2);
     }
 
     #[test]
@@ -269,10 +269,10 @@ mod tests {
             .repeat(MAX_JSON / 8 + 1);
         let length = body.len();
         let stream = [encode(Kind::Json, &body), encode(Kind::Json, b"{}")].concat();
-        let found = decode(&stream, 1000);
+        let frames = decode(&stream, 1000);
         let kind = Kind::Json;
         assert_eq!(
-            found,
+            frames,
             [
                 Err(Fault::TooLong { kind, length }),
                 Ok((kind, b"{}".to_vec()))
@@ -285,9 +285,9 @@ mod tests {
         let mut stream = encode(Kind::Data, b"");
         stream[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
         stream.extend(encode(Kind::Json, b"{}"));
-        let found = decode(&stream, 5);
-        assert!(matches!(found[0], Err(Fault::TooLong { .. })));
-        assert_eq!(found[1], Ok((Kind::Json, b"{}".to_vec())));
+        let frames = decode(&stream, 5);
+        assert!(matches!(frames[0], Err(Fault::TooLong { .. })));
+        assert_eq!(frames[1], Ok((Kind::Json, b"{}".to_vec())));
     }
 
     #[test]
@@ -335,9 +335,9 @@ mod tests {
         ) {
             let garbage: Vec<u8> = garbage.into_iter().filter(|byte| *byte != MARK[0]).collect();
             let stream = [garbage.clone(), encode(Kind::Data, &body)].concat();
-            let found = decode(&stream, piece);
-            prop_assert_eq!(found.last(), Some(&Ok((Kind::Data, body))));
-            prop_assert_eq!(found.len(), if garbage.is_empty() { 1 } else { 2 });
+            let frames = decode(&stream, piece);
+            prop_assert_eq!(frames.last(), Some(&Ok((Kind::Data, body))));
+            prop_assert_eq!(frames.len(), if garbage.is_empty() { 1 } else { 2 });
         }
 
         #[test]
@@ -346,9 +346,9 @@ mod tests {
             piece in 1usize..300,
         ) {
             let frames = bodies.iter().flat_map(|body| encode(Kind::Stdout, body));
-            let found = decode(&frames.collect::<Vec<_>>(), piece);
+            let frames = decode(&frames.collect::<Vec<_>>(), piece);
             let expected = bodies.into_iter().map(|body| Ok((Kind::Stdout, body)));
-            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+            prop_assert_eq!(frames, expected.collect::<Vec<_>>());
         }
     }
 }

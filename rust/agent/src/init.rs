@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use libc::c_ulong;
 
-use crate::{enter, handover, life, modules, mounts, sys};
+use crate::{enter, handover, modules, mounts, shutdown, sys};
 
 const NEW_ROOT: &str = "/newroot";
 /// Where the agent lives in the guest: on a tmpfs, so that the image need not hold it.
-pub const AGENT: &str = "/run/ullage/agent";
+const AGENT: &str = "/run/ullage/agent";
 const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
 /// `libc::IFF_UP` in the type of the request.
 const IFF_UP: libc::c_short = 1;
@@ -70,15 +70,15 @@ impl Boot {
 pub fn run() -> ! {
     become_guest();
     let Err(message) = boot();
-    life::end(1, Some(&message));
+    shutdown::end(1, Some(&message));
 }
 
 /// From here on our end is the guest's end.
 pub fn become_guest() {
-    life::power_off_at_end();
+    shutdown::power_off_at_end();
     std::panic::set_hook(Box::new(|panic| {
-        ullage_output::say(&format!("ullage-agent: {panic}"));
-        life::power_off();
+        ullage_common::say(&format!("ullage-agent: {panic}"));
+        shutdown::power_off();
     }));
 }
 
@@ -101,14 +101,14 @@ fn boot() -> Result<std::convert::Infallible, String> {
         .and_then(|()| mounts::cover_root())
         .map_err(|error| failed("switch the root to", NEW_ROOT, &error))?;
     if boot.systemd {
-        handover::to_systemd()
+        handover::to_systemd(AGENT)
     } else {
         Err(serve())
     }
 }
 
-pub fn failed(doing: &str, what: &str, error: &io::Error) -> String {
-    format!("init: cannot {doing} {what}: {}", sys::text(error))
+fn failed(doing: &str, what: &str, error: &io::Error) -> String {
+    sys::failed(&format!("init: cannot {doing}"), what, error)
 }
 
 /// Becomes the serving agent; the return value is why not.

@@ -2,7 +2,6 @@
 //! VM or cloud. It opens no port and reads no configuration; what it speaks is in
 //! `docs/internals/agent-protocol.md`.
 
-mod answer;
 mod capabilities;
 mod cgroup;
 mod channel;
@@ -16,22 +15,23 @@ mod facts;
 mod files;
 mod frame;
 mod handover;
-mod hex;
 mod init;
-mod keeper;
-mod life;
 mod modules;
 mod mounts;
 mod output;
 mod pause;
 mod port;
 mod protocol;
+mod responses;
 mod root;
 mod sample;
 mod serve;
+mod shutdown;
 mod spawn;
+mod supervisor;
 mod sweep;
 mod sys;
+mod temporary;
 mod time;
 mod timer;
 
@@ -62,7 +62,7 @@ enum Command {
 #[derive(Debug, Default, PartialEq)]
 struct Serve {
     device: Option<PathBuf>,
-    /// We are a guest's PID 1: no keeper, and the end switches the guest off. Said by our own
+    /// We are a guest's PID 1: no supervisor, and the end switches the guest off. Said by our own
     /// `init` only.
     guest: bool,
 }
@@ -80,15 +80,15 @@ fn main() {
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
-            exit(ullage_output::print(version).is_err().into());
+            exit(ullage_common::print(version).is_err().into());
         }
         Err(message) => {
-            ullage_output::say(&format!("ullage-agent: {message}\n{USAGE}"));
+            ullage_common::say(&format!("ullage-agent: {message}\n{USAGE}"));
             exit(2);
         }
     };
     if let Err(message) = result {
-        life::end(1, Some(&message));
+        shutdown::end(1, Some(&message));
     }
 }
 
@@ -131,7 +131,7 @@ fn serve(options: Serve) -> Result<(), String> {
     let line = if options.guest {
         None
     } else {
-        Some(keeper::split().map_err(|e| cannot("fork", &e))?)
+        Some(supervisor::split().map_err(|e| cannot("fork", &e))?)
     };
     let device = match options.device {
         Some(path) if path.as_os_str() == "auto" => Some(port::wait_for(PORT_PATIENCE)?),
@@ -144,7 +144,7 @@ fn serve(options: Serve) -> Result<(), String> {
     };
     time::start();
     if let Some(line) = line {
-        keeper::watch(line).map_err(|e| cannot("start a thread", &e))?;
+        supervisor::watch(line).map_err(|e| cannot("start a thread", &e))?;
     }
     serve::serve(&channel, input)
 }

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::init::failed;
 use crate::sys;
 
 const LIST: &str = "/modules.list";
@@ -17,10 +16,11 @@ pub fn load_listed() -> Result<(), String> {
     let list = match fs::read_to_string(LIST) {
         Ok(list) => list,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("read", LIST, &error)),
+        Err(error) => return Err(sys::failed("init: cannot read", LIST, &error)),
     };
-    paths(&list)
-        .try_for_each(|path| load(path).map_err(|error| failed("load the module", path, &error)))
+    paths(&list).try_for_each(|path| {
+        load(path).map_err(|error| sys::failed("init: cannot load the module", path, &error))
+    })
 }
 
 /// Removes the files, which would otherwise take up the guest's memory for ever.
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_list_may_have_blank_lines_and_comments() {
-        let found: Vec<_> = paths("/a.ko\n\n# net\n  /b.ko \n").collect();
-        assert_eq!(found, ["/a.ko", "/b.ko"]);
+        let listed: Vec<_> = paths("/a.ko\n\n# net\n  /b.ko \n").collect();
+        assert_eq!(listed, ["/a.ko", "/b.ko"]);
     }
 }

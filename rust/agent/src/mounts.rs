@@ -68,9 +68,9 @@ pub fn make_read_only(target: &Path) -> io::Result<()> {
     let path = sys::c_path(target)?;
     // SAFETY: statvfs is plain numbers that the call fills in.
     let flags = unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        sys::check(libc::statvfs(path.as_ptr(), &raw mut found))?;
-        found.f_flag
+        let mut statistics: libc::statvfs = std::mem::zeroed();
+        sys::check(libc::statvfs(path.as_ptr(), &raw mut statistics))?;
+        statistics.f_flag
     };
     change(
         Path::new("none"),

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::hex;
+use ullage_common::hex;
 
 pub const VERSION: u32 = 2;
 pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
@@ -184,44 +183,44 @@ pub fn parse(body: &[u8]) -> Result<Message, Refusal> {
             "op: a string is wanted",
         )));
     };
-    let rest = Value::Object(fields);
+    let fields = Value::Object(fields);
     if op == "credit" {
-        let credit: Credit = fields_of(&op, rest).map_err(refuse)?;
+        let credit: Credit = fields_of(&op, fields).map_err(refuse)?;
         return Ok(Message::Credit(credit.bytes));
     }
-    let request = request(&op, rest).map_err(refuse)?;
-    let wanted = || {
+    let request = request(&op, fields).map_err(refuse)?;
+    let no_id = || {
         Failure::new(
             Code::BadField,
             format!("{op}: id: an unsigned 32-bit number is wanted"),
         )
     };
-    let id = number.ok_or_else(|| refuse(wanted()))?;
+    let id = number.ok_or_else(|| refuse(no_id()))?;
     Ok(Message::Request { id, request })
 }
 
 /// The one list of what can be asked.
-fn request(op: &str, rest: Value) -> Result<Request, Failure> {
+fn request(op: &str, fields: Value) -> Result<Request, Failure> {
     Ok(match op {
-        "hello" => Request::Hello(fields_of(op, rest)?),
-        "spawn" => Request::Spawn(fields_of(op, rest)?),
-        "kill" => Request::Kill(fields_of(op, rest)?),
-        "put" => Request::Put(fields_of(op, rest)?),
-        "get" => Request::Get(fields_of(op, rest)?),
-        "sample" => nothing(op, rest, Request::Sample)?,
-        "sweep" => nothing(op, rest, Request::Sweep)?,
-        "bye" => nothing(op, rest, Request::Bye)?,
+        "hello" => Request::Hello(fields_of(op, fields)?),
+        "spawn" => Request::Spawn(fields_of(op, fields)?),
+        "kill" => Request::Kill(fields_of(op, fields)?),
+        "put" => Request::Put(fields_of(op, fields)?),
+        "get" => Request::Get(fields_of(op, fields)?),
+        "sample" => nothing(op, fields, Request::Sample)?,
+        "sweep" => nothing(op, fields, Request::Sweep)?,
+        "bye" => nothing(op, fields, Request::Bye)?,
         _ => return Err(Failure::new(Code::UnknownOp, format!("{op}: no such op"))),
     })
 }
 
-fn fields_of<T: DeserializeOwned>(op: &str, rest: Value) -> Result<T, Failure> {
-    serde_json::from_value(rest)
+fn fields_of<T: DeserializeOwned>(op: &str, fields: Value) -> Result<T, Failure> {
+    serde_json::from_value(fields)
         .map_err(|error| Failure::new(Code::BadField, format!("{op}: {error}")))
 }
 
-fn nothing(op: &str, rest: Value, request: Request) -> Result<Request, Failure> {
-    fields_of::<Nothing>(op, rest).map(|_| request)
+fn nothing(op: &str, fields: Value, request: Request) -> Result<Request, Failure> {
+    fields_of::<Nothing>(op, fields).map(|_| request)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::enter::failed;
 use crate::{capabilities, mounts, sys};
 
 /// Something mounted in addition.
@@ -24,6 +23,11 @@ pub enum Extra {
     Tmpfs {
         target: PathBuf,
     },
+}
+
+/// One step's error.
+pub fn failed(step: &str, path: &Path, error: &io::Error) -> String {
+    sys::failed(&format!("enter: {step}"), path.display(), error)
 }
 
 impl Extra {

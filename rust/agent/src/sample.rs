@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn pressure_lines_are_read() {
-        let found =
+        let pressure =
             pressure("some avg10=1.50 avg60=0.25 avg300=0.00 total=23\nfull avg10=x total=1\n");
         let some = Pressure {
             avg10: 1.5,
@@ -176,7 +176,7 @@ mod tests {
             avg300: 0.0,
             total_us: 23,
         };
-        assert_eq!(found, BTreeMap::from([("some".to_owned(), some)]));
+        assert_eq!(pressure, BTreeMap::from([("some".to_owned(), some)]));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ullage_clock::{Line, Stamp, rgap};
 
-use crate::answer::{Answer, ClockSaid, OwnLine};
 use crate::channel::{Arrival, Channel, Input};
 use crate::child::Nursery;
 use crate::children::Children;
@@ -14,9 +13,10 @@ use crate::facts::Facts;
 use crate::files::{self, Put};
 use crate::frame::{Decoder, Fault, Frame, Kind};
 use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
+use crate::responses::{ClockState, Response};
 use crate::sample::Sample;
 use crate::timer::Timer;
-use crate::{life, sweep, sys, time};
+use crate::{shutdown, sweep, sys, time};
 
 /// Ids of failed puts whose data may still be on the way; beyond this many, forget them.
 const FORGET_ABOVE: usize = 1024;
@@ -35,13 +35,13 @@ struct Server {
 pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
     let mut server = match Server::start(Arc::clone(channel)) {
         Ok(server) => server,
-        Err(error) => life::end(
+        Err(error) => shutdown::end(
             1,
             Some(&format!("cannot start threads: {}", sys::text(&error))),
         ),
     };
     if let Err(error) = channel.announce(&input) {
-        life::end(
+        shutdown::end(
             1,
             Some(&format!("cannot start a thread: {}", sys::text(&error))),
         );
@@ -53,9 +53,9 @@ pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
         match arrival {
             Ok(Arrival::Bytes(bytes)) => decoder.feed(bytes),
             Ok(Arrival::Nobody) => decoder.reset(),
-            Ok(Arrival::End) => life::end(0, None),
+            Ok(Arrival::End) => shutdown::end(0, None),
             Err(error) => {
-                life::end(
+                shutdown::end(
                     1,
                     Some(&format!(
                         "cannot read from the controller: {}",
@@ -67,7 +67,7 @@ pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
         while let Some(next) = decoder.next_frame() {
             match next {
                 Ok(frame) => server.take(&frame, arrived_ns),
-                Err(fault) => channel.send(&Answer::error(None, describe(&fault))),
+                Err(fault) => channel.send(&Response::error(None, describe(&fault))),
             }
         }
     }
@@ -93,7 +93,7 @@ impl Server {
         let children = Arc::new(Children::default());
         let timer = Timer::start(Arc::clone(&children))?;
         let waiting = Arc::clone(&children);
-        life::thread("waiter", move || waiting.wait_for_ever())?;
+        sys::start_thread("waiter", move || waiting.wait_for_ever())?;
         let nursery = Nursery {
             channel: Arc::clone(&channel),
             children,
@@ -120,12 +120,12 @@ impl Server {
             Ok(Message::Credit(bytes)) => self.take_credit(bytes),
             Ok(Message::Request { id, request }) => {
                 if let Err(failure) = self.answer(id, request) {
-                    self.channel.send(&Answer::error(Some(id), failure));
+                    self.channel.send(&Response::error(Some(id), failure));
                 }
             }
             Err(refusal) => self
                 .channel
-                .send(&Answer::error(refusal.id, refusal.failure)),
+                .send(&Response::error(refusal.id, refusal.failure)),
         }
     }
 
@@ -133,7 +133,7 @@ impl Server {
         if !self.channel.credit.give(bytes) {
             let message = format!("credit: {bytes} bytes are more than were sent");
             self.channel
-                .send(&Answer::error(None, Failure::new(Code::Credit, message)));
+                .send(&Response::error(None, Failure::new(Code::Credit, message)));
         }
     }
 
@@ -147,21 +147,21 @@ impl Server {
             Request::Spawn(spawn) => self.nursery.spawn(id, spawn)?,
             Request::Kill(kill) => {
                 self.nursery.children.signal(kill.target, kill.signal)?;
-                self.channel.send(&Answer::done(id));
+                self.channel.send(&Response::done(id));
             }
             Request::Put(put) => self.begin_put(id, &put)?,
             Request::Get(get) => self.get(id, get)?,
             Request::Sample => {
                 let sample = Box::new(Sample::take());
-                self.channel.send(&Answer::Sample { id, sample });
+                self.channel.send(&Response::Sample { id, sample });
             }
             Request::Sweep => {
                 let killed = sweep::sweep(&self.nursery.children)?;
-                self.channel.send(&Answer::Swept { id, killed });
+                self.channel.send(&Response::Swept { id, killed });
             }
             Request::Bye => {
-                self.channel.send(&Answer::done(id));
-                life::end(0, None);
+                self.channel.send(&Response::done(id));
+                shutdown::end(0, None);
             }
         }
         Ok(())
@@ -194,18 +194,18 @@ impl Server {
         });
         self.clock = Some(rgap::Server::new(rgap::Token(hello.token)));
         let Stamp { ns, reasons } = time::stamp();
-        self.channel.send(&Answer::Hello {
+        self.channel.send(&Response::Hello {
             id,
             version: VERSION,
             agent: env!("CARGO_PKG_VERSION"),
             facts,
-            clock: ClockSaid {
+            clock: ClockState {
                 ns,
                 source: time::source(),
                 ordered_ns: time::ordered_ns(),
                 reasons: time::names(reasons),
                 shared,
-                line: time::line().map(|(boot_id, line)| OwnLine { boot_id, line }),
+                line: time::line(),
             },
         });
         Ok(())
@@ -226,11 +226,11 @@ impl Server {
     fn take_data(&mut self, frame: &Frame) {
         let bytes = frame.body.len() as u64;
         if bytes > 0 {
-            self.channel.send(&Answer::Credit { bytes });
+            self.channel.send(&Response::Credit { bytes });
         }
         let Some((id, bytes)) = frame.split_id() else {
             let failure = Failure::new(Code::BadField, "the body is too short for an id");
-            return self.channel.send(&Answer::error(None, failure));
+            return self.channel.send(&Response::error(None, failure));
         };
         if self.failed_puts.contains(&id) {
             return;
@@ -240,12 +240,12 @@ impl Server {
                 Code::NoSuchId,
                 format!("no put with id {id} waits for data"),
             );
-            return self.channel.send(&Answer::error(Some(id), failure));
+            return self.channel.send(&Response::error(Some(id), failure));
         }
         if let Err(failure) = self.continue_put(id, bytes) {
             self.puts.remove(&id);
             self.put_failed(id);
-            self.channel.send(&Answer::error(Some(id), failure));
+            self.channel.send(&Response::error(Some(id), failure));
         }
     }
 
@@ -256,7 +256,7 @@ impl Server {
         };
         if complete && let Some(put) = self.puts.remove(&id) {
             let file = Some(put.finish()?);
-            self.channel.send(&Answer::Done { id, file });
+            self.channel.send(&Response::Done { id, file });
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Server {
                 .remove(&id);
             channel.send(&answer);
         };
-        life::thread("get", send).map_err(|error| {
+        sys::start_thread("get", send).map_err(|error| {
             gets.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&id);

@@ -2,11 +2,24 @@
 //! rest uses.
 
 use std::ffi::{CStr, CString, c_int};
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Of a thread: enough for JSON and 64 bytes of message; the buffers are on the heap.
+const STACK: usize = 128 << 10;
+
+/// Starts a thread with a small stack.
+pub fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .stack_size(STACK)
+        .spawn(body)
+        .map(drop)
+}
 
 /// `CLOCK_MONOTONIC`: what the kernel's timers go by. The agent's own time is in `time.rs`.
 /// Async-signal-safe: the child waits between fork and exec.
@@ -57,6 +70,11 @@ pub fn text(error: &io::Error) -> String {
     } else {
         text.to_string_lossy().into_owned()
     }
+}
+
+/// The message of a step that failed: `enter: --netns /run/netns/x: No such file or directory`.
+pub fn failed(step: &str, path: impl Display, error: &io::Error) -> String {
+    format!("{step} {path}: {}", text(error))
 }
 
 /// A path for libc; an embedded NUL is an error, not a shorter path.
@@ -129,8 +147,9 @@ pub fn detach_stdin() -> io::Result<()> {
 pub fn read(fd: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
     retry(|| {
         // SAFETY: the buffer is valid for its length.
-        let got = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        usize::try_from(got).map_err(|_| io::Error::last_os_error())
+        let length =
+            unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        usize::try_from(length).map_err(|_| io::Error::last_os_error())
     })
 }
 

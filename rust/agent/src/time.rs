@@ -7,10 +7,10 @@
 
 use ullage_clock::rgap::Standing;
 use ullage_clock::{Clock, Line, Reasons, Source, Stamp};
+use ullage_common::shared_clock::{self, SharedClock, boot_id};
 
-use crate::{hex, sys};
+use crate::sys;
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Brackets for [`Both`]: one without an interruption is among them.
 const TRIES: u32 = 5;
 
@@ -72,17 +72,15 @@ pub fn ordered_ns() -> Option<u64> {
 ///
 /// A clock that is made to run falsely takes the line and runs falsely from there: not the same time.
 pub fn share(boot_id: &str, line: &Line) -> bool {
-    let here = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let same = !boot_id.is_empty() && here.trim() == boot_id;
-    same && Clock::get().adopt(line).is_ok() && !stamp().reasons.any(Reasons::DISTORTED)
+    !boot_id.is_empty()
+        && shared_clock::adopt(boot_id, line)
+        && !stamp().reasons.any(Reasons::DISTORTED)
 }
 
-/// Boot id and line (in hexadecimal) for programs here to show our time, until it is [`share`]d anew. None
-/// where `/proc` does not tell of which boot.
-pub fn line() -> Option<(String, String)> {
-    let boot_id = std::fs::read_to_string(BOOT_ID).ok()?;
-    let line = hex::text(&Clock::get().line().encode());
-    Some((boot_id.trim().into(), line))
+/// For programs here to show our time, until it is [`share`]d anew. None where `/proc` does not tell of
+/// which boot.
+pub fn line() -> Option<SharedClock> {
+    boot_id().map(SharedClock::own)
 }
 
 /// The agent's clock and the kernel's at the same moment.
@@ -134,14 +132,14 @@ mod tests {
     #[test]
     fn a_line_is_shared_on_one_kernel_only() {
         let line = Clock::get().line();
-        let boot_id = std::fs::read_to_string(BOOT_ID).expect("a boot id");
-        assert!(share(boot_id.trim(), &line));
+        let boot_id = boot_id().expect("a boot id");
+        assert!(share(&boot_id, &line));
         assert!(!share("", &line));
         assert!(!share("4f3ff1c6-0000-4000-8000-000000000000", &line));
         let mut bytes = line.encode();
         bytes[19] ^= 1;
         let strange = Line::parse(&bytes).expect("a line");
-        assert!(!share(boot_id.trim(), &strange));
+        assert!(!share(&boot_id, &strange));
     }
 
     #[test]

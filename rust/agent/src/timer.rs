@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::children::{Children, Ending};
-use crate::{life, time};
+use crate::{sys, time};
 
 struct Deadline {
     at_ns: u64,
@@ -25,7 +25,7 @@ impl Timer {
     pub fn start(children: Arc<Children>) -> io::Result<Arc<Self>> {
         let timer = Arc::new(Self::default());
         let ours = Arc::clone(&timer);
-        life::thread("timer", move || ours.run(&children))?;
+        sys::start_thread("timer", move || ours.run(&children))?;
         Ok(timer)
     }
 

@@ -75,12 +75,12 @@ fn synchronise(agent: &mut Agent) -> Outcome {
 fn on_one_kernel_there_is_one_time() {
     let mut agent = Agent::serve();
     let before = Clock::get().ordered();
-    let said = offer(&mut agent, &boot_id());
+    let clock = offer(&mut agent, &boot_id());
     let after = Clock::get().ordered();
-    assert_eq!(said["shared"], true);
+    assert_eq!(clock["shared"], true);
     // What we know of our own cores: its promise may differ a little from ours.
     let apart = Clock::get().promise().ordered_ns.unwrap_or(100_000);
-    let ns = said["ns"].as_u64().expect("ns");
+    let ns = clock["ns"].as_u64().expect("ns");
     assert!(before <= ns + apart && ns <= after + apart);
     let argv = json!(["sh", "-c", "true"]);
     let at_ns = Clock::get().ordered() + 20_000_000;
@@ -95,8 +95,8 @@ fn on_one_kernel_there_is_one_time() {
 #[test]
 fn on_another_kernel_there_is_not() {
     let mut agent = Agent::serve();
-    let said = offer(&mut agent, "4f3ff1c6-0000-4000-8000-000000000000");
-    assert_eq!(said["shared"], false);
+    let clock = offer(&mut agent, "4f3ff1c6-0000-4000-8000-000000000000");
+    assert_eq!(clock["shared"], false);
     // A later hello may offer again.
     assert_eq!(offer(&mut agent, &boot_id())["shared"], true);
 }
@@ -105,16 +105,16 @@ fn on_another_kernel_there_is_not() {
 fn a_false_clock_is_measured_within_the_bound() {
     let mut agent = distorted();
     let line = Clock::get().line().encode();
-    let said = offer(&mut agent, &boot_id());
+    let clock = offer(&mut agent, &boot_id());
     assert_eq!(
-        said["shared"], false,
+        clock["shared"], false,
         "it took the line, and runs falsely from it"
     );
-    let blamed = |said: &Value| {
-        let names = said["reasons"].as_array().expect("reasons");
+    let blamed = |clock: &Value| {
+        let names = clock["reasons"].as_array().expect("reasons");
         names.contains(&json!("distorted"))
     };
-    assert!(blamed(&said));
+    assert!(blamed(&clock));
     for _ in 0..3 {
         let outcome = synchronise(&mut agent);
         let (fix, standing) = (outcome.fix, outcome.best.standing());

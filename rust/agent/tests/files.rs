@@ -25,10 +25,10 @@ fn put(agent: &mut Agent, path: &Path, bytes: &[u8]) -> Value {
     let mut credit = 1 << 20;
     for chunk in bytes.chunks(300_000) {
         while credit < chunk.len() + 4 {
-            let Event::Json(given) = agent.next() else {
+            let Event::Json(grant) = agent.next() else {
                 panic!("credit is wanted")
             };
-            credit += usize::try_from(given["bytes"].as_u64().expect("bytes")).expect("usize");
+            credit += usize::try_from(grant["bytes"].as_u64().expect("bytes")).expect("usize");
         }
         agent.send_data(4, chunk);
         credit -= chunk.len() + 4;

@@ -258,7 +258,7 @@ fn a_long_output_waits_for_credit_and_arrives_whole() {
         output
             .iter()
             .zip(expected)
-            .all(|(found, expected)| found == expected)
+            .all(|(line, expected)| line == expected)
     );
 }
 

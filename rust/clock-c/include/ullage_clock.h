@@ -48,20 +48,20 @@ enum ullage_code {
 
 /* Reasons; a published bit never changes its meaning. */
 enum ullage_reason {
-    ULLAGE_NO_COUNTER = 1 << 0,     /* this process has no counter that it may read */
-    ULLAGE_NOT_INVARIANT = 1 << 1,  /* the counter's rate changes with the core's power state */
+    ULLAGE_NO_COUNTER = 1 << 0,    /* this process has no counter that it may read */
+    ULLAGE_NOT_INVARIANT = 1 << 1, /* the counter's rate changes with the core's power state */
     ULLAGE_UNSYNCHRONISED_CORES = 1 << 2, /* the counters of the cores were measured to be apart */
-    ULLAGE_UNMEASURED = 1 << 3,     /* the counters of some core were not compared with the others */
-    ULLAGE_RATE_UNKNOWN = 1 << 4,   /* the counter's rate could not be measured */
-    ULLAGE_RATE_DISPUTED = 1 << 5,  /* the processor states another rate than the one measured */
-    ULLAGE_DISTRUSTED = 1 << 6,     /* the kernel has marked the counter as unstable */
-    ULLAGE_UNPAIRED = 1 << 7,       /* counter and core cannot be read in one go, but have to be */
-    ULLAGE_STEPPED = 1 << 8,        /* the counter jumped; the kernel's clock was believed instead */
-    ULLAGE_SUSPENDED = 1 << 9,      /* the machine was suspended */
-    ULLAGE_MOVED = 1 << 10,         /* the hypervisor says that the machine was moved or restored */
-    ULLAGE_MOVES_UNSEEN = 1 << 11,  /* a virtual machine that would not notice a live migration */
-    ULLAGE_DISTORTED = 1 << 12,     /* made to run falsely on purpose, for an experiment */
-    ULLAGE_ADRIFT = 1 << 13         /* something happened since: it may be off by anything */
+    ULLAGE_UNMEASURED = 1 << 3,    /* the counters of some core were not compared with the others */
+    ULLAGE_RATE_UNKNOWN = 1 << 4,  /* the counter's rate could not be measured */
+    ULLAGE_RATE_DISPUTED = 1 << 5, /* the processor states another rate than the one measured */
+    ULLAGE_DISTRUSTED = 1 << 6,    /* the kernel has marked the counter as unstable */
+    ULLAGE_UNPAIRED = 1 << 7,      /* counter and core cannot be read in one go, but have to be */
+    ULLAGE_STEPPED = 1 << 8,       /* the counter jumped; the kernel's clock was believed instead */
+    ULLAGE_SUSPENDED = 1 << 9,     /* the machine was suspended */
+    ULLAGE_MOVED = 1 << 10,        /* the hypervisor says that the machine was moved or restored */
+    ULLAGE_MOVES_UNSEEN = 1 << 11, /* a virtual machine that would not notice a live migration */
+    ULLAGE_DISTORTED = 1 << 12,    /* made to run falsely on purpose, for an experiment */
+    ULLAGE_ADRIFT = 1 << 13        /* something happened since: it may be off by anything */
 };
 
 /* The ABI that the library has; to be compared with ULLAGE_CLOCK_ABI. */

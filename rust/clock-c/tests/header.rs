@@ -13,8 +13,8 @@ fn built() -> &'static str {
         let options = ["build", "--locked", "--message-format=json", "--package"];
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(options).arg(env!("CARGO_PKG_NAME"));
-        let said = run(&mut cargo);
-        let (before, _) = said.split_once("/libullage_clock.so\"").expect("built");
+        let output = run(&mut cargo);
+        let (before, _) = output.split_once("/libullage_clock.so\"").expect("built");
         let (_, path) = before.rsplit_once('"').expect("path");
         path.to_owned()
     })
@@ -26,8 +26,8 @@ fn folder(name: &str) -> PathBuf {
 
 fn run(command: &mut Command) -> String {
     let done = command.output().expect("starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{command:?}: {said}");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {errors}");
     String::from_utf8(done.stdout).expect("text")
 }
 

@@ -20,7 +20,7 @@ struct Inner {
     now_ns: u64,
     ticks: u64,
     /// What is left of a tick, in 10^-21.
-    rest: i128,
+    fraction: i128,
     millihertz: u64,
     skew_ppb: i64,
     wander: Option<Wander>,
@@ -71,7 +71,7 @@ impl World {
         Self(Arc::new(Mutex::new(Inner {
             now_ns: 1_000_000_000,
             ticks: 1 << 40,
-            rest: 0,
+            fraction: 0,
             millihertz: hertz.saturating_mul(1000),
             skew_ppb: 0,
             wander: None,
@@ -194,9 +194,9 @@ impl Inner {
             let slice = slice.min(1_000_000_000_000);
             let wander = self.wander.map_or(0, |wander| wander.at(self.now_ns));
             let parts = (BILLION + i128::from(self.skew_ppb) + i128::from(wander)).max(1);
-            self.rest += i128::from(slice) * i128::from(self.millihertz) * parts;
-            let whole = u64::try_from(self.rest / PER_TICK).unwrap_or(u64::MAX);
-            self.rest %= PER_TICK;
+            self.fraction += i128::from(slice) * i128::from(self.millihertz) * parts;
+            let whole = u64::try_from(self.fraction / PER_TICK).unwrap_or(u64::MAX);
+            self.fraction %= PER_TICK;
             self.ticks = self.ticks.wrapping_add(whole);
             self.now_ns = self.now_ns.saturating_add(slice);
             left -= slice;
@@ -260,10 +260,10 @@ impl Thread {
         }
         let stale = if ordered { 0 } else { inner.stale.next() };
         let here = inner.core(place.cpu);
-        let told = if inner.paired { here } else { left };
+        let cpu_shown = if inner.paired { here } else { left };
         Sample {
             ticks: inner.ticks_on(place.cpu).wrapping_sub(stale),
-            cpu: u32::try_from(told).unwrap_or(0),
+            cpu: u32::try_from(cpu_shown).unwrap_or(0),
         }
     }
 }

@@ -68,11 +68,11 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mhz, rest) = (
+        let (mhz, below_mhz) = (
             self.millihertz / 1_000_000_000,
             self.millihertz % 1_000_000_000,
         );
-        write!(out, "{mhz}.{rest:09} MHz")?;
+        write!(out, "{mhz}.{below_mhz:09} MHz")?;
         if self.bound_ppb == u32::MAX {
             write!(out, " ({:?})", self.source)
         } else {

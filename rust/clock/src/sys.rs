@@ -18,31 +18,47 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
         .wrapping_add(now.tv_nsec.cast_unsigned())
 }
 
-/// Whether something can be read, now or within this time; also if that is an error. A signal may
-/// make it earlier.
-pub fn readable(file: BorrowedFd<'_>, within_ns: u64) -> io::Result<bool> {
-    let mut asked = libc::pollfd {
-        fd: file.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+/// Waits until one of these is as asked, at most so long. A signal may make it earlier.
+pub fn poll(polled: &mut [libc::pollfd], within_ns: u64) -> io::Result<()> {
     // SAFETY: a timespec of zeros is one; some have padding.
     let mut within: libc::timespec = unsafe { std::mem::zeroed() };
     within.tv_sec = (within_ns / 1_000_000_000)
         .try_into()
         .unwrap_or(libc::time_t::MAX);
     within.tv_nsec = (within_ns % 1_000_000_000).try_into().unwrap_or(0);
-    // SAFETY: one pollfd, a valid timespec, and no change of the signal mask.
-    let ready = unsafe { libc::ppoll(&raw mut asked, 1, &raw const within, std::ptr::null()) };
-    if ready < 0 {
-        let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted {
-            Ok(false)
-        } else {
-            Err(error)
-        };
+    let count = libc::nfds_t::try_from(polled.len()).unwrap_or(libc::nfds_t::MAX);
+    // SAFETY: as many pollfds as we say, a valid timespec, and no change of the signal mask.
+    let ready = unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            count,
+            &raw const within,
+            std::ptr::null(),
+        )
+    };
+    if ready >= 0 {
+        return Ok(());
     }
-    Ok(ready > 0)
+    let error = io::Error::last_os_error();
+    if error.kind() != io::ErrorKind::Interrupted {
+        return Err(error);
+    }
+    for descriptor in polled {
+        descriptor.revents = 0;
+    }
+    Ok(())
+}
+
+/// Whether something can be read, now or within this time; also if that is an error. A signal may
+/// make it earlier.
+pub fn readable(file: BorrowedFd<'_>, within_ns: u64) -> io::Result<bool> {
+    let mut polled = [libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    poll(&mut polled, within_ns)?;
+    Ok(polled[0].revents != 0)
 }
 
 /// How many cores the machine has on, this process's or not.

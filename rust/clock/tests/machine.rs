@@ -112,11 +112,11 @@ fn ordered_reads_never_go_back_beyond_the_bound() {
             scope.spawn(move || {
                 pin(*cpu);
                 for _ in 0..1_000_000 {
-                    let seen = newest.load(Ordering::Acquire);
+                    let latest = newest.load(Ordering::Acquire);
                     let ns = clock.ordered();
-                    if ns <= seen {
+                    if ns <= latest {
                         count.fetch_add(1, Ordering::Relaxed);
-                        worst.fetch_max(seen - ns, Ordering::Relaxed);
+                        worst.fetch_max(latest - ns, Ordering::Relaxed);
                     }
                     newest.store(ns, Ordering::Release);
                 }
@@ -140,11 +140,11 @@ fn strict_and_ordered_while_the_rate_is_refined() {
             scope.spawn(|| {
                 let mut last = 0;
                 while !over.load(Ordering::Relaxed) {
-                    let seen = newest.load(Ordering::Acquire);
+                    let latest = newest.load(Ordering::Acquire);
                     let ns = clock.ordered();
                     assert!(
-                        ns > last && ns + bound >= seen,
-                        "{ns} after {last} and {seen}"
+                        ns > last && ns + bound >= latest,
+                        "{ns} after {last} and {latest}"
                     );
                     newest.store(ns, Ordering::Release);
                     last = clock.now();

@@ -15,13 +15,13 @@ const SECOND: u64 = 1_000_000_000;
 struct Clocks {
     step: i64,
     /// Client, server: skew, wander, its period.
-    each: [(i64, i64, u64); 2],
+    sides: [(i64, i64, u64); 2],
 }
 
 impl Clocks {
     fn start(&self, net: &Net) {
         net.server().step(self.step);
-        for (world, (skew, wander, period)) in [net.client(), net.server()].iter().zip(self.each) {
+        for (world, (skew, wander, period)) in [net.client(), net.server()].iter().zip(self.sides) {
             world.skew(skew);
             world.wander(wander, period);
         }
@@ -29,7 +29,7 @@ impl Clocks {
 
     /// What is true of them, a little rounded up: rates are relative to the client's.
     fn drift(&self) -> Drift {
-        let [(skew, wander, _), (other_skew, other_wander, _)] = self.each;
+        let [(skew, wander, _), (other_skew, other_wander, _)] = self.sides;
         let wanders = wander.unsigned_abs() + other_wander.unsigned_abs();
         let part = |ppb: u64| u32::try_from(ppb + ppb / 1_000 + 1).expect("small");
         Drift {
@@ -42,11 +42,11 @@ impl Clocks {
 }
 
 fn clocks() -> impl Strategy<Value = Clocks> {
-    let each = || (-100_000..=100_000_i64, 0..=2_000_i64, SECOND..300 * SECOND);
+    let sides = || (-100_000..=100_000_i64, 0..=2_000_i64, SECOND..300 * SECOND);
     let step = prop_oneof![-1_000..1_000_i64, -(1_i64 << 39)..1_i64 << 60];
-    (step, each(), each()).prop_map(|(step, one, other)| Clocks {
+    (step, sides(), sides()).prop_map(|(step, one, other)| Clocks {
         step,
-        each: [one, other],
+        sides: [one, other],
     })
 }
 
@@ -251,8 +251,8 @@ proptest! {
     fn anything_may_come(
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..200),
-            (1..3_u8, any::<[u8; 72]>()).prop_map(|(kind, rest)| {
-                [&b"RGAP\x02"[..], &[kind, 0, 0], &rest].concat()
+            (1..3_u8, any::<[u8; 72]>()).prop_map(|(kind, body)| {
+                [&b"RGAP\x02"[..], &[kind, 0, 0], &body].concat()
             }),
         ],
         mine: bool,

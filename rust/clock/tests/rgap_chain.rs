@@ -175,7 +175,7 @@ fn many_clients_of_one_server() {
 fn a_time_stamp_carries_all_reasons() {
     let (socket, address) = socket();
     let stop = AtomicBool::new(false);
-    let told = Standing {
+    let standing = Standing {
         reasons: Reasons::UNSYNCHRONISED | Reasons::SUSPENDED,
         hard_ns: 1_000_000,
         ..Standing::ROOT
@@ -183,7 +183,7 @@ fn a_time_stamp_carries_all_reasons() {
     thread::scope(|scope| {
         let _ending = Ending(&stop);
         scope.spawn(|| {
-            let clock = || (Clock::get().ordered(), told);
+            let clock = || (Clock::get().ordered(), standing);
             serve(&socket, &mut Server::new(TOKEN), clock, &stop).expect("serve");
         });
         let synced = Synced::get();
@@ -198,7 +198,7 @@ fn a_time_stamp_carries_all_reasons() {
     });
     let now = Synced::get().now();
     let own = Clock::get().stamp().reasons;
-    assert_eq!(now.reasons, own | told.reasons);
+    assert_eq!(now.reasons, own | standing.reasons);
     assert!(now.global.hard_ns >= 1_000_000 && now.global.hard_ns < u64::MAX);
     let (_, standing) = Synced::get().serve();
     assert_eq!((standing.reasons, standing.stratum), (now.reasons, 1));

@@ -131,11 +131,11 @@ proptest! {
     ) {
         let mut net = Net::new(even(5_000, 1_000), 300, seed);
         let mut next = lies.iter().cycle();
-        let told = net.synchronise_with(Rules::PUBLISHED, |ns| {
+        let result = net.synchronise_with(Rules::PUBLISHED, |ns| {
             let lie = next.next().copied().unwrap_or(0);
             (ns.wrapping_add_signed(lie), Standing::ROOT)
         });
-        match told {
+        match result {
             Err(failure) => prop_assert_eq!(failure, Failure::Contradiction),
             // Of one exchange, or of all: nobody can know how wrong the server is.
             Ok(outcome) => {
@@ -179,12 +179,12 @@ proptest! {
 #[test]
 fn an_inconsistent_server() {
     let mut net = Net::new(even(5_000, 0), 300, 1);
-    let mut asked = 0;
-    let told = net.synchronise_with(Rules::PUBLISHED, |ns| {
-        asked += 1;
-        (ns + if asked > 20 { SECOND } else { 0 }, Standing::ROOT)
+    let mut calls = 0;
+    let result = net.synchronise_with(Rules::PUBLISHED, |ns| {
+        calls += 1;
+        (ns + if calls > 20 { SECOND } else { 0 }, Standing::ROOT)
     });
-    assert_eq!(told, Err(Failure::Contradiction));
+    assert_eq!(result, Err(Failure::Contradiction));
 }
 
 /// A client that is off its core whenever an answer comes is not awake: no bound but the hard one.

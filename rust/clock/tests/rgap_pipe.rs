@@ -115,14 +115,14 @@ proptest! {
         let mut bytes = [frames.concat(), garbage.clone()].concat();
         let [there, here] = socketpair();
         let (mut writer, mut reader) = (File::from(there), both_ways(here));
-        let (mut found, mut broken) = (Vec::new(), None);
+        let (mut decoded, mut broken) = (Vec::new(), None);
         for cut in cuts.iter().cycle() {
-            let rest = bytes.split_off((*cut).min(bytes.len()));
+            let later = bytes.split_off((*cut).min(bytes.len()));
             writer.write_all(&bytes).expect("write");
-            bytes = rest;
+            bytes = later;
             while broken.is_none() {
                 match reader.look() {
-                    Ok(Some(frame)) => found.push(frame.to_vec()),
+                    Ok(Some(frame)) => decoded.push(frame.to_vec()),
                     Ok(None) => break,
                     Err(error) => broken = Some(error.kind()),
                 }
@@ -131,7 +131,7 @@ proptest! {
                 break;
             }
         }
-        prop_assert!(found.iter().map(Vec::as_slice).eq(frames.iter().map(<[u8; LENGTH]>::as_slice)));
+        prop_assert!(decoded.iter().map(Vec::as_slice).eq(frames.iter().map(<[u8; LENGTH]>::as_slice)));
         let start = garbage.iter().zip(b"RGAP\x02").all(|(one, other)| one == other);
         let whole = garbage.len() >= LENGTH;
         prop_assert_eq!(broken, (!start || whole).then_some(ErrorKind::InvalidData));
@@ -154,8 +154,8 @@ proptest! {
                 writer.send(&request(TOKEN, number)).expect("open");
             }
             let mut some = vec![0; *read];
-            let got = reader.read(&mut some).expect("open");
-            bytes.extend_from_slice(&some[..got]);
+            let length = reader.read(&mut some).expect("open");
+            bytes.extend_from_slice(&some[..length]);
         }
         let sequences: Vec<u64> = bytes.chunks_exact(LENGTH)
             .map(|frame| Message::parse(frame).expect("whole").sequence).collect();

@@ -127,16 +127,16 @@ fn the_silent_are_dropped_and_others_wait_outside() {
 /// meanwhile. One answer, of the same length, for each request.
 #[test]
 fn a_slow_reader_holds_up_nobody() {
-    let (asked, served) = beside_a_server(Limits::USUAL, |address| {
+    let (sent, served) = beside_a_server(Limits::USUAL, |address| {
         let mut slow = TcpStream::connect(address).expect("connect");
         slow.set_nonblocking(true).expect("non-blocking");
-        let (mut asked, started) = (0_usize, Instant::now());
+        let (mut sent, started) = (0_usize, Instant::now());
         let requests: Vec<u8> = (0..100).flat_map(|it| request(TOKEN, it)).collect();
         let (mut at, mut stuck) = (0, 0);
         while stuck < 200 {
             match slow.write(&requests[at..]) {
                 Ok(more) => {
-                    (asked, at) = (asked + more, (at + more) % requests.len());
+                    (sent, at) = (sent + more, (at + more) % requests.len());
                     stuck = 0;
                 }
                 Err(error) => {
@@ -156,10 +156,10 @@ fn a_slow_reader_holds_up_nobody() {
         while let Ok(more @ 1..) = slow.read(&mut buffer) {
             answers += more;
         }
-        (asked, answers)
+        (sent, answers)
     });
-    let (asked, answers) = asked;
-    assert!(answers <= asked, "{answers} bytes for {asked}");
+    let (sent, answers) = sent;
+    assert!(answers <= sent, "{answers} bytes for {sent}");
     assert!(served.answered >= 100, "{served:?}");
 }
 

@@ -47,12 +47,12 @@ fn show<Options: DeserializeOwned, Outcome: Serialize>(
 ) -> Result<(), Box<dyn Error>> {
     let options = serde_json::from_str(options)?;
     let watched = io::stderr().is_terminal();
-    let mut told = |done: u64, of: u64| {
+    let mut progress = |done: u64, of: u64| {
         if watched {
             eprint!("\r{:3} %\r", done * 100 / of.max(1));
         }
     };
-    let outcome = run(&options, &mut told)?;
+    let outcome = run(&options, &mut progress)?;
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&outcome)?)?;

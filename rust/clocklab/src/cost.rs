@@ -208,14 +208,14 @@ mod tests {
             reads: 1_000,
             ..Options::default()
         };
-        let mut told = Vec::new();
-        let outcome = run(&options, &mut |done, of| told.push((done, of))).expect("outcome");
+        let mut steps = Vec::new();
+        let outcome = run(&options, &mut |done, of| steps.push((done, of))).expect("outcome");
         assert_eq!(
             outcome.clocks.len() + outcome.absent.len(),
             Probe::ALL.len()
         );
         assert!(outcome.clocks.iter().all(|clock| clock.ns.low > 0.0));
-        assert_eq!((told.len(), told[6]), (7, (7, 7)));
+        assert_eq!((steps.len(), steps[6]), (7, (7, 7)));
         assert!(!outcome.capped && outcome.rounds == 7);
     }
 

@@ -81,7 +81,7 @@ pub struct Surroundings<'a> {
 /// The best external clock that there is: an independent one rather than one of which nobody knows,
 /// and that rather than one that is not. Else what was looked for and why it did not do.
 pub fn find(here: &Surroundings) -> Result<(External, Device), Absent> {
-    let (mut found, mut why) = (Vec::new(), Vec::new());
+    let (mut present, mut why) = (Vec::new(), Vec::new());
     let ptps = ptp::devices(here.dev);
     if ptps.is_empty() {
         why.push(format!("{}/ptp*: there is none", here.dev.display()));
@@ -89,7 +89,7 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), Absent> {
     let candidates = ptps.into_iter().map(|path| ptp::find(here, &path));
     for candidate in candidates.chain([hpet::find(here)]) {
         match candidate {
-            Ok(one) => found.push(one),
+            Ok(one) => present.push(one),
             Err(reason) => why.push(reason),
         }
     }
@@ -98,7 +98,9 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), Absent> {
         None => 1,
         Some(false) => 2,
     };
-    let best = found.into_iter().min_by_key(|(external, _)| rank(external));
+    let best = present
+        .into_iter()
+        .min_by_key(|(external, _)| rank(external));
     match best {
         Some((external, device)) => {
             let passed_over = why;

@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn one_never_stays() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut seen = [0; 3];
+        let mut visits = [0; 3];
         let mut place = 0;
         for _ in 0..300 {
             let next = other(place, 3, &mut random);
             assert_ne!(next, place);
-            seen[next] += 1;
+            visits[next] += 1;
             place = next;
         }
-        assert!(seen.iter().all(|times| *times > 50), "{seen:?}");
+        assert!(visits.iter().all(|times| *times > 50), "{visits:?}");
     }
 
     #[test]

@@ -123,9 +123,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
             progress(done, of);
         }
     }
-    let asked = options.nodes.len() * options.topologies.len();
+    let combinations = options.nodes.len() * options.topologies.len();
     Ok(Outcome {
-        capped: points.len() < asked,
+        capped: points.len() < combinations,
         points,
     })
 }

@@ -27,8 +27,8 @@ fn ranks_of_the_median_are_those_of_the_tables() {
         (20, 5, 0.958_61),
         (100, 39, 0.964_80),
     ] {
-        let (found, with) = trim(count);
-        assert_eq!(found, skip, "{count}");
+        let (skipped, with) = trim(count);
+        assert_eq!(skipped, skip, "{count}");
         assert!((with - confidence).abs() < 1e-5, "{count}: {with}");
     }
     let (skip, with) = trim(100_000);

@@ -47,15 +47,15 @@ fn values_are_strict_under_forced_migration_and_ordered_across_cores() {
         comparisons: 20_000,
         ..strict::Options::default()
     };
-    let mut told = Vec::new();
-    let mut progress = |done, of| told.push((done, of));
+    let mut steps = Vec::new();
+    let mut progress = |done, of| steps.push((done, of));
     let outcome = strict::run(&options, &mut progress).expect("outcome");
     let alone = outcome.alone.expect("reads");
     assert!(alone.reads >= 3_000_000 && !alone.capped, "{alone:?}");
     assert_eq!((alone.backward, alone.equal), (0, 0), "{alone:?}");
     assert!(
-        told.is_sorted() && told.iter().all(|(done, of)| done <= of),
-        "{told:?}"
+        steps.is_sorted() && steps.iter().all(|(done, of)| done <= of),
+        "{steps:?}"
     );
     if outcome.machine.cpus.len() < 2 {
         assert_eq!(outcome.absent[0].what, "across");
@@ -150,13 +150,22 @@ fn no_hard_bound_is_wrong() {
         firsts: 4,
         ..accuracy::Options::default()
     };
-    let found = accuracy::run(&options, &mut |_, _| ()).expect("accuracy");
-    for coverage in [&found.coverage.udp, &found.coverage.memory] {
+    let accuracy_outcome = accuracy::run(&options, &mut |_, _| ()).expect("accuracy");
+    for coverage in [
+        &accuracy_outcome.coverage.udp,
+        &accuracy_outcome.coverage.memory,
+    ] {
         for case in [&coverage.now, &coverage.once, &coverage.rated] {
             assert!(case.error.count > 0);
             assert_eq!(case.outside_hard, 0, "{case:?}");
         }
     }
-    assert!(found.ages.udp.at_once.is_some() && found.ages.memory.rated_10_s.is_none());
-    assert_eq!(found.first.capped_ns.len(), found.first.published_ns.len());
+    assert!(
+        accuracy_outcome.ages.udp.at_once.is_some()
+            && accuracy_outcome.ages.memory.rated_10_s.is_none()
+    );
+    assert_eq!(
+        accuracy_outcome.first.capped_ns.len(),
+        accuracy_outcome.first.published_ns.len()
+    );
 }

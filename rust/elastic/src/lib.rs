@@ -5,21 +5,25 @@
 //! serves real viewers, and the simulator decide alike, event by event. A [`Policy`] tells it how many
 //! nodes to have.
 
-mod chain;
+mod arrivals;
+mod bitset;
 mod config;
 mod event;
+mod intrusive_list;
 pub mod log;
 mod machine;
-mod marks;
 mod nodes;
 pub mod policy;
 mod present;
 mod rings;
 mod settings;
 pub mod sim;
+mod units;
 
+pub use arrivals::{Arrivals, Schedule};
 pub use config::{Allocation, Config, Placement};
 pub use event::{Action, ClientId, Event, NodeId, Refused, Why};
-pub use machine::{Machine, NodeState, NodeView, Snapshot, Whereabouts};
+pub use machine::{Machine, NodeView, Snapshot, Whereabouts};
+pub use nodes::NodeState;
 pub use policy::{AnyPolicy, BadSetting, Policy, View, Wish};
 pub use present::{Dense, Hashed, Index};

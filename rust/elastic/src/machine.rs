@@ -9,21 +9,12 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::event::{Action, ClientId, Event, NodeId, Refused, Why};
-use crate::nodes::Nodes;
+use crate::nodes::{NodeState, Nodes};
 use crate::policy::{Policy, View};
 use crate::present::{Dense, Hashed, Index, Place, Present};
 use crate::settings::BadSetting;
 
 mod settle;
-
-/// What a node does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeState {
-    Coming,
-    Ready,
-    Leaving,
-}
 
 /// A node, looked at from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -8,13 +8,22 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
+use serde::Serialize;
 
-use crate::chain::Chain;
+use crate::bitset::BitSet;
 use crate::config::Placement;
 use crate::event::NodeId;
-use crate::machine::NodeState;
-use crate::marks::Marks;
+use crate::intrusive_list::IntrusiveList;
 use crate::rings::Rings;
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    Coming,
+    Ready,
+    Leaving,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
@@ -22,7 +31,7 @@ pub struct Node {
     pub state: NodeState,
     pub viewers: u32,
     /// Those that it serves.
-    pub seats: Chain,
+    pub seats: IntrusiveList,
     /// Since when it has been idle.
     since: u64,
     used: bool,
@@ -57,7 +66,7 @@ pub struct Nodes {
     /// Those that are ready: each list as its nodes came to it.
     lists: Rings,
     /// Which lists are not empty, of the spent and of those with viewers and room for more.
-    marks: Marks,
+    marks: BitSet,
     /// How many there are in two of the lists.
     spent: u32,
     fresh: u32,
@@ -72,7 +81,7 @@ impl Nodes {
             slots: HashMap::default(),
             next: 0,
             lists: Rings::new(room + 2),
-            marks: Marks::new(room as usize + 2),
+            marks: BitSet::new(room as usize + 2),
             spent: 0,
             fresh: 0,
         }
@@ -84,7 +93,7 @@ impl Nodes {
     }
 
     #[inline]
-    pub fn seats(&mut self, slot: u32) -> &mut Chain {
+    pub fn seats(&mut self, slot: u32) -> &mut IntrusiveList {
         &mut self.all[slot as usize].seats
     }
 
@@ -104,7 +113,7 @@ impl Nodes {
             id: self.next,
             state: NodeState::Coming,
             viewers: 0,
-            seats: Chain::EMPTY,
+            seats: IntrusiveList::EMPTY,
             since: 0,
             used: false,
         };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::chain::{Chain, Linked, Links, NONE};
 use crate::event::ClientId;
+use crate::intrusive_list::{IntrusiveList, Linked, Links, NONE};
 
 /// Finds a viewer's slot.
 pub trait Index: Default {
@@ -104,7 +104,7 @@ pub enum Place {
 pub struct Present<I> {
     index: I,
     all: Vec<Viewer>,
-    waiting: Chain,
+    waiting: IntrusiveList,
 }
 
 impl<I: Index> Present<I> {
@@ -112,7 +112,7 @@ impl<I: Index> Present<I> {
         Self {
             index: I::default(),
             all: Vec::new(),
-            waiting: Chain::EMPTY,
+            waiting: IntrusiveList::EMPTY,
         }
     }
 
@@ -171,14 +171,14 @@ impl<I: Index> Present<I> {
 
     /// One that is in no list is served by a node, and in its list.
     #[inline]
-    pub fn seat(&mut self, slot: u32, node: u32, seats: &mut Chain) {
+    pub fn seat(&mut self, slot: u32, node: u32, seats: &mut IntrusiveList) {
         self.all[slot as usize].node = node;
         seats.push(&mut self.all, slot);
     }
 
     /// One that is served is so no longer, and is in no list.
     #[inline]
-    pub fn unseat(&mut self, slot: u32, seats: &mut Chain) {
+    pub fn unseat(&mut self, slot: u32, seats: &mut IntrusiveList) {
         seats.remove(&mut self.all, slot);
     }
 
@@ -186,7 +186,7 @@ impl<I: Index> Present<I> {
         self.in_chain(self.waiting)
     }
 
-    pub fn in_chain(&self, chain: Chain) -> impl Iterator<Item = ClientId> {
+    pub fn in_chain(&self, chain: IntrusiveList) -> impl Iterator<Item = ClientId> {
         let all = &self.all;
         chain.iter(all).map(|slot| all[slot as usize].client)
     }

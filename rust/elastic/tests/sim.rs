@@ -36,9 +36,10 @@ fn arrivals() -> impl Strategy<Value = Value> {
         Just(json!({"kind": "uniform", "rate_hz": 2.0})),
         Just(json!({"kind": "trace", "at_s": [0, 0, 0, 1, 1.5, 90, 90, 400]})),
         Just(
-            json!({"kind": "flash-crowd", "rate_hz": 0.1, "crowd_rate_hz": 5.0,
-            "from_s": 100, "for_s": 50})
+            json!({"kind": "flash-crowd", "rate_hz": 0.1, "peak_hz": 5.0,
+            "from_s": 100, "decay_s": 20})
         ),
+        Just(json!({"kind": "surge", "rate_hz": 0.1, "peak_hz": 5.0, "from_s": 100, "for_s": 50})),
         Just(json!({"kind": "profile", "rates_hz": [0.0, 1.0], "step_s": 60})),
     ]
 }

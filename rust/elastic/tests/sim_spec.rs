@@ -42,6 +42,10 @@ fn what_cannot_be_simulated_is_refused_by_its_field() {
             ["arrivals.rate_hz", "more than 0"],
         ),
         (
+            json!({"arrivals": {"kind": "flash-crowd", "rate_hz": 2, "peak_hz": 1, "from_s": 0, "decay_s": 1}}),
+            ["arrivals.peak_hz", "rate_hz or more"],
+        ),
+        (
             json!({"arrivals": {"kind": "trace", "at_s": [2, 1]}}),
             ["arrivals.at_s[1]", "2 or more"],
         ),

@@ -227,17 +227,17 @@ mod tests {
             Fault::Encoded,
             Fault::Expects,
         ] {
-            let said = text(|writer, out| writer.words(out, &faulty(fault), false));
+            let answer_text = text(|writer, out| writer.words(out, &faulty(fault), false));
             assert!(
-                said.starts_with("HTTP/1.1 4") || said.starts_with("HTTP/1.1 5"),
-                "{said}"
+                answer_text.starts_with("HTTP/1.1 4") || answer_text.starts_with("HTTP/1.1 5"),
+                "{answer_text}"
             );
         }
         for why in [Why::Patience, Why::WaitingRoomFull, Why::NoNodes] {
-            let said = text(|writer, out| writer.words(out, &turned_away(why), true));
+            let answer_text = text(|writer, out| writer.words(out, &turned_away(why), true));
             assert!(
-                said.starts_with("HTTP/1.1 503") && said.contains("\r\nX-Ullage: "),
-                "{said}"
+                answer_text.starts_with("HTTP/1.1 503") && answer_text.contains("\r\nX-Ullage: "),
+                "{answer_text}"
             );
         }
     }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use ullage_elastic::{AnyPolicy, Config};
 
-use crate::report::Failure;
-use crate::time::Offer;
+use ullage_common::Failure;
+use ullage_common::shared_clock::SharedClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// No wait is longer than a day: deadlines stay far from where numbers end.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub log_sync: Sync,
     /// The controller's clock.
     #[serde(default)]
-    pub clock: Option<Offer>,
+    pub clock: Option<SharedClock>,
     /// The longest wait, whatever a viewer says.
     #[serde(default = "patience")]
     pub patience_ms_max: u64,
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
-        for (more, said) in [
+        for (more, message) in [
             (r#","idle_ms":0"#, "idle_ms is 0, allowed is 1 to"),
             (
                 r#","watch_ms_max":99999999999"#,
@@ -154,7 +154,7 @@ mod tests {
             (r#","log_sync":"often""#, "unknown variant `often`"),
         ] {
             let why = with(more).unwrap_err();
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(message), "{why}");
         }
         assert!(Settings::parse("{}").unwrap_err().contains("missing field"));
         let failure = Settings::read(Path::new("/nonexistent/front.json")).unwrap_err();

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use ullage_elastic::ClientId;
 
 use crate::http::{self, MOST_BODY, MOST_HEAD, Parsed};
+use crate::token::Token;
 
 /// Bytes that are read at once, and kept of a client that sends ahead of its answers.
 const PART: usize = MOST_HEAD + MOST_BODY;
@@ -16,36 +17,6 @@ pub type Part = [u8; PART];
 /// An empty one.
 pub fn part() -> Box<Part> {
     Box::new([0; PART])
-}
-
-/// Names a connection. One that is gone is not mistaken for the next in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    place: u32,
-    life: u32,
-}
-
-impl Token {
-    pub fn new(place: u32, life: u32) -> Self {
-        Self { place, life }
-    }
-
-    pub fn place(self) -> usize {
-        self.place as usize
-    }
-
-    pub fn index(self) -> u32 {
-        self.place
-    }
-
-    pub fn number(self) -> u64 {
-        u64::from(self.life) << 32 | u64::from(self.place)
-    }
-
-    #[allow(clippy::cast_possible_truncation)]
-    pub fn of(number: u64) -> Self {
-        Self::new(number as u32, (number >> 32) as u32)
-    }
 }
 
 /// What a connection does.

@@ -8,8 +8,8 @@ use std::thread;
 
 use nix::sys::eventfd::EventFd;
 use serde::{Deserialize, Serialize};
+use ullage_common::say;
 use ullage_elastic::NodeId;
-use ullage_output::say;
 
 /// Bytes of a line, at most.
 const LONGEST: u64 = 65_536;
@@ -17,7 +17,7 @@ const LONGEST_URL: usize = 2048;
 
 /// What the controller says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Report {
     /// The node streams, at this place.
     Ready(NodeId, Place),
     /// It is no more, and why.
@@ -65,11 +65,11 @@ enum Message {
 }
 
 /// Reads one line.
-fn told(line: &str) -> Told {
-    read(line).unwrap_or_else(Told::Nonsense)
+fn report_of(line: &str) -> Report {
+    read(line).unwrap_or_else(Report::Nonsense)
 }
 
-fn read(line: &str) -> Result<Told, String> {
+fn read(line: &str) -> Result<Report, String> {
     match serde_json::from_str(line).map_err(|error| error.to_string())? {
         Message::Ready {
             ready,
@@ -77,11 +77,11 @@ fn read(line: &str) -> Result<Told, String> {
             url,
         } => {
             check(&url)?;
-            Ok(Told::Ready(ready, Place { address, url }))
+            Ok(Report::Ready(ready, Place { address, url }))
         }
-        Message::Failed { failed, why } => Ok(Told::Failed(failed, why)),
-        Message::Released { released } => Ok(Told::Released(released)),
-        Message::Quit { quit: true } => Ok(Told::Quit),
+        Message::Failed { failed, why } => Ok(Report::Failed(failed, why)),
+        Message::Released { released } => Ok(Report::Released(released)),
+        Message::Quit { quit: true } => Ok(Report::Quit),
         Message::Quit { quit: false } => Err("quit: true is wanted".into()),
     }
 }
@@ -99,7 +99,7 @@ fn check(url: &str) -> Result<(), String> {
 
 /// The controller's end of the front.
 pub struct Controller {
-    heard: Receiver<Told>,
+    heard: Receiver<Report>,
     orders: Sender<Vec<u8>>,
     writer: thread::JoinHandle<()>,
 }
@@ -119,7 +119,7 @@ impl Controller {
     }
 
     /// What was told since; none: nothing.
-    pub fn next(&self) -> Option<Told> {
+    pub fn next(&self) -> Option<Report> {
         self.heard.try_recv().ok()
     }
 
@@ -141,7 +141,7 @@ impl Controller {
     }
 }
 
-fn listen(from: impl Read, tell: &Sender<Told>, wake: &EventFd) {
+fn listen(from: impl Read, tell: &Sender<Report>, wake: &EventFd) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     loop {
@@ -149,19 +149,19 @@ fn listen(from: impl Read, tell: &Sender<Told>, wake: &EventFd) {
         let read = (&mut from).take(LONGEST).read_until(b'\n', &mut line);
         let gone = !matches!(read, Ok(length) if length > 0);
         let cut = !gone && line.len() as u64 == LONGEST && line.last() != Some(&b'\n');
-        let said = if gone {
-            Told::Gone
+        let report = if gone {
+            Report::Gone
         } else if cut {
             let _ = skip(&mut from);
-            Told::Nonsense(format!("a line has more than {LONGEST} bytes"))
+            Report::Nonsense(format!("a line has more than {LONGEST} bytes"))
         } else {
             match std::str::from_utf8(&line) {
                 Ok(text) if text.trim().is_empty() => continue,
-                Ok(text) => told(text),
-                Err(error) => Told::Nonsense(error.to_string()),
+                Ok(text) => report_of(text),
+                Err(error) => Report::Nonsense(error.to_string()),
             }
         };
-        if tell.send(said).is_err() || wake.write(1).is_err() || gone {
+        if tell.send(report).is_err() || wake.write(1).is_err() || gone {
             return;
         }
     }
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn heard(text: &[u8]) -> Vec<Told> {
+    fn heard(text: &[u8]) -> Vec<Report> {
         let (tell, heard) = channel();
         listen(text, &tell, &EventFd::new().unwrap());
         drop(tell);
@@ -217,11 +217,11 @@ mod tests {
 {"released":1}
 {"quit":true}"#;
         let all = [
-            Told::Ready(7, place),
-            Told::Failed(3, "no disk\n".into()),
-            Told::Released(1),
-            Told::Quit,
-            Told::Gone,
+            Report::Ready(7, place),
+            Report::Failed(3, "no disk\n".into()),
+            Report::Released(1),
+            Report::Quit,
+            Report::Gone,
         ];
         assert_eq!(heard(text), all);
     }
@@ -241,27 +241,27 @@ mod tests {
             &long,
         ];
         for line in lines {
-            let said = heard(format!("{line}{{\"released\":1}}\n").as_bytes());
+            let reports = heard(format!("{line}{{\"released\":1}}\n").as_bytes());
             assert!(
-                matches!(&said[0], Told::Nonsense(why) if !why.is_empty()),
-                "{said:?}"
+                matches!(&reports[0], Report::Nonsense(why) if !why.is_empty()),
+                "{reports:?}"
             );
-            assert_eq!(said[1..], [Told::Released(1), Told::Gone]);
+            assert_eq!(reports[1..], [Report::Released(1), Report::Gone]);
         }
-        assert!(matches!(heard(b"\xff\n")[0], Told::Nonsense(_)));
+        assert!(matches!(heard(b"\xff\n")[0], Report::Nonsense(_)));
     }
 
     proptest! {
         #[test]
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let said = heard(&bytes);
-            prop_assert_eq!(said.last(), Some(&Told::Gone));
+            let reports = heard(&bytes);
+            prop_assert_eq!(reports.last(), Some(&Report::Gone));
         }
 
         #[test]
         fn no_url_ends_its_header(url: String) {
             let line = serde_json::json!({"ready": 1, "address": "", "url": url}).to_string();
-            if let Told::Ready(_, place) = told(&line) {
+            if let Report::Ready(_, place) = report_of(&line) {
                 prop_assert!(place.url.bytes().all(|byte| byte.is_ascii_graphic()));
             }
         }

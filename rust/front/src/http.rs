@@ -3,8 +3,6 @@
 use httparse::{EMPTY_HEADER, Error, Status};
 use ullage_elastic::ClientId;
 
-use crate::pages::Page;
-
 /// Bytes of a request line and its headers, at most.
 pub const MOST_HEAD: usize = 8192;
 /// Bytes of a body, at most. No request needs one; some clients send one all the same.
@@ -12,9 +10,16 @@ pub const MOST_BODY: usize = 4096;
 /// Headers, at most.
 const MOST_HEADERS: usize = 64;
 
+/// What can be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    Metrics,
+    State,
+}
+
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// To be sent to a node, within so many milliseconds.
     Watch {
         client: ClientId,
@@ -50,7 +55,7 @@ pub enum Parsed {
     Partial,
     /// A request of `length` bytes.
     Whole {
-        asked: Result<Asked, Fault>,
+        request: Result<Request, Fault>,
         /// The connection may be used again.
         keep: bool,
         length: usize,
@@ -81,7 +86,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Partial;
     }
     Parsed::Whole {
-        asked: asked(
+        request: read_request(
             request.method.unwrap_or_default(),
             request.path.unwrap_or_default(),
         ),
@@ -141,13 +146,13 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-fn asked(method: &str, target: &str) -> Result<Asked, Fault> {
+fn read_request(method: &str, target: &str) -> Result<Request, Fault> {
     let (path, query) = path_of(target).unwrap_or_default();
     if let Some(client) = path.strip_prefix("/watch/") {
         only("GET", method)?;
         let client = number(client.as_bytes()).ok_or(Fault::Malformed)?;
         let patience_ms = patience(query)?;
-        return Ok(Asked::Watch {
+        return Ok(Request::Watch {
             client,
             patience_ms,
         });
@@ -155,11 +160,11 @@ fn asked(method: &str, target: &str) -> Result<Asked, Fault> {
     if let Some(client) = path.strip_prefix("/finished/") {
         only("POST", method)?;
         let client = number(client.as_bytes()).ok_or(Fault::Malformed)?;
-        return Ok(Asked::Finished { client });
+        return Ok(Request::Finished { client });
     }
     match path {
-        "/metrics" => only("GET", method).map(|()| Asked::Page(Page::Metrics)),
-        "/state" => only("GET", method).map(|()| Asked::Page(Page::State)),
+        "/metrics" => only("GET", method).map(|()| Request::Page(Page::Metrics)),
+        "/state" => only("GET", method).map(|()| Request::Page(Page::State)),
         _ => Err(Fault::NoSuchPage),
     }
 }
@@ -167,7 +172,7 @@ fn asked(method: &str, target: &str) -> Result<Asked, Fault> {
 /// Path and query of a target, which may be a whole address.
 fn path_of(target: &str) -> Option<(&str, &str)> {
     let path = match target.strip_prefix("http://") {
-        Some(rest) => &rest[rest.find('/')?..],
+        Some(after_scheme) => &after_scheme[after_scheme.find('/')?..],
         None => target,
     };
     Some(path.split_once('?').unwrap_or((path, "")))
@@ -178,15 +183,15 @@ fn patience(query: &str) -> Result<Option<u64>, Fault> {
         return Ok(None);
     }
     let digits = query.strip_prefix("patience_ms=");
-    let told = digits.and_then(|digits| number(digits.as_bytes()));
-    told.map(Some).ok_or(Fault::Malformed)
+    let patience_ms = digits.and_then(|digits| number(digits.as_bytes()));
+    patience_ms.map(Some).ok_or(Fault::Malformed)
 }
 
-fn only(wanted: &'static str, method: &str) -> Result<(), Fault> {
-    if method == wanted {
+fn only(allowed: &'static str, method: &str) -> Result<(), Fault> {
+    if method == allowed {
         Ok(())
     } else {
-        Err(Fault::Only(wanted))
+        Err(Fault::Only(allowed))
     }
 }
 
@@ -196,21 +201,21 @@ mod tests {
 
     use super::*;
 
-    fn whole(text: &str) -> (Result<Asked, Fault>, bool) {
+    fn whole(text: &str) -> (Result<Request, Fault>, bool) {
         match parse(text.as_bytes()) {
             Parsed::Whole {
-                asked,
+                request,
                 keep,
                 length,
             } => {
                 assert_eq!(length, text.len());
-                (asked, keep)
+                (request, keep)
             }
             other => panic!("{text:?}: {other:?}"),
         }
     }
 
-    fn get(target: &str) -> Result<Asked, Fault> {
+    fn get(target: &str) -> Result<Request, Fault> {
         whole(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")).0
     }
 
@@ -224,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_asked_is_read() {
         let watch = |client, patience_ms| {
-            Ok(Asked::Watch {
+            Ok(Request::Watch {
                 client,
                 patience_ms,
             })
@@ -236,10 +241,10 @@ mod tests {
             watch(7, Some(5))
         );
         assert_eq!(get(&format!("/watch/{}", u64::MAX)), watch(u64::MAX, None));
-        assert_eq!(get("/metrics"), Ok(Asked::Page(Page::Metrics)));
-        assert_eq!(get("/state?"), Ok(Asked::Page(Page::State)));
+        assert_eq!(get("/metrics"), Ok(Request::Page(Page::Metrics)));
+        assert_eq!(get("/state?"), Ok(Request::Page(Page::State)));
         let (finished, _) = whole("POST /finished/9 HTTP/1.1\r\nContent-Length: 2\r\n\r\nok");
-        assert_eq!(finished, Ok(Asked::Finished { client: 9 }));
+        assert_eq!(finished, Ok(Request::Finished { client: 9 }));
     }
 
     #[test]
@@ -306,7 +311,7 @@ mod tests {
             panic!("two requests");
         };
         assert_eq!(length, one.len());
-        assert_eq!(whole(&both[length..]).0, Ok(Asked::Page(Page::State)));
+        assert_eq!(whole(&both[length..]).0, Ok(Request::Page(Page::State)));
     }
 
     proptest! {
@@ -320,7 +325,7 @@ mod tests {
         #[test]
         fn a_request_is_the_same_however_it_arrives(client: u64, patience: u64, cut in 0usize..60) {
             let text = format!("GET /watch/{client}?patience_ms={patience} HTTP/1.1\r\n\r\n");
-            let watch = Asked::Watch { client, patience_ms: Some(patience) };
+            let watch = Request::Watch { client, patience_ms: Some(patience) };
             prop_assert_eq!(whole(&text).0, Ok(watch));
             let cut = cut.min(text.len() - 1);
             prop_assert_eq!(parse(&text.as_bytes()[..cut]), Parsed::Partial);

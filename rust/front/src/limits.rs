@@ -2,7 +2,7 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::report::Failure;
+use ullage_common::Failure;
 
 /// Descriptors that are open anyway, or for a moment: streams, log, epoll, signals, a connection that
 /// is accepted only to be told that there are too many.
@@ -12,19 +12,19 @@ const USUAL: u64 = 100_000;
 
 /// Raises the soft limit of open descriptors to what `wanted` connections need; none: as many as the
 /// hard one allows, up to [`USUAL`]. Returns how many connections there may be.
-pub fn connections(wanted: Option<u32>) -> Result<usize, Failure> {
+pub fn connections(requested: Option<u32>) -> Result<usize, Failure> {
     let failed = |error| Failure::new("RLIMIT_NOFILE", error);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
-    let granted = fitting(wanted, hard)?;
+    let granted = fitting(requested, hard)?;
     if granted + SPARE > soft {
         setrlimit(Resource::RLIMIT_NOFILE, granted + SPARE, hard).map_err(failed)?;
     }
     Ok(usize::try_from(granted).unwrap_or(usize::MAX))
 }
 
-fn fitting(wanted: Option<u32>, hard: u64) -> Result<u64, Failure> {
+fn fitting(requested: Option<u32>, hard: u64) -> Result<u64, Failure> {
     let most = hard.saturating_sub(SPARE);
-    let granted = wanted.map_or(most.min(USUAL), u64::from);
+    let granted = requested.map_or(most.min(USUAL), u64::from);
     if granted == 0 || granted > most {
         return Err(Failure::too_low(format!(
             "{} connections need {} descriptors, RLIMIT_NOFILE allows {hard}: lower \

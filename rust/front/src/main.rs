@@ -4,20 +4,19 @@
 //! goes on.
 
 mod answer;
-mod book;
 mod config;
 mod connection;
+mod connections;
 mod controller;
 mod counts;
-mod crowd;
-mod decide;
+mod decisions;
+mod event_log;
 mod http;
 mod limits;
 mod pages;
-mod report;
 mod server;
-mod time;
-mod waiting;
+mod sessions;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,9 +25,10 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::config::Settings;
-use crate::decide::{Front, Resumed};
-use crate::report::Failure;
+use crate::decisions::{Front, Resumed};
 use crate::server::Server;
+use ullage_common::Failure;
+use ullage_common::shared_clock::SharedClock;
 
 /// Redirects viewers to nodes, and says which nodes there are to be.
 #[derive(Parser)]
@@ -56,7 +56,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let connections = limits::connections(settings.max_connections)?;
     let signals = server::signals()?;
     let listener = server::open(settings.listen)?;
-    let shared = time::share(settings.clock.as_ref());
+    let shared = settings.clock.as_ref().is_some_and(SharedClock::adopt);
     let (mut front, resumed) = Front::open(&settings)?;
     let address = listener.local_addr();
     let address = address.map_err(|error| Failure::new("the socket", error))?;

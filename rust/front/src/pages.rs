@@ -7,14 +7,8 @@ use ullage_elastic::{NodeState, View};
 
 use crate::controller::Place;
 use crate::counts::{BOUNDS_S, Counts};
-use crate::decide::Front;
-
-/// What can be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
-    Metrics,
-    State,
-}
+use crate::decisions::Front;
+use crate::http::Page;
 
 /// The exposition format's media type.
 const METRICS: &str = "text/plain; version=0.0.4";
@@ -66,7 +60,7 @@ fn metrics(front: &Front, around: Around) -> String {
         "1 while there is a controller.",
         &[("", here)],
     );
-    let stuck = u64::from(front.book.stuck());
+    let stuck = u64::from(front.log.stuck());
     page.gauge(
         "log_stuck",
         "1 while the log cannot be written.",
@@ -75,7 +69,7 @@ fn metrics(front: &Front, around: Around) -> String {
     page.gauge(
         "log_bytes",
         "Length of the log.",
-        &[("", front.book.bytes())],
+        &[("", front.log.bytes())],
     );
     page.waits(&front.counts);
     page.0
@@ -218,7 +212,7 @@ fn state(front: &mut Front, around: Around) -> Vec<u8> {
     let state = State {
         at_ns,
         controller: around.controller,
-        log_stuck: front.book.stuck(),
+        log_stuck: front.log.stuck(),
         view: front.machine.view(),
         nodes: nodes.collect(),
     };

@@ -11,21 +11,20 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use socket2::{Domain, Protocol, Socket, Type};
-use ullage_output::say;
+use ullage_common::epoll::{EpollEvent, EpollFlags, Poll};
+use ullage_common::{Failure, say};
 
 use crate::answer::{self, Writer};
 use crate::config::{Settings, ns};
-use crate::connection::{self, Part, Token};
-use crate::controller::{Controller, Told};
-use crate::crowd::Crowd;
-use crate::decide::{Answer, Front};
-use crate::report::Failure;
+use crate::connection::{self, Part};
+use crate::connections::Connections;
+use crate::controller::{Controller, Report};
+use crate::decisions::{Answer, Front};
+use crate::token::Token;
 
 const LISTENER: u64 = u64::MAX;
 const CONTROLLER: u64 = u64::MAX - 1;
@@ -35,7 +34,7 @@ const SIGNALS: u64 = u64::MAX - 2;
 const BACKLOG: i32 = 4096;
 const EVENTS: usize = 256;
 /// A log that cannot be written is tried again so often.
-const AGAIN_MS: u64 = 100;
+const AGAIN_NS: u64 = 100_000_000;
 /// At the end, the controller has so long to read what it was told.
 const END: Duration = Duration::from_secs(1);
 /// A port that is taken is asked for again for so long, so often.
@@ -51,14 +50,14 @@ struct Limits {
 }
 
 pub struct Server {
-    epoll: Epoll,
+    poll: Poll,
     listener: TcpListener,
     signals: SignalFd,
     wake: Arc<EventFd>,
     controller: Controller,
-    told: VecDeque<Told>,
+    reports: VecDeque<Report>,
     front: Front,
-    crowd: Crowd,
+    connections: Connections,
     writer: Writer,
     part: Box<Part>,
     /// They may have more to read.
@@ -117,30 +116,30 @@ impl Server {
         front: Front,
         most: usize,
     ) -> Result<Self, Failure> {
-        let failed = |error| Failure::new("epoll", error);
+        let failed = |error: std::io::Error| Failure::new("epoll", error);
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let wake = Arc::new(EventFd::from_flags(flags).map_err(failed)?);
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
+        let wake = Arc::new(EventFd::from_flags(flags).map_err(|error| failed(error.into()))?);
+        let poll = Poll::new().map_err(failed)?;
         let watched = [
             (listener.as_fd(), LISTENER),
             (wake.as_fd(), CONTROLLER),
             (signals.as_fd(), SIGNALS),
         ];
         for (descriptor, token) in watched {
-            let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
-            epoll.add(descriptor, event).map_err(failed)?;
+            poll.add(descriptor, EpollFlags::EPOLLIN, token)
+                .map_err(failed)?;
         }
         let (request, idle) = (ns(settings.request_ms), ns(settings.idle_ms));
         let look = (request.min(idle) / 4).clamp(ns(5), ns(1000));
         Ok(Self {
-            epoll,
+            poll,
             listener,
             signals,
             controller: Controller::start(Arc::clone(&wake)),
             wake,
-            told: VecDeque::new(),
+            reports: VecDeque::new(),
             front,
-            crowd: Crowd::new(most),
+            connections: Connections::new(most),
             writer: Writer::new(),
             part: connection::part(),
             again: Vec::new(),
@@ -168,12 +167,9 @@ impl Server {
         self.writer.refresh();
         self.commit();
         while !self.quit {
-            let timeout = self.timeout();
-            let ready = match self.epoll.wait(&mut events, timeout) {
-                Ok(ready) => ready,
-                Err(Errno::EINTR) => 0,
-                Err(error) => return Err(Failure::new("epoll", error)),
-            };
+            let longest_ns = self.longest_ns();
+            let ready = self.poll.wait(&mut events, longest_ns);
+            let ready = ready.map_err(|error| Failure::new("epoll", error))?;
             self.writer.refresh();
             for token in std::mem::take(&mut self.again) {
                 self.read(token);
@@ -192,54 +188,48 @@ impl Server {
         self.end()
     }
 
-    /// Until something is due.
-    fn timeout(&mut self) -> EpollTimeout {
+    /// Until something is due; none: for ever.
+    fn longest_ns(&mut self) -> Option<u64> {
         if !self.again.is_empty() {
-            return EpollTimeout::ZERO;
+            return Some(0);
         }
-        if self.front.book.stuck() {
-            return EpollTimeout::try_from(AGAIN_MS).unwrap_or(EpollTimeout::ZERO);
+        if self.front.log.stuck() {
+            return Some(AGAIN_NS);
         }
-        if !self.told.is_empty() {
-            return EpollTimeout::ZERO;
+        if !self.reports.is_empty() {
+            return Some(0);
         }
         let now = self.front.now();
         let alone = self
             .alone
             .zip(self.alone_ns)
             .map(|(since, may)| since + may);
-        let look = Some(self.looked + self.limits.look).filter(|_| self.crowd.len() > 0);
+        let look = Some(self.looked + self.limits.look).filter(|_| self.connections.len() > 0);
         let next = [self.front.next_due(), look, alone];
-        next.into_iter()
-            .flatten()
-            .min()
-            .map_or(EpollTimeout::NONE, |due| {
-                // Rounded up: earlier there would be nothing to do.
-                let wait_ms = due.saturating_sub(now).div_ceil(1_000_000);
-                EpollTimeout::try_from(wait_ms.min(60_000)).unwrap_or(EpollTimeout::ZERO)
-            })
+        let due = next.into_iter().flatten().min();
+        due.map(|due| due.saturating_sub(now))
     }
 
     /// What the controller has said meanwhile.
     fn hear(&mut self) {
         let _ = self.wake.read();
-        while let Some(told) = self.controller.next() {
-            match told {
-                Told::Quit => self.quit = true,
-                Told::Gone => {
+        while let Some(report) = self.controller.next() {
+            match report {
+                Report::Quit => self.quit = true,
+                Report::Gone => {
                     say("the controller is gone: no more nodes come or go");
                     self.alone = Some(self.front.now());
                 }
-                other => self.told.push_back(other),
+                other => self.reports.push_back(other),
             }
         }
     }
 
     /// What is to be done without a viewer. Nothing is decided while the log cannot be written.
     fn go_on(&mut self) {
-        if !self.front.book.stuck() {
-            while let Some(told) = self.told.pop_front() {
-                self.front.told(told);
+        if !self.front.log.stuck() {
+            while let Some(report) = self.reports.pop_front() {
+                self.front.take(report);
             }
             self.front.due();
         }
@@ -258,7 +248,7 @@ impl Server {
     /// Writes the log, and tells everybody what it says; again, if more follows from that.
     fn commit(&mut self) {
         loop {
-            if !self.front.book.write() {
+            if !self.front.log.write() {
                 return self.show();
             }
             for order in self.front.orders.drain(..) {
@@ -276,7 +266,7 @@ impl Server {
             if self.front.answers.is_empty() {
                 self.front.answers = answers;
             }
-            if !self.front.book.pending() && self.front.orders.is_empty() {
+            if !self.front.log.pending() && self.front.orders.is_empty() {
                 return;
             }
         }
@@ -297,17 +287,17 @@ impl Server {
     fn end(mut self) -> Result<(), Failure> {
         let held: Vec<Token> = self
             .front
-            .waiting
+            .sessions
             .all()
             .filter_map(|held| held.token)
             .collect();
         for token in held {
-            if let Some(connection) = self.crowd.get(token) {
+            if let Some(connection) = self.connections.get(token) {
                 connection.last();
                 self.words(token, &answer::ENDING);
             }
         }
-        let result = self.front.book.end();
+        let result = self.front.log.end();
         self.controller.end(END);
         result
     }

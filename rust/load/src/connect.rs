@@ -18,9 +18,9 @@ use serde::Serialize;
 use crate::connect_errors::Errors;
 use crate::listen::Closer;
 use crate::needs::{self, Ports};
-use crate::pacing::{self, Lateness, Pacer, Schedule, Spacing, Told};
-use crate::report::{self, Failure};
+use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing};
 use crate::times::{Distribution, Times};
+use ullage_common::failure::{Failure, print_json};
 
 const BYTE: [u8; 1] = [b'u'];
 /// After an error, so that a server that refuses is not asked a million times a second.
@@ -74,7 +74,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 /// What one thread saw, and then all together.
-struct Seen {
+struct Measurements {
     started: u64,
     completed: u64,
     in_time: u64,
@@ -85,7 +85,7 @@ struct Seen {
     lateness: Lateness,
 }
 
-impl Seen {
+impl Measurements {
     fn new() -> Self {
         Self {
             started: 0,
@@ -136,7 +136,7 @@ struct Report {
     /// The same until `connect` returned.
     established: Option<Distribution>,
     /// None of the closed loop, where nothing is due.
-    lateness: Option<Told>,
+    lateness: Option<LatenessSummary>,
     valid: bool,
     reason: Option<String>,
 }
@@ -186,13 +186,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         });
         assert!(pacer.set((start, open)).is_ok());
         ready.wait();
-        let mut all = Seen::new();
+        let mut all = Measurements::new();
         for thread in threads {
             all.add(&thread.join().expect("no thread panics"));
         }
         (all, start)
     });
-    report::print(&told(options, all, start.elapsed()))
+    print_json(&report(options, all, start.elapsed()))
 }
 
 /// The needs of the whole run against the limits of this host.
@@ -218,7 +218,7 @@ fn check(options: &Options) -> Result<(), Failure> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn told(options: &Options, all: Seen, took: Duration) -> Report {
+fn report(options: &Options, all: Measurements, took: Duration) -> Report {
     // An open loop may be idle at its end; only --connections makes it shorter than asked for.
     let seconds = match options.connections {
         Some(most) if all.started >= most => took.as_secs_f64().min(options.time),
@@ -247,36 +247,36 @@ fn told(options: &Options, all: Seen, took: Duration) -> Report {
         errors: all.errors,
         latency: all.latency.distribution(),
         established: all.established.distribution(),
-        lateness: options.rate.map(|_| all.lateness.told()),
+        lateness: options.rate.map(|_| all.lateness.summary()),
         valid: reason.is_none(),
         reason,
     }
 }
 
 impl Job<'_> {
-    fn work(&self, start: Instant, pacer: Option<&Pacer>) -> Seen {
-        let mut seen = Seen::new();
+    fn work(&self, start: Instant, pacer: Option<&Pacer>) -> Measurements {
+        let mut measurements = Measurements::new();
         let end = start + Duration::from_secs_f64(self.options.time);
         match pacer {
-            Some(pacer) => self.open_loop(&mut seen, pacer, end),
+            Some(pacer) => self.open_loop(&mut measurements, pacer, end),
             None => {
                 while Instant::now() < end && self.may() {
-                    self.one(&mut seen, Instant::now(), end);
+                    self.one(&mut measurements, Instant::now(), end);
                 }
             }
         }
-        seen
+        measurements
     }
 
     /// What was due before the end is begun, also after it, but not for ever.
-    fn open_loop(&self, seen: &mut Seen, pacer: &Pacer, end: Instant) {
+    fn open_loop(&self, measurements: &mut Measurements, pacer: &Pacer, end: Instant) {
         let drained = end + Duration::from_secs_f64(self.options.timeout);
         while let Some(due) = pacer.next() {
             if Instant::now() > drained {
-                seen.unsent += 1;
+                measurements.unsent += 1;
             } else if self.may() {
-                seen.lateness.wait(due);
-                self.one(seen, due, end);
+                measurements.lateness.wait(due);
+                self.one(measurements, due, end);
             } else {
                 return;
             }
@@ -290,18 +290,18 @@ impl Job<'_> {
             .is_ok()
     }
 
-    fn one(&self, seen: &mut Seen, due: Instant, end: Instant) {
-        seen.started += 1;
+    fn one(&self, measurements: &mut Measurements, due: Instant, end: Instant) {
+        measurements.started += 1;
         match self.connection() {
             Ok(established) => {
                 let now = Instant::now();
-                seen.completed += 1;
-                seen.in_time += u64::from(now <= end);
-                seen.established.record(established - due);
-                seen.latency.record(now - due);
+                measurements.completed += 1;
+                measurements.in_time += u64::from(now <= end);
+                measurements.established.record(established - due);
+                measurements.latency.record(now - due);
             }
             Err(error) => {
-                seen.errors.count(&error);
+                measurements.errors.count(&error);
                 thread::sleep(AFTER_ERROR);
             }
         }

@@ -72,17 +72,17 @@ mod tests {
             errors.count(&number.into());
         }
         errors.count(&ErrorKind::InvalidData.into());
-        let told = serde_json::to_value(&errors).unwrap();
-        let counts = told.as_object().unwrap();
+        let json = serde_json::to_value(&errors).unwrap();
+        let counts = json.as_object().unwrap();
         assert_eq!(counts.len(), 8);
-        assert!(counts.values().all(|n| *n == 1), "{told}");
+        assert!(counts.values().all(|n| *n == 1), "{json}");
         let mut twice = Errors::default();
         twice.add(&errors);
         twice.add(&errors);
-        let told = serde_json::to_value(&twice).unwrap();
+        let json = serde_json::to_value(&twice).unwrap();
         assert!(
-            told.as_object().unwrap().values().all(|n| *n == 2),
-            "{told}"
+            json.as_object().unwrap().values().all(|n| *n == 2),
+            "{json}"
         );
     }
 }

@@ -13,9 +13,9 @@ use crate::http_exchange::{Client, Target};
 use crate::http_fault::Faults;
 use crate::http_place::Bytes;
 use crate::needs::{self, Ports};
-use crate::pacing::{self, Lateness, Pacer, Schedule, Spacing, Told};
-use crate::report::{self, Failure};
+use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing};
 use crate::times::{Distribution, Times};
+use ullage_common::failure::{Failure, print_json};
 
 /// Descriptors of one connection's thread: the connection, and what its event loop has.
 const DESCRIPTORS: u64 = 4;
@@ -103,14 +103,14 @@ struct Report {
     /// The quantiles of all that were due: one without an answer is longer than any other, and
     /// quantiles that lie among those are left out.
     quantiles: Vec<(f64, f64)>,
-    lateness: Told,
+    lateness: LatenessSummary,
     late_limit_s: f64,
     valid: bool,
     reason: Option<String>,
 }
 
 /// What one connection saw, and then all together.
-struct Seen {
+struct Measurements {
     due: u64,
     answered: u64,
     errors: Faults,
@@ -119,7 +119,7 @@ struct Seen {
     lateness: Lateness,
 }
 
-impl Seen {
+impl Measurements {
     fn new() -> Self {
         Self {
             due: 0,
@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         close: options.close,
     };
     let (all, took) = requests(options, &target)?;
-    report::print(&told(options, all, took))
+    print_json(&report(options, all, took))
 }
 
 /// The needs of the whole run against the limits of this host.
@@ -174,7 +174,7 @@ fn check(options: &Options) -> Result<(), Failure> {
 }
 
 /// Every connection in a thread of its own: whoever is free takes the next request.
-fn requests(options: &Options, target: &Target) -> Result<(Seen, Duration), Failure> {
+fn requests(options: &Options, target: &Target) -> Result<(Measurements, Duration), Failure> {
     let clients: Result<Vec<Client>, _> = (0..options.connections)
         .map(|_| Client::new(target))
         .collect();
@@ -204,7 +204,7 @@ fn requests(options: &Options, target: &Target) -> Result<(Seen, Duration), Fail
                 .is_ok()
         );
         ready.wait();
-        let mut all = Seen::new();
+        let mut all = Measurements::new();
         for thread in threads {
             all.add(&thread.join().expect("no thread panics"));
         }
@@ -213,35 +213,35 @@ fn requests(options: &Options, target: &Target) -> Result<(Seen, Duration), Fail
 }
 
 /// What was due before the end is sent, also after it, but not for ever.
-fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> Seen {
+fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> Measurements {
     let drained = end + Duration::from_secs_f64(options.deadline);
     let think = Duration::from_secs_f64(options.think);
-    let mut seen = Seen::new();
+    let mut measurements = Measurements::new();
     while let Some(due) = pacer.next() {
-        seen.due += 1;
+        measurements.due += 1;
         if Instant::now() > drained {
-            seen.errors.unsent += 1;
+            measurements.errors.unsent += 1;
             continue;
         }
-        seen.lateness.wait(due);
+        measurements.lateness.wait(due);
         let sent = Instant::now();
         match client.exchange() {
             Ok(ended) => {
-                seen.answered += 1;
-                seen.latency.record(ended - due);
-                seen.exchange.record(ended - sent);
+                measurements.answered += 1;
+                measurements.latency.record(ended - due);
+                measurements.exchange.record(ended - sent);
                 thread::sleep(think);
             }
             Err(fault) => {
-                seen.errors.count(fault);
+                measurements.errors.count(fault);
                 thread::sleep(AFTER_ERROR);
             }
         }
     }
-    seen
+    measurements
 }
 
-fn told(options: &Options, all: Seen, took: Duration) -> Report {
+fn report(options: &Options, all: Measurements, took: Duration) -> Report {
     let reason = all.lateness.complaint(options.late_limit);
     let latency = all.latency.distribution();
     let quantiles = latency.as_ref().map_or_else(Vec::new, |known| {
@@ -265,7 +265,7 @@ fn told(options: &Options, all: Seen, took: Duration) -> Report {
         latency,
         exchange: all.exchange.distribution(),
         quantiles,
-        lateness: all.lateness.told(),
+        lateness: all.lateness.summary(),
         late_limit_s: options.late_limit,
         valid: reason.is_none(),
         reason,
@@ -296,9 +296,9 @@ mod tests {
     /// Answers on one connection; the first time only after so long.
     fn stalls(listener: &TcpListener, first: Duration) {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = [0; 1024];
+        let mut request = [0; 1024];
         let mut stall = first;
-        while stream.read(&mut asked).unwrap() > 0 {
+        while stream.read(&mut request).unwrap() > 0 {
             thread::sleep(stall);
             stall = Duration::ZERO;
             stream
@@ -334,15 +334,15 @@ mod tests {
             deadline: Duration::from_secs(60),
             close: false,
         };
-        let seen = thread::scope(|scope| {
+        let measurements = thread::scope(|scope| {
             scope.spawn(|| stalls(&listener, Duration::from_millis(100)));
             requests(&options, &target).unwrap().0
         });
-        assert_eq!((seen.due, seen.answered), (10, 10));
+        assert_eq!((measurements.due, measurements.answered), (10, 10));
         // Due every 10 ms, and all answered only after 100: the fifth took 60 ms at least.
-        assert!(seen.latency.quantile(0.5) > 0.05);
+        assert!(measurements.latency.quantile(0.5) > 0.05);
         // Nobody was free when these were due, and that is not the generator's lateness.
-        assert_eq!(seen.lateness.told().behind, 10);
+        assert_eq!(measurements.lateness.summary().behind, 10);
     }
 
     fn times() -> Times {
@@ -365,12 +365,15 @@ mod tests {
         let times = times();
         let known = times.distribution().unwrap();
         // Of 1,000, the 500th; the 900th is the last with an answer, and the 990th has none.
-        let found = of_all(&known, &times, 100);
+        let quantiles = of_all(&known, &times, 100);
         assert_eq!(
-            found.iter().map(|(share, _)| *share).collect::<Vec<_>>(),
+            quantiles
+                .iter()
+                .map(|(share, _)| *share)
+                .collect::<Vec<_>>(),
             [0.5, 0.9]
         );
-        for ((_, time), want) in found.iter().zip([500e-6, 900e-6]) {
+        for ((_, time), want) in quantiles.iter().zip([500e-6, 900e-6]) {
             assert!((time / want - 1.0).abs() < 2e-3, "{time}");
         }
         assert!(of_all(&known, &times, 901).is_empty());

@@ -166,9 +166,9 @@ mod tests {
             for answers in connections {
                 let (mut stream, _) = listener.accept().unwrap();
                 for answer in *answers {
-                    let mut asked = [0; 1024];
-                    let length = stream.read(&mut asked).unwrap();
-                    assert!(asked[..length].starts_with(b"GET /5 HTTP/1.1\r\n"));
+                    let mut request = [0; 1024];
+                    let length = stream.read(&mut request).unwrap();
+                    assert!(request[..length].starts_with(b"GET /5 HTTP/1.1\r\n"));
                     stream.write_all(answer.as_bytes()).unwrap();
                 }
             }
@@ -234,8 +234,8 @@ mod tests {
             (&[&[""]], Fault::Closed),
         ];
         for (answers, fault) in cases {
-            let found = with_server(answers, false, |client| client.exchange().unwrap_err());
-            assert_eq!(found, fault, "{answers:?}");
+            let error = with_server(answers, false, |client| client.exchange().unwrap_err());
+            assert_eq!(error, fault, "{answers:?}");
         }
     }
 

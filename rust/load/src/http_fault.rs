@@ -152,11 +152,11 @@ mod tests {
             faults.count(fault);
         }
         faults.unsent += 1;
-        let told = serde_json::to_value(&faults).unwrap();
-        assert_eq!(told.as_object().unwrap().len(), all.len() + 1);
+        let json = serde_json::to_value(&faults).unwrap();
+        assert_eq!(json.as_object().unwrap().len(), all.len() + 1);
         assert!(
-            told.as_object().unwrap().values().all(|n| *n == 1),
-            "{told}"
+            json.as_object().unwrap().values().all(|n| *n == 1),
+            "{json}"
         );
         let mut twice = Faults::default();
         twice.add(&faults);

@@ -12,7 +12,7 @@ use clap::Args;
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 
-use crate::report::Failure;
+use ullage_common::Failure;
 
 const CHUNK: usize = 1 << 16;
 

@@ -18,7 +18,7 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::Serialize;
 
-use crate::report::{self, Failure};
+use ullage_common::failure::{Failure, print_json};
 
 /// A server is asked so often whether it answers.
 const BETWEEN: Duration = Duration::from_millis(5);
@@ -101,11 +101,11 @@ impl Server {
         signals
             .thread_block()
             .map_err(|error| Failure::new("signals", error))?;
-        let said = self.answers(options)?;
+        let server = self.answers(options)?;
         let begun = self.cpu()?;
-        report::print(&Listening {
+        print_json(&Listening {
             listening: true,
-            server: said,
+            server,
         })?;
         while signals.wait().is_ok_and(|signal| signal == Signal::SIGCHLD) {
             self.lives()?;
@@ -123,7 +123,7 @@ impl Server {
         self.end();
         let used = getrusage(UsageWho::RUSAGE_CHILDREN)
             .map_err(|error| Failure::new("getrusage", error))?;
-        report::print(&Served {
+        print_json(&Served {
             serving_cpu_s: total(&ended) - total(&begun),
             total_cpu_s: seconds(used.user_time()) + seconds(used.system_time()),
             processes: ended.len(),
@@ -157,8 +157,8 @@ impl Server {
 
     /// CPU time of each of its processes so far, in seconds.
     fn cpu(&self) -> Result<Vec<(i32, f64)>, Failure> {
-        let found = members(self.group()).map_err(|error| Failure::new("/proc", error))?;
-        let times = found.into_iter().filter_map(|pid| {
+        let pids = members(self.group()).map_err(|error| Failure::new("/proc", error))?;
+        let times = pids.into_iter().filter_map(|pid| {
             let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
             let time = clock_gettime(clock).ok()?;
             #[allow(clippy::cast_precision_loss)]
@@ -217,10 +217,10 @@ fn judge(head: &str, bytes: u64) -> Result<Option<String>, String> {
     }
     let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
     let field = |name: &str| {
-        let found = fields
+        let field = fields
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| (*value).to_owned())
+        field.map(|(_, value)| (*value).to_owned())
     };
     let length = field("content-length").and_then(|text| text.parse::<u64>().ok());
     if length != Some(bytes) {

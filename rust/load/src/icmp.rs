@@ -15,9 +15,9 @@ use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
 use crate::icmp_packet::{HEADER, Kind, address, nearest, read, request};
-use crate::pacing::{self, Lateness, Told};
-use crate::report::{self, Failure};
+use crate::pacing::{self, Lateness, LatenessSummary};
 use crate::times::{Distribution, Times};
+use ullage_common::failure::{Failure, print_json};
 
 /// 65,535 less the headers of IPv4 (20) and ICMP (8).
 const LARGEST: u16 = 65_507;
@@ -68,7 +68,7 @@ struct Report {
     /// The same until the prober had it: with its own waking.
     rtt_user: Option<Distribution>,
     /// How long after the 10 ms the next was sent; 0 where the reply came before.
-    lateness: Told,
+    lateness: LatenessSummary,
     valid: bool,
     reason: Option<String>,
 }
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     prober
         .flood(options)
         .map_err(|e| Failure::new(&format!("probing {}", options.peer), e))?;
-    report::print(&prober.told(options, start.elapsed()))
+    print_json(&prober.report(options, start.elapsed()))
 }
 
 /// A socket that talks to the peer alone, and tells when the kernel had what comes.
@@ -207,13 +207,13 @@ impl Prober {
         }
         let mut space = nix::cmsg_space!(TimeSpec);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        let got = recvmsg::<()>(
+        let received = recvmsg::<()>(
             self.socket.as_raw_fd(),
             &mut parts,
             Some(&mut space),
             MsgFlags::empty(),
         );
-        let message = match got {
+        let message = match received {
             Ok(message) => message,
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(true),
             Err(error) => return Err(error.into()),
@@ -260,7 +260,7 @@ impl Prober {
         }
     }
 
-    fn told(&self, options: &Options, took: Duration) -> Report {
+    fn report(&self, options: &Options, took: Duration) -> Report {
         let stepped = (self.stepped > 0).then(|| {
             format!(
                 "{} replies came before they were asked for: the clock was set",
@@ -281,7 +281,7 @@ impl Prober {
             seconds: took.as_secs_f64(),
             rtt: self.rtt.distribution(),
             rtt_user: self.rtt_user.distribution(),
-            lateness: self.lateness.told(),
+            lateness: self.lateness.summary(),
             valid: reason.is_none(),
             reason,
         }

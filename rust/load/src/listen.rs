@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, sockopt};
@@ -19,7 +17,8 @@ use nix::sys::socket::{bind, listen, setsockopt, socket};
 use serde::Serialize;
 
 use crate::needs;
-use crate::report::{self, Failure};
+use ullage_common::epoll::{EpollEvent, EpollFlags, Poll};
+use ullage_common::failure::{Failure, print_json};
 
 /// The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -102,9 +101,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         thread::spawn(move || server.serve());
     }
     let address = listener.local_addr().map_err(|e| Failure::new("port", e))?;
-    ullage_output::say(&format!("listening on {address}"));
+    ullage_common::say(&format!("listening on {address}"));
     stop.wait().map_err(|e| Failure::new("signals", e))?;
-    report::print(&Report {
+    print_json(&Report {
         mode: "listen",
         threads,
         accepted: counts.accepted.load(Ordering::Relaxed),
@@ -134,22 +133,16 @@ struct Server {
 
 impl Server {
     fn serve(mut self) {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).expect("epoll");
+        let poll = Poll::new().expect("epoll");
         // One thread is woken for one connection, not all of them.
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
-        epoll
-            .add(&*self.listener, EpollEvent::new(flags, LISTENER))
-            .expect("epoll");
+        poll.add(&*self.listener, flags, LISTENER).expect("epoll");
         let mut events = [EpollEvent::empty(); EVENTS];
         loop {
-            let ready = match epoll.wait(&mut events, EpollTimeout::NONE) {
-                Ok(ready) => ready,
-                Err(Errno::EINTR) => 0,
-                Err(error) => panic!("epoll: {error}"),
-            };
+            let ready = poll.wait(&mut events, None).expect("epoll");
             for event in &events[..ready] {
                 if event.data() == LISTENER {
-                    self.accept(&epoll);
+                    self.accept(&poll);
                 } else {
                     self.answer(event.data());
                 }
@@ -158,7 +151,7 @@ impl Server {
     }
 
     /// One connection for each time that it was woken: the others find their share.
-    fn accept(&mut self, epoll: &Epoll) {
+    fn accept(&mut self, poll: &Poll) {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -169,11 +162,9 @@ impl Server {
             return; // dropped: closed
         }
         let token = stream.as_raw_fd().unsigned_abs().into();
-        let watched = stream.set_nonblocking(true).is_ok_and(|()| {
-            epoll
-                .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, token))
-                .is_ok()
-        });
+        let watched = stream
+            .set_nonblocking(true)
+            .is_ok_and(|()| poll.add(&stream, EpollFlags::EPOLLIN, token).is_ok());
         if watched {
             self.open.insert(token, stream);
         } else {

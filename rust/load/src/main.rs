@@ -14,7 +14,6 @@ mod icmp_packet;
 mod listen;
 mod needs;
 mod pacing;
-mod report;
 mod times;
 
 use std::process::ExitCode;

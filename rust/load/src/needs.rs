@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::report::Failure;
+use ullage_common::Failure;
 
 /// How long Linux keeps the port of a connection that its own side closed first, seconds:
 /// `TCP_TIMEWAIT_LEN` in include/net/tcp.h.

@@ -123,8 +123,8 @@ impl Lateness {
         self.behind += other.behind;
     }
 
-    pub fn told(&self) -> Told {
-        Told {
+    pub fn summary(&self) -> LatenessSummary {
+        LatenessSummary {
             woken: self.woken.distribution(),
             behind: self.behind,
         }
@@ -142,7 +142,7 @@ impl Lateness {
 
 /// The lateness, for the report.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct LatenessSummary {
     /// Of the events that were waited for: how late they started.
     pub woken: Option<Distribution>,
     /// Events that were due while nobody was free.
@@ -209,8 +209,8 @@ mod tests {
     fn what_was_due_before_anybody_was_free_is_behind_not_late() {
         let mut lateness = Lateness::new();
         lateness.wait(Instant::now().checked_sub(Duration::from_secs(1)).unwrap());
-        assert_eq!(lateness.told().behind, 1);
-        assert!(lateness.told().woken.is_none());
+        assert_eq!(lateness.summary().behind, 1);
+        assert!(lateness.summary().woken.is_none());
         assert!(lateness.complaint(0.0).is_none());
         lateness.wait(Instant::now() + Duration::from_millis(1));
         assert!(lateness.complaint(0.0).is_some());

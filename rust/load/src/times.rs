@@ -101,12 +101,12 @@ mod tests {
             more.record(Duration::from_micros(500 + n));
         }
         times.add(&more);
-        let told = times.distribution().unwrap();
-        assert_eq!(told.count, 1000);
-        assert!((told.mean_s / 500.5e-6 - 1.0).abs() < 2e-3);
-        assert_eq!(told.quantiles.len(), 3);
-        let wanted = [(0.5, 500e-6), (0.9, 900e-6), (0.99, 990e-6)];
-        for ((share, time), (want, at)) in told.quantiles.iter().zip(wanted) {
+        let distribution = times.distribution().unwrap();
+        assert_eq!(distribution.count, 1000);
+        assert!((distribution.mean_s / 500.5e-6 - 1.0).abs() < 2e-3);
+        assert_eq!(distribution.quantiles.len(), 3);
+        let expected = [(0.5, 500e-6), (0.9, 900e-6), (0.99, 990e-6)];
+        for ((share, time), (want, at)) in distribution.quantiles.iter().zip(expected) {
             assert!((share - want).abs() < 1e-12);
             assert!((time / at - 1.0).abs() < 2e-3, "{share}: {time}");
         }

@@ -93,8 +93,8 @@ mod tests {
             prop_assert_eq!(ends.last().copied().unwrap_or(0), length);
             let starts = std::iter::once(0).chain(ends.iter().copied());
             let lengths: Vec<usize> = starts.zip(&ends).map(|(start, end)| end - start).collect();
-            prop_assert!(lengths.iter().all(|&each| each > 0));
-            prop_assert!(lengths.iter().rev().skip(1).all(|&each| each >= rabin::MINIMUM));
+            prop_assert!(lengths.iter().all(|&length| length > 0));
+            prop_assert!(lengths.iter().rev().skip(1).all(|&length| length >= rabin::MINIMUM));
         }
 
         #[test]

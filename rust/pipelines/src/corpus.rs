@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn copies_are_as_frequent_as_asked() {
-        for asked in [0.0, 0.3, 0.7] {
+        for duplicates in [0.0, 0.3, 0.7] {
             let plan = Plan {
                 size: 8 << 20,
-                duplicates: asked,
+                duplicates,
                 compressible: 0.0,
                 seed: 1,
             };
@@ -229,7 +229,7 @@ mod tests {
                 .filter(|piece| piece.copy)
                 .map(|piece| piece.bytes.len())
                 .sum();
-            assert!((share(copied as u64, plan.size) - asked).abs() < 0.15);
+            assert!((share(copied as u64, plan.size) - duplicates).abs() < 0.15);
         }
     }
 }

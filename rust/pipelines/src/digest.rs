@@ -29,12 +29,12 @@ pub fn of_file(path: &Path) -> Result<(u64, String)> {
 pub fn of_reader(from: &mut impl Read) -> Result<(u64, String)> {
     let (mut buffer, mut hasher, mut length) = (vec![0; 1 << 18], Sha256::new(), 0);
     loop {
-        let got = from.read(&mut buffer)?;
-        if got == 0 {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
             return Ok((length, hex(&hasher.finalize())));
         }
-        length += got as u64;
-        hasher.update(&buffer[..got]);
+        length += count as u64;
+        hasher.update(&buffer[..count]);
     }
 }
 

@@ -106,7 +106,7 @@ impl<T> Output<T> {
         let _ = self.sender.try_send(item);
     }
 
-    fn seen(&self) {
+    fn watch(&self) {
         let depth = self.sender.len();
         self.depth.sends.fetch_add(1, Ordering::Relaxed);
         self.depth.sum.fetch_add(depth as u64, Ordering::Relaxed);
@@ -136,12 +136,12 @@ impl Worker {
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) => {
                 let began = Instant::now();
-                let got = select! {
-                    recv(input.receiver) -> got => Ok(got.ok()),
+                let item = select! {
+                    recv(input.receiver) -> item => Ok(item.ok()),
                     recv(self.stop.bell) -> _ => Err(Ending::Stopped),
                 };
                 self.waited_in += began.elapsed();
-                got?
+                item?
             }
         };
         self.items += u64::from(input.work && item.is_some());
@@ -169,7 +169,7 @@ impl Worker {
                 sent?;
             }
         }
-        output.seen();
+        output.watch();
         Ok(())
     }
 }

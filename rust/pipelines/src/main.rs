@@ -186,67 +186,67 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn threads(asked: Option<NonZero<u16>>) -> usize {
-    asked.map_or_else(usage::cpus, |threads| threads.get().into())
+fn threads(options: Option<NonZero<u16>>) -> usize {
+    options.map_or_else(usage::cpus, |threads| threads.get().into())
 }
 
 fn print(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string(value)?;
-    ullage_output::print(&text).context("cannot write the result")
+    ullage_common::print(&text).context("cannot write the result")
 }
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::DedupCorpus(asked) => {
+        Command::DedupCorpus(options) => {
             let plan = Plan {
-                size: asked.size,
-                duplicates: asked.duplicates,
-                compressible: asked.compressible,
-                seed: asked.seed,
+                size: options.size,
+                duplicates: options.duplicates,
+                compressible: options.compressible,
+                seed: options.seed,
             };
-            print(&Corpus::make(plan, &asked.output)?)
+            print(&Corpus::make(plan, &options.output)?)
         }
-        Command::DedupReference(asked) => {
-            let (chunking, codec) = (asked.packing.chunking, asked.packing.codec());
-            let reference = Reference::make(&asked.corpus, chunking, codec)?;
-            manifest::write(&asked.output, &reference)?;
+        Command::DedupReference(options) => {
+            let (chunking, codec) = (options.packing.chunking, options.packing.codec());
+            let reference = Reference::make(&options.corpus, chunking, codec)?;
+            manifest::write(&options.output, &reference)?;
             print(&reference)
         }
-        Command::Dedup(asked) => print(&dedup::run(&dedup::Options {
-            codec: asked.packing.codec(),
-            chunking: asked.packing.chunking,
-            input: asked.input,
-            output: asked.output,
-            source: asked.source,
-            sync: asked.sync,
-            threads: threads(asked.threads),
-            reference: asked.reference,
+        Command::Dedup(options) => print(&dedup::run(&dedup::Options {
+            codec: options.packing.codec(),
+            chunking: options.packing.chunking,
+            input: options.input,
+            output: options.output,
+            source: options.source,
+            sync: options.sync,
+            threads: threads(options.threads),
+            reference: options.reference,
         })?),
-        Command::Undedup(asked) => {
-            let from = File::open(&asked.input)
-                .with_context(|| format!("cannot open {}", asked.input.display()))?;
-            let bytes = unpack(BufReader::with_capacity(1 << 20, from), &asked.output)?;
+        Command::Undedup(options) => {
+            let from = File::open(&options.input)
+                .with_context(|| format!("cannot open {}", options.input.display()))?;
+            let bytes = unpack(BufReader::with_capacity(1 << 20, from), &options.output)?;
             print(&json!({"program": "undedup", "bytes": bytes}))
         }
-        Command::FerretCorpus(asked) => {
+        Command::FerretCorpus(options) => {
             let plan = images::Plan {
-                images: asked.images,
-                queries: asked.queries,
-                classes: asked.classes,
-                seed: asked.seed,
+                images: options.images,
+                queries: options.queries,
+                classes: options.classes,
+                seed: options.seed,
             };
-            print(&images::Corpus::make(plan, &asked.output)?)
+            print(&images::Corpus::make(plan, &options.output)?)
         }
-        Command::FerretReference(asked) => {
-            let reference = ferret::reference::Reference::make(&asked.corpus, asked.search)?;
-            manifest::write(&asked.output, &reference)?;
-            print(&reference.known)
+        Command::FerretReference(options) => {
+            let reference = ferret::reference::Reference::make(&options.corpus, options.search)?;
+            manifest::write(&options.output, &reference)?;
+            print(&reference.facts)
         }
-        Command::Ferret(asked) => print(&ferret::run(&ferret::Options {
-            corpus: asked.corpus,
-            reference: asked.reference,
-            source: asked.source,
-            threads: threads(asked.threads),
+        Command::Ferret(options) => print(&ferret::run(&ferret::Options {
+            corpus: options.corpus,
+            reference: options.reference,
+            source: options.source,
+            threads: threads(options.threads),
         })?),
     }
 }
@@ -255,7 +255,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            ullage_output::say(&format!("error: {error:#}"));
+            ullage_common::say(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }

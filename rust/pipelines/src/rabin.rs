@@ -93,11 +93,11 @@ pub fn anchors(data: &[u8]) -> Vec<usize> {
     };
     // Position `WINDOW + i` for i in 0..=positions; each lane has `share` of them, the rest follow.
     let share = (positions + 1) / LANES;
-    let mut found: [Vec<usize>; LANES] = Default::default();
+    let mut boundaries: [Vec<usize>; LANES] = Default::default();
     if share > 0 {
-        lanes(data, share, &mut found);
+        lanes(data, share, &mut boundaries);
     }
-    let mut all = found.concat();
+    let mut all = boundaries.concat();
     let mut next = share * LANES + WINDOW;
     while let Some(position) = anchor(data, next) {
         all.push(position);
@@ -106,7 +106,7 @@ pub fn anchors(data: &[u8]) -> Vec<usize> {
     all
 }
 
-fn lanes(data: &[u8], share: usize, found: &mut [Vec<usize>; LANES]) {
+fn lanes(data: &[u8], share: usize, boundaries: &mut [Vec<usize>; LANES]) {
     let part = |lane: usize| &data[lane * share..lane * share + share + WINDOW - 1];
     let parts: [&[u8]; LANES] = std::array::from_fn(part);
     let leaving: [&[u8]; LANES] = parts.map(|part| &part[..share - 1]);
@@ -115,7 +115,7 @@ fn lanes(data: &[u8], share: usize, found: &mut [Vec<usize>; LANES]) {
     let mut keep = |hashes: &[u32; LANES], step: usize| {
         for (lane, hash) in hashes.iter().enumerate() {
             if hash & MASK == 0 {
-                found[lane].push(lane * share + step + WINDOW);
+                boundaries[lane].push(lane * share + step + WINDOW);
             }
         }
     };

@@ -160,11 +160,11 @@ fn every_source_gives_what_the_reference_says() {
     manifest::write(&kept, &reference).unwrap();
     for source in [Source::Memory, Source::File, Source::Direct] {
         let output = (source != Source::Memory).then(|| directory.join("output"));
-        let asked = Options {
+        let packing = Options {
             reference: Some(kept.clone()),
             ..options(&path, source, output.clone())
         };
-        let done = run(&asked).unwrap();
+        let done = run(&packing).unwrap();
         assert_eq!(done.input_sha256, reference.corpus.sha256);
         assert_eq!(done.output_sha256, reference.output_sha256);
         assert_eq!(done.output_bytes, reference.output_bytes);
@@ -187,11 +187,11 @@ fn what_is_missing_or_changed_is_said() {
     let says = |options: &Options| format!("{:#}", run(options).err().unwrap());
     let gone = directory.join("gone");
     assert!(says(&options(&gone, Source::Memory, None)).contains("there is no input"));
-    let mut asked = options(&path, Source::Memory, None);
-    asked.reference = Some(gone.clone());
-    assert!(says(&asked).contains("there is no reference of dedup's"));
+    let mut packing = options(&path, Source::Memory, None);
+    packing.reference = Some(gone.clone());
+    assert!(says(&packing).contains("there is no reference of dedup's"));
     std::fs::write(&gone, "{}").unwrap();
-    assert!(says(&asked).contains("is no reference of dedup's"));
+    assert!(says(&packing).contains("is no reference of dedup's"));
     std::fs::write(&gone, "").unwrap();
     assert!(says(&options(&gone, Source::File, None)).contains("is empty"));
     let nowhere = directory.join("nowhere/output");

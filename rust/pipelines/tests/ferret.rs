@@ -47,9 +47,9 @@ fn answers_do_not_depend_on_threads_or_source() {
             threads,
         })
         .unwrap();
-        assert_eq!(done.output_sha256, reference.known.output_sha256);
-        assert_eq!(done.corpus_sha256, reference.known.corpus.sha256);
-        assert!((done.recall - reference.known.recall).abs() < 1e-12);
+        assert_eq!(done.output_sha256, reference.facts.output_sha256);
+        assert_eq!(done.corpus_sha256, reference.facts.corpus.sha256);
+        assert!((done.recall - reference.facts.recall).abs() < 1e-12);
         assert_eq!(done.queries, PLAN.queries);
         let all: usize = done.report.stages.iter().map(|stage| stage.threads).sum();
         assert_eq!(all, 4 * threads + 2);
@@ -71,13 +71,13 @@ fn one_bucket_for_all_finds_all_and_fine_ones_less() {
             ..SEARCH
         },
     );
-    assert!((whole.known.recall - 1.0).abs() < 1e-12);
+    assert!((whole.facts.recall - 1.0).abs() < 1e-12);
     let index = Settings {
         width: 1,
         ..SEARCH.index
     };
     let (_, _, fine) = corpus("fine", Search { index, ..SEARCH });
-    assert!(fine.known.recall < 0.5);
+    assert!(fine.facts.recall < 0.5);
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn the_nearest_are_of_the_same_class() {
 fn what_is_missing_or_changed_is_said() {
     let (corpus, kept, _) = corpus("missing-images", SEARCH);
     let says = |corpus: &Path, reference: &Path| {
-        let asked = Options {
+        let options = Options {
             corpus: corpus.to_owned(),
             reference: reference.to_owned(),
             source: Source::Memory,
             threads: 1,
         };
-        format!("{:#}", run(&asked).err().unwrap())
+        format!("{:#}", run(&options).err().unwrap())
     };
     let gone = corpus.with_file_name("gone");
     assert!(says(&gone, &kept).contains("there is no corpus"));

@@ -84,9 +84,9 @@ proptest! {
         failing in 0usize..5, at in 0..ITEMS,
     ) {
         let shape = Shape { threads, room, under_way, failing, at };
-        let (tell, told) = mpsc::channel();
+        let (tell, done) = mpsc::channel();
         thread::spawn(move || tell.send(run(shape)));
-        let ended = told.recv_timeout(Duration::from_secs(60)).expect("it never ended");
+        let ended = done.recv_timeout(Duration::from_secs(60)).expect("it never ended");
         // The third stage is passed by.
         if failing == 4 || (failing == 2 && at % 3 == 0) {
             let (sum, report) = ended.expect("nothing failed");

@@ -29,8 +29,8 @@ fn stamp(py: Python<'_>) -> PyResult<(u64, Py<PyTuple>)> {
 /// Looks for suspension, live migration and the kernel's loss of trust; the reasons that hold now.
 #[pyfunction]
 fn check(py: Python<'_>) -> PyResult<Py<PyTuple>> {
-    let found = py.detach(|| Clock::get().check());
-    reasons::names(py, found)
+    let reasons_now = py.detach(|| Clock::get().check());
+    reasons::names(py, reasons_now)
 }
 
 /// How often something has happened to this clock that voids what was known of others.

@@ -73,8 +73,8 @@ macro_rules! server {
             #[new]
             #[pyo3(signature = (address, token))]
             fn new(py: Python<'_>, address: &str, token: &[u8]) -> PyResult<Self> {
-                let (wanted, token) = (self::address(address)?, errors::token(token)?);
-                let service = py.detach(|| $start(wanted, token));
+                let (address, token) = (self::address(address)?, errors::token(token)?);
+                let service = py.detach(|| $start(address, token));
                 service.map(Self).map_err(|error| errors::system(&error))
             }
 
@@ -104,8 +104,8 @@ server!(
     serve_udp
 );
 
-fn serve_udp(wanted: SocketAddr, token: Token) -> io::Result<Service> {
-    let socket = UdpSocket::bind(wanted)?;
+fn serve_udp(address: SocketAddr, token: Token) -> io::Result<Service> {
+    let socket = UdpSocket::bind(address)?;
     Service::start(socket.local_addr()?, token, move |server, clock, stop| {
         udp::serve(&socket, server, clock, stop)
     })
@@ -117,8 +117,8 @@ server!(
     serve_tcp
 );
 
-fn serve_tcp(wanted: SocketAddr, token: Token) -> io::Result<Service> {
-    let listener = TcpListener::bind(wanted)?;
+fn serve_tcp(address: SocketAddr, token: Token) -> io::Result<Service> {
+    let listener = TcpListener::bind(address)?;
     Service::start(listener.local_addr()?, token, move |server, clock, stop| {
         tcp::serve(&listener, server, tcp::Limits::USUAL, clock, stop)
     })

@@ -13,11 +13,11 @@ pub fn names(py: Python<'_>, reasons: Reasons) -> PyResult<Py<PyTuple>> {
 pub fn of_names(names: &[String]) -> PyResult<Reasons> {
     let mut all = Reasons::NONE;
     for name in names {
-        let found = (0..u32::BITS)
+        let reason_bits = (0..u32::BITS)
             .map(|bit| Reasons::from_bits(1 << bit))
             .find(|it| it.iter().any(|(known, _)| known == name))
             .ok_or_else(|| PyValueError::new_err(format!("no reason is called {name:?}")))?;
-        all = all | found;
+        all = all | reason_bits;
     }
     Ok(all)
 }

@@ -35,12 +35,12 @@ impl Service {
         // The first look at the machine, before anybody waits for an answer.
         Synced::get();
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stop_request = Arc::clone(&stop);
         let thread = thread::Builder::new()
             .name("ullage-clock".to_owned())
             .spawn(move || {
                 let mut server = Server::new(token);
-                serve(&mut server, || Synced::get().serve(), &told)?;
+                serve(&mut server, || Synced::get().serve(), &stop_request)?;
                 Ok(server.served().into())
             })?;
         Ok(Self {

@@ -28,12 +28,12 @@ impl FromStr for Url {
         if text.len() > LONGEST {
             return wrong("longer than 2000 bytes");
         }
-        let Some(rest) = text.strip_prefix("http://") else {
+        let Some(authority) = text.strip_prefix("http://") else {
             return wrong("does not begin with http://");
         };
-        let (host, path) = match rest.find('/') {
-            Some(at) => rest.split_at(at),
-            None => (rest, "/"),
+        let (host, path) = match authority.find('/') {
+            Some(at) => authority.split_at(at),
+            None => (authority, "/"),
         };
         // Nothing that could end the request's first line, or a header.
         if !path

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Network, Url};
-use crate::failure::Failure;
 use crate::playback::Plan;
+use ullage_common::Failure;
+use ullage_common::shared_clock::SharedClock;
 
 /// A run. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -199,15 +200,6 @@ impl Default for Timing {
     }
 }
 
-/// A clock of a process on the same kernel, as `ullage.clock.line()` and `/proc` tell it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SharedClock {
-    pub boot_id: String,
-    /// In hexadecimal.
-    pub line: String,
-}
-
 fn private() -> Vec<Network> {
     Network::private()
 }
@@ -227,9 +219,8 @@ fn one() -> u64 {
 impl Config {
     /// A file's, checked. BAD INPUT with what is wrong.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path)
-            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-        Self::parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))
+        let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
+        Self::parse(&text).map_err(|why| Failure::bad(path.display(), why))
     }
 
     /// The same of a text.

@@ -3,12 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use ullage_common::epoll::EpollFlags;
+
 use crate::config::{Read, nanoseconds};
 use crate::http::{self, Head, Word};
 use crate::playback::Next;
 use crate::session::{Outcome, Why};
 use crate::shard::{Shard, now_ns};
-use crate::sys::{self, READABLE, WRITABLE};
+use crate::sys::{self, READABLE, WATCHED, WRITABLE};
 use crate::viewer::{self, Answer, Phase};
 
 /// Where a chunk stands after everything that was there has been read.
@@ -28,7 +30,7 @@ impl Shard<'_> {
     }
 
     /// Tell the front that the session is over.
-    pub fn tell(&mut self, index: u32) {
+    pub fn announce(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.phase = Phase::Telling;
         viewer.asks = viewer.asks.saturating_add(1);
@@ -39,7 +41,7 @@ impl Shard<'_> {
     pub fn fetch(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.phase = Phase::Fetching;
-        let (from, to) = self.plan.range(viewer.player.got());
+        let (from, to) = self.plan.range(viewer.player.fetched());
         viewer.left = to - from;
         if viewer.fd.is_none() {
             self.connect(index);
@@ -67,7 +69,7 @@ impl Shard<'_> {
         let data = u64::from(viewer.generation) << 32 | u64::from(index);
         match sys::open(to, source, kept.map(|bytes| bytes.clamp(1 << 14, 1 << 20))) {
             Ok(fd) => {
-                let added = self.poll.add(fd.as_raw_fd(), data);
+                let added = self.poll.add(&fd, WATCHED, data);
                 viewer.fd = Some(fd);
                 viewer.connecting = true;
                 if let Err(error) = added {
@@ -81,9 +83,9 @@ impl Shard<'_> {
     }
 
     /// Something about the viewer's connection.
-    pub fn ready(&mut self, index: u32, bits: u32) {
+    pub fn ready(&mut self, index: u32, flags: EpollFlags) {
         let viewer = &mut self.viewers[index as usize];
-        if viewer.connecting && bits & (WRITABLE | READABLE) != 0 {
+        if viewer.connecting && flags.intersects(WRITABLE | READABLE) {
             let Some(fd) = &viewer.fd else { return };
             if let Err(error) = sys::connected(fd.as_fd()) {
                 return self.broken(index, &error);
@@ -96,7 +98,7 @@ impl Shard<'_> {
                 return;
             }
         }
-        if bits & READABLE != 0 {
+        if flags.intersects(READABLE) {
             self.readable(index);
         }
     }
@@ -122,10 +124,12 @@ impl Shard<'_> {
             _ => {
                 let node = self.nodes.url(viewer.node);
                 match self.config.video.read {
-                    Read::Ranges => http::part(text, node, self.plan.range(viewer.player.got())),
+                    Read::Ranges => {
+                        http::part(text, node, self.plan.range(viewer.player.fetched()));
+                    }
                     Read::Whole => http::whole(text, node),
                 }
-                self.seen.requests += 1;
+                self.statistics.requests += 1;
                 now_ns() + nanoseconds(limits.silence_s)
             }
         };
@@ -232,11 +236,11 @@ impl Shard<'_> {
 
     /// Follow a redirect.
     fn go(&mut self, index: u32, location: &str) {
-        let found = self.nodes.find(location);
+        let node = self.nodes.find(location);
         let now = now_ns();
         let viewer = &mut self.viewers[index as usize];
         viewer.redirects = viewer.redirects.saturating_add(1);
-        match found {
+        match node {
             Ok(_) if viewer.redirects > self.config.limits.redirects => {
                 self.fault(index, Why::RedirectLoop);
             }
@@ -258,12 +262,12 @@ impl Shard<'_> {
         let now = now_ns();
         let ranges = self.config.video.read == Read::Ranges;
         let viewer = &mut self.viewers[index as usize];
-        let asked = ranges.then(|| self.plan.range(viewer.player.got()));
+        let range = ranges.then(|| self.plan.range(viewer.player.fetched()));
         let (closes, length) = match &head {
             Ok(head) => (head.closes, head.length),
             Err(_) => (true, None),
         };
-        let answer = head.map(|head| viewer::video(head, asked, &self.plan));
+        let answer = head.map(|head| viewer::video(head, range, &self.plan));
         match answer {
             Ok(None) => {}
             Ok(Some(Answer::Go(location))) => {
@@ -324,7 +328,7 @@ impl Shard<'_> {
         let viewer = &mut self.viewers[index as usize];
         let played = viewer.player.plays();
         if let Some(violation) = viewer.complete(&self.plan, now) {
-            self.seen.violations.record(violation.length_ns);
+            self.statistics.violations.record(violation.length_ns);
         }
         let begins = viewer.player.plays() && !played;
         let ranges = self.config.video.read == Read::Ranges;
@@ -352,15 +356,15 @@ impl Shard<'_> {
                 false
             }
             Next::At(_) | Next::Now if ranges => {
-                self.seen.behind += u64::from(played);
+                self.statistics.behind += u64::from(played);
                 self.fetch(index);
                 false
             }
             Next::At(_) | Next::Now => {
                 let viewer = &mut self.viewers[index as usize];
-                let (from, to) = self.plan.range(viewer.player.got());
+                let (from, to) = self.plan.range(viewer.player.fetched());
                 viewer.left = to - from;
-                self.seen.behind += u64::from(played);
+                self.statistics.behind += u64::from(played);
                 true
             }
         }
@@ -378,7 +382,7 @@ impl Shard<'_> {
             Ok(1..) => self.fault(index, Why::Unasked),
             _ => {
                 // It need not keep a connection on which nothing is asked for.
-                self.seen.reopened += u64::from(viewer.phase == Phase::Resting);
+                self.statistics.reopened += u64::from(viewer.phase == Phase::Resting);
                 self.close(index);
             }
         }

@@ -18,7 +18,7 @@ impl Shard<'_> {
         let stale = viewer.kept && !viewer.headed && viewer.partial.is_empty();
         if viewer.phase == Phase::Fetching && stale && !viewer.connecting {
             // Closed while the request was on its way: nothing was lost.
-            self.seen.reopened += 1;
+            self.statistics.reopened += 1;
             return self.connect(index);
         }
         match error.kind() {
@@ -35,10 +35,10 @@ impl Shard<'_> {
 
     /// This host has no more descriptors, ports or memory: what follows would measure that.
     pub fn lacking(&mut self, index: u32, error: &io::Error) {
-        self.seen.fault = Some(format!("a connection could not be made here: {error}"));
+        self.statistics.fault = Some(format!("a connection could not be made here: {error}"));
         if self.viewers[index as usize].phase == Phase::Telling {
             // Its session is over, and on record.
-            self.seen.untold += 1;
+            self.statistics.untold += 1;
             return self.vacate(index);
         }
         self.leave(index, Outcome::Failed, Some(Why::Generator), now_ns());
@@ -58,7 +58,7 @@ impl Shard<'_> {
                 self.pause_in(index, Phase::Retelling, tries * PAUSE_NS);
             }
             Phase::Telling => {
-                self.seen.untold += 1;
+                self.statistics.untold += 1;
                 self.vacate(index);
             }
             Phase::Asking if why.passes() && now < viewer.question_ns + patience_ns => {
@@ -73,7 +73,7 @@ impl Shard<'_> {
                 viewer.trouble.get_or_insert(why);
                 // The front may not have heard yet, and would send it to the same node again.
                 viewer.question_ns = now + PAUSE_NS;
-                self.seen.asked_again += 1;
+                self.statistics.asked_again += 1;
                 self.pause_in(index, Phase::Pausing, PAUSE_NS);
             }
             _ => self.leave(index, Outcome::Failed, Some(why), now),

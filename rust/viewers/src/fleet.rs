@@ -13,13 +13,13 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use crate::arrivals::Schedule;
+use crate::arrivals::schedule;
 use crate::config::{Arrivals, Config};
-use crate::failure::{self, Failure};
 use crate::process::{self, Order, READY, Start};
-use crate::seen::Seen;
 use crate::shard::{endings, now_ns};
+use crate::statistics::{End, Statistics};
 use crate::summary::Summary;
+use ullage_common::failure::{self, Failure, print_json};
 
 /// Descriptors that are not viewers'.
 const OTHERS: u64 = 64;
@@ -32,11 +32,10 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let config = Config::read(path)?;
     let signals = signals()?;
     let summary = run(&config, &signals)?;
-    let text = serde_json::to_string(&summary).map_err(|error| Failure::new("summary", error))?;
-    ullage_output::print(&text).map_err(Failure::output)?;
+    print_json(&summary)?;
     Ok(ExitCode::from(match (summary.interrupted, summary.valid) {
         (true, _) => failure::INTERRUPTED,
-        (false, false) => failure::INVALID,
+        (false, false) => failure::FAILED,
         (false, true) => 0,
     }))
 }
@@ -103,10 +102,10 @@ fn shards(config: &Config) -> Result<u32, Failure> {
         return Ok(count);
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let each = hard.saturating_sub(OTHERS).max(1) as f64;
+    let descriptors = hard.saturating_sub(OTHERS).max(1) as f64;
     let most = match config.arrivals {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        Arrivals::Trace { .. } => Schedule::new(&config.arrivals)?.count() as f64,
+        Arrivals::Trace { .. } => schedule(&config.arrivals)?.count() as f64,
         _ => config.at_once(),
     };
     #[expect(
@@ -114,7 +113,7 @@ fn shards(config: &Config) -> Result<u32, Failure> {
         clippy::cast_sign_loss,
         reason = "1 to 64"
     )]
-    Ok((most / each).ceil().clamp(1.0, MOST) as u32)
+    Ok((most / descriptors).ceil().clamp(1.0, MOST) as u32)
 }
 
 /// A process of viewers.
@@ -126,9 +125,6 @@ pub struct Running {
     /// Before its time: without a report, or because it was told to end.
     cut: bool,
 }
-
-/// How one ended: what it saw, or what became of it.
-pub type End = Result<Seen, String>;
 
 impl Running {
     fn start(
@@ -185,15 +181,17 @@ impl Running {
         self.output.extend_from_slice(&buffer[..count]);
         if count == 0 {
             self.ended = true;
-            self.cut = self.seen().is_none_or(|seen| seen.interrupted);
+            self.cut = self
+                .statistics()
+                .is_none_or(|statistics| statistics.interrupted);
         }
         Ok(())
     }
 
     /// Its report. None: there is none.
-    fn seen(&self) -> Option<Seen> {
-        let said = self.output.strip_prefix(READY.as_bytes())?;
-        serde_json::from_slice(said).ok()
+    fn statistics(&self) -> Option<Statistics> {
+        let report = self.output.strip_prefix(READY.as_bytes())?;
+        serde_json::from_slice(report).ok()
     }
 
     /// End it as a signal would.
@@ -209,8 +207,8 @@ impl Running {
             .child
             .wait()
             .map_err(|error| Failure::new("a process", error))?;
-        match self.seen() {
-            Some(seen) if status.success() => Ok(Ok(seen)),
+        match self.statistics() {
+            Some(statistics) if status.success() => Ok(Ok(statistics)),
             _ if self.is_ready() => Ok(Err(format!("shard {} {}", self.index, fate(status)))),
             // It has said on standard error why it cannot begin.
             _ => Err(Failure::input(format!(
@@ -299,7 +297,7 @@ impl Sessions {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         Ok(Self {
             path: path.into(),
-            file: file.map_err(|error| Failure::input(format!("{}: {error}", path.display())))?,
+            file: file.map_err(|error| Failure::bad(path.display(), error))?,
             parts: Vec::new(),
         })
     }

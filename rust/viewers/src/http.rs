@@ -183,28 +183,28 @@ mod tests {
 
     #[test]
     fn a_part_is_understood() {
-        let found = of("content-length: 100\r\nContent-Range: bytes 0-99/1000\r\n");
-        let found = found.expect("HTTP").expect("complete");
+        let parsed = of("content-length: 100\r\nContent-Range: bytes 0-99/1000\r\n");
+        let parsed = parsed.expect("HTTP").expect("complete");
         assert_eq!(
-            (found.status, found.length, found.range),
+            (parsed.status, parsed.length, parsed.range),
             (206, Some(100), Some((0, 100)))
         );
-        assert!(!found.closes && found.word == Word::Other);
+        assert!(!parsed.closes && parsed.word == Word::Other);
         assert_eq!(head(b"HTTP/1.1 206 Par"), Ok(None));
     }
 
     #[test]
     fn answers_of_a_front_are_understood() {
-        let found = head(b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1:80/x\r\n\r\n");
-        let found = found.expect("HTTP").expect("complete");
-        assert_eq!(found.location.as_deref(), Some("http://10.0.0.1:80/x"));
-        let found = head(b"HTTP/1.1 503 Busy\r\nX-Ullage: blocked\r\nConnection: close\r\n\r\n");
-        let found = found.expect("HTTP").expect("complete");
-        assert!(found.word == Word::Blocked && found.closes);
+        let parsed = head(b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1:80/x\r\n\r\n");
+        let parsed = parsed.expect("HTTP").expect("complete");
+        assert_eq!(parsed.location.as_deref(), Some("http://10.0.0.1:80/x"));
+        let parsed = head(b"HTTP/1.1 503 Busy\r\nX-Ullage: blocked\r\nConnection: close\r\n\r\n");
+        let parsed = parsed.expect("HTTP").expect("complete");
+        assert!(parsed.word == Word::Blocked && parsed.closes);
         for word in ["unlogged", "crowded"] {
-            let found = head(format!("HTTP/1.1 503 X\r\nX-Ullage: {word}\r\n\r\n").as_bytes());
-            let found = found.expect("HTTP").expect("complete");
-            assert_eq!(found.word, Word::Undecided, "{word}");
+            let parsed = head(format!("HTTP/1.1 503 X\r\nX-Ullage: {word}\r\n\r\n").as_bytes());
+            let parsed = parsed.expect("HTTP").expect("complete");
+            assert_eq!(parsed.word, Word::Undecided, "{word}");
         }
     }
 
@@ -221,8 +221,8 @@ mod tests {
             ("Location: \u{fffd}\u{fffd}", Why::Protocol),
         ] {
             match of(headers) {
-                Err(found) => assert_eq!(found, why, "{headers}"),
-                Ok(found) => assert!(found.is_none(), "{headers}: {found:?}"),
+                Err(parsed) => assert_eq!(parsed, why, "{headers}"),
+                Ok(parsed) => assert!(parsed.is_none(), "{headers}: {parsed:?}"),
             }
         }
         assert_eq!(head(b"220 smtp.example.org ready\r\n"), Err(Why::Protocol));

@@ -7,7 +7,6 @@ mod arrivals;
 mod bounds;
 mod config;
 mod exchange;
-mod failure;
 mod faults;
 mod fleet;
 mod http;
@@ -17,20 +16,20 @@ mod playback;
 mod process;
 mod reach;
 mod search;
-mod seen;
 mod session;
 mod shard;
+mod statistics;
 mod summary;
 mod sys;
+mod timer_wheel;
 mod viewer;
-mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::failure::Failure;
+use ullage_common::Failure;
 
 /// Viewers of videos in real time, open loop, with patience and a playback buffer.
 #[derive(Parser)]

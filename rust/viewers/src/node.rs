@@ -13,8 +13,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::sendfile::sendfile64;
 use nix::sys::socket::{Backlog, setsockopt, sockopt};
 
-use crate::failure::Failure;
-use crate::sys::{Event, NO_EVENT, Poll};
+use crate::sys::WATCHED;
+use ullage_common::Failure;
+use ullage_common::epoll::{EpollEvent, Poll};
 
 const BATCH: usize = 256;
 const LISTENER: u64 = u64::MAX;
@@ -56,7 +57,7 @@ fn serve(options: &Options) -> io::Result<()> {
     let SocketAddr::V4(address) = listener.local_addr()? else {
         return Err(io::ErrorKind::AddrNotAvailable.into());
     };
-    ullage_output::print(&format!("{{\"listening\":\"{address}\"}}"))?;
+    ullage_common::print(&format!("{{\"listening\":\"{address}\"}}"))?;
     let video = File::from(memfd_create(c"video", MFdFlags::MFD_CLOEXEC)?);
     video.set_len(options.bytes)?;
     let mut node = Node {
@@ -65,16 +66,16 @@ fn serve(options: &Options) -> io::Result<()> {
         bytes: options.bytes,
         connections: Vec::new(),
     };
-    node.poll.add(listener.as_raw_fd(), LISTENER)?;
-    match node.poll.add(io::stdin().as_raw_fd(), INPUT) {
+    node.poll.add(&listener, WATCHED, LISTENER)?;
+    match node.poll.add(io::stdin(), WATCHED, INPUT) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
         added => added?,
     }
-    let mut events = [NO_EVENT; BATCH];
+    let mut events = [EpollEvent::empty(); BATCH];
     loop {
         let count = node.poll.wait(&mut events, None)?;
         for event in &events[..count] {
-            match event.u64 {
+            match event.data() {
                 LISTENER => node.accept(&listener)?,
                 INPUT => return Ok(()),
                 _ => node.happened(event),
@@ -119,7 +120,7 @@ impl Node {
             };
             stream.set_nodelay(true)?;
             let place = stream.as_raw_fd().cast_unsigned() as usize;
-            self.poll.add(stream.as_raw_fd(), place as u64)?;
+            self.poll.add(&stream, WATCHED, place as u64)?;
             if self.connections.len() <= place {
                 self.connections.resize_with(place + 1, || None);
             }
@@ -133,8 +134,8 @@ impl Node {
         }
     }
 
-    fn happened(&mut self, event: &Event) {
-        let place = usize::try_from(event.u64).unwrap_or(usize::MAX);
+    fn happened(&mut self, event: &EpollEvent) {
+        let place = usize::try_from(event.data()).unwrap_or(usize::MAX);
         let Some(Some(connection)) = self.connections.get_mut(place) else {
             return;
         };

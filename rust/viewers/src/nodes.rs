@@ -12,38 +12,38 @@ const MOST: usize = 1 << 16;
 const SOURCES: u64 = 16;
 
 pub struct Nodes {
-    known: Vec<Url>,
+    urls: Vec<Url>,
     numbers: HashMap<Url, u32>,
     allowed: Vec<Network>,
     shard: u32,
 }
 
 impl Nodes {
-    pub fn new(given: &[Url], allowed: &[Network], shard: u32) -> Self {
+    pub fn new(urls: &[Url], allowed: &[Network], shard: u32) -> Self {
         let mut nodes = Self {
-            known: Vec::new(),
+            urls: Vec::new(),
             numbers: HashMap::new(),
             allowed: allowed.to_vec(),
             shard,
         };
-        for url in given {
-            nodes.known.push(url.clone());
+        for url in urls {
+            nodes.urls.push(url.clone());
         }
         nodes
     }
 
     pub fn url(&self, number: u32) -> &Url {
-        &self.known[number as usize]
+        &self.urls[number as usize]
     }
 
     pub fn address(&self, number: u32) -> Option<SocketAddrV4> {
-        self.known.get(number as usize).map(|url| url.address)
+        self.urls.get(number as usize).map(|url| url.address)
     }
 
     /// Of those given, a viewer's.
     #[expect(clippy::cast_possible_truncation, reason = "2^16 at most")]
     pub fn of(&self, client: u64) -> u32 {
-        (client % self.known.len() as u64) as u32
+        (client % self.urls.len() as u64) as u32
     }
 
     /// Where a redirect leads, if it may.
@@ -56,11 +56,11 @@ impl Nodes {
         if !self.allowed.iter().any(|network| network.has(address)) {
             return Err(Why::NotAllowed);
         }
-        let number = u32::try_from(self.known.len()).map_err(|_| Why::TooManyNodes)?;
-        if self.known.len() >= MOST {
+        let number = u32::try_from(self.urls.len()).map_err(|_| Why::TooManyNodes)?;
+        if self.urls.len() >= MOST {
             return Err(Why::TooManyNodes);
         }
-        self.known.push(url.clone());
+        self.urls.push(url.clone());
         self.numbers.insert(url, number);
         Ok(number)
     }

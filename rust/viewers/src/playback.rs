@@ -79,7 +79,7 @@ pub struct Violation {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Player {
     /// Chunks that are there.
-    got: u64,
+    fetched: u64,
     /// When playing would have begun without the violations since; 0: it has not begun.
     zero_ns: u64,
 }
@@ -95,8 +95,8 @@ pub enum Next {
 }
 
 impl Player {
-    pub fn got(&self) -> u64 {
-        self.got
+    pub fn fetched(&self) -> u64 {
+        self.fetched
     }
 
     pub fn plays(&self) -> bool {
@@ -104,11 +104,11 @@ impl Player {
     }
 
     pub fn next(&self, plan: &Plan) -> Next {
-        if self.got == plan.chunks() {
+        if self.fetched == plan.chunks() {
             Next::End(self.zero_ns + plan.duration_ns())
         } else if self.plays() {
             // It plays, so the first chunks are there: `got` is not below `ahead`.
-            Next::At(self.zero_ns + plan.reach_ns(self.got - plan.ahead))
+            Next::At(self.zero_ns + plan.reach_ns(self.fetched - plan.ahead))
         } else {
             Next::Now
         }
@@ -117,10 +117,10 @@ impl Player {
     /// The next chunk is there.
     pub fn complete(&mut self, plan: &Plan, now_ns: u64) -> Option<Violation> {
         let violation = self.standing(plan, now_ns);
-        self.got += 1;
+        self.fetched += 1;
         if let Some(Violation { length_ns, .. }) = violation {
             self.zero_ns += length_ns;
-        } else if !self.plays() && self.got >= plan.ahead {
+        } else if !self.plays() && self.fetched >= plan.ahead {
             self.zero_ns = now_ns.max(1);
         }
         violation
@@ -128,8 +128,8 @@ impl Player {
 
     /// The violation that has not ended, if there is one now.
     pub fn standing(&self, plan: &Plan, now_ns: u64) -> Option<Violation> {
-        let at_ns = self.zero_ns + plan.reach_ns(self.got);
-        let stands = self.plays() && self.got < plan.chunks() && now_ns > at_ns;
+        let at_ns = self.zero_ns + plan.reach_ns(self.fetched);
+        let stands = self.plays() && self.fetched < plan.chunks() && now_ns > at_ns;
         stands.then(|| Violation {
             at_ns,
             length_ns: now_ns - at_ns,
@@ -218,7 +218,7 @@ mod tests {
                 prop_assert_eq!(from, end);
                 end = to;
                 if let Next::At(due) = player.next(&plan) {
-                    prop_assert!(player.got() >= plan.ahead);
+                    prop_assert!(player.fetched() >= plan.ahead);
                     now = now.max(due);
                 }
                 now += wait;

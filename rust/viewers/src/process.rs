@@ -1,7 +1,7 @@
 //! A shard as a process: told what to do on standard input, and telling on standard output.
 //!
 //! The parent sends an [`Order`]; `ready` is the answer. Then it sends the instant of the start, and
-//! gets what was [`Seen`]. Each is a line of JSON. The end of the input ends the run.
+//! gets what was [`Statistics`]. Each is a line of JSON. The end of the input ends the run.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead};
@@ -11,15 +11,14 @@ use std::process::ExitCode;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use ullage_clock::{Clock, Line};
 
-use crate::arrivals::Schedule;
-use crate::config::{Config, SharedClock, Timing};
-use crate::failure::{self, Failure};
+use crate::arrivals::schedule;
+use crate::config::{Config, Timing};
 use crate::shard::{Part, Shard, endings};
 use crate::sys;
+use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::shared_clock::{SharedClock, boot_id};
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub const READY: &str = "ready\n";
 
 #[derive(Deserialize, Serialize)]
@@ -40,7 +39,7 @@ pub fn command() -> Result<ExitCode, Failure> {
     // Else it is called what it was started by: `exe`.
     let _ = nix::sys::prctl::set_name(c"viewers");
     let ending = endings().map_err(|error| Failure::new("signals", error))?;
-    let Some(order) = told::<Order>()? else {
+    let Some(order) = read_message::<Order>()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
     share(&order.clock)?;
@@ -49,14 +48,14 @@ pub fn command() -> Result<ExitCode, Failure> {
         &order.config.timing,
         cpu.skip(order.index as usize).take(1).next().copied(),
     )?;
-    let schedule = Schedule::new(&order.config.arrivals)?;
+    let schedule = schedule(&order.config.arrivals)?;
     let create = |path: &PathBuf| {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         file.map_err(|error| Failure::new(&path.display().to_string(), error))
     };
     let records = order.records.as_ref().map(create).transpose()?;
-    ullage_output::print(READY.trim_end()).map_err(Failure::output)?;
-    let Some(Start { at_ns }) = told()? else {
+    ullage_common::print(READY.trim_end()).map_err(Failure::output)?;
+    let Some(Start { at_ns }) = read_message()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
     let part = Part {
@@ -64,16 +63,15 @@ pub fn command() -> Result<ExitCode, Failure> {
         of: order.of,
         start_ns: at_ns,
     };
-    let seen = Shard::new(&order.config, &part, schedule, records)
+    let statistics = Shard::new(&order.config, &part, schedule, records)
         .and_then(|shard| shard.run(ending))
         .map_err(|error| Failure::new("the event loop", error))?;
-    let text = serde_json::to_string(&seen).map_err(|error| Failure::new("report", error))?;
-    ullage_output::print(&text).map_err(Failure::output)?;
+    print_json(&statistics)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The next line of the input; none at its end.
-fn told<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
+fn read_message<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
     let mut line = String::new();
     let count = io::stdin().lock().read_line(&mut line);
     match count.map_err(|error| Failure::new("orders", error))? {
@@ -84,33 +82,17 @@ fn told<T: for<'de> Deserialize<'de>>() -> Result<Option<T>, Failure> {
 
 /// Goes over to another process's clock.
 pub fn share(clock: &SharedClock) -> Result<(), Failure> {
-    let here = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    let bytes = bytes(&clock.line);
-    let line = bytes.and_then(|bytes| Line::parse(&bytes).ok());
-    match line {
-        Some(line) if here.trim() == clock.boot_id && Clock::get().adopt(&line).is_ok() => Ok(()),
-        _ => Err(Failure::input(
-            "`clock` is not of a process on this kernel that reads the same counter".into(),
-        )),
+    if clock.adopt() {
+        return Ok(());
     }
+    Err(Failure::input(
+        "`clock` is not of a process on this kernel that reads the same counter".into(),
+    ))
 }
 
 /// This process's.
 pub fn own_clock() -> SharedClock {
-    let line = Clock::get().line().encode();
-    let digits = line.iter().map(|byte| format!("{byte:02x}"));
-    SharedClock {
-        boot_id: std::fs::read_to_string(BOOT_ID)
-            .unwrap_or_default()
-            .trim()
-            .into(),
-        line: digits.collect(),
-    }
-}
-
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    (0..digits.len()).step_by(2).map(pair).collect()
+    SharedClock::own(boot_id().unwrap_or_default())
 }
 
 /// Where it runs, how exactly it sleeps, and before whom.

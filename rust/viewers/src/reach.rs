@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::address::Url;
-use crate::failure::Failure;
+use ullage_common::Failure;
 
 /// Of its answer no more is needed.
 const FIRST: &[u8] = b"HTTP/1.1 200 ";

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::config::{Arrivals, Config};
-use crate::failure::{self, Failure};
 use crate::fleet;
 use crate::session::Outcome;
 use crate::summary::Summary;
+use ullage_common::failure::{self, Failure, print_json};
 
 /// A CPU that the generator used more of may have been what could not keep up.
 const FULL: f64 = 0.9;
@@ -58,7 +58,7 @@ fn two() -> u32 {
 }
 
 #[derive(Debug, Serialize)]
-struct Found {
+struct SearchResult {
     format: u8,
     mode: &'static str,
     /// The largest number of viewers that was sustained.
@@ -93,17 +93,14 @@ enum Verdict {
 }
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-    let (config, search) =
-        parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
+    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
+    let (config, search) = parse(&text).map_err(|why| Failure::bad(path.display(), why))?;
     let signals = fleet::signals()?;
-    let found = look(search, |viewers| step(&config, &search, viewers, &signals))?;
-    let told = serde_json::to_string(&found).map_err(|error| Failure::new("result", error))?;
-    ullage_output::print(&told).map_err(Failure::output)?;
-    Ok(ExitCode::from(match (found.interrupted, found.figure) {
+    let result = look(search, |viewers| step(&config, &search, viewers, &signals))?;
+    print_json(&result)?;
+    Ok(ExitCode::from(match (result.interrupted, result.figure) {
         (true, _) => failure::INTERRUPTED,
-        (false, None) => failure::INVALID,
+        (false, None) => failure::FAILED,
         (false, Some(_)) => 0,
     }))
 }
@@ -226,7 +223,7 @@ fn verdict(run: &Summary, viewers: u64, due_bytes: f64) -> Verdict {
 fn look(
     search: Search,
     mut step: impl FnMut(u64) -> Result<(Verdict, Value), Failure>,
-) -> Result<Found, Failure> {
+) -> Result<SearchResult, Failure> {
     let (mut lower, mut upper) = (0, None);
     let mut steps: Vec<Step> = Vec::new();
     let mut why = None;
@@ -271,7 +268,7 @@ fn look(
     if lower == 0 && why.is_none() {
         why = Some("not one viewer was sustained".into());
     }
-    Ok(Found {
+    Ok(SearchResult {
         format: 1,
         mode: "search",
         figure: why.is_none().then_some(lower),
@@ -329,29 +326,32 @@ mod tests {
     proptest! {
         #[test]
         fn the_limit_is_found(limit in 1..100_000u64, start in 1..2000u64) {
-            let found = look(search(start, 1 << 30, 0.0), until(limit)).expect("found");
-            prop_assert_eq!(found.figure, Some(limit));
-            prop_assert_eq!((found.lower, found.upper), (limit, Some(limit + 1)));
-            prop_assert!(found.steps.len() < 60);
-            let found = look(search(start, 1 << 30, 0.1), until(limit)).expect("found");
-            let Some(upper) = found.upper else { panic!("it has an end") };
-            prop_assert!(found.lower <= limit && limit < upper);
+            let result = look(search(start, 1 << 30, 0.0), until(limit)).expect("found");
+            prop_assert_eq!(result.figure, Some(limit));
+            prop_assert_eq!((result.lower, result.upper), (limit, Some(limit + 1)));
+            prop_assert!(result.steps.len() < 60);
+            let result = look(search(start, 1 << 30, 0.1), until(limit)).expect("found");
+            let Some(upper) = result.upper else { panic!("it has an end") };
+            prop_assert!(result.lower <= limit && limit < upper);
         }
     }
 
     #[test]
     fn there_is_no_figure_at_the_cap_nor_of_nobody() {
-        let found = look(search(1, 100, 0.0), until(1000)).expect("found");
-        assert_eq!((found.figure, found.lower, found.upper), (None, 100, None));
-        assert!(found.why.expect("why").contains("cap"));
-        let found = look(search(8, 100, 0.0), until(0)).expect("found");
-        assert_eq!((found.figure, found.upper), (None, Some(1)));
-        assert!(found.why.expect("why").contains("not one"));
+        let result = look(search(1, 100, 0.0), until(1000)).expect("found");
+        assert_eq!(
+            (result.figure, result.lower, result.upper),
+            (None, 100, None)
+        );
+        assert!(result.why.expect("why").contains("cap"));
+        let result = look(search(8, 100, 0.0), until(0)).expect("found");
+        assert_eq!((result.figure, result.upper), (None, Some(1)));
+        assert!(result.why.expect("why").contains("not one"));
     }
 
     #[test]
     fn there_is_no_figure_when_the_generator_is_the_limit() {
-        let found = look(search(1, 100, 0.0), |viewers| {
+        let result = look(search(1, 100, 0.0), |viewers| {
             let late = Verdict::Worthless("late".into());
             Ok((
                 if viewers < 16 {
@@ -362,9 +362,9 @@ mod tests {
                 Value::Null,
             ))
         });
-        let found = found.expect("found");
-        assert_eq!((found.figure, found.lower, found.upper), (None, 8, None));
-        assert!(found.why.expect("why").contains("the generator"));
+        let result = result.expect("found");
+        assert_eq!((result.figure, result.lower, result.upper), (None, 8, None));
+        assert!(result.why.expect("why").contains("the generator"));
     }
 
     #[test]
@@ -374,9 +374,9 @@ mod tests {
             ..search(4, 100, 0.0)
         };
         // Of each number the first two steps are disturbed.
-        let mut seen = std::collections::HashMap::new();
-        let found = look(search, |viewers| {
-            let times = seen.entry(viewers).or_insert(0);
+        let mut visits = std::collections::HashMap::new();
+        let result = look(search, |viewers| {
+            let times = visits.entry(viewers).or_insert(0);
             *times += 1;
             let fine = viewers <= 9 && *times == 3;
             let verdict = if fine {
@@ -386,9 +386,9 @@ mod tests {
             };
             Ok((verdict, Value::Null))
         });
-        let found = found.expect("found");
-        assert_eq!((found.figure, found.upper), (Some(9), Some(10)));
-        let numbers: Vec<_> = found.steps.iter().map(|step| step.viewers).collect();
+        let result = result.expect("found");
+        assert_eq!((result.figure, result.upper), (Some(9), Some(10)));
+        let numbers: Vec<_> = result.steps.iter().map(|step| step.viewers).collect();
         let thrice = [4, 8, 16, 12, 10, 9].map(|viewers| [viewers; 3]);
         assert_eq!(numbers, thrice.concat());
     }

@@ -3,21 +3,22 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::iter::Peekable;
-use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ullage_clock::Clock;
 
-use crate::arrivals::Schedule;
+use ullage_common::epoll::{EpollEvent, Poll};
+use ullage_elastic::Schedule;
+
 use crate::config::{Config, nanoseconds};
 use crate::nodes::Nodes;
 use crate::playback::Plan;
-use crate::seen::Seen;
 use crate::session::{Outcome, Record, Why};
-use crate::sys::{self, Event, NO_EVENT, Poll};
+use crate::statistics::Statistics;
+use crate::sys::{self, WATCHED};
+use crate::timer_wheel::Wheel;
 use crate::viewer::{Phase, Viewer};
-use crate::wheel::Wheel;
 
 /// Events taken at once: timers are looked at after each.
 const BATCH: usize = 256;
@@ -41,7 +42,7 @@ pub struct Shard<'a> {
     pub poll: Poll,
     pub nodes: Nodes,
     pub viewers: Vec<Viewer>,
-    pub seen: Seen,
+    pub statistics: Statistics,
     /// A request that is being written, and a head that is being read.
     pub request: Vec<u8>,
     pub inbox: Vec<u8>,
@@ -91,10 +92,10 @@ impl<'a> Shard<'a> {
             poll: Poll::new()?,
             nodes: Nodes::new(&config.nodes, &config.allow, part.index),
             viewers: Vec::new(),
-            seen: Seen {
+            statistics: Statistics {
                 started_ns: start_ns,
                 empty_bytes: sys::used().1,
-                ..Seen::default()
+                ..Statistics::default()
             },
             request: Vec::new(),
             inbox: vec![0; 4096],
@@ -112,12 +113,12 @@ impl<'a> Shard<'a> {
 
     /// Until all have come and gone, the run's time is over, or a signal ends it. The signals of
     /// `ending` are blocked; the end of standard input is the parent's end.
-    pub fn run(mut self, ending: SigSet) -> io::Result<Seen> {
+    pub fn run(mut self, ending: SigSet) -> io::Result<Statistics> {
         let signals =
             SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        self.poll.add(signals.as_fd().as_raw_fd(), CONTROL)?;
-        self.poll.add(io::stdin().as_raw_fd(), CONTROL)?;
-        let mut events = [NO_EVENT; BATCH];
+        self.poll.add(&signals, WATCHED, CONTROL)?;
+        self.poll.add(io::stdin(), WATCHED, CONTROL)?;
+        let mut events = [EpollEvent::empty(); BATCH];
         loop {
             let now = now_ns();
             if self.over(now) {
@@ -131,15 +132,15 @@ impl<'a> Shard<'a> {
                 break;
             }
             for event in &events[..count] {
-                if event.u64 == CONTROL {
-                    self.seen.interrupted = true;
+                if event.data() == CONTROL {
+                    self.statistics.interrupted = true;
                 } else {
                     self.happened(event);
                 }
                 self.timers();
             }
             self.timers();
-            self.seen.turns.record(now_ns() - began);
+            self.statistics.turns.record(now_ns() - began);
         }
         self.end()
     }
@@ -147,7 +148,7 @@ impl<'a> Shard<'a> {
     fn over(&mut self, now: u64) -> bool {
         let live = self.viewers.len() - self.free.len();
         let done = live == 0 && self.arrivals.peek().is_none();
-        done || self.seen.interrupted || self.seen.fault.is_some() || now >= self.end_ns
+        done || self.statistics.interrupted || self.statistics.fault.is_some() || now >= self.end_ns
     }
 
     /// Until something is due, or nothing if that is so soon that sleeping would be too long.
@@ -176,8 +177,8 @@ impl<'a> Shard<'a> {
                 self.fire(index, due_ns);
             }
             self.due = due;
-            let came = self.arrivals.next_if(|(_, due_ns)| *due_ns <= now);
-            if let Some((client, due_ns)) = came {
+            let arrival = self.arrivals.next_if(|(_, due_ns)| *due_ns <= now);
+            if let Some((client, due_ns)) = arrival {
                 self.come(client, due_ns);
             }
             let arrival = self.arrivals.peek().map_or(u64::MAX, |(_, due)| *due);
@@ -196,7 +197,7 @@ impl<'a> Shard<'a> {
             Phase::Asking => self.fault(index, Why::FrontSilent),
             Phase::Telling => self.fault(index, Why::Silent),
             Phase::Pausing => self.ask(index),
-            Phase::Retelling => self.tell(index),
+            Phase::Retelling => self.announce(index),
             Phase::Fetching if viewer.connecting => self.fault(index, Why::ConnectionTimedOut),
             Phase::Fetching => {
                 let until = viewer.last_byte_ns + nanoseconds(self.config.limits.silence_s);
@@ -207,7 +208,7 @@ impl<'a> Shard<'a> {
                 }
             }
             Phase::Resting => {
-                self.seen.lateness.record(now - due_ns);
+                self.statistics.lateness.record(now - due_ns);
                 self.viewers[index as usize].sends(due_ns, now);
                 self.fetch(index);
             }
@@ -235,10 +236,10 @@ impl<'a> Shard<'a> {
             u32::try_from(self.viewers.len() - 1).expect("far fewer descriptors than 2^32")
         });
         let now = now_ns().min(self.end_ns);
-        self.seen.due += 1;
-        self.seen.lateness.record(now - due_ns);
+        self.statistics.due += 1;
+        self.statistics.lateness.record(now - due_ns);
         let live = (self.viewers.len() - self.free.len()) as u64;
-        self.seen.most = self.seen.most.max(live);
+        self.statistics.most = self.statistics.most.max(live);
         self.viewers[index as usize].come(client, due_ns, now);
         index
     }
@@ -257,7 +258,7 @@ impl<'a> Shard<'a> {
     /// Playing began.
     pub fn plays(&mut self) {
         self.playing += 1;
-        self.seen.most_playing = self.seen.most_playing.max(self.playing);
+        self.statistics.most_playing = self.statistics.most_playing.max(self.playing);
     }
 
     /// A session is over: its record, and the front is told.
@@ -269,7 +270,7 @@ impl<'a> Shard<'a> {
         viewer.asks = 0;
         viewer.question_ns = ended_ns;
         if viewer.placed {
-            self.tell(index);
+            self.announce(index);
         } else {
             self.vacate(index);
         }
@@ -296,29 +297,30 @@ impl<'a> Shard<'a> {
         let viewer = &mut self.viewers[index as usize];
         // A picture that stands still when all is over stood still until then.
         if let Some(violation) = viewer.player.standing(&self.plan, ended_ns) {
-            self.seen.violations.record(violation.length_ns);
+            self.statistics.violations.record(violation.length_ns);
             viewer.violations.push(violation);
         }
         self.playing -= u64::from(viewer.player.plays());
-        if let Some((took, should)) = viewer.asked() {
-            self.seen.asked.record(took, should);
+        if let Some((took, should)) = viewer.requested() {
+            self.statistics.requested.record(took, should);
         }
         if let Some((took, should)) = viewer.delivered(&self.plan) {
-            self.seen.delivered.record(took, should);
+            self.statistics.delivered.record(took, should);
         }
-        self.seen.count(outcome, why, !viewer.violations.is_empty());
-        self.seen.bytes += viewer.bytes;
+        self.statistics
+            .count(outcome, why, !viewer.violations.is_empty());
+        self.statistics.bytes += viewer.bytes;
         let Some(records) = &mut self.records else {
             return;
         };
-        let known = |ns| (ns > 0).then_some(ns);
+        let instant = |ns| (ns > 0).then_some(ns);
         let record = Record {
             client: viewer.client,
             due_ns: viewer.due_ns,
             asked_ns: viewer.asked_ns,
-            answered_ns: known(viewer.answered_ns),
+            answered_ns: instant(viewer.answered_ns),
             node: self.nodes.address(viewer.node),
-            first_byte_ns: known(viewer.first_byte_ns),
+            first_byte_ns: instant(viewer.first_byte_ns),
             ended_ns,
             outcome,
             why,
@@ -327,20 +329,20 @@ impl<'a> Shard<'a> {
         };
         let written = serde_json::to_writer(&mut *records, &record).map_err(io::Error::from);
         if let Err(error) = written.and_then(|()| records.write_all(b"\n")) {
-            self.seen.fault = Some(format!("the sessions could not be written: {error}"));
+            self.statistics.fault = Some(format!("the sessions could not be written: {error}"));
             self.records = None;
         }
     }
 
     /// Whoever is still here is cut, and so is who was due and has not come.
-    fn end(mut self) -> io::Result<Seen> {
+    fn end(mut self) -> io::Result<Statistics> {
         let now = now_ns().min(self.end_ns);
         let mut due = Vec::new();
         self.wheel.expire(now, &mut due);
         for (index, due_ns) in due {
             // Not sent at all, so at least as late as this.
             if self.viewers[index as usize].phase == Phase::Resting {
-                self.seen.lateness.record(now - due_ns);
+                self.statistics.lateness.record(now - due_ns);
             }
         }
         while let Some((client, due_ns)) = self.arrivals.next_if(|(_, due_ns)| *due_ns <= now) {
@@ -350,25 +352,25 @@ impl<'a> Shard<'a> {
         for index in 0..u32::try_from(self.viewers.len()).expect("as above") {
             match self.viewers[index as usize].phase {
                 Phase::Free => {}
-                Phase::Telling | Phase::Retelling => self.seen.untold += 1,
+                Phase::Telling | Phase::Retelling => self.statistics.untold += 1,
                 _ => self.record(index, Outcome::Cut, Some(Why::RunEnded), now),
             }
         }
         if let Some(records) = &mut self.records {
             records.flush()?;
         }
-        self.seen.ended_ns = now;
-        (self.seen.cpu_s, self.seen.peak_bytes) = sys::used();
-        Ok(self.seen)
+        self.statistics.ended_ns = now;
+        (self.statistics.cpu_s, self.statistics.peak_bytes) = sys::used();
+        Ok(self.statistics)
     }
 
-    fn happened(&mut self, event: &Event) {
-        let (bits, data) = (event.events, event.u64);
+    fn happened(&mut self, event: &EpollEvent) {
+        let data = event.data();
         #[expect(clippy::cast_possible_truncation, reason = "its halves")]
         let (index, generation) = (data as u32, (data >> 32) as u32);
         let viewer = &self.viewers[index as usize];
         if viewer.generation == generation && viewer.fd.is_some() {
-            self.ready(index, bits);
+            self.ready(index, event.events());
         }
     }
 }

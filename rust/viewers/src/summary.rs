@@ -6,9 +6,8 @@ use std::thread;
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::fleet::End;
-use crate::seen::Seen;
 use crate::session::{Outcome, Why};
+use crate::statistics::{End, Statistics};
 
 const NS: f64 = 1e9;
 type Quantiles = BTreeMap<&'static str, f64>;
@@ -77,11 +76,11 @@ pub struct Memory {
 
 impl Summary {
     pub fn new(config: &Config, parts: &[End], interrupted: bool) -> Self {
-        let mut all = Seen::default();
+        let mut all = Statistics::default();
         let mut why = Vec::new();
         for part in parts {
             match part {
-                Ok(seen) => all.add(seen),
+                Ok(statistics) => all.add(statistics),
                 Err(died) => why.push(died.clone()),
             }
         }
@@ -95,12 +94,12 @@ impl Summary {
             ));
         }
         // A process may have been ended on its own.
-        Self::told(&all, parts, why, config, interrupted || all.interrupted)
+        Self::of_all(&all, parts, why, config, interrupted || all.interrupted)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "seconds and ratios")]
-    fn told(
-        all: &Seen,
+    fn of_all(
+        all: &Statistics,
         parts: &[End],
         why: Vec<String>,
         config: &Config,
@@ -119,7 +118,7 @@ impl Summary {
             .map(|outcome| (outcome, 0)),
         );
         outcomes.extend(&all.outcomes);
-        let length_s = all.violations.told(NS);
+        let length_s = all.violations.summary(NS);
         Self {
             format: 1,
             mode: "run",
@@ -152,13 +151,13 @@ impl Summary {
             untold: all.untold,
             most_at_once: all.most,
             most_playing: all.most_playing,
-            lateness_s: all.lateness.told(NS),
+            lateness_s: all.lateness.summary(NS),
             lateness_limit_s: config.lateness_limit_ms / 1e3,
-            rate_error: all.asked.error(),
-            rate_error_of_viewers: all.asked.of_viewers(),
+            rate_error: all.requested.error(),
+            rate_error_of_viewers: all.requested.of_viewers(),
             delivered_error: all.delivered.error(),
             delivered_error_of_viewers: all.delivered.of_viewers(),
-            turn_s: all.turns.told(NS),
+            turn_s: all.turns.summary(NS),
             cpu_s: all.cpu_s,
             cpu_share: busiest(parts, config, seconds),
             memory: Memory {
@@ -177,13 +176,15 @@ fn busiest(parts: &[End], config: &Config, seconds: f64) -> f64 {
     }
     let cpus = &config.timing.cpus;
     let mut used: BTreeMap<usize, f64> = BTreeMap::new();
-    for (index, seen) in parts.iter().enumerate() {
+    for (index, statistics) in parts.iter().enumerate() {
         let cpu = if cpus.is_empty() {
             index
         } else {
             cpus[index % cpus.len()].into()
         };
-        *used.entry(cpu).or_default() += seen.as_ref().map_or(0.0, |seen| seen.cpu_s);
+        *used.entry(cpu).or_default() += statistics
+            .as_ref()
+            .map_or(0.0, |statistics| statistics.cpu_s);
     }
     let most = used.values().fold(0.0, |most: f64, one| most.max(*one));
     let there = thread::available_parallelism().map_or(1, usize::from);

@@ -2,20 +2,26 @@
 
 use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
 };
+use ullage_common::epoll::EpollFlags;
 
 /// Ready: to be read, or ended by the other side.
-pub const READABLE: u32 =
-    (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR).cast_unsigned();
+pub const READABLE: EpollFlags = EpollFlags::EPOLLIN
+    .union(EpollFlags::EPOLLRDHUP)
+    .union(EpollFlags::EPOLLHUP)
+    .union(EpollFlags::EPOLLERR);
 /// Ready: connected, to be written to.
-pub const WRITABLE: u32 = libc::EPOLLOUT.cast_unsigned();
-const WATCHED: u32 =
-    (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET).cast_unsigned();
+pub const WRITABLE: EpollFlags = EpollFlags::EPOLLOUT;
+/// All changes of a connection, each told once.
+pub const WATCHED: EpollFlags = EpollFlags::EPOLLIN
+    .union(EpollFlags::EPOLLOUT)
+    .union(EpollFlags::EPOLLRDHUP)
+    .union(EpollFlags::EPOLLET);
 
 /// A TCP connection that is being made; not blocking. `source` is where it comes from.
 pub fn open(
@@ -93,64 +99,6 @@ fn checked(status: libc::c_int) -> io::Result<libc::c_int> {
         Err(io::Error::last_os_error())
     } else {
         Ok(status)
-    }
-}
-
-/// What happened: which descriptor's data, and the bits.
-pub type Event = libc::epoll_event;
-
-pub const NO_EVENT: Event = Event { events: 0, u64: 0 };
-
-/// Edge-triggered, waiting to the nanosecond.
-pub struct Poll(OwnedFd);
-
-impl Poll {
-    pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointer; the descriptor is nobody else's.
-        unsafe {
-            let fd = checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?;
-            Ok(Self(OwnedFd::from_raw_fd(fd)))
-        }
-    }
-
-    pub fn add(&self, fd: RawFd, data: u64) -> io::Result<()> {
-        let mut event = Event {
-            events: WATCHED,
-            u64: data,
-        };
-        // SAFETY: the event lives as long as the call.
-        let status =
-            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
-        checked(status).map(drop)
-    }
-
-    /// Wait for events, no longer than so long (for ever if none).
-    pub fn wait(&self, events: &mut [Event], longest_ns: Option<u64>) -> io::Result<usize> {
-        let time = longest_ns.map(|ns| libc::timespec {
-            tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(ns % 1_000_000_000).expect("below a second"),
-        });
-        let timeout = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: as many events as there are places are written; `time` outlives the call; no signal
-        // mask.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.0.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len(),
-                timeout,
-                ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        match usize::try_from(count) {
-            Ok(count) => Ok(count),
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-                error => Err(error),
-            },
-        }
     }
 }
 

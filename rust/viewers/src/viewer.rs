@@ -78,7 +78,7 @@ pub struct Viewer {
     /// When the first request that was due at an instant was due, and when it was sent; the last one.
     sent: Option<[(u64, u64); 2]>,
     /// The first chunk after playing began, and when it was there; the last one.
-    came: Option<[(u64, u64); 2]>,
+    chunks_came: Option<[(u64, u64); 2]>,
 }
 
 impl Viewer {
@@ -109,9 +109,9 @@ impl Viewer {
         let paced = self.player.plays();
         let violation = self.player.complete(plan, now_ns);
         if paced {
-            let this = (self.player.got() - 1, now_ns);
-            let first = self.came.map_or(this, |[first, _]| first);
-            self.came = Some([first, this]);
+            let this = (self.player.fetched() - 1, now_ns);
+            let first = self.chunks_came.map_or(this, |[first, _]| first);
+            self.chunks_came = Some([first, this]);
         }
         self.violations.extend(violation);
         violation
@@ -125,7 +125,7 @@ impl Viewer {
     }
 
     /// From its first request that was due at an instant to the last: how long, and how long due.
-    pub fn asked(&self) -> Option<(u64, u64)> {
+    pub fn requested(&self) -> Option<(u64, u64)> {
         let [first, last] = self.sent?;
         let should = last.0 - first.0;
         (should > 0).then_some((last.1 - first.1, should))
@@ -133,7 +133,7 @@ impl Viewer {
 
     /// From its first chunk after playing began to the last: how long it was, and how long they play.
     pub fn delivered(&self, plan: &Plan) -> Option<(u64, u64)> {
-        let [first, last] = self.came?;
+        let [first, last] = self.chunks_came?;
         let should = Player::between_ns(plan, first.0, last.0);
         (should > 0).then_some((last.1 - first.1, should))
     }
@@ -233,8 +233,8 @@ mod tests {
             length: Some(length),
             ..head(206)
         };
-        let asked = Some((100, 200));
-        let of = |head| video(head, asked, &plan);
+        let requested = Some((100, 200));
+        let of = |head| video(head, requested, &plan);
         assert_eq!(of(part((100, 200), 100)), None);
         let wrong = Some(Answer::Broken(Why::Length));
         assert_eq!(of(part((0, 100), 100)), wrong);
@@ -273,10 +273,10 @@ mod tests {
             viewer.delivered(&plan),
             Some((2_000_000_001, 2_000_000_000))
         );
-        assert_eq!(viewer.asked(), None);
+        assert_eq!(viewer.requested(), None);
         for due_ns in [30, 1_000_000_030] {
             viewer.sends(due_ns, due_ns + 5);
         }
-        assert_eq!(viewer.asked(), Some((1_000_000_000, 1_000_000_000)));
+        assert_eq!(viewer.requested(), Some((1_000_000_000, 1_000_000_000)));
     }
 }

@@ -53,11 +53,11 @@ fn a_viewer_is_sent_to_its_node_and_tells_when_it_has_finished() {
     let node = node(part);
     let (url, questions) = front(move |number, _| if number == 0 { to(node) } else { DONE.into() });
     let ran = run(&json!({"front": url, "first_client": 40}));
-    let found = &ran.sessions[0];
-    assert_eq!(found["outcome"], "served", "{found}");
-    assert_eq!(found["node"], node.to_string());
+    let session = &ran.sessions[0];
+    assert_eq!(session["outcome"], "served", "{session}");
+    assert_eq!(session["node"], node.to_string());
     assert_eq!(
-        (&found["client"], &found["bytes"]),
+        (&session["client"], &session["bytes"]),
         (&json!(40), &json!(500))
     );
     let times = [
@@ -69,7 +69,7 @@ fn a_viewer_is_sent_to_its_node_and_tells_when_it_has_finished() {
     ];
     assert!(
         times
-            .map(|name| found[name].as_u64().expect("ns"))
+            .map(|name| session[name].as_u64().expect("ns"))
             .is_sorted()
     );
     assert_eq!(heard(&questions), ["GET /watch/40", "POST /finished/40"]);
@@ -85,12 +85,12 @@ fn who_is_not_served_is_blocked_or_turned_away() {
         let (url, questions) =
             front(move |_, _| format!("HTTP/1.1 503 X\r\n{header}Content-Length: 0\r\n\r\n"));
         let ran = run(&json!({"front": url, "patience_s": 0}));
-        let found = &ran.sessions[0];
+        let session = &ran.sessions[0];
         assert_eq!(
-            (&found["outcome"], &found["why"]),
+            (&session["outcome"], &session["why"]),
             (&json!(outcome), &json!(why))
         );
-        assert!(found["node"].is_null() && found["answered_ns"].is_u64());
+        assert!(session["node"].is_null() && session["answered_ns"].is_u64());
         assert_eq!(heard(&questions), ["GET /watch/0"]);
     }
 }
@@ -129,7 +129,7 @@ fn a_front_that_says_nothing_or_nonsense() {
 #[test]
 fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() {
     let dead = node(|_| vec![]);
-    for (answer, told) in [
+    for (answer, reported) in [
         // The front is away, until patience ends; or has not taken it into account.
         ("", true),
         (
@@ -162,7 +162,11 @@ fn who_leaves_while_it_asks_for_another_node_gives_back_the_place_that_it_had() 
             "{heard:?}"
         );
         let end = heard.last().map(String::as_str);
-        assert_eq!(end == Some("POST /finished/0"), told, "{answer}: {heard:?}");
+        assert_eq!(
+            end == Some("POST /finished/0"),
+            reported,
+            "{answer}: {heard:?}"
+        );
         assert_eq!(ran.summary["untold"], 0);
     }
 }
@@ -244,9 +248,9 @@ fn when_its_node_fails_a_viewer_asks_again_and_goes_on_where_it_was() {
         }
     });
     let parts = Arc::new(Mutex::new(Vec::new()));
-    let asked = Arc::clone(&parts);
+    let requested_parts = Arc::clone(&parts);
     let other = node(move |lines| {
-        asked
+        requested_parts
             .lock()
             .expect("not poisoned")
             .push(common::range(lines).0);
@@ -258,13 +262,13 @@ fn when_its_node_fails_a_viewer_asks_again_and_goes_on_where_it_was() {
         _ => DONE.into(),
     });
     let ran = run(&json!({"front": url}));
-    let found = &ran.sessions[0];
+    let session = &ran.sessions[0];
     assert_eq!(
-        (&found["outcome"], &found["bytes"]),
+        (&session["outcome"], &session["bytes"]),
         (&json!("served"), &json!(500)),
-        "{found}"
+        "{session}"
     );
-    assert_eq!(found["node"], other.to_string());
+    assert_eq!(session["node"], other.to_string());
     assert_eq!(*parts.lock().expect("not poisoned"), [200, 300, 400]);
     assert_eq!(
         heard(&questions),
@@ -285,23 +289,23 @@ fn who_finds_no_working_node_gives_up() {
     });
     let ran = run(&json!({"front": url, "limits": {"asks": 3}}));
     assert_eq!(ran.sessions[0]["why"], "server-error");
-    let told = [
+    let expected = [
         "GET /watch/0",
         "GET /watch/0",
         "GET /watch/0",
         "POST /finished/0",
     ];
-    assert_eq!(heard(&questions), told);
+    assert_eq!(heard(&questions), expected);
 }
 
 #[test]
 fn a_front_that_does_not_know_yet_is_not_asked_again_at_once() {
     let dead = node(|_| vec![]);
     let times = Arc::new(Mutex::new(Vec::new()));
-    let asked = Arc::clone(&times);
+    let instants = Arc::clone(&times);
     let (url, _) = front(move |_, line| {
         if line.starts_with("GET") {
-            asked.lock().expect("not poisoned").push(Instant::now());
+            instants.lock().expect("not poisoned").push(Instant::now());
             to(dead)
         } else {
             DONE.into()
@@ -326,12 +330,12 @@ fn a_front_that_is_away_for_a_moment_is_asked_and_told_again() {
     });
     let ran = run(&json!({"front": url}));
     assert_eq!(ran.sessions[0]["outcome"], "served", "{:?}", ran.sessions);
-    let told = [
+    let expected = [
         "GET /watch/0",
         "GET /watch/0",
         "POST /finished/0",
         "POST /finished/0",
     ];
-    assert_eq!(heard(&questions), told);
+    assert_eq!(heard(&questions), expected);
     assert_eq!(ran.summary["untold"], 0);
 }

@@ -24,11 +24,11 @@ fn watch(url: &str, change: &Value) -> Value {
     ran.sessions[0].clone()
 }
 
-fn expect(found: &Value, outcome: &str, why: &str) {
+fn expect(session: &Value, outcome: &str, why: &str) {
     assert_eq!(
-        (&found["outcome"], &found["why"]),
+        (&session["outcome"], &session["why"]),
         (&json!(outcome), &json!(why)),
-        "{found}"
+        "{session}"
     );
 }
 
@@ -93,8 +93,8 @@ fn every_lie_has_its_name() {
         ),
     ];
     for (answer, why) in cases {
-        let found = watch(&format!("http://{}/clip", node(answer)), &json!({}));
-        expect(&found, "failed", why);
+        let session = watch(&format!("http://{}/clip", node(answer)), &json!({}));
+        expect(&session, "failed", why);
     }
 }
 
@@ -106,10 +106,10 @@ fn an_early_end_after_half_a_chunk() {
         let lines = common::request(&mut reader).expect("a request");
         std::io::Write::write_all(&mut &stream, &half(&lines)).expect("written");
     });
-    let found = watch(&format!("http://{address}/clip"), &json!({}));
-    expect(&found, "failed", "connection-lost");
-    assert!(found["bytes"].as_u64().expect("a number") < 100);
-    assert!(found["first_byte_ns"].is_u64());
+    let session = watch(&format!("http://{address}/clip"), &json!({}));
+    expect(&session, "failed", "connection-lost");
+    assert!(session["bytes"].as_u64().expect("a number") < 100);
+    assert!(session["first_byte_ns"].is_u64());
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn a_picture_that_stands_still_when_all_is_over_is_a_violation() {
         }
     });
     let limits = json!({"limits": {"silence_s": 3.0, "connect_s": 60}});
-    let found = watch(&format!("http://{address}/clip"), &limits);
-    expect(&found, "failed", "silent");
-    let violations = found["violations"].as_array().expect("a list");
+    let session = watch(&format!("http://{address}/clip"), &limits);
+    expect(&session, "failed", "silent");
+    let violations = session["violations"].as_array().expect("a list");
     let last = violations.last().expect("one");
     let end = last["at_ns"].as_u64().expect("ns") + last["length_ns"].as_u64().expect("ns");
-    assert_eq!(end, found["ended_ns"].as_u64().expect("ns"));
-    assert_eq!(found["bytes"], 200);
+    assert_eq!(end, session["ended_ns"].as_u64().expect("ns"));
+    assert_eq!(session["bytes"], 200);
 }
 
 #[test]
@@ -185,11 +185,11 @@ fn one_get_is_read_at_the_rate() {
     };
     let head = b"HTTP/1.1 200 X\r\nContent-Length: 500\r\n\r\n";
     let all: &'static [u8] = [&head[..], &[b'x'; 500]].concat().leak();
-    let found = node(all);
+    let session = node(all);
     assert_eq!(
-        (&found["outcome"], &found["bytes"]),
+        (&session["outcome"], &session["bytes"]),
         (&json!("served"), &json!(500)),
-        "{found}"
+        "{session}"
     );
     expect(
         &node(b"HTTP/1.1 200 X\r\nContent-Length: 499\r\n\r\n"),

@@ -201,8 +201,8 @@ fn too_few_descriptors_make_the_run_invalid() {
 
 #[test]
 fn who_cannot_tell_the_front_for_want_of_descriptors_is_recorded_once() {
-    let (came, goes_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let gates = (Arc::clone(&came), Arc::clone(&goes_on));
+    let (request_came, goes_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let gates = (Arc::clone(&request_came), Arc::clone(&goes_on));
     let clip = node(move |lines| {
         if common::range(lines).0 == VIDEO - CHUNK {
             gates.0.wait();
@@ -217,7 +217,7 @@ fn who_cannot_tell_the_front_for_want_of_descriptors_is_recorded_once() {
     let mut config = config(&json!({"front": format!("http://{front}")}));
     config["sessions"] = json!(folder.file("sessions.jsonl"));
     let child = folder.command("run", &config).spawn().expect("started");
-    came.wait();
+    request_came.wait();
     let process = shards(child.id())[0].to_string();
     let limit = Command::new("prlimit")
         .args(["--pid", &process, "--nofile=3:3"])
@@ -309,8 +309,8 @@ fn the_node_of_ours_knows_a_range_in_small_letters() {
     let (mut child, address) = node_of_ours(1000, Stdio::piped());
     for name in ["Range", "range"] {
         let mut stream = std::net::TcpStream::connect(&address).expect("connected");
-        let asked = format!("GET /clip HTTP/1.1\r\nHost: x\r\n{name}: bytes=10-19\r\n\r\n");
-        std::io::Write::write_all(&mut stream, asked.as_bytes()).expect("sent");
+        let request = format!("GET /clip HTTP/1.1\r\nHost: x\r\n{name}: bytes=10-19\r\n\r\n");
+        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
         let mut line = String::new();
         let mut answer = std::io::BufReader::new(stream);
         std::io::BufRead::read_line(&mut answer, &mut line).expect("a line");
@@ -356,11 +356,11 @@ fn a_search_does_not_find_more_than_the_node_has_room_for() {
     config.as_object_mut().expect("fields").remove("arrivals");
     let folder = Folder::new();
     let output = folder.command("search", &config).output().expect("started");
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(found["lower"].as_u64().expect("a number") <= 5, "{found}");
-    assert!(found["upper"].is_u64(), "{found}");
-    assert_eq!(output.status.success(), found["figure"].is_u64());
-    assert!(found["steps"].as_array().expect("a list").len() > 1);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(result["lower"].as_u64().expect("a number") <= 5, "{result}");
+    assert!(result["upper"].is_u64(), "{result}");
+    assert_eq!(output.status.success(), result["figure"].is_u64());
+    assert!(result["steps"].as_array().expect("a list").len() > 1);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_picture_that_begins_too_late_to_stand_still_is_not_sustained() {
     config.as_object_mut().expect("fields").remove("arrivals");
     let folder = Folder::new();
     let output = folder.command("search", &config).output().expect("started");
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(found["lower"], 0, "{found}");
-    assert!(found["figure"].is_null(), "{found}");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(result["lower"], 0, "{result}");
+    assert!(result["figure"].is_null(), "{result}");
 }

@@ -257,7 +257,7 @@ pub fn alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ")
         .next()
-        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+        .is_some_and(|state| !state.is_empty() && !state.starts_with(['Z', 'X']))
 }
 
 pub fn gone_within(pids: &[i32], patience: Duration) -> bool {

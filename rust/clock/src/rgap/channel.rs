@@ -155,12 +155,12 @@ mod tests {
             awake: true,
             reasons: Reasons::SUSPENDED,
         };
-        let asked = Cell::new(0);
+        let calls = Cell::new(0);
         let clock = || {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             (
-                1_000 * asked.get(),
-                if asked.get() == 1 { before } else { after },
+                1_000 * calls.get(),
+                if calls.get() == 1 { before } else { after },
             )
         };
         let mut eyes = Eyes::default();
@@ -181,7 +181,7 @@ mod tests {
         };
         assert_eq!((Message { body, ..request }.encode(), 2_000), (bytes, t3));
         eyes.closed();
-        asked.set(0);
+        calls.set(0);
         let (bytes, _) = respond(&mut server, &request.encode(), eyes, clock).expect("answer");
         let woken = Message::parse(&bytes).expect("message").body;
         assert!(matches!(woken, Body::Response { standing, .. } if !standing.awake));

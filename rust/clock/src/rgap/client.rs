@@ -197,9 +197,11 @@ impl Client {
             counts.foreign = counts.foreign.saturating_add(1);
             return;
         }
-        let asked = message.sequence == u64::from(counts.sent);
-        let asked = self.waiting.filter(|it| asked && it.t1 == message.t1);
-        let Some(waiting) = asked.filter(|_| self.done.is_none()) else {
+        let answers_last = message.sequence == u64::from(counts.sent);
+        let waiting = self
+            .waiting
+            .filter(|it| answers_last && it.t1 == message.t1);
+        let Some(waiting) = waiting.filter(|_| self.done.is_none()) else {
             counts.old = counts.old.saturating_add(1);
             return;
         };
@@ -255,13 +257,13 @@ impl Client {
         Ok(())
     }
 
-    fn found(&self) -> Option<Exchange> {
+    fn best(&self) -> Option<Exchange> {
         self.best.or(self.early)
     }
 
     /// When it is over at the latest.
     fn deadline(&self) -> u64 {
-        let most = if self.found().is_some() {
+        let most = if self.best().is_some() {
             self.rules.time_ns
         } else {
             self.rules.patience_ns
@@ -286,7 +288,7 @@ impl Client {
     }
 
     fn end(&mut self, stop: Stop) {
-        let outcome = self.found().map(|best| Outcome {
+        let outcome = self.best().map(|best| Outcome {
             best,
             fix: self.smallest_of_all.sd_ns().map_or_else(
                 || best.fix(self.rules.worst_ppb),

@@ -114,14 +114,14 @@ impl Correction {
     /// On the chord; none outside.
     fn place(&self, local_ns: u64) -> Option<Place> {
         let x = local_ns.checked_sub(self.first.local_ns)?;
-        let rest = self.last.local_ns.checked_sub(local_ns)?;
+        let left_ns = self.last.local_ns.checked_sub(local_ns)?;
         let apart = self.first.apart_ns(&self.last).max(1);
         let moved = i128::from(self.last.offset_ns) - i128::from(self.first.offset_ns);
         let part = moved
             .saturating_mul(i128::from(x))
             .div_euclid(i128::from(apart));
         let weighted = |[from, to]: [u64; 2]| {
-            let sum = u128::from(from) * u128::from(rest);
+            let sum = u128::from(from) * u128::from(left_ns);
             let sum = sum.saturating_add(u128::from(to) * u128::from(x));
             let mean = u64::try_from(sum.div_ceil(u128::from(apart))).unwrap_or(u64::MAX);
             // At one and the same instant, nothing is between.
@@ -132,7 +132,7 @@ impl Correction {
             offset: i128::from(self.first.offset_ns) + part,
             half_ns: weighted(ends.map(|fix| fix.half_ns)),
             sure_ns: weighted(ends.map(|fix| fix.sure_ns)),
-            end_ns: x.min(rest),
+            end_ns: x.min(left_ns),
         })
     }
 

@@ -180,8 +180,8 @@ impl Between {
                 Action::Send(bytes) => self.send(What::There(bytes), now(client)),
                 Action::Wait { until_ns } => {
                     let until_ns = now(client) + until_ns.saturating_sub(now_ns).max(1);
-                    let came = self.step(machines, &mut serve, until_ns, true);
-                    if let Some((bytes, awake)) = came {
+                    let message = self.step(machines, &mut serve, until_ns, true);
+                    if let Some((bytes, awake)) = message {
                         asking.receive(&bytes, ticks(client), awake);
                     }
                 }
@@ -227,8 +227,8 @@ impl Between {
     ) -> Option<([u8; LENGTH], bool)> {
         let now_ns = machines.first().map_or(until_ns, |it| now(it));
         let pass = |ns| machines.iter().for_each(|it| it.world().pass(ns));
-        let seen = |event: &Event| looks || !matches!(event.what, What::Back(_));
-        let due = self.due.iter().enumerate().filter(|(_, it)| seen(it));
+        let noticed = |event: &Event| looks || !matches!(event.what, What::Back(_));
+        let due = self.due.iter().enumerate().filter(|(_, it)| noticed(it));
         let next = due.min_by_key(|(_, it)| it.at_ns);
         let Some((next, _)) = next.filter(|(_, it)| it.at_ns <= until_ns) else {
             pass(until_ns.saturating_sub(now_ns));

@@ -197,8 +197,8 @@ impl Global {
 /// the line, and only the rest of it tilts it.
 fn bias_ns(fixes: &[Fix]) -> [u64; 2] {
     let bias = || {
-        let each = fixes.iter();
-        each.map(|it| it.sure_ns.saturating_sub(it.noise_ns))
+        let bounds = fixes.iter();
+        bounds.map(|it| it.sure_ns.saturating_sub(it.noise_ns))
     };
     [bias().min(), bias().max()].map(Option::unwrap_or_default)
 }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::channel::{Channel, Eyes, STOP_NS};
 use super::patience::Patience;
-use super::stream::{Stream, poll};
+use super::stream::Stream;
 use super::{LENGTH, Server, Standing};
+use crate::sys::poll;
 
 /// One end. Writing to a pipe that nobody reads any more raises SIGPIPE where that is not ignored, as
 /// it is in every Rust and Python program.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::channel::{Channel, Eyes, respond};
 use super::frames::{Inbox, Outbox};
 use super::{LENGTH, Server, Standing};
+use crate::sys;
 
 /// A non-blocking stream, from one side to the other and back.
 #[derive(Debug)]
@@ -79,42 +80,11 @@ impl<R: Read + AsFd, W: Write + AsFd> Channel for Stream<R, W> {
 
     fn look(&mut self) -> io::Result<Option<&[u8]>> {
         self.outbox.flush(&mut self.writer)?;
-        let found = self.inbox.read(&mut self.reader)?;
-        Ok(found.map(|bytes| &bytes[..]))
+        let message = self.inbox.read(&mut self.reader)?;
+        Ok(message.map(|bytes| &bytes[..]))
     }
 
     fn wait(&mut self, within_ns: u64) -> io::Result<()> {
-        poll(&mut [self.asks()], within_ns)
+        sys::poll(&mut [self.asks()], within_ns)
     }
-}
-
-/// Waits until one of these is as asked, at most so long. A signal may make it earlier.
-pub(super) fn poll(asked: &mut [libc::pollfd], within_ns: u64) -> io::Result<()> {
-    // SAFETY: a timespec of zeros is one; some have padding.
-    let mut within: libc::timespec = unsafe { std::mem::zeroed() };
-    within.tv_sec = (within_ns / 1_000_000_000)
-        .try_into()
-        .unwrap_or(libc::time_t::MAX);
-    within.tv_nsec = (within_ns % 1_000_000_000).try_into().unwrap_or(0);
-    let count = libc::nfds_t::try_from(asked.len()).unwrap_or(libc::nfds_t::MAX);
-    // SAFETY: as many pollfds as we say, a valid timespec, and no change of the signal mask.
-    let ready = unsafe {
-        libc::ppoll(
-            asked.as_mut_ptr(),
-            count,
-            &raw const within,
-            std::ptr::null(),
-        )
-    };
-    if ready >= 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    if error.kind() != io::ErrorKind::Interrupted {
-        return Err(error);
-    }
-    for one in asked {
-        one.revents = 0;
-    }
-    Ok(())
 }

@@ -10,8 +10,9 @@ use std::vec::Vec;
 
 use super::channel::{Channel, Eyes, STOP_NS};
 use super::patience::{MOST_NS, Patience};
-use super::stream::{Stream, poll};
+use super::stream::Stream;
 use super::{LENGTH, Server, Standing};
+use crate::sys::poll;
 
 /// To one server.
 #[derive(Debug)]
@@ -172,22 +173,22 @@ impl Guests {
             now.duration_since(guest.since) < most
         });
         self.shut_until = self.shut_until.filter(|until| *until > now);
-        let mut asked: Vec<_> = self.all.iter().map(|it| it.stream.asks()).collect();
+        let mut polled: Vec<_> = self.all.iter().map(|it| it.stream.asks()).collect();
         // A negative one is passed over.
         let door = self.shut_until.map_or(listener.as_raw_fd(), |_| -1);
-        asked.push(incoming(door));
-        poll(&mut asked, within_ns)?;
+        polled.push(incoming(door));
+        poll(&mut polled, within_ns)?;
         let (now_ns, _) = clock();
-        for (guest, asked) in self.all.iter_mut().zip(&asked) {
+        for (guest, polled) in self.all.iter_mut().zip(&polled) {
             if within_ns > 0 {
                 guest.eyes.closed();
             }
-            if asked.revents != 0 {
+            if polled.revents != 0 {
                 guest.stirred = true;
                 guest.patience.begin(now_ns);
             }
         }
-        if asked.last().is_some_and(|door| door.revents != 0) {
+        if polled.last().is_some_and(|door| door.revents != 0) {
             self.let_in(listener, now_ns)?;
         }
         Ok(())

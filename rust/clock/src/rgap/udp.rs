@@ -24,8 +24,8 @@ pub fn serve(
     let mut buffer: Buffer = [0; LENGTH + 1];
     let (mut eyes, mut patience) = (Eyes::default(), Patience::default());
     while !stop.load(Ordering::Relaxed) {
-        let found = unless_passing(socket.recv_from(&mut buffer))?;
-        let Some((length, from)) = found else {
+        let datagram = unless_passing(socket.recv_from(&mut buffer))?;
+        let Some((length, from)) = datagram else {
             let (now_ns, _) = clock();
             eyes.empty(now_ns);
             if patience.over(now_ns) {
@@ -87,8 +87,8 @@ impl Channel for Udp {
     }
 
     fn look(&mut self) -> io::Result<Option<&[u8]>> {
-        let found = unless_passing(self.socket.recv_from(&mut self.buffer))?;
-        let ours = found.filter(|(_, from)| *from == self.server);
+        let datagram = unless_passing(self.socket.recv_from(&mut self.buffer))?;
+        let ours = datagram.filter(|(_, from)| *from == self.server);
         Ok(ours.map(|(length, _)| &self.buffer[..length]))
     }
 

@@ -34,7 +34,7 @@ pub struct Ages {
     pub corrected_60_s: Option<Summary>,
 }
 
-struct Seen {
+struct Sample {
     true_ns: u64,
     took_ns: u64,
     fix: Fix,
@@ -43,14 +43,16 @@ struct Seen {
 pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Ages>, Error> {
     let start = Clock::get().ordered();
     let oscillator = Oscillator::steady(start, SKEW_PPB);
-    let mut seen = By {
+    let mut samples = By {
         udp: Vec::new(),
         memory: Vec::new(),
     };
     while Clock::get().ordered() - start < options.follow_ns {
         let By { udp, memory } = peers.once(&oscillator)?;
-        for (seen, (true_ns, outcome)) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
-            seen.push(Seen {
+        for (samples, (true_ns, outcome)) in
+            [(&mut samples.udp, udp), (&mut samples.memory, memory)]
+        {
+            samples.push(Sample {
                 true_ns,
                 took_ns: outcome.took_ns,
                 fix: outcome.fix,
@@ -58,11 +60,11 @@ pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Age
         }
         thread::sleep(PAUSE);
     }
-    seen.each(|seen| judge(&seen, &oscillator))
+    samples.map_each(|samples| judge(&samples, &oscillator))
 }
 
-fn judge(seen: &[Seen], oscillator: &Oscillator) -> Result<Ages, Error> {
-    let all = || seen.iter();
+fn judge(samples: &[Sample], oscillator: &Oscillator) -> Result<Ages, Error> {
+    let all = || samples.iter();
     let at_once = all().map(|it| off(&Global::once(&it.fix, &DRIFT), oscillator, it.true_ns));
     let one_shot = all().map(|it| {
         off(
@@ -71,12 +73,12 @@ fn judge(seen: &[Seen], oscillator: &Oscillator) -> Result<Ages, Error> {
             it.true_ns + 10 * SECOND,
         )
     });
-    let rated = pairs(seen, 10 * SECOND).map(|[first, last]| {
+    let rated = pairs(samples, 10 * SECOND).map(|[first, last]| {
         let global = Global::fit(&[first.fix, last.fix], &DRIFT)?;
         Ok(off(&global, oscillator, last.true_ns + 10 * SECOND))
     });
-    let traffic = pairs(seen, 10 * SECOND).map(|[first, last]| first.took_ns + last.took_ns);
-    let corrected = pairs(seen, 60 * SECOND).map(|[first, last]| {
+    let traffic = pairs(samples, 10 * SECOND).map(|[first, last]| first.took_ns + last.took_ns);
+    let corrected = pairs(samples, 60 * SECOND).map(|[first, last]| {
         let correction = Correction::new(&first.fix, &last.fix, &DRIFT)?;
         let step = (last.true_ns - first.true_ns) / PLACES;
         let places = (0..=PLACES).map(|place| first.true_ns + place * step);
@@ -99,10 +101,10 @@ fn off(global: &Global, oscillator: &Oscillator, true_ns: u64) -> u64 {
 }
 
 /// Each with the first that is at least so much later.
-fn pairs(seen: &[Seen], apart_ns: u64) -> impl Iterator<Item = [&Seen; 2]> {
-    seen.iter().filter_map(move |first| {
-        let later = seen.partition_point(|it| it.true_ns < first.true_ns + apart_ns);
-        seen.get(later).map(|last| [first, last])
+fn pairs(samples: &[Sample], apart_ns: u64) -> impl Iterator<Item = [&Sample; 2]> {
+    samples.iter().filter_map(move |first| {
+        let later = samples.partition_point(|it| it.true_ns < first.true_ns + apart_ns);
+        samples.get(later).map(|last| [first, last])
     })
 }
 

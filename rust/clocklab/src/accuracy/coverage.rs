@@ -60,7 +60,7 @@ struct Look {
 
 /// What was seen of one way.
 #[derive(Default)]
-struct Seen {
+struct Samples {
     /// Of the present oscillator: when, in true nanoseconds.
     fixes: Vec<(u64, Fix)>,
     now: Vec<Look>,
@@ -71,43 +71,45 @@ struct Seen {
 
 pub(super) fn measure(peers: &mut Peers<'_>, options: &Options) -> Result<By<Coverage>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(options.seed);
-    let each = options
+    let repetitions = options
         .synchronisations
         .div_ceil(options.oscillators.max(1));
-    let pause = Duration::from_nanos(EPOCH_NS / u64::from(each.max(1)));
-    let mut seen = By {
-        udp: Seen::default(),
-        memory: Seen::default(),
+    let pause = Duration::from_nanos(EPOCH_NS / u64::from(repetitions.max(1)));
+    let mut samples = By {
+        udp: Samples::default(),
+        memory: Samples::default(),
     };
     for _ in 0..options.oscillators {
         let start = Clock::get().ordered();
         let (skew, wander) = (options.skew_ppb, options.wander_ppb);
         let oscillator = Oscillator::any(start, skew, wander, &mut random);
-        for _ in 0..each {
+        for _ in 0..repetitions {
             let By { udp, memory } = peers.once(&oscillator)?;
-            for (seen, (true_ns, outcome)) in [(&mut seen.udp, udp), (&mut seen.memory, memory)] {
-                seen.awake += u64::from(outcome.best.standing().awake);
-                seen.fixes.push((true_ns, outcome.fix));
+            for (samples, (true_ns, outcome)) in
+                [(&mut samples.udp, udp), (&mut samples.memory, memory)]
+            {
+                samples.awake += u64::from(outcome.best.standing().awake);
+                samples.fixes.push((true_ns, outcome.fix));
             }
             thread::sleep(pause);
         }
-        for seen in [&mut seen.udp, &mut seen.memory] {
-            judge(seen, &oscillator, options, &mut random)?;
+        for samples in [&mut samples.udp, &mut samples.memory] {
+            judge(samples, &oscillator, options, &mut random)?;
         }
     }
-    seen.each(|seen| {
+    samples.map_each(|samples| {
         Ok(Coverage {
-            now: case(&seen.now)?,
-            once: case(&seen.once)?,
-            rated: case(&seen.rated)?,
-            awake: seen.awake,
+            now: case(&samples.now)?,
+            once: case(&samples.once)?,
+            rated: case(&samples.rated)?,
+            awake: samples.awake,
         })
     })
 }
 
 /// Holds what was learned of one oscillator against it.
 fn judge(
-    seen: &mut Seen,
+    samples: &mut Samples,
     oscillator: &Oscillator,
     options: &Options,
     random: &mut impl Rng,
@@ -117,18 +119,20 @@ fn judge(
         baseline_ns: BASELINE_NS,
         ..Drift::USUAL
     };
-    let fixes = std::mem::take(&mut seen.fixes);
+    let fixes = std::mem::take(&mut samples.fixes);
     for (true_ns, fix) in &fixes {
         let age = random.random_range(0..=options.age_ns);
         let global = Global::once(fix, &drift);
-        seen.now.push(look(&global, oscillator, *true_ns));
-        seen.once.push(look(&global, oscillator, *true_ns + age));
+        samples.now.push(look(&global, oscillator, *true_ns));
+        samples.once.push(look(&global, oscillator, *true_ns + age));
         let before = |it: &&(u64, Fix)| it.0 + BASELINE_NS + 10_000_000 < *true_ns;
         let earlier = fixes.iter().filter(before).count();
         if earlier > 0 {
             let (_, first) = fixes[random.random_range(0..earlier)];
             let global = Global::fit(&[first, *fix], &drift).map_err(contradiction)?;
-            seen.rated.push(look(&global, oscillator, *true_ns + age));
+            samples
+                .rated
+                .push(look(&global, oscillator, *true_ns + age));
         }
     }
     Ok(())

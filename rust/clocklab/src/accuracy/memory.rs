@@ -31,12 +31,12 @@ impl Slot {
         self.number.store(number + 1, Ordering::Release);
     }
 
-    fn take(&self, seen: &mut u64) -> Option<[u8; LENGTH]> {
+    fn take(&self, last: &mut u64) -> Option<[u8; LENGTH]> {
         let number = self.number.load(Ordering::Acquire);
-        if number == *seen {
+        if number == *last {
             return None;
         }
-        *seen = number;
+        *last = number;
         let mut bytes = [0; LENGTH];
         for (place, word) in bytes.chunks_exact_mut(8).zip(&self.words) {
             place.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
@@ -63,11 +63,11 @@ impl Memory {
         stop: &AtomicBool,
     ) {
         *self.server() = Some(thread::current());
-        let (mut seen, mut empty_ns, mut vain) = (0, 0, 0_u32);
+        let (mut last, mut empty_ns, mut vain) = (0, 0, 0_u32);
         while !stop.load(Ordering::Relaxed) {
-            let found = self.there.take(&mut seen);
+            let request = self.there.take(&mut last);
             let (t2, _) = clock();
-            let Some(pending) = found.and_then(|bytes| server.receive(&bytes, t2)) else {
+            let Some(pending) = request.and_then(|bytes| server.receive(&bytes, t2)) else {
                 vain += 1;
                 empty_ns = t2;
                 if vain > LOOKS {
@@ -106,7 +106,7 @@ impl Memory {
     pub fn ask(&self) -> Asking<'_> {
         Asking {
             memory: self,
-            seen: self.back.number.load(Ordering::Acquire),
+            last: self.back.number.load(Ordering::Acquire),
             buffer: [0; LENGTH],
         }
     }
@@ -116,7 +116,7 @@ impl Memory {
 #[derive(Debug)]
 pub(super) struct Asking<'a> {
     memory: &'a Memory,
-    seen: u64,
+    last: u64,
     buffer: [u8; LENGTH],
 }
 
@@ -130,7 +130,7 @@ impl Channel for Asking<'_> {
     }
 
     fn look(&mut self) -> io::Result<Option<&[u8]>> {
-        let Some(bytes) = self.memory.back.take(&mut self.seen) else {
+        let Some(bytes) = self.memory.back.take(&mut self.last) else {
             return Ok(None);
         };
         self.buffer = bytes;

@@ -31,7 +31,10 @@ pub struct By<T> {
 }
 
 impl<T> By<T> {
-    pub(super) fn each<R>(self, mut of: impl FnMut(T) -> Result<R, Error>) -> Result<By<R>, Error> {
+    pub(super) fn map_each<R>(
+        self,
+        mut of: impl FnMut(T) -> Result<R, Error>,
+    ) -> Result<By<R>, Error> {
         Ok(By {
             udp: of(self.udp)?,
             memory: of(self.memory)?,
@@ -150,7 +153,7 @@ fn synchronised(way: &mut Way<'_>, oscillator: &Oscillator) -> Result<Outcome, E
     let outcome = synchronise(way, TOKEN, Rules::PUBLISHED, local)
         .map_err(|source| Error::system("synchronise on this host", source))?;
     outcome.map_err(|failure| {
-        let said = io::Error::other(format!("{failure:?}"));
-        Error::system("synchronise on this host", said)
+        let error = io::Error::other(format!("{failure:?}"));
+        Error::system("synchronise on this host", error)
     })
 }

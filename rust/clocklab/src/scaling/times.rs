@@ -53,10 +53,11 @@ impl<'a> Source<'a> {
                 (ns.len(), longest.checked_mul(u64::from(*exchanges)))
             }
             Times::Synchronisations { measured } => {
-                let each = |one: &Synchronisation| one.ns.max(one.messages).max(one.round_trip_ns);
+                let largest =
+                    |one: &Synchronisation| one.ns.max(one.messages).max(one.round_trip_ns);
                 (
                     measured.len(),
-                    Some(measured.iter().map(each).max().unwrap_or(0)),
+                    Some(measured.iter().map(largest).max().unwrap_or(0)),
                 )
             }
         };

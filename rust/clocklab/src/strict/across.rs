@@ -55,19 +55,19 @@ pub fn run(
     }
     let clocks = usable(&options.clocks, absent);
     let cores = cpus.len() as u64;
-    let mut found: Vec<(Across, f64)> = clocks
+    let mut comparisons: Vec<(Across, f64)> = clocks
         .iter()
         .map(|(clock, tick)| (nothing(*clock, cores), *tick))
         .collect();
     let deadline = deadline(options);
     let lacks = |one: &Across| options.comparisons.saturating_sub(one.comparisons);
     // In turn, so that all have the same conditions.
-    while found.iter().any(|(one, _)| lacks(one) > 0) && Instant::now() < deadline {
-        for (one, _) in &mut found {
-            let each = lacks(one).div_ceil(cores).clamp(LEAST, BATCH);
-            add(one, &one.clock.with(Batch { cpus, each })?);
+    while comparisons.iter().any(|(one, _)| lacks(one) > 0) && Instant::now() < deadline {
+        for (one, _) in &mut comparisons {
+            let reads = lacks(one).div_ceil(cores).clamp(LEAST, BATCH);
+            add(one, &one.clock.with(Batch { cpus, reads })?);
         }
-        let done = found
+        let done = comparisons
             .iter()
             .map(|(one, _)| one.comparisons.min(options.comparisons));
         progress(done.sum());
@@ -77,7 +77,7 @@ pub fn run(
         one.worst_ns = nanoseconds(one.worst_ticks, tick);
         one
     };
-    Ok(found.into_iter().map(finish).collect())
+    Ok(comparisons.into_iter().map(finish).collect())
 }
 
 fn nothing(clock: Probe, cores: u64) -> Across {
@@ -117,13 +117,13 @@ struct Counts {
 
 impl Counts {
     #[inline]
-    fn take(&mut self, seen: u64, fresh: bool, own: u64) {
+    fn take(&mut self, other: u64, fresh: bool, own: u64) {
         self.comparisons += u64::from(fresh);
         self.repeated += u64::from(!fresh);
-        self.equal += u64::from(own == seen);
-        if own < seen {
+        self.equal += u64::from(own == other);
+        if own < other {
             self.backward += 1;
-            self.worst = self.worst.max(seen - own);
+            self.worst = self.worst.max(other - own);
         }
     }
 }
@@ -146,7 +146,7 @@ struct Slot(AtomicU64);
 /// A thread on every core, each publishing what it reads and comparing with the next one's.
 struct Batch<'a> {
     cpus: &'a [u32],
-    each: u64,
+    reads: u64,
 }
 
 impl Visit for Batch<'_> {
@@ -163,7 +163,7 @@ impl Visit for Batch<'_> {
                 spin_loop();
             }
             let (own, next) = (&slots[number].0, &slots[(number + 1) % slots.len()].0);
-            Ok(compare(own, next, self.each, read))
+            Ok(compare(own, next, self.reads, read))
         };
         let core = &core;
         thread::scope(|scope| {
@@ -186,16 +186,16 @@ const PATIENCE: u32 = 100;
 fn compare(own: &AtomicU64, other: &AtomicU64, count: u64, read: impl Fn() -> u64) -> Counts {
     let (mut counts, mut last) = (Counts::default(), 0);
     for _ in 0..count {
-        let mut seen = other.load(Ordering::Acquire);
+        let mut theirs = other.load(Ordering::Acquire);
         for _ in 0..PATIENCE {
-            if seen != last {
+            if theirs != last {
                 break;
             }
-            seen = other.load(Ordering::Acquire);
+            theirs = other.load(Ordering::Acquire);
         }
         let now = read();
-        counts.take(seen, seen != last, now);
-        last = seen;
+        counts.take(theirs, theirs != last, now);
+        last = theirs;
         own.store(now, Ordering::Release);
     }
     counts

@@ -71,22 +71,22 @@ pub fn run(
     let moves = thread::scope(|scope| {
         // Until the mover has ended too: it knows no thread that has gone.
         let _stop = Stop(&over);
-        let (tell, told) = mpsc::channel();
+        let (send_id, thread_ids) = mpsc::channel();
         for _ in 0..threads {
-            let (tell, over, done, total) = (tell.clone(), &over, &done, &total);
+            let (send_id, over, done, total) = (send_id.clone(), &over, &done, &total);
             scope.spawn(move || {
                 // Nobody listens any more only when it is over.
-                let _ = tell.send(gettid());
-                drop(tell);
-                let found = thread_reads(rounds, over, done);
-                add(&mut total.lock().expect("no thread panics with it"), &found);
+                let _ = send_id.send(gettid());
+                drop(send_id);
+                let reads = thread_reads(rounds, over, done);
+                add(&mut total.lock().expect("no thread panics with it"), &reads);
             });
         }
-        drop(tell);
-        let ids: Vec<Pid> = told.iter().collect();
+        drop(send_id);
+        let ids: Vec<Pid> = thread_ids.iter().collect();
         let mut wait = || {
-            let asked = rounds * threads * BATCH * BATCHES;
-            while done.load(Ordering::Relaxed) < asked && Instant::now() < deadline {
+            let enough = rounds * threads * BATCH * BATCHES;
+            while done.load(Ordering::Relaxed) < enough && Instant::now() < deadline {
                 thread::sleep(LOOK);
                 progress(done.load(Ordering::Relaxed).min(options.reads));
             }

@@ -1,6 +1,7 @@
 //! `elastic-movie`: the benchmark's own. Nothing is foreseen, so that the time to allocate is felt.
 
-use super::{BadSetting, Named, Policy, Settings, View, Wish};
+use super::base::{Named, Policy, View, Wish};
+use crate::settings::{BadSetting, Settings};
 
 /// Allocates when viewers find no room, and releases a node when its last viewer leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

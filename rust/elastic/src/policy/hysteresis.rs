@@ -1,6 +1,7 @@
 //! `hysteresis`: up at once, down late, so that a node does not come and go with each viewer.
 
-use super::{BadSetting, Named, Policy, Settings, View, Wish};
+use super::base::{Named, Policy, View, Wish};
+use crate::settings::{BadSetting, Settings};
 
 /// Allocates as `elastic-movie` does, and releases a node only when it has been idle for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

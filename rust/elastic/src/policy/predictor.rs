@@ -1,6 +1,7 @@
 //! `predictor`: allocates for the viewers that it expects.
 
-use super::{BadSetting, Named, Policy, Settings, View, Wish};
+use super::base::{Named, Policy, View, Wish};
+use crate::settings::{BadSetting, Settings};
 
 /// Without news for so many samples, the forecast has long been what it will be.
 const MOST_SAMPLES: u64 = 1000;

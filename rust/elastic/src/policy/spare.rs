@@ -1,6 +1,7 @@
 //! `spare`: some nodes stand ready before they are needed.
 
-use super::{BadSetting, Named, Policy, Settings, View, Wish};
+use super::base::{Named, Policy, View, Wish};
+use crate::settings::{BadSetting, Settings};
 
 /// Keeps so many idle nodes beyond those in use, and releases the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

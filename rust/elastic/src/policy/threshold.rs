@@ -1,6 +1,7 @@
 //! `threshold`: as the auto-scaling groups of clouds do it, by the use of what there is.
 
-use super::{BadSetting, Named, Policy, Settings, View, Wish};
+use super::base::{Named, Policy, View, Wish};
+use crate::settings::{BadSetting, Settings};
 
 /// Wants `step` nodes more when the share of the room that is in use (those who wait included) is above
 /// `up`, and one less when it is below `down`; after each change it looks away for a while.

@@ -1,7 +1,7 @@
 //! The next viewers, drawn many at a time: that is quicker than one by one.
 
-use super::arrivals::Coming;
 use super::time::Draw;
+use crate::Schedule;
 
 const MANY: usize = 256;
 /// When a viewer comes that does not come.
@@ -12,7 +12,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 pub(super) struct Ahead {
     pub(super) arrival: u64,
     pub(super) watch: u64,
-    coming: Coming,
+    schedule: Schedule,
     watching: Draw,
     arrivals: [u64; MANY],
     watches: [u64; MANY],
@@ -21,11 +21,11 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// At the first one.
-    pub(super) fn new(coming: Coming, watching: Draw) -> Self {
+    pub(super) fn new(schedule: Schedule, watching: Draw) -> Self {
         let mut new = Self {
             arrival: NEVER,
             watch: 0,
-            coming,
+            schedule,
             watching,
             arrivals: [NEVER; MANY],
             watches: [0; MANY],
@@ -49,7 +49,7 @@ impl Ahead {
     #[inline(never)]
     fn draw(&mut self) {
         self.next = 0;
-        self.coming.fill(&mut self.arrivals);
+        self.schedule.fill(&mut self.arrivals);
         self.watching.fill(&mut self.watches);
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::levels::ratio;
-use super::time::seconds;
+use crate::units::seconds;
 
 /// How many series there are: see [`Curves`].
 pub(super) const SERIES: usize = 6;

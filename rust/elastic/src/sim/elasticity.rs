@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::levels::ratio;
-use super::time::seconds;
 use super::window::Window;
+use crate::units::seconds;
 
 /// Demand is the nodes that the offered viewers would fill; supply, the nodes that are ready. By the
 /// definitions of BUNGEE and of SPEC RG's "Ready for Rain", as of a real run

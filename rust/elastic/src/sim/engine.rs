@@ -6,19 +6,19 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::ahead::{Ahead, NEVER};
-use super::arrivals::Coming;
 use super::error::{Error, SpecError};
 use super::fleet::Fleet;
 use super::meter::Meter;
 use super::offered::Offered;
 use super::outcome::{Decisions, End, Outcome, Steady, Times, ViewerCounts};
+use super::progress::{Observer, Progress};
 use super::queue::{Due, Kind, Queue};
 use super::records::Records;
 use super::sessions::{Session, Sessions};
 use super::spec::Spec;
-use super::time::{Draw, ns, seconds};
-use super::{Observer, Progress};
-use crate::{Action, AnyPolicy, Dense, Event, Machine, NodeId};
+use super::time::Draw;
+use crate::units::{ns, seconds};
+use crate::{Action, AnyPolicy, Dense, Event, Machine, NodeId, Schedule};
 
 mod viewers;
 
@@ -74,7 +74,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             root.clone()
         };
         let until = spec.duration_s.map(ns);
-        let coming = Coming::new(&spec.arrivals, random(), spec.sessions, until);
+        let schedule = Schedule::new(&spec.arrivals, random(), spec.sessions, until);
         let watch = Draw::new(&spec.watch, random())?;
         let patience = spec.patience.as_ref();
         let patience = patience.map(|time| Draw::new(time, random())).transpose()?;
@@ -95,7 +95,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             fleet: Fleet::new(spec, random)?,
             meter: Meter::new(offered, spec.points, warm_up),
             records: Records(spec.records.then(Vec::new)),
-            ahead: Ahead::new(coming, watch),
+            ahead: Ahead::new(schedule, watch),
             patience,
             reconnect,
             asking: NOBODY,

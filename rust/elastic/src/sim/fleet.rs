@@ -5,38 +5,15 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
 
 use super::error::SpecError;
 use super::hosts::Room;
-use super::outcome::{NodeRecord, Times};
+use super::outcome::{NodeCounts, NodeRecord, Times};
 use super::queue::{Due, Kind};
 use super::spec::{SlowDown, Spec};
-use super::time::{Draw, ns, seconds};
+use super::time::Draw;
 use crate::NodeId;
-
-/// How nodes fared, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeCounts {
-    /// The machine wanted so many.
-    pub asked: u64,
-    /// Became ready.
-    pub ready: u64,
-    /// Were not allocated in the end, whatever the reason.
-    pub failed: u64,
-    /// Of these: were given up, never ready in time.
-    pub given_up: u64,
-    /// Attempts that end in an error of the provider. These three are counted as they begin.
-    pub errors: u64,
-    /// Attempts, too, for which no host has room.
-    pub no_host: u64,
-    /// Attempts after the first.
-    pub retries: u64,
-    /// Died while they could stream.
-    pub died: u64,
-    /// Were released and are gone.
-    pub released: u64,
-}
+use crate::units::{ns, seconds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

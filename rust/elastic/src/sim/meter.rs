@@ -7,8 +7,8 @@ use super::elasticity::Elasticity;
 use super::levels::{Level, Series, Sum};
 use super::offered::Offered;
 use super::outcome::Levels;
-use super::time::seconds;
 use crate::policy::View;
+use crate::units::seconds;
 
 /// Sums at an instant.
 type Sums = [Sum; SERIES];

@@ -1,6 +1,6 @@
 //! The simulator: drives the machine that the front drives, over virtual time.
 //!
-//! Viewers come ([`Arrivals`]), watch and lose their patience ([`Time`]); nodes take their time to come
+//! Viewers come ([`Arrivals`](crate::Arrivals)), watch and lose their patience ([`Time`]); nodes take their time to come
 //! and go, fail and die, on hosts with or without the image. All that is decided about them
 //! [`Machine`](crate::Machine) decides. The same [`Spec`] gives the same [`Outcome`], to the last bit;
 //! arrivals, watching times, patience and each stage of an allocation are drawn from random numbers
@@ -10,66 +10,41 @@
 //! gone. Viewers have small numbers, given again when they are free.
 
 mod ahead;
-mod arrivals;
+mod arrivals_check;
 mod curves;
 mod elasticity;
 mod engine;
 mod error;
 mod fleet;
-mod hopeless;
 mod hosts;
 mod ladder;
 mod levels;
 mod meter;
 mod offered;
 mod outcome;
+mod progress;
 mod queue;
 mod records;
 mod sessions;
 mod spec;
+mod stall_check;
 mod time;
 mod window;
 
 use std::ops::ControlFlow;
 
-pub use arrivals::Arrivals;
 pub use curves::Curves;
 pub use elasticity::Elasticity;
 pub use error::{Error, SpecError};
-pub use fleet::NodeCounts;
 pub use levels::Level;
 pub use outcome::{
-    Decisions, End, Levels, NodeRecord, Outcome, Record, Steady, Summary, ViewerCounts,
+    Decisions, End, Levels, NodeCounts, NodeRecord, Outcome, Record, Steady, Summary, ViewerCounts,
 };
+pub use progress::{Observer, Progress};
 pub use spec::{
     Allocation, Failures, HostPlacement, Hosts, MOST_RECORDS, Row, SlowDown, Spec, Stage,
 };
 pub use time::Time;
-
-use crate::{Action, Event};
-
-/// How far a run is, told now and then.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
-    /// Viewers that have come.
-    pub requests: u64,
-    /// Virtual seconds.
-    pub at_s: f64,
-    /// Of the run, 0 to 1, about.
-    pub part: f64,
-}
-
-/// Sees all that the machine is told and says, for a log.
-pub trait Observer {
-    /// At so many nanoseconds this happened, and that is to be done.
-    fn saw(&mut self, at: u64, event: Event, actions: &[Action]);
-}
-
-/// Looks away.
-impl Observer for () {
-    #[inline]
-    fn saw(&mut self, _at: u64, _event: Event, _actions: &[Action]) {}
-}
 
 /// Simulates.
 ///

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::curves::Curves;
 use super::elasticity::Elasticity;
-use super::fleet::NodeCounts;
 use super::levels::Level;
-use super::time::seconds;
+use crate::units::seconds;
 
 /// Everything that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +42,29 @@ pub struct Outcome {
     pub records: Option<Vec<Record>>,
     /// In the order in which they were asked for, with the records of sessions.
     pub node_records: Option<Vec<NodeRecord>>,
+}
+
+/// How nodes fared, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCounts {
+    /// The machine wanted so many.
+    pub asked: u64,
+    /// Became ready.
+    pub ready: u64,
+    /// Were not allocated in the end, whatever the reason.
+    pub failed: u64,
+    /// Of these: were given up, never ready in time.
+    pub given_up: u64,
+    /// Attempts that end in an error of the provider. These three are counted as they begin.
+    pub errors: u64,
+    /// Attempts, too, for which no host has room.
+    pub no_host: u64,
+    /// Attempts after the first.
+    pub retries: u64,
+    /// Died while they could stream.
+    pub died: u64,
+    /// Were released and are gone.
+    pub released: u64,
 }
 
 /// Every session is in `requests` and in one of `finished`, `blocked`, `turned_away`, `cut` and

@@ -1,7 +1,7 @@
 //! Sessions one by one, for small runs.
 
 use super::outcome::{End, Record};
-use super::time::seconds;
+use crate::units::seconds;
 
 /// Those that have come so far, by number; nothing where they are not asked for.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arrivals::Arrivals;
 use super::error::SpecError;
-use super::time::{MOST_S, Time, length, need, positive};
-use crate::{AnyPolicy, Config};
+use super::time::{Time, length, need, positive};
+use crate::units::MOST_S;
+use crate::{AnyPolicy, Arrivals, Config};
 
 /// Sessions that may be recorded one by one.
 pub const MOST_RECORDS: u64 = 1_000_000;

@@ -6,10 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use super::error::SpecError;
-
-/// No length is more than this, given or drawn: 31 years, in seconds.
-pub(super) const MOST_S: f64 = 1e9;
-const NS: f64 = 1e9;
+use crate::units::{MOST_S, NS, ns, seconds, whole};
 
 /// How long something takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,30 +159,6 @@ pub(super) fn need(holds: bool, field: &str, found: f64, allowed: &str) -> Resul
         )
     };
     holds.then_some(()).ok_or_else(error)
-}
-
-/// In nanoseconds, to the nearest.
-pub(super) fn ns(s: f64) -> u64 {
-    whole(s * NS + 0.5)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, and cut off"
-)]
-fn whole(ns: f64) -> u64 {
-    // Signed is quicker to convert.
-    ns.min(MOST_S * NS) as i64 as u64
-}
-
-/// In seconds.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "2^53 ns are 104 days to the nanosecond"
-)]
-pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / NS
 }
 
 /// A [`Time`] that is ready to be drawn from, with random numbers of its own: what else is drawn in a

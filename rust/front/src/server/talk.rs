@@ -4,16 +4,18 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use nix::sys::epoll::{EpollEvent, EpollFlags};
+use ullage_common::epoll::EpollFlags;
+use ullage_common::say;
 use ullage_elastic::{ClientId, NodeId};
-use ullage_output::say;
 
 use super::{Limits, Server};
 use crate::answer::{self, Words, Writer};
-use crate::connection::{Connection, Sent, State, Token};
-use crate::decide::Answer;
-use crate::http::{Asked, Parsed};
-use crate::pages::{Around, Page};
+use crate::connection::{Connection, Sent, State};
+use crate::decisions::Answer;
+use crate::http::Page;
+use crate::http::{Parsed, Request};
+use crate::pages::Around;
+use crate::token::Token;
 
 /// Connections that are accepted in one turn: those that are there already are not forgotten.
 const ACCEPTED: usize = 64;
@@ -53,7 +55,7 @@ impl Server {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        match self.crowd.admit(stream, now) {
+        match self.connections.admit(stream, now) {
             Ok(token) => self.read(token),
             Err(mut stream) => {
                 self.front.counts.crowded += 1;
@@ -67,7 +69,7 @@ impl Server {
     /// epoll has something to say of a connection.
     pub(super) fn notice(&mut self, token: Token, flags: EpollFlags) {
         let gone = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return;
         };
         connection.ended |= flags.intersects(gone);
@@ -81,7 +83,7 @@ impl Server {
             }
             State::Lingering => {
                 if connection.discard(&mut self.part) {
-                    self.crowd.end(token);
+                    self.connections.end(token);
                 }
             }
         }
@@ -90,21 +92,23 @@ impl Server {
     /// The next request of a connection, if it has come.
     pub(super) fn read(&mut self, token: Token) {
         let now = self.front.now();
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return;
         };
         if connection.state != State::Reading {
             return;
         }
         match connection.next(now, &mut self.part) {
-            Err(_) => self.crowd.end(token),
+            Err(_) => self.connections.end(token),
             Ok(None | Some(Parsed::Partial)) => self.watch(token),
             Ok(Some(Parsed::Whole {
-                asked: Ok(asked), ..
-            })) => self.asked(token, asked),
+                request: Ok(request),
+                ..
+            })) => self.decide(token, request),
             Ok(Some(
                 Parsed::Whole {
-                    asked: Err(fault), ..
+                    request: Err(fault),
+                    ..
                 }
                 | Parsed::Bad(fault),
             )) => {
@@ -114,25 +118,25 @@ impl Server {
         }
     }
 
-    fn asked(&mut self, token: Token, asked: Asked) {
-        match asked {
+    fn decide(&mut self, token: Token, request: Request) {
+        match request {
             // What it shows is to be in the log, too.
-            Asked::Page(page) => self.front.answers.push((token, Answer::Page(page))),
-            Asked::Watch { .. } | Asked::Finished { .. } if self.front.book.stuck() => {
+            Request::Page(page) => self.front.answers.push((token, Answer::Page(page))),
+            Request::Watch { .. } | Request::Finished { .. } if self.front.log.stuck() => {
                 self.front.counts.unlogged += 1;
                 self.words(token, &answer::UNLOGGED);
             }
-            Asked::Watch { .. } if self.crowded(token) => {
+            Request::Watch { .. } if self.crowded(token) => {
                 self.front.counts.crowded += 1;
                 self.words(token, &answer::CROWDED);
             }
-            Asked::Finished { client } => self.front.finished(token, client),
-            Asked::Watch {
+            Request::Finished { client } => self.front.finished(token, client),
+            Request::Watch {
                 client,
                 patience_ms,
             } => {
                 self.front.watch(token, client, patience_ms);
-                if self.front.waiting.at(client) == Some(token) {
+                if self.front.sessions.at(client) == Some(token) {
                     self.hold(token, client);
                 }
             }
@@ -141,12 +145,12 @@ impl Server {
 
     /// It came when all places were taken, and they still are.
     fn crowded(&mut self, token: Token) -> bool {
-        self.crowd.full() && self.crowd.get(token).is_some_and(|it| it.beyond)
+        self.connections.full() && self.connections.get(token).is_some_and(|it| it.beyond)
     }
 
     /// A viewer waits on its connection.
     fn hold(&mut self, token: Token, client: ClientId) {
-        if let Some(connection) = self.crowd.get(token) {
+        if let Some(connection) = self.connections.get(token) {
             connection.client = Some(client);
         }
         self.watch(token);
@@ -156,30 +160,34 @@ impl Server {
     /// One that waits and whose client has gone waits no more. While the log cannot be written that
     /// is left to its patience.
     fn leave(&mut self, token: Token) {
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return;
         };
         let client = connection.client.filter(|_| connection.ended);
-        if let Some(client) = client.filter(|_| !self.front.book.stuck()) {
+        if let Some(client) = client.filter(|_| !self.front.log.stuck()) {
             self.front.left(token, client);
         }
     }
 
     /// epoll tells what happens to it from now on.
     fn watch(&mut self, token: Token) {
-        let Some(connection) = self.crowd.get(token).filter(|it| !it.watched) else {
+        let Some(connection) = self.connections.get(token).filter(|it| !it.watched) else {
             return;
         };
         connection.watched = true;
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
-        let event = EpollEvent::new(flags | EpollFlags::EPOLLET, token.number());
-        if self.epoll.add(connection.stream(), event).is_err() {
-            self.crowd.end(token);
+        let flags = flags | EpollFlags::EPOLLET;
+        if self
+            .poll
+            .add(connection.stream(), flags, token.number())
+            .is_err()
+        {
+            self.connections.end(token);
         }
     }
 
     pub(super) fn redirect(&mut self, token: Token, client: ClientId, node: NodeId) {
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return self.front.missed(client);
         };
         let (writer, place) = (&self.writer, self.front.places.get(&node));
@@ -200,7 +208,7 @@ impl Server {
 
     pub(super) fn page(&mut self, token: Token, page: Page) {
         let around = Around {
-            connections: self.crowd.len(),
+            connections: self.connections.len(),
             controller: self.alone.is_none(),
         };
         let (kind, body) = page.write(&mut self.front, around);
@@ -210,7 +218,7 @@ impl Server {
     }
 
     pub(super) fn reply(&mut self, token: Token, write: impl FnOnce(&Writer, &mut Vec<u8>, bool)) {
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return;
         };
         let writer = &self.writer;
@@ -221,7 +229,7 @@ impl Server {
     /// An answer is with the kernel, or part of it is.
     fn sent(&mut self, token: Token, sent: Sent) {
         let now = self.front.now();
-        let Some(connection) = self.crowd.get(token) else {
+        let Some(connection) = self.connections.get(token) else {
             return;
         };
         connection.since = now;
@@ -232,12 +240,12 @@ impl Server {
             Sent::Close if connection.unread() => {
                 connection.linger(now);
                 if connection.discard(&mut self.part) {
-                    self.crowd.end(token);
+                    self.connections.end(token);
                 } else {
                     self.watch(token);
                 }
             }
-            Sent::Close | Sent::Failed => self.crowd.end(token),
+            Sent::Close | Sent::Failed => self.connections.end(token),
         }
     }
 
@@ -254,9 +262,14 @@ impl Server {
             };
             now.saturating_sub(it.since) > may
         };
-        let late: Vec<Token> = self.crowd.all().filter(late).map(|it| it.token).collect();
+        let late: Vec<Token> = self
+            .connections
+            .all()
+            .filter(late)
+            .map(|it| it.token)
+            .collect();
         for token in late {
-            let Some(connection) = self.crowd.get(token) else {
+            let Some(connection) = self.connections.get(token) else {
                 continue;
             };
             if connection.state == State::Reading && connection.begun() {
@@ -264,7 +277,7 @@ impl Server {
                 self.front.counts.slow += 1;
                 self.words(token, &answer::SLOW);
             } else {
-                self.crowd.end(token);
+                self.connections.end(token);
             }
         }
     }

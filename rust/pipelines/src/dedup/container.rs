@@ -152,7 +152,7 @@ impl Content for Vec<u8> {
 }
 
 /// A chunk that references may name.
-struct Known {
+struct ChunkPlace {
     position: u64,
     length: usize,
     hash: Hash,
@@ -184,7 +184,7 @@ struct Reader<R: Read> {
     position: u64,
     records: u64,
     root: Sha256,
-    known: Vec<Known>,
+    places: Vec<ChunkPlace>,
     zstd: Option<Decompressor<'static>>,
     frame: Vec<u8>,
     chunk: Vec<u8>,
@@ -214,7 +214,7 @@ impl<R: Read> Reader<R> {
             position: 0,
             records: 0,
             root: Sha256::new(),
-            known: Vec::new(),
+            places: Vec::new(),
             zstd,
             frame: Vec::new(),
             chunk: Vec::new(),
@@ -284,16 +284,19 @@ impl<R: Read> Reader<R> {
             .read_exact(&mut self.frame)
             .context("the container ends within a chunk")?;
         self.chunk.resize(length, 0);
-        let got = zstd
+        let unpacked = zstd
             .decompress_to_buffer(&self.frame, self.chunk.as_mut_slice())
             .context("a chunk cannot be decompressed")?;
-        ensure!(got == length, "a chunk of {length} bytes has {got}");
+        ensure!(
+            unpacked == length,
+            "a chunk of {length} bytes has {unpacked}"
+        );
         Ok(())
     }
 
     fn unique(&mut self, content: &mut impl Content) -> Result<()> {
         let hash = Sha256::digest(&self.chunk).into();
-        self.known.push(Known {
+        self.places.push(ChunkPlace {
             position: self.position,
             length: self.chunk.len(),
             hash,
@@ -302,19 +305,19 @@ impl<R: Read> Reader<R> {
     }
 
     fn seen_before(&mut self, number: u64, content: &mut impl Content) -> Result<()> {
-        let known = usize::try_from(number)
+        let place = usize::try_from(number)
             .ok()
-            .and_then(|index| self.known.get(index));
-        let Some(known) = known else {
-            bail!("chunk {number} is named, {} are known", self.known.len())
+            .and_then(|index| self.places.get(index));
+        let Some(place) = place else {
+            bail!("chunk {number} is named, {} are known", self.places.len())
         };
         ensure!(
-            known.length as u64 <= self.length - self.position,
+            place.length as u64 <= self.length - self.position,
             "the content is longer than its head says"
         );
-        self.chunk.resize(known.length, 0);
-        let hash = known.hash;
-        content.again(known.position, &mut self.chunk)?;
+        self.chunk.resize(place.length, 0);
+        let hash = place.hash;
+        content.again(place.position, &mut self.chunk)?;
         self.append(hash, content)
     }
 

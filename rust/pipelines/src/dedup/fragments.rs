@@ -60,9 +60,10 @@ impl<'a> Fragments<'a> {
     pub fn next(&mut self, buffer: Vec<u8>) -> Result<Option<Bytes<'a>>> {
         match self {
             Self::Memory([]) => Ok(None),
-            Self::Memory(rest) => {
-                let (fragment, after) = rest.split_at(fragment_end(rest).unwrap_or(rest.len()));
-                *rest = after;
+            Self::Memory(unread) => {
+                let (fragment, after) =
+                    unread.split_at(fragment_end(unread).unwrap_or(unread.len()));
+                *unread = after;
                 Ok(Some(Bytes::Lent(fragment)))
             }
             Self::Stream(stream) => {
@@ -85,7 +86,7 @@ impl<'a> Fragments<'a> {
 pub struct Stream {
     from: From,
     /// What was read beyond the last fragment.
-    rest: Vec<u8>,
+    carried: Vec<u8>,
     reading: Duration,
 }
 
@@ -107,42 +108,42 @@ impl Stream {
         };
         Ok(Self {
             from,
-            rest: Vec::new(),
+            carried: Vec::new(),
             reading: Duration::ZERO,
         })
     }
 
     fn next(&mut self, mut buffer: Vec<u8>) -> Result<Option<Vec<u8>>> {
         buffer.clear();
-        buffer.append(&mut self.rest);
+        buffer.append(&mut self.carried);
         buffer.reserve((FRAGMENT + STEP).saturating_sub(buffer.len()));
-        let mut wanted = FRAGMENT + STEP;
+        let mut needed = FRAGMENT + STEP;
         loop {
-            let ended = self.fill(&mut buffer, wanted)?;
+            let ended = self.fill(&mut buffer, needed)?;
             let end = match fragment_end(&buffer) {
                 Some(end) => end,
                 None if ended => buffer.len(),
                 None => {
-                    wanted = (buffer.len() + STEP).min(LONGEST);
+                    needed = (buffer.len() + STEP).min(LONGEST);
                     continue;
                 }
             };
-            self.rest.extend_from_slice(&buffer[end..]);
+            self.carried.extend_from_slice(&buffer[end..]);
             buffer.truncate(end);
             return Ok((end > 0).then_some(buffer));
         }
     }
 
     /// Reads until the buffer holds so much; did the input end before?
-    fn fill(&mut self, buffer: &mut Vec<u8>, wanted: usize) -> Result<bool> {
+    fn fill(&mut self, buffer: &mut Vec<u8>, needed: usize) -> Result<bool> {
         let began = Instant::now();
-        let missing = wanted.saturating_sub(buffer.len());
-        let got = match &mut self.from {
+        let missing = needed.saturating_sub(buffer.len());
+        let count = match &mut self.from {
             From::File(file) => file.by_ref().take(missing as u64).read_to_end(buffer),
             From::Direct(direct) => direct.read(buffer, missing),
         };
         self.reading += began.elapsed();
-        Ok(got.context("cannot read the input")? < missing)
+        Ok(count.context("cannot read the input")? < missing)
     }
 }
 
@@ -165,8 +166,8 @@ impl Direct {
 
     /// Appends so many bytes, fewer only at the end.
     fn read(&mut self, buffer: &mut Vec<u8>, missing: usize) -> io::Result<usize> {
-        let mut got = 0;
-        while got < missing {
+        let mut filled = 0;
+        while filled < missing {
             if self.left.is_empty() {
                 match self.file.read(&mut self.block) {
                     Ok(0) => break,
@@ -175,11 +176,11 @@ impl Direct {
                     Err(error) => return Err(error),
                 }
             }
-            let take = self.left.len().min(missing - got);
+            let take = self.left.len().min(missing - filled);
             buffer.extend_from_slice(&self.block[self.left.start..self.left.start + take]);
             self.left.start += take;
-            got += take;
+            filled += take;
         }
-        Ok(got)
+        Ok(filled)
     }
 }

@@ -87,9 +87,9 @@ fn weights(sums: &[Sums]) -> Vec<u32> {
     let roots: Vec<u32> = sums.iter().map(|sums| (sums.size << 8).isqrt()).collect();
     let total: u32 = roots.iter().sum();
     let mut weights: Vec<u32> = roots.iter().map(|root| root * WHOLE / total).collect();
-    let rest = WHOLE - weights.iter().sum::<u32>();
+    let missing = WHOLE - weights.iter().sum::<u32>();
     if let Some(largest) = weights.first_mut() {
-        *largest += rest;
+        *largest += missing;
     }
     weights
 }

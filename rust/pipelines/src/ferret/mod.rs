@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::features::{Segment, extract};
 use self::images::BYTES;
 use self::lsh::Settings;
-use self::reference::{Known, Reference};
+use self::reference::{Reference, ReferenceFacts};
 use self::search::{Database, Hit, recall};
 use self::segment::{Segments, segment};
 use crate::frame::{Pipeline, Report, credits};
@@ -75,7 +75,7 @@ pub struct Done {
     pub recall: f64,
     pub corpus_sha256: String,
     pub output_sha256: String,
-    pub reference: Known,
+    pub reference: ReferenceFacts,
     pub cpu: Cpu,
     pub read_s: f64,
     pub read_share: f64,
@@ -104,8 +104,8 @@ fn line(number: usize, hits: &[Hit]) -> String {
 /// When the corpus or the reference is missing, or cannot be read.
 pub fn run(options: &Options) -> Result<Done> {
     let reference: Reference = manifest::read(&options.reference, "reference of ferret's")?;
-    let (known, exact) = (reference.known, reference.exact);
-    let (plan, search) = (known.corpus.plan, known.search);
+    let (facts, exact) = (reference.facts, reference.exact);
+    let (plan, search) = (facts.corpus.plan, facts.search);
     ensure!(
         reference.database.len() == plan.images && exact.len() == plan.queries,
         "{} is not whole",
@@ -121,7 +121,7 @@ pub fn run(options: &Options) -> Result<Done> {
     let lines = answers.iter().enumerate();
     let output: String = lines.map(|(number, hits)| line(number, hits)).collect();
     let numbers = |hits: &Vec<Hit>| hits.iter().map(|hit| hit.image).collect();
-    let found: Vec<Vec<u32>> = answers.iter().map(numbers).collect();
+    let images: Vec<Vec<u32>> = answers.iter().map(numbers).collect();
     Ok(Done {
         program: "ferret",
         version: env!("CARGO_PKG_VERSION"),
@@ -130,10 +130,10 @@ pub fn run(options: &Options) -> Result<Done> {
         seconds,
         queries: answers.len(),
         input_bytes: answers.len() * BYTES,
-        recall: recall(&found, &exact),
+        recall: recall(&images, &exact),
         corpus_sha256: digest::of_file(&options.corpus)?.1,
         output_sha256: digest::of_bytes(output.as_bytes()),
-        reference: known,
+        reference: facts,
         cpu,
         read_s,
         read_share: read_s / seconds,

@@ -16,7 +16,9 @@ use crate::{digest, manifest};
 /// What is kept beside a corpus.
 #[derive(Serialize, Deserialize)]
 pub struct Reference {
-    pub known: Known,
+    /// Under the name that references on disks have it by.
+    #[serde(rename = "known")]
+    pub facts: ReferenceFacts,
     /// The segments of each image of the database.
     pub database: Vec<Vec<Segment>>,
     /// For each query the numbers of the k nearest images, by comparing with all.
@@ -25,7 +27,7 @@ pub struct Reference {
 
 /// What the results are compared with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Known {
+pub struct ReferenceFacts {
     pub corpus: Corpus,
     pub search: Search,
     pub output_sha256: String,
@@ -52,23 +54,23 @@ impl Reference {
         let mut database: Vec<Vec<Segment>> = bytes.chunks_exact(BYTES).map(described).collect();
         let queries = database.split_off(images);
         let searched = Database::new(database.clone(), search.index);
-        let (mut exact, mut found, mut output) = (Vec::new(), Vec::new(), String::new());
+        let (mut exact, mut answers, mut output) = (Vec::new(), Vec::new(), String::new());
         for (number, query) in queries.iter().enumerate() {
             let nearest = searched.exact(query, search.k);
             exact.push(nearest.iter().map(|hit| hit.image).collect());
             let candidates = searched.candidates(query, search.candidates);
             let hits = answer(&searched, query, &candidates, search);
             output.push_str(&line(number, &hits));
-            found.push(hits.iter().map(|hit| hit.image).collect());
+            answers.push(hits.iter().map(|hit| hit.image).collect());
         }
-        let known = Known {
+        let facts = ReferenceFacts {
             corpus,
             search,
             output_sha256: digest::of_bytes(output.as_bytes()),
-            recall: recall(&found, &exact),
+            recall: recall(&answers, &exact),
         };
         Ok(Self {
-            known,
+            facts,
             database,
             exact,
         })

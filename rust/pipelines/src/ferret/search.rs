@@ -37,10 +37,10 @@ impl Database {
                 *shared.entry(image).or_default() += segment.weight;
             }
         }
-        let mut found: Vec<(u32, u32)> = shared.into_iter().collect();
-        found.sort_unstable_by_key(|&(image, weight)| (std::cmp::Reverse(weight), image));
-        found.truncate(most);
-        found.into_iter().map(|(image, _)| image).collect()
+        let mut candidates: Vec<(u32, u32)> = shared.into_iter().collect();
+        candidates.sort_unstable_by_key(|&(image, weight)| (std::cmp::Reverse(weight), image));
+        candidates.truncate(most);
+        candidates.into_iter().map(|(image, _)| image).collect()
     }
 
     /// The k nearest of some images, the nearest first, ties by number.
@@ -65,10 +65,10 @@ impl Database {
 /// Share of the exact hits that were found, over all queries.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // Counts of hits.
-pub fn recall(found: &[Vec<u32>], exact: &[Vec<u32>]) -> f64 {
-    let pairs = found.iter().zip(exact);
+pub fn recall(answers: &[Vec<u32>], exact: &[Vec<u32>]) -> f64 {
+    let pairs = answers.iter().zip(exact);
     let right: usize = pairs
-        .map(|(found, exact)| exact.iter().filter(|image| found.contains(image)).count())
+        .map(|(answers, exact)| exact.iter().filter(|image| answers.contains(image)).count())
         .sum();
     let all: usize = exact.iter().map(Vec::len).sum();
     right as f64 / all as f64

@@ -106,8 +106,8 @@ impl Tree {
         rules: Rules,
         drift: &Drift,
     ) -> Result<Outcome, Failure> {
-        let (before, rest) = self.nodes.split_at_mut(number);
-        let Some((node, after)) = rest.split_first_mut().filter(|_| number > 0) else {
+        let (before, below) = self.nodes.split_at_mut(number);
+        let Some((node, after)) = below.split_first_mut().filter(|_| number > 0) else {
             return Err(Failure::NoAnswer);
         };
         let all = before.iter().chain(after.iter()).map(|it| &it.machine);

@@ -44,7 +44,7 @@ impl Global {
             sure_ns,
             noise_ns,
             rtt_ns,
-            rest @ ..,
+            counts @ ..,
         ] = *words;
         let [
             at,
@@ -56,7 +56,7 @@ impl Global {
             wander_ppt,
             worst_ppt,
             rated,
-        ] = rest;
+        ] = counts;
         Self {
             anchor: Fix {
                 local_ns,

@@ -17,8 +17,8 @@ impl Synced {
         let state = self.state();
         let mut bytes = [0; SHARE_LENGTH];
         bytes[..LINE_LENGTH].copy_from_slice(&self.clock.line().encode());
-        let rest = flags(self.now().reasons, state.stratum, state.synchronised);
-        let words = state.global.words().into_iter().chain([rest]);
+        let flag_word = flags(self.now().reasons, state.stratum, state.synchronised);
+        let words = state.global.words().into_iter().chain([flag_word]);
         for (place, word) in bytes[LINE_LENGTH..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
@@ -36,8 +36,8 @@ impl Synced {
         for (word, place) in words.iter_mut().zip(bytes[LINE_LENGTH..].chunks_exact(8)) {
             *word = u64::from_be_bytes(place.try_into().map_err(|_| Apart)?);
         }
-        let [line @ .., rest] = words;
-        let (reasons, stratum, synchronised) = unflag(rest);
+        let [line @ .., flag_word] = words;
+        let (reasons, stratum, synchronised) = unflag(flag_word);
         if !synchronised {
             return Err(Refusal::Apart);
         }

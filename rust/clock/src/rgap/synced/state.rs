@@ -54,11 +54,11 @@ impl CatchUp {
 impl State {
     pub fn words(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
-        let (global, rest) = words.split_at_mut(global::WORDS);
-        let (slew, rest) = rest.split_at_mut(slew::WORDS);
+        let (global, scalars) = words.split_at_mut(global::WORDS);
+        let (slew, scalars) = scalars.split_at_mut(slew::WORDS);
         global.copy_from_slice(&self.global.words());
         slew.copy_from_slice(&self.slew.words());
-        rest.copy_from_slice(&[
+        scalars.copy_from_slice(&[
             self.catch_up.until_ns,
             self.catch_up.by_ns,
             flags(self.reasons, self.stratum, self.synchronised),
@@ -71,22 +71,22 @@ impl State {
     #[inline]
     pub fn of(words: &[u64; WORDS]) -> Self {
         let (mut global, mut slew) = ([0; global::WORDS], [0; slew::WORDS]);
-        let (first, rest) = words.split_at(global::WORDS);
-        let (second, rest) = rest.split_at(slew::WORDS);
+        let (first, scalars) = words.split_at(global::WORDS);
+        let (second, scalars) = scalars.split_at(slew::WORDS);
         global.copy_from_slice(first);
         slew.copy_from_slice(second);
-        let (reasons, stratum, synchronised) = unflag(rest[2]);
+        let (reasons, stratum, synchronised) = unflag(scalars[2]);
         Self {
             global: Global::of_words(&global),
             slew: Slew::of_words(&slew),
             catch_up: CatchUp {
-                until_ns: rest[0],
-                by_ns: rest[1],
+                until_ns: scalars[0],
+                by_ns: scalars[1],
             },
             reasons,
             stratum,
             synchronised,
-            disruptions: low(rest[3]),
+            disruptions: low(scalars[3]),
         }
     }
 

@@ -1,0 +1,10 @@
+//! What the programs have in common.
+
+pub mod epoll;
+pub mod failure;
+pub mod hex;
+pub mod print;
+pub mod shared_clock;
+
+pub use failure::Failure;
+pub use print::{print, say};
