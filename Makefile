@@ -15,13 +15,14 @@ MPI_PROGRAMS := mpi/pingpong mpi/nqueens mpi/beffio mpi/nas
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
+# What compiles and links Rust; `gcc` alone has no C library to link with.
+BUILD_PACKAGES := gcc libc6-dev
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
   golang-github-containers-common linux-perf stress-ng
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
-  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
-LAB_PACKAGES := ffmpeg
+  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -62,7 +63,7 @@ test: test-packages ## All tests but the lab (under 15 minutes)
 
 .PHONY: test-compiled test-crowd test-others test-clocks test-runs
 test-compiled: programs
-	cargo test --locked --quiet --workspace --no-run
+	+cargo test --locked --quiet --workspace --no-run
 test-crowd:
 	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
 test-others: test-compiled
@@ -72,18 +73,14 @@ test-clocks:
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
 test-runs:
 	scripts/run-tests runs $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(MPI))
-	cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
+	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
 
 # A file or folder; everything.
 LAB ?= tests
 
 .PHONY: lab
-lab: lab-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
+lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m lab --timeout 1200 $(LAB)
-
-.PHONY: lab-packages
-lab-packages: test-packages
-	@scripts/need-packages $(LAB_PACKAGES)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
@@ -92,7 +89,7 @@ lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
 	$(BIN)/mypy
 	$(BIN)/python -m ullage.docs_reference --check
 	cargo fmt --check
-	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	+cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 .PHONY: format
 format: $(VENV)/.installed-dev ## Format the code
@@ -139,27 +136,32 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	touch $@
 
-$(AGENT): $(RUST_SOURCES)
+# `+` lets cargo take its jobs from make's.
+$(AGENT): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
 	install -D target/$(TARGET)/release/ullage-agent $@
 
 # Static, like the agent: the same bytes run in every environment.
-$(PROGRAMS): $(RUST_SOURCES)
+$(PROGRAMS): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
 	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(TARGET)
 	install -D -t ullage/bin $(addprefix target/$(TARGET)/program/,$(notdir $(PROGRAMS)))
 
-$(ELASTIC): $(RUST_SOURCES)
+$(ELASTIC): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-elastic-python
+	+PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-elastic-python
 	install -m 644 target/extension/libullage_elastic_python.so $@
 
-$(CLOCK): $(RUST_SOURCES)
+$(CLOCK): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
+	+PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
+
+.PHONY: build-packages
+build-packages:
+	@scripts/need-packages $(BUILD_PACKAGES)
 
 .PHONY: program-packages
 program-packages:
