@@ -30,13 +30,15 @@ APCUPSD := target/apcupsd
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
+PLAN ?= demo.yaml
+
 .PHONY: demo
 demo: setup ## Weigh containers and a VM against this machine: installs, builds, runs, writes the report
-	$(BIN)/ullage run demo.yaml
+	$(BIN)/ullage run $(PLAN)
 
 .PHONY: setup
 setup: run-packages $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## Install and build what a run needs, and the demo's image
-	$(BIN)/ullage image build demo.yaml
+	$(BIN)/ullage image build $(PLAN)
 
 .PHONY: build
 build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment, the agent binary and the clock's module
@@ -57,17 +59,18 @@ CLOCKS := tests/clock tests/elastic tests/energy $(wildcard tests/test_meter*.py
 MPI := tests/mpi
 
 .PHONY: test
-test: test-packages ## All tests but the lab (under 15 minutes)
-	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
-	$(MAKE) --quiet -j 2 test-crowd test-others
+test: test-needs ## All tests but the lab (under 15 minutes)
+	$(MAKE) --quiet -j 3 test-crowd test-others
 
-.PHONY: test-compiled test-crowd test-others test-clocks test-runs
+.PHONY: test-needs test-compiled test-crowd test-others test-clocks test-runs
+test-needs: test-packages
+	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
 test-compiled: programs
 	+cargo test --locked --quiet --workspace --no-run
 test-crowd:
 	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
 test-others: test-compiled
-	$(MAKE) --quiet -j 2 test-clocks test-runs
+	$(MAKE) --quiet test-clocks test-runs
 test-clocks:
 	scripts/run-tests clocks $(CLOCKS)
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
@@ -81,6 +84,12 @@ LAB ?= tests
 .PHONY: lab
 lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m lab --timeout 1200 $(LAB)
+
+.PHONY: fresh
+fresh: run-packages ## The README's two commands on a Debian that has never seen the project
+	@$(NEED_CARGO)
+	scripts/fresh-root make test
+	scripts/fresh-root make demo PLAN=$(PLAN)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
