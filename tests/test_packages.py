@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.askedprograms import ROOT, Asked, programs
 from tests.packagelists import installed_by, owners, with_dependencies
-from ullage import workloads
+from ullage import environments, plan, workloads
 from ullage.workloads.command import Command
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="lists are of Debian's")
@@ -52,14 +53,19 @@ def held_by_nobody(asked: Iterable[Asked], target: str) -> list[str]:
     for one in asked:
         name = Path(one.program).name
         package = said.get(one.program) or ALSO.get(name) or here.get(name, name)
-        if name not in README and not _absent(one.program) and package not in held:
+        if name not in README and not _of_nobody(one.program) and package not in held:
             words.append(f"{one.place}: `make {target}` installs no {one.program} ({package})")
     return words
 
 
-def _absent(program: str) -> bool:
-    """A path at which nothing is: a test wants it so."""
-    return program.startswith("/") and not Path(program).exists()
+def _of_nobody(program: str) -> bool:
+    """A path at which nothing is, as a test wants it, or a script of ours."""
+    path = Path(program)
+    return (path.is_absolute() and not path.exists()) or (len(path.parts) > 1 and _ours(path))
+
+
+def _ours(path: Path) -> bool:
+    return (ROOT / path).is_relative_to(ROOT) and (ROOT / path).exists()
 
 
 def of_workload(workload: type[workloads.Workload[Any]]) -> list[str]:
@@ -83,6 +89,14 @@ def test_what_the_lab_asks_for_is_installed_by_make_lab() -> None:
     asked = asked_in(sources("tests/lab"))
     assert "dockerd" in {one.program for one in asked}
     assert held_by_nobody(asked, "lab") == []
+
+
+def test_what_the_demos_providers_ask_for_is_installed_by_make_demo() -> None:
+    made, _ = plan.load(ROOT / "demo.yaml")
+    providers = [environments.get(one.provider) for one in made.environments.values()]
+    asked = asked_in(Path(inspect.getfile(provider)) for provider in providers)
+    assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in asked}
+    assert held_by_nobody(asked, "demo") == []
 
 
 @pytest.mark.parametrize("workload", workloads.WORKLOADS, ids=lambda workload: workload.name)
