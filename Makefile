@@ -13,16 +13,17 @@ ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
-C_SOURCES := $(shell find mpi rust tests benchmarks -name '*.[ch]')
+C_SOURCES := $(shell find mpi rust tests testing benchmarks -name '*.[ch]')
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
+# What compiles and links Rust; `gcc` alone has no C library to link with.
+BUILD_PACKAGES := gcc libc6-dev
 RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
   golang-github-containers-common linux-perf stress-ng
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
-  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0
-LAB_PACKAGES := ffmpeg
+  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg
 LINT_PACKAGES := clang-format
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
@@ -31,13 +32,15 @@ APCUPSD := target/apcupsd
 help: ## List the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
+PLAN ?= demo.yaml
+
 .PHONY: demo
 demo: setup ## Weigh containers and a VM against this machine: installs, builds, runs, writes the report
-	$(BIN)/ullage run demo.yaml
+	$(BIN)/ullage run $(PLAN)
 
 .PHONY: setup
 setup: run-packages $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## Install and build what a run needs, and the demo's image
-	$(BIN)/ullage image build demo.yaml
+	$(BIN)/ullage image build $(PLAN)
 
 .PHONY: build
 build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment, the agent binary and the clock's module
@@ -58,34 +61,37 @@ CLOCKS := tests/clock tests/elastic tests/energy $(wildcard tests/test_meter*.py
 MPI := tests/mpi
 
 .PHONY: test
-test: test-packages ## All tests but the lab (under 15 minutes)
-	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
-	$(MAKE) --quiet -j 2 test-crowd test-others
+test: test-needs ## All tests but the lab (under 15 minutes)
+	$(MAKE) --quiet -j 3 test-crowd test-others
 
-.PHONY: test-compiled test-crowd test-others test-clocks test-runs
+.PHONY: test-needs test-compiled test-crowd test-others test-clocks test-runs
+test-needs: test-packages
+	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
 test-compiled: programs
-	cargo test --locked --quiet --workspace --no-run
+	+cargo test --locked --quiet --workspace --no-run
 test-crowd:
 	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
 test-others: test-compiled
-	$(MAKE) --quiet -j 2 test-clocks test-runs
+	$(MAKE) --quiet test-clocks test-runs
 test-clocks:
 	scripts/run-tests clocks $(CLOCKS)
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
 test-runs:
 	scripts/run-tests runs $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(MPI))
-	cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
+	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
 
 # A file or folder; everything.
 LAB ?= tests
 
 .PHONY: lab
-lab: lab-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
+lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m lab --timeout 1200 $(LAB)
 
-.PHONY: lab-packages
-lab-packages: test-packages
-	@scripts/need-packages $(LAB_PACKAGES)
+.PHONY: fresh
+fresh: run-packages ## The README's two commands on a Debian that has never seen the project
+	@$(NEED_CARGO)
+	scripts/fresh-root make test
+	scripts/fresh-root make demo PLAN=$(PLAN)
 
 .PHONY: lint
 lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
@@ -95,7 +101,7 @@ lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generate
 	$(BIN)/python -m ullage.docs_reference --check
 	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check
-	cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	+cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 
 .PHONY: format
 format: lint-packages $(VENV)/.installed-dev ## Format the code
@@ -143,26 +149,31 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	touch $@
 
-$(AGENT): $(RUST_SOURCES)
+# `+` lets cargo take its jobs from make's.
+$(AGENT): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
 	install -D target/$(TARGET)/release/ullage-agent $@
 
 # Static, like the agent: the same bytes run in every environment.
-$(PROGRAMS): $(RUST_SOURCES)
+$(PROGRAMS): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
 	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(TARGET)
 	install -D -t ullage/bin $(addprefix target/$(TARGET)/program/,$(notdir $(PROGRAMS)))
 
-$(CLOCK): $(RUST_SOURCES)
+$(CLOCK): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
-	PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
+	+PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python
 	install -m 644 target/extension/libullage_python.so $@
 
 # One shared object holds both modules.
 $(ELASTIC): $(CLOCK)
 	ln -sf $(notdir $<) $@
+
+.PHONY: build-packages
+build-packages:
+	@scripts/need-packages $(BUILD_PACKAGES)
 
 .PHONY: program-packages
 program-packages:

@@ -10,6 +10,7 @@ import pytest
 
 from ullage import cgroups, errors
 from ullage.cgroups import Group, Hierarchy, Limits
+from ullage.environments.containers import thaw_if_there
 from ullage.errors import UllageError
 
 FORK = "while :; do sleep 0.01 & wait; done"
@@ -19,7 +20,8 @@ def members(group: Group, script: str) -> subprocess.Popen[bytes]:
     """A shell that has joined the group, and is known to be in it."""
     join = f'for d in "$@"; do echo $$ > "$d/cgroup.procs"; done; echo in; {script}'
     argv = ["sh", "-c", join, "sh", *map(str, group.directories)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+    # Without a buffer, which would keep what it says next from `communicate`.
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0)
     assert process.stdout is not None
     assert process.stdout.readline() == b"in\n"
     return process
@@ -72,6 +74,44 @@ def test_freeze_and_thaw(group: Group) -> None:
         asyncio.run(use())
         assert process.poll() is None
         process.kill()
+
+
+@pytest.mark.root
+def test_a_group_that_goes_while_it_is_thawed_is_no_traceback(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As LXC's monitor removes it, when the container has died."""
+
+    def written_then_gone(file: Path, text: str) -> None:
+        file.write_text(text)
+        file.parent.rmdir()
+
+    with monkeypatch.context() as patched, pytest.raises(UllageError) as caught:
+        patched.setattr(cgroups, "_write", written_then_gone)
+        asyncio.run(group.thaw())
+    assert caught.value.kind is errors.CGROUP_DENIED
+    asyncio.run(thaw_if_there(group))
+
+
+def test_a_parent_that_another_run_removes_is_made_again(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removes a group removes the parents that it leaves empty: ours, just made."""
+    tree = Hierarchy(tmp_path / "tree", 1, frozenset({"freezer"}))
+    tree.path.mkdir()
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
+    mkdir, removed = Path.mkdir, list[Path]()
+
+    def after_another(place: Path, exist_ok: bool) -> None:
+        if place.name == tag and not removed:
+            place.parent.rmdir()
+            removed.append(place.parent)
+        mkdir(place, exist_ok=exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", after_another)
+    made = Group.create(tag, "native-0", Limits())
+    assert removed
+    assert all(place.is_dir() for place in made.directories)
 
 
 @pytest.mark.root

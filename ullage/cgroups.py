@@ -37,6 +37,8 @@ _PATIENCE_S: Final = 10.0
 _SHORT_POLL_S: Final = 0.0001
 _SHORT_POLLS: Final = 10
 _IN_USE: Final = {errno.EBUSY, errno.ENOTEMPTY}
+_GONE: Final = {errno.ENOENT, errno.ENODEV}
+_TRIES: Final = 10
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class Group:
         for hierarchy, place in self._places:
             file = place / (v1 if hierarchy.version == 1 else v2)
             if controller in hierarchy.controllers and file.is_file():
-                return file.read_text().strip()
+                return _read(file).strip()
         return ""
 
     async def freeze(self) -> None:
@@ -245,14 +247,14 @@ class Group:
             _write(place / "cgroup.freeze", str(int(frozen)))
             wanted = f"frozen {int(frozen)}"
             events = place / "cgroup.events"
-            await _until(lambda: wanted in events.read_text(), self.path, wanted)
+            await _until(lambda: wanted in _read(events), self.path, wanted)
             return
         state, wanted = place / "freezer.state", "FROZEN" if frozen else "THAWED"
 
         def reached() -> bool:
             # A process that forks meanwhile can leave the group FREEZING until told again.
             _write(state, wanted)
-            return state.read_text().strip() == wanted
+            return _read(state).strip() == wanted
 
         await _until(reached, self.path, wanted)
 
@@ -308,7 +310,20 @@ async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
 
 
 def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
-    """Make the directory and its parents, ready for the wanted controllers."""
+    """Make the directory and its parents, ready for the wanted controllers.
+
+    Another run that ends may remove a parent between that and its child: it was empty.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _make_once(hierarchy, place, wanted)
+        except UllageError as error:
+            if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE):
+                raise
+    return _make_once(hierarchy, place, wanted)
+
+
+def _make_once(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
     steps = [hierarchy.path]
     for part in place.relative_to(hierarchy.path).parts:
         parent, directory = steps[-1], steps[-1] / part
@@ -321,8 +336,8 @@ def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
         if hierarchy.version == 1 and "cpuset" in wanted:
             # An old cpuset is born empty, and nobody can enter it before both are set.
             for name in ("cpuset.cpus", "cpuset.mems"):
-                if not (directory / name).read_text().strip():
-                    _write(directory / name, (parent / name).read_text().strip())
+                if not _read(directory / name).strip():
+                    _write(directory / name, _read(parent / name).strip())
             # Groups that a container engine makes below are born full then.
             _write(directory / "cgroup.clone_children", "1")
         steps.append(directory)
@@ -330,7 +345,7 @@ def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
 
 def _enable(parent: Path, controllers: set[str]) -> None:
     control = parent / "cgroup.subtree_control"
-    missing = controllers - set(control.read_text().split())
+    missing = controllers - set(_read(control).split())
     if missing:
         _write(control, " ".join(f"+{name}" for name in sorted(missing)))
 
@@ -380,6 +395,13 @@ def _try_each(files: list[Path], text: str) -> None:
         if file.exists():
             with contextlib.suppress(OSError):
                 file.write_text(text)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError as error:
+        raise _denied(file.name, file.parent, error) from error
 
 
 def _write(file: Path, text: str) -> None:

@@ -216,6 +216,8 @@ def _loops(loops: LoopsOutcome) -> Section:
             f"Beside it: {external.device} ({external.name}),"
             f" {independent[external.independent]}: {external.why}."
         )
+        if external.passed_over:
+            lines.append(f"Passed over: {'; '.join(external.passed_over)}.")
     lines.append(f"CLOCK_MONOTONIC_RAW as a witness: {loops.raw_is}.")
     for name, apart in (
         ("CLOCK_MONOTONIC_RAW", loops.raw_apart),

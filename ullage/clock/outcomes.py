@@ -234,6 +234,8 @@ class External(Model):
     independent: bool | None
     """Whether it has an oscillator of its own; None where that cannot be known."""
     why: str
+    passed_over: list[str]
+    """Other clocks that would not do, with the reason."""
 
 
 class Apart(Model):
