@@ -98,7 +98,7 @@ lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generate
 	$(BIN)/ruff format --check ullage tests testing benchmarks
 	$(BIN)/ruff check ullage tests testing benchmarks
 	$(BIN)/mypy
-	$(BIN)/python -m ullage.docs_reference --check
+	$(BIN)/python -m scripts.docs_reference --check
 	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check
 	+cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
@@ -116,7 +116,7 @@ programs: program-packages $(PROGRAMS) ## The programs of our own that workloads
 
 .PHONY: docs
 docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
-	$(BIN)/python -m ullage.docs_reference
+	$(BIN)/python -m scripts.docs_reference
 
 .PHONY: bench
 bench: build mpi ## The benchmarks, each beside its peers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ullage.events import Trial
+from ullage.runs.events import Trial
 
 
 class FaultsOnly:

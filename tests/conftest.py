@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ullage import agent, errors, places
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments.agent import client
+from ullage.host import paths
 
 # A shell's `&` has SIGINT ignored, and `nohup` SIGHUP: whoever is started would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,7 +28,7 @@ os.environ.pop("COLUMNS", None)
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
-pytest_plugins = ["tests.enginekit", "tests.meterkit"]
+pytest_plugins = ["tests.support.enginekit", "tests.support.meterkit"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def agent_binary() -> Path:
     """The real agent, built when it is missing."""
     try:
-        return agent.binary()
+        return client.binary()
     except UllageError as error:
         if error.kind is not errors.AGENT_BINARY_MISSING or shutil.which("cargo") is None:
             raise
@@ -64,7 +66,7 @@ def agent_binary() -> Path:
         check=True,
         timeout=900,
     )
-    return agent.binary()
+    return client.binary()
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A new tag; its state and data are below the test's own directory."""
     monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
-    yield places.new_tag()
+    yield paths.new_tag()
 
 
 @pytest.fixture(scope="session")

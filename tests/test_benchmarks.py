@@ -133,7 +133,7 @@ def test_nothing_of_the_tests_is_imported(file: Path) -> None:
     "line",
     [
         "from tests import commandkit",
-        "def f():\n    import tests.peer",
+        "def f():\n    import tests.support.peer",
         "import_module('tests.energy.nut_double')",
         "ROOT / 'tests/mpi/programs/truth.c'",
     ],

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import patient
 from tests.environments import containerkit
-from ullage import leftovers
-from ullage.folder import RunFolder
-from ullage.registry import UNITS
+from tests.support import patient
+from ullage.common.registry import UNITS
+from ullage.host import leftovers
+from ullage.runs.reader import RunFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -127,8 +127,8 @@ ENERGY_METER_SEES = """
 import sys
 from pathlib import Path
 from ullage import errors
-from ullage.energy import ENERGY_METERS
-from ullage.energy.base import FaultError
+from ullage.meters.energy import ENERGY_METERS
+from ullage.meters.energy.base import FaultError
 
 top = Path(sys.argv[1])
 kind = {meter.name: meter for meter in ENERGY_METERS}["acpi-power"]
@@ -245,7 +245,7 @@ def test_the_examples_are_listed(copy: Path) -> None:
 
 
 def test_their_docs_are_generated(copy: Path) -> None:
-    python(copy, "-m", "ullage.docs_reference")
+    python(copy, "-m", "scripts.docs_reference")
     reference = copy / "docs/reference"
     workload = (reference / "workloads/openssl-digest.md").read_text()
     assert "(workloads/openssl-digest.md)" in (reference / "workloads.md").read_text()
@@ -323,7 +323,7 @@ def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -
     assert leftovers.find(folder.resolved.tag, own=True) == []
     sql = "select unit, min(value) as least, count(*) as n from meters where meter = 'switches'"
     (row,) = json.loads(
-        python(copy, "-m", "ullage.cli", "query", f"{sql} group by unit", *where, "--json")
+        python(copy, "-m", "ullage", "query", f"{sql} group by unit", *where, "--json")
     )
     assert (row["unit"], row["n"]) == ("1/s", 2 * 2 * 4 * 3)
     assert row["least"] > 0
@@ -333,7 +333,7 @@ def test_an_elastic_plan_may_name_the_provider(copy: Path, agent: None, tmp_path
     (tmp_path / "plan.yaml").write_text(ELASTIC_PLAN)
     where = ("--runs", str(tmp_path), "--dry-run", "--json")
     arguments = ("elastic", "run", str(tmp_path / "plan.yaml"), *where)
-    told = json.loads(python(copy, "-m", "ullage.cli", *arguments))
+    told = json.loads(python(copy, "-m", "ullage", *arguments))
     assert [each["provider"] for each in told["environments"]] == ["unshare"]
     assert told["generators"]["provider"] == "unshare"
 

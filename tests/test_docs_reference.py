@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ByteSize, Field
 
-from ullage import docs_reference, environments, errors, meters, workloads
-from ullage.quantities import Seconds
+from scripts import docs_reference
+from ullage import environments, meters, workloads
+from ullage.common import errors
+from ullage.common.quantities import Seconds
 
 
 class Disk(BaseModel):

@@ -12,7 +12,8 @@ import pytest
 
 from tests.askedprograms import ROOT, Asked, programs
 from tests.packagelists import installed_by, owners, with_dependencies
-from ullage import environments, plan, workloads
+from ullage import environments, workloads
+from ullage.plan import schema
 from ullage.workloads.command import Command
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="lists are of Debian's")
@@ -92,7 +93,7 @@ def test_what_the_lab_asks_for_is_installed_by_make_lab() -> None:
 
 
 def test_what_the_demos_providers_ask_for_is_installed_by_make_demo() -> None:
-    made, _ = plan.load(ROOT / "demo.yaml")
+    made, _ = schema.load(ROOT / "demo.yaml")
     providers = [environments.get(one.provider) for one in made.environments.values()]
     asked = asked_in(Path(inspect.getfile(provider)) for provider in providers)
     assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in asked}

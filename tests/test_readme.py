@@ -11,8 +11,10 @@ import yaml
 from jsonschema import Draft202012Validator
 from typer.main import get_command
 
-from ullage import cli, init, matrix, plan, workloads
-from ullage.elastic import plan as elastic_plan
+from ullage import workloads
+from ullage.cli import main
+from ullage.experiments.elastic.plan import schema as elastic_plan
+from ullage.plan import matrix, schema, template
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -36,7 +38,7 @@ PLANS = [
 def test_plans_resolve(page: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text(text)
-    assert matrix.resolve(*plan.load(file)).environments, page
+    assert matrix.resolve(*schema.load(file)).environments, page
 
 
 def test_elastic_plans_are_read() -> None:
@@ -51,7 +53,7 @@ def test_elastic_plans_are_read() -> None:
 
 @pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])
 def test_an_editor_that_knows_the_schema_agrees(page: Path, text: str) -> None:
-    problems = Draft202012Validator(json.loads(init.schema())).iter_errors(yaml.safe_load(text))
+    problems = Draft202012Validator(json.loads(template.schema())).iter_errors(yaml.safe_load(text))
     assert [f"{page}: {problem.json_path}: {problem.message}" for problem in problems] == []
 
 
@@ -65,12 +67,12 @@ def test_some_plans_are_there() -> None:
 
 
 def test_everything_is_every_workload() -> None:
-    made, _ = plan.load(ROOT / "docs/plans/everything.yaml")
+    made, _ = schema.load(ROOT / "docs/plans/everything.yaml")
     assert {entry.name for entry in made.workloads} == set(workloads.names())
 
 
 def test_the_readmes_commands_exist() -> None:
-    known = get_command(cli.app).commands  # type: ignore[attr-defined]
+    known = get_command(main.app).commands  # type: ignore[attr-defined]
     told = re.findall(r"^ullage (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(told) > 8
     assert set(told) <= set(known)

@@ -1,5 +1,5 @@
 # The extension module that `make build` makes of rust/python, where its documentation is;
-# `ullage.elastic.simspec` and `simulate` use it. tests/elastic/test_elastic_module.py holds the two
+# `ullage.experiments.elastic.simulator.spec` and `simulate` use it. tests/experiments/elastic/test_elastic_module.py holds the two
 # against each other.
 from collections.abc import Callable
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, main
-from ullage.clock import lab
-from ullage.clock.outcomes import CostOptions, Probe, StrictOptions
+from ullage.experiments.clock import lab
+from ullage.experiments.clock.outcomes import CostOptions, Probe, StrictOptions
 
 
 def costs(quick: bool) -> list[Figure]:

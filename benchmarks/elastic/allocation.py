@@ -24,11 +24,11 @@ from typing import Final
 from scipy import stats
 
 from benchmarks.figures import Figure, main
-from ullage import printable
-from ullage.errors import ExitCode
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.runs import Curve, Scalar
+from ullage.common import text as printable
+from ullage.common.errors import ExitCode
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Curve, Scalar
 from ullage.stats.interval import t_interval
 
 CONFIDENCE: Final = 0.95
@@ -64,7 +64,7 @@ def measure(quick: bool) -> list[Figure]:
             text = text.replace(whole, part)
         plan.write_text(text, encoding="utf-8")
         runs = Path(name) / "runs"
-        command = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(runs)]
+        command = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
         # Cells without figures are told as such.
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode not in (ExitCode.DONE, ExitCode.SOME_CELLS_FAILED):

@@ -34,7 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figures import Figure, main
-from ullage import ours
+from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
 TURN_S: Final = 2
@@ -138,7 +138,7 @@ def _front() -> Iterator[Server]:
         }
         config = Path(directory) / "front.json"
         config.write_text(json.dumps(settings))
-        argv = [str(ours.program("ullage-front")), "--config", str(config)]
+        argv = [str(binaries.program("ullage-front")), "--config", str(config)]
         with _running(argv) as process:
             assert process.stdin is not None and process.stdout is not None
             port = int(json.loads(process.stdout.readline())["listening"].rsplit(":", 1)[1])

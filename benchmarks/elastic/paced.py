@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.elastic.viewers import CHUNK, config, cpu_s, nodes, url_of, used_by
 from benchmarks.figures import Figure, main, median_interval
-from ullage import ours
+from ullage.host import binaries
 
 PACED: Final = 2000
 FEW: Final = 10
@@ -55,7 +55,7 @@ def _ours_paced(count: int) -> Paced:
         settings["lateness_limit_ms"] = 1e3 * EACH_TIME
         path = Path(directory) / "config.json"
         path.write_text(json.dumps(settings))
-        argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
+        argv = [str(binaries.program("ullage-viewers")), "run", "--config", str(path)]
         memory: list[int] = []
         used, text = used_by(argv, lambda pid: memory.append(_half_way(pid)))
     summary = json.loads(text)

@@ -2,7 +2,7 @@
 
 SimPy: `simpy_model.py` is the same application, with its nodes indexed by how full they are, so
 that what is compared is the machinery and not a slow search. CPU time for a session, in pairs in
-random order; `tests/elastic/test_simpy_model.py` compares what both count. In the published
+random order; `tests/experiments/elastic/test_simpy_model.py` compares what both count. In the published
 experiment all watch for the same 30 minutes; with exponential times the simulator has to sort the
 ends.
 

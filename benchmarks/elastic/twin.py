@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figures import Figure, main
-from ullage.elastic.reading import ElasticRun
-from ullage.elastic.twin import Simulated, difference, twins
-from ullage.errors import ExitCode
+from ullage.common.errors import ExitCode
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.simulator.twin import Simulated, difference, twins
 
 CONFIDENCE: Final = 0.95
 POINTS: Final = 0.5
@@ -40,7 +40,7 @@ def measure(quick: bool) -> list[Figure]:
             text = re.sub(r"(?m)^repetitions: \d+$", "repetitions: 2", text)
         plan.write_text(text, encoding="utf-8")
         runs = Path(name) / "runs"
-        argv = [sys.executable, "-m", "ullage.cli", "elastic", "run", str(plan)]
+        argv = [sys.executable, "-m", "ullage", "elastic", "run", str(plan)]
         # Repetitions without figures are counted below.
         done = subprocess.run([*argv, "--runs", str(runs)], check=False, stdout=subprocess.DEVNULL)
         if done.returncode not in (ExitCode.DONE, ExitCode.SOME_CELLS_FAILED):

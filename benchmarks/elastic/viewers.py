@@ -35,7 +35,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.figures import Figure, main, median_interval
-from ullage import ours
+from ullage.host import binaries
 from ullage.stats.quantiles import Quantile
 
 CHUNK = 8192
@@ -81,7 +81,7 @@ def nodes(
     """Nodes on the first CPU."""
     argv = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     argv += ["chrt", "-f", "1"] if realtime else []
-    argv += [str(ours.program("ullage-viewers")), "node", "--bytes", str(size)]
+    argv += [str(binaries.program("ullage-viewers")), "node", "--bytes", str(size)]
     with ExitStack() as stack:
         started = []
         for _ in range(count):
@@ -119,7 +119,7 @@ def watch(settings: dict[str, Any]) -> ViewersRun:
         path = Path(directory) / "config.json"
         path.write_text(json.dumps(settings))
         before = _kernel_bytes()
-        argv = [str(ours.program("ullage-viewers")), "run", "--config", str(path)]
+        argv = [str(binaries.program("ullage-viewers")), "run", "--config", str(path)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
             time.sleep((ramp_s + run_s) / 2)
             grown = _kernel_bytes() - before

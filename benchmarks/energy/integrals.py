@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.figures import Figure, main
 from ullage.analysis.energy.integrate import Integral, integrate
 from ullage.analysis.energy.series import Series
-from ullage.readings import Channel, Kind, Opened
+from ullage.runs.readings import Channel, Kind, Opened
 
 Floats = NDArray[np.float64]
 CASES: Final = 10_000

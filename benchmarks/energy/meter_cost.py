@@ -23,11 +23,11 @@ from typing import Any
 
 from benchmarks.energy.stand_ins import STAND_INS, StandIn
 from benchmarks.figures import Figure, main
-from ullage.cgroups import hierarchies
-from ullage.energy import ENERGY_METERS, EnergyMeter
-from ullage.energy.base import MeterOptions
-from ullage.energy.recorder import Recorder
-from ullage.readings import Channel
+from ullage.host.cgroups import hierarchies
+from ullage.meters.energy import ENERGY_METERS, EnergyMeter
+from ullage.meters.energy.base import MeterOptions
+from ullage.meters.energy.recorder import Recorder
+from ullage.runs.readings import Channel
 
 LIMIT = 0.5
 """% of one core."""

@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 
 from benchmarks.figures import Figure, main
-from ullage.agent import AgentClient, Command, binary
+from ullage.environments.agent.client import AgentClient, Command, binary
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
 

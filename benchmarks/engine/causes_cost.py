@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figures import Figure, main
-from ullage import clock
-from ullage.agent import AgentClient, binary
+from ullage.environments.agent.client import AgentClient, binary
+from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.kernel import Kernel
-from ullage.meters.symbols import EVERY_S, Sampler
+from ullage.meters.perf.sampler import EVERY_S, Sampler
 from ullage.meters.threads import Threads
 
 WORK_S = 1.0

@@ -23,7 +23,7 @@ def measure(quick: bool) -> list[Figure]:
         plan.write_text(text.replace("min: 6, max: 40", "min: 2, max: 2") if quick else text)
         began = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", f"{work}/runs"],
+            [sys.executable, "-m", "ullage", "run", str(plan), "--runs", f"{work}/runs"],
             capture_output=True,
             check=False,
         )

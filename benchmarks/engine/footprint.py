@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.figures import Figure, main
-from ullage.agent import AgentClient, Command, binary
+from ullage.environments.agent.client import AgentClient, Command, binary
 
 SIZE_LIMIT = 4_000_000
 MEMORY_LIMIT = 8_000_000

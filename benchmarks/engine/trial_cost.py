@@ -50,7 +50,7 @@ def ours(blocks: int, work: Path) -> dict[str, list[float]]:
     plan = work / "plan.yaml"
     plan.write_text(PLAN.format(image="built", blocks=blocks))
     subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(work / "runs")],
+        [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(work / "runs")],
         check=True,
         capture_output=True,
     )

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ullage.programs import needed
+from ullage.common.commands import needed
 
 DEADLINE_S = 30.0
 SERVER = """\

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figure, main, median_interval
-from ullage import ours
-from ullage.workloads import npb
-from ullage.workloads.nas import ITERATIONS, Kernel, SizeClass, operations, program
+from ullage.host import binaries
+from ullage.workloads.mpi import npb_report
+from ullage.workloads.mpi.nas import ITERATIONS, Kernel, SizeClass, operations, program
 
 WITHIN: Final = 1.5
 PEER: Final = "NPB's own"
@@ -36,12 +36,12 @@ class Case:
     size_class: SizeClass
     threads: int
 
-    def mine(self) -> npb.Npb:
+    def mine(self) -> npb_report.Npb:
         """A run of ours."""
-        path = ours.program(program(self.kernel))
+        path = binaries.program(program(self.kernel))
         return self._run([str(path), "--class", self.size_class, "--threads", str(self.threads)])
 
-    def original(self) -> npb.Npb | None:
+    def original(self) -> npb_report.Npb | None:
         """A run of NPB's own, where it is; of class S it prints too few digits of the time."""
         folder = os.environ.get("NPB_BIN")
         path = Path(folder or "", f"{self.kernel}.{self.size_class}.x")
@@ -49,10 +49,10 @@ class Case:
             self._run([str(path)]) if folder and self.size_class != "S" and path.is_file() else None
         )
 
-    def _run(self, argv: list[str]) -> npb.Npb:
+    def _run(self, argv: list[str]) -> npb_report.Npb:
         env = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
         done = subprocess.run(argv, capture_output=True, text=True, env=env, check=True)
-        report = npb.read(done.stdout)
+        report = npb_report.read(done.stdout)
         expected = (self.kernel.upper(), self.size_class, self.threads)
         if not report.verified or (report.kernel, report.size_class, report.threads) != expected:
             raise RuntimeError(f"{argv[0]}: not verified, or not what was asked for")

@@ -25,11 +25,11 @@ import numpy as np
 
 from benchmarks.figures import Figure, median_interval, write
 from benchmarks.mpi.ocean_trial import MPI, Checksums, Job, Library, Trial, Variant, run
-from ullage import schedule
-from ullage.errors import UllageError
-from ullage.programs import needed
-from ullage.stats.floor import Floor, noise_floor
+from ullage.common.commands import needed
+from ullage.common.errors import UllageError
+from ullage.plan import schedule
 from ullage.stats.interval import TooFewError, log_ratio, moments, t_interval
+from ullage.stats.uncertainty import Floor, noise_floor
 from ullage.stats.verdict import Case, Judgement, judge, p_values
 
 SOURCES = MPI.parent.parent / "mpi/programs"

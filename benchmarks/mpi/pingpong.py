@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figure, main, median_interval
-from ullage import ours
-from ullage.programs import needed
-from ullage.workloads import mpi4py_bench
+from ullage.common.commands import needed
+from ullage.host import binaries
+from ullage.workloads.mpi import mpi4py_bench
 
 SIZES: Final = [1 << i for i in range(21)]
 EQUAL_FROM: Final = 64 * 1024
@@ -77,7 +77,7 @@ def ip(*arguments: str) -> None:
 
 
 def mpirun(shell: Path) -> list[str]:
-    """One rank in each namespace, TCP between them: as `ullage.workloads.mpi` does it."""
+    """One rank in each namespace, TCP between them: as `ullage.workloads.mpi.mpi` does it."""
     settings = {
         "pml": "ob1",
         "btl": "self,tcp",
@@ -92,7 +92,7 @@ def mpirun(shell: Path) -> list[str]:
 
 
 def c_argv() -> list[str]:
-    argv = [str(ours.program("pingpong", "openmpi")), "--max-bytes", str(SIZES[-1])]
+    argv = [str(binaries.program("pingpong", "openmpi")), "--max-bytes", str(SIZES[-1])]
     return [*argv, "--warmups", str(WARMUPS), "--repetitions", str(REPETITIONS)]
 
 
@@ -218,7 +218,7 @@ def measure(quick: bool) -> list[Figure]:
     needed("NPopenmpi", "netpipe-openmpi")
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
     try:
-        shutil.copy(ours.program("mpi4py.whl"), work)
+        shutil.copy(binaries.program("mpi4py.whl"), work)
         library = ["-shared", "-fPIC", "-O2", str(CALLS), "-o", str(work / "mpi_calls.so")]
         subprocess.run(["mpicc.openmpi", *library], check=True)
         return figures(rounds(10 if quick else 60, work))

@@ -20,30 +20,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.figures import Figure, median_interval, options, write
-from benchmarks.profile.applications import (
-    EVERY,
-    HELD_OUT,
-    PACKAGES,
-    Application,
-    material,
-)
+from benchmarks.profile.applications import EVERY, HELD_OUT, PACKAGES, Application, material
 from benchmarks.progress import FaultsOnly
-from ullage import environments, journal, workloads
+from ullage import environments, workloads
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis, Comparison
+from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.profiles.model import Prediction, Profile
 from ullage.analysis.profiles.predicting import predict
-from ullage.engine import Engine
+from ullage.common.errors import UllageError
+from ullage.common.quantities import Bytes
+from ullage.engine.engine import Engine
 from ullage.environments.base import Provider
 from ullage.environments.native import Native
-from ullage.errors import UllageError
-from ullage.folder import RunFolder, newest_run
-from ullage.matrix import Environment, Load, Matrix
-from ullage.placement import Resources
-from ullage.plan import Blocks, EnvironmentPlan, Plan, WorkloadPlan
-from ullage.profiling import running
-from ullage.profiling.asked import Asked
-from ullage.quantities import Bytes
+from ullage.environments.placement import Resources
+from ullage.experiments.profile import run
+from ullage.experiments.profile.request import Asked
+from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
+from ullage.runs import writer
+from ullage.runs.reader import RunFolder, newest_run
 from ullage.workloads.command import Command, CommandParameters
 
 REACH: Final = 0.1
@@ -120,7 +115,7 @@ def measure(
             file = kept / f"{application.key}{PROFILE}"
             file.unlink(missing_ok=True)
             if (profile := _profiled(application, root, sizes)) is not None:
-                journal.put(file, profile.model_dump_json().encode())
+                writer.put(file, profile.model_dump_json().encode())
         _measured(root, kept, only, sizes)
         return figures_of_kept(kept)
 
@@ -147,7 +142,7 @@ def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | N
     )
     print(f"profiling {application.key}", file=sys.stderr)
     try:
-        return asyncio.run(running.run(request, root / "profiles", FaultsOnly()))
+        return asyncio.run(run.run(request, root / "profiles", FaultsOnly()))
     except UllageError as error:
         print(f"no profile of {application.key}: {error}", file=sys.stderr)
         return None
@@ -172,7 +167,7 @@ def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes)
             "blocks": Blocks(min=sizes.blocks, max=sizes.blocks),
         }
     )
-    folder = journal.new_folder(kept / "runs", plan.name)
+    folder = writer.new_folder(kept / "runs", plan.name)
     asyncio.run(Engine(plan, Matrix("native", made, loads), folder, FaultsOnly()).run())
 
 

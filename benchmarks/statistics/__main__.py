@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.statistics import aims, record, run_all, table, tables
 from benchmarks.statistics.run_all import FULL, QUICK, Results
-from ullage.errors import UllageError
+from ullage.common.errors import UllageError
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,7 @@
 """A/A on real records: the same machine against itself, as our design would have run it.
 
 A campaign takes a stretch of a trace as it is. Each measure is a workload; the trials of a workload
-take its rows one after the other, in the order of `ullage.schedule`: with four environments and
+take its rows one after the other, in the order of `ullage.plan.schedule`: with four environments and
 four measures a block takes 16 trials in the record as in a run. Both environments, the baseline and
 its second copy are the same machine, so every difference that is claimed is false.
 
@@ -23,7 +23,7 @@ from benchmarks.statistics.design import Bools, Ints, Plan, log_ratios, many
 from benchmarks.statistics.noise import Rng
 from benchmarks.statistics.shares import Share, share
 from benchmarks.statistics.traces import Trace
-from ullage import schedule
+from ullage.plan import schedule
 from ullage.stats.interval import Floats
 
 

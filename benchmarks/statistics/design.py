@@ -1,6 +1,6 @@
 """Our design, as the product does it: blocks in a balanced random order, pairs, t, A/A, Holm, stop.
 
-The order is `ullage.schedule.block`'s own; the widening and the least number of pairs are the
+The order is `ullage.plan.schedule.block`'s own; the widening and the least number of pairs are the
 product's. Means, intervals and verdicts are computed for thousands of campaigns at once, by the
 product's formulas; `proof` puts the product's own functions to the same data and compares.
 """
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from benchmarks.statistics.noise import Regime, Rng
-from ullage import schedule
-from ullage.stats.floor import noise_floor
-from ullage.stats.interval import Floats, Interval, moments, t_interval
-from ullage.stats.nested import collapse
+from ullage.plan import schedule
+from ullage.stats.interval import Floats, Interval, collapse, moments, t_interval
 from ullage.stats.stop import FIRST_LOOK, StopRule
+from ullage.stats.uncertainty import noise_floor
 from ullage.stats.verdict import LEAST_PAIRS, Case, judge, p_values
 
 CONFIDENCE = 0.95
@@ -104,7 +103,7 @@ def log_ratios(log_times: Floats) -> Floats:
 
 
 def generations(ratios: Floats, blocks_per_generation: int) -> Floats:
-    """Means by generation along axis 1, as `ullage.stats.nested.collapse` makes them."""
+    """Means by generation along axis 1, as `ullage.stats.interval.collapse` makes them."""
     campaigns, blocks, *cell = ratios.shape
     made = blocks // blocks_per_generation
     shape = (campaigns, made, blocks_per_generation, *cell)

@@ -16,15 +16,15 @@ import numpy as np
 from benchmarks.statistics.design import CONFIDENCE, MARGIN
 from benchmarks.statistics.noise import WHITE, Rng, drift
 from benchmarks.statistics.shares import Share, share
-from ullage import schedule
 from ullage.analysis.doubts.series import WIDER
 from ullage.analysis.overhead import DRIFT_ALPHA
-from ullage.runs import Correction
-from ullage.stats import autocorrelation, bimodality, planning, warmup
-from ullage.stats.drift import drift as rank_drift
-from ullage.stats.floor import APART, SHARED, noise_floor
+from ullage.plan import schedule
+from ullage.runs.records import Correction
+from ullage.stats import planning, series_checks
 from ullage.stats.interval import Floats, moments, t_interval
+from ullage.stats.series_checks import drift as rank_drift
 from ullage.stats.stop import StopRule
+from ullage.stats.uncertainty import APART, SHARED, noise_floor
 from ullage.stats.verdict import Case, Judgement, judge, p_values
 
 COMPARISONS = 12
@@ -89,13 +89,13 @@ def doubted(x: Floats) -> bool:
     alpha = DRIFT_ALPHA / COMPARISONS / 4
     if rank_drift(list(range(x.size)), x).p_value <= alpha:
         return True
-    if x.size >= warmup.LEAST and warmup.warm_up(x).p_value <= alpha:
+    if x.size >= series_checks.WARM_UP_LEAST and series_checks.warm_up(x).p_value <= alpha:
         return True
-    if x.size >= autocorrelation.LEAST:
-        near = autocorrelation.autocorrelation(x)
+    if x.size >= series_checks.AUTOCORRELATION_LEAST:
+        near = series_checks.autocorrelation(x)
         if near.p_value <= alpha and near.widening(CONFIDENCE) >= WIDER:
             return True
-    return bimodality.two_groups(x).p_value <= alpha
+    return series_checks.two_groups(x).p_value <= alpha
 
 
 def verdict(x: Floats, again: Floats, correlation: float = SHARED) -> Judgement:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ullage.programs import needed
+from ullage.common.commands import needed
 
 SECONDS = 1
 BLOCK = "4k"

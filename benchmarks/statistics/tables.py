@@ -343,6 +343,6 @@ def designs(results: Results) -> Table:
         mean = sum(counts) / len(counts)
         table.rows.append([design.name, design.tool, design.source, f"{mean:.0f}"])
     cells = Plan().cells
-    ours_row = ["ours", "ullage", "ullage/schedule.py, ullage/stats/", f"{MAIN * cells}"]
+    ours_row = ["ours", "ullage", "ullage/plan/schedule.py, ullage/stats/", f"{MAIN * cells}"]
     table.rows.append([*ours_row[:3], f"{ours_row[3]}, {MAIN * cells // 4} of them the A/A copy"])
     return table

@@ -29,7 +29,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, main
-from ullage import ours
+from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
 ROUND_S = 1
@@ -84,7 +84,7 @@ class Generator:
 
 def _ours(threads: int) -> Generator:
     def argv(port: int) -> list[str]:
-        load = [str(ours.program("ullage-load")), "connect", f"127.0.0.1:{port}", "--get", "/"]
+        load = [str(binaries.program("ullage-load")), "connect", f"127.0.0.1:{port}", "--get", "/"]
         return [*load, "--threads", str(threads), "--time", str(ROUND_S)]
 
     def read(text: str) -> tuple[int, float]:

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.figures import Figure, main
-from ullage import ours
-from ullage.iproute import NETNS_DIR, within
+from ullage.host import binaries
+from ullage.host.iproute import NETNS_DIR, within
 from ullage.stats.interval import t_interval
 
 SIZES = (16, 56)
@@ -113,7 +113,7 @@ def _ours(size: int) -> float:
             raise RuntimeError(f"icmp: {text}")
         return float(report["rtt"]["min_s"])
 
-    load = [str(ours.program("ullage-load")), "icmp", PEER]
+    load = [str(binaries.program("ullage-load")), "icmp", PEER]
     return _least([*load, "--count", str(COUNT), "--size", str(size)], read)
 
 

@@ -34,7 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.figures import Figure, main
-from ullage import ours
+from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
 LEVEL: Final = 3
@@ -52,7 +52,7 @@ class RunTimes:
 
 
 def _program(*argv: str) -> dict[str, Any]:
-    command = [str(ours.program("ullage-pipelines")), *argv]
+    command = [str(binaries.program("ullage-pipelines")), *argv]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ullage.energy.base import EnergyMeter, FaultError
+from ullage.meters.energy.base import EnergyMeter, FaultError
 
 PATIENCE_S = 120.0
 

@@ -7,12 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ullage.analysis import compare, doubts
-from ullage.analysis.compare import Draft, Settings, Source
-from ullage.analysis.model import Doubt
-from ullage.events import InstanceClock, RoleRecord, Trial, Usage
-from ullage.pairs import Cells
-from ullage.runs import Coordinate, EnvironmentRecord, Metered, Metric, Resource, WorkloadRecord
+from ullage.analysis import doubts
+from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison.model import Doubt
+from ullage.analysis.comparison.pairing import Draft, Settings, Source
+from ullage.runs.events import InstanceClock, RoleRecord, Trial, Usage
+from ullage.runs.pairs import Cells
+from ullage.runs.records import (
+    Coordinate,
+    EnvironmentRecord,
+    Metered,
+    Metric,
+    Resource,
+    WorkloadRecord,
+)
 from ullage.stats.interval import Floats
 
 BASELINE = EnvironmentRecord(key="native", label="native", provider="native")
@@ -137,7 +145,7 @@ def draft(
         duration_s=1.0,
     )
     source = Source(Cells(trials), (), Settings(0.95, margin, 1, 1.0, **(settings or {})))
-    return compare.draft(source, guest, BASELINE, workload, metric)
+    return pairing.draft(source, guest, BASELINE, workload, metric)
 
 
 def _plain(values: Values | Floats) -> Values:
@@ -147,11 +155,11 @@ def _plain(values: Values | Floats) -> Values:
 def doubted(made: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
     """Code → doubt; that the noise floor is unknown goes without saying."""
     figures = doubts.Figures(
-        interval=compare.t_interval(made),
-        bootstrap=compare.bootstrap(made),
-        robust=compare.robust(made),
-        without_outliers=compare.without_outliers(made),
-        curve=compare.curve(made),
+        interval=pairing.draft_interval(made),
+        bootstrap=pairing.bootstrap(made),
+        robust=pairing.robust(made),
+        without_outliers=pairing.without_outliers(made),
+        curve=pairing.curve(made),
         floor=None,
         drift_alpha=alpha,
     )

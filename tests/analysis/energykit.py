@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
+from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy.series import Series, Stretch, series
-from ullage.analysis.model import Analysis
-from ullage.channels import Channel
-from ullage.events import Idle, Started, Trial
-from ullage.folder import RunFolder
-from ullage.readings import Closed, Fault, Line, Opened, Reading
+from ullage.runs.events import Idle, Started, Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.readings import Closed, Fault, Line, Opened, Reading
+from ullage.runs.records import Channel
 
 CPU = WORKLOADS[0]
 NATIVE, CONTAINER = ENVIRONMENTS[0], ENVIRONMENTS[1]

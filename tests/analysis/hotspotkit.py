@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.meters.symbols import FILE
-from ullage.symbolsfile import CoreOverTime, GroupByCore, GroupOverTime, SymbolRow, Symbols
+from ullage.meters.perf.sampler import FILE
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.symbols import CoreOverTime, GroupByCore, GroupOverTime, SymbolRow, Symbols
 
 HZ = 100
 Place = tuple[str, str, str, str]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ullage.analysis.profiles.model import Profile, Span, Survey, Weight
 from ullage.analysis.profiles.solving import Floats, Measured
-from ullage.runs import Resource
+from ullage.runs.records import Resource
 
 THREE: tuple[Resource, ...] = ("cpu", "memory", "disk")
 CROSS = np.array([[4.0, 4.0, 1.0], [1.0, 1.8, 1.0], [1.0, 1.0, 4.0]])

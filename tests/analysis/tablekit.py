@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ullage import comparing
-from ullage.analysis import tabular
-from ullage.analysis.model import Comparison
-from ullage.analysis.tableasked import Asked, Wanted
+from ullage.analysis.comparison.model import Comparison
+from ullage.analysis.tables import answer as tabular
+from ullage.analysis.tables import table
+from ullage.analysis.tables.request import Asked, Wanted
 
 Columns = dict[str, Any]
 
@@ -27,7 +27,7 @@ def analysed(
         if key in wanted
     }
     return tabular.analyse(
-        comparing.read(file, better=better),
+        table.read(file, better=better),
         Wanted(
             baseline=wanted.pop("baseline", "native"),
             asked=Asked(**{"margin": 0.02, "confidence": 0.95, **asked}),

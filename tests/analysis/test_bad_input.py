@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
-from ullage import errors, report
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from ullage import report
 from ullage.analysis import overhead, sentences
-from ullage.analysis.model import Analysis, Comparison
-from ullage.errors import UllageError
-from ullage.export import export, lines, rich_table
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.report.export import export, lines, rich_table
+from ullage.runs.reader import RunFolder
 
 CPU = WORKLOADS[0]
 Event = dict[str, Any]

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
-from ullage import neighbours
-from ullage.analysis import causewords, overhead
-from ullage.analysis.counters import COUNTERS, NEIGHBOUR, OF_A_CPU
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from ullage.analysis import overhead
+from ullage.analysis.causes import causes as causewords
+from ullage.analysis.causes.counters import COUNTERS, NEIGHBOUR, OF_A_CPU
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis, Cause, Causes, Comparison
 from ullage.analysis.details import details
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import Analysis, Cause, Causes, Comparison
-from ullage.folder import RunFolder
 from ullage.meters import METERS
-from ullage.report import page, why
+from ullage.plan import neighbours
+from ullage.report import doubts, page
+from ullage.runs.reader import RunFolder
 
 CPU, NET = WORKLOADS[0], WORKLOADS[3]
 NATIVE, VM = ENVIRONMENTS[0], ENVIRONMENTS[-1]
@@ -155,7 +156,7 @@ def test_a_worse_without_a_counter_says_so(tmp_path: Path) -> None:
     assert (causes.differing, causes.found) == (0, ())
     told = causewords.told(causes)
     assert told.startswith(f"none of the {causes.looked} counters looked at changed for sure")
-    found = why.table(analysis)
+    found = doubts.table(analysis)
     assert found is not None
     assert len(found.rows) == 1
     assert found.rows[0][1].text == told
@@ -170,7 +171,7 @@ def test_trials_without_counters_say_so(tmp_path: Path) -> None:
 
 def test_nothing_worse_no_section(tmp_path: Path) -> None:
     analysis = _run(tmp_path / "run", lambda *_: {}, truth={}, blocks=6)
-    assert why.table(analysis) is None
+    assert doubts.table(analysis) is None
     assert "What changed with what is worse" not in page.render(
         RunFolder.open(tmp_path / "run"), analysis
     )

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
-from ullage import errors
-from ullage.analysis import causewords, overhead, symbols
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from ullage.analysis import overhead
+from ullage.analysis.causes import causes as causewords
+from ullage.analysis.causes import symbols
+from ullage.analysis.comparison.model import Analysis, Causes
 from ullage.analysis.details import details
-from ullage.analysis.model import Analysis, Causes
-from ullage.errors import UllageError
-from ullage.export import rows
-from ullage.folder import RunFolder
-from ullage.meters.symbols import FILE
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.meters.perf.sampler import FILE
 from ullage.report import page
-from ullage.symbolsfile import SymbolRow, Symbols
+from ullage.report.export import rows
+from ullage.runs.reader import RunFolder
+from ullage.runs.symbols import SymbolRow, Symbols
 
 CPU = WORKLOADS[0]
 NATIVE, BOX, VM = ENVIRONMENTS[0], ENVIRONMENTS[1], ENVIRONMENTS[-1]

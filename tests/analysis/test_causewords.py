@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ullage.analysis import causewords
-from ullage.analysis.model import Cause
+from ullage.analysis.causes import causes
+from ullage.analysis.comparison.model import Cause
 
 
 def test_digits_are_those_that_the_interval_bears() -> None:
@@ -29,10 +29,10 @@ def test_digits_are_those_that_the_interval_bears() -> None:
             "from_nothing": True,
         }
     )
-    assert causewords.cause(cause) == (
+    assert causes.cause(cause) == (
         "QEMU: 28.6 % of a CPU against 0 %, 28.6 % of a CPU more (0.2 % to 56.9 %)"
     )
     less = {"difference": -0.1, "difference_low": -0.12, "difference_high": -0.08}
     told = cause.model_copy(update=less)
-    assert causewords.change(told) == "10 % of a CPU less"
-    assert causewords.bounds(told) == "8 % to 12 %"
+    assert causes.change(told) == "10 % of a CPU less"
+    assert causes.bounds(told) == "8 % to 12 %"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ullage.analysis.corecourses import LEAST_LOOKS, courses, steps
-from ullage.symbolsfile import CoreOverTime, Symbols
+from ullage.analysis.causes.hotspots import LEAST_LOOKS, core_courses, steps
+from ullage.runs.symbols import CoreOverTime, Symbols
 
 
 def table(hz: int, parts: int, *cores: CoreOverTime, short_ns: int = 0) -> Symbols:
@@ -29,11 +29,11 @@ def course(core: int, *samples: int, group: str = "programs") -> CoreOverTime:
 
 
 def test_a_table_of_an_older_run_tells_nothing() -> None:
-    assert courses(table(49, 8)) is None
+    assert core_courses(table(49, 8)) is None
 
 
 def test_parts_are_as_they_were_counted_where_looks_are_many() -> None:
-    found = courses(table(48, 3, course(1, 24, 12, 0), course(1, 0, 6, 6, group="vhost")))
+    found = core_courses(table(48, 3, course(1, 24, 12, 0), course(1, 0, 6, 6, group="vhost")))
     assert found is not None
     assert found.edges_s == (0.0, 0.5, 1.0, 1.5)
     assert found.cores == {1: {"programs": (1.0, 0.5, 0.0), "vhost": (0.0, 0.25, 0.25)}}
@@ -44,7 +44,7 @@ def test_parts_are_as_they_were_counted_where_looks_are_many() -> None:
 @pytest.mark.parametrize(("hz", "parts", "left"), [(3, 60, 7), (3, 15, 1), (3, 5, 1), (12, 9, 4)])
 def test_parts_with_few_looks_are_put_together(hz: int, parts: int, left: int) -> None:
     """What is left over is in the last one, so that none is shorter; and no sample is lost."""
-    found = courses(table(hz, parts, course(7, *[1] * parts)))
+    found = core_courses(table(hz, parts, course(7, *[1] * parts)))
     assert found is not None
     assert found.parts == left
     lengths = [b - a for a, b in zip(found.edges_s, found.edges_s[1:], strict=False)]
@@ -54,7 +54,7 @@ def test_parts_with_few_looks_are_put_together(hz: int, parts: int, left: int) -
 
 
 def test_the_last_part_is_as_long_as_it_is() -> None:
-    found = courses(table(48, 2, course(0, 24, 12), short_ns=250_000_000))
+    found = core_courses(table(48, 2, course(0, 24, 12), short_ns=250_000_000))
     assert found is not None
     assert found.edges_s == (0.0, 0.5, 0.75)
     assert found.busy(0) == [1.0, 1.0]

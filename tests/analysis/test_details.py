@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.synthetic import WORKLOADS, make_run
-from ullage.analysis import overhead, words
+from tests.support.synthetic import WORKLOADS, make_run
+from ullage.analysis import overhead
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.estimates import Budget, Component
+from ullage.analysis.comparison.model import Analysis
+from ullage.analysis.comparison.rounding import ratio
 from ullage.analysis.details import Detail, details, run_facts
-from ullage.analysis.estimates import Budget, Component
-from ullage.analysis.model import Analysis
-from ullage.analysis.rounding import ratio
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 from ullage.stats.multiple import benjamini_hochberg, holm
 
 CPU = WORKLOADS[0]

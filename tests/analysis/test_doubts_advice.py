@@ -9,11 +9,11 @@ import pytest
 
 from tests.analysis.doubtkit import doubted, draft
 from tests.analysis.tablekit import analysed, nested, only, paired
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import doubts, overhead, sentences
+from ullage.analysis.comparison.model import Comparison, Doubt
 from ullage.analysis.doubts import machine
-from ullage.analysis.model import Comparison, Doubt
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import Floats
 
 CPU = WORKLOADS[0]

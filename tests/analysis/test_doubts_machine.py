@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.analysis.doubtkit import SHARED, clock, doubted, draft, role, trial
+from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.doubts import machine
-from ullage.analysis.model import Doubt
-from ullage.events import InstanceClock
-from ullage.runs import Resource
+from ullage.runs.events import InstanceClock
+from ullage.runs.records import Resource
 
 MACHINE = {"steal", "frequency", "throttled", "pressure", "co-tenant"}
 QUIET = {"cpu_time": 2.0, "busy": 0.52, "programs": 0.51, "controller": 0.005, "steal": 0.0}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.doubtkit import doubted, draft
-from ullage.analysis import compare
+from ullage.analysis.comparison import pairing
 from ullage.stats.interval import t_quantile
 
 NOISE = np.random.default_rng(1).normal(1, 0.01, 24)
@@ -40,7 +40,7 @@ def test_a_bootstrap_that_disagrees_is_heard_when_it_is_long_enough(pairs: int, 
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     edge = 0.97 * t_quantile(0.975, pairs - 1) / pairs**0.5
     made = draft(np.exp(0.01 * (noise + edge)), np.ones(pairs))
-    shorter = compare.bootstrap(made)
+    shorter = pairing.bootstrap(made)
     assert shorter is not None
     assert shorter.low > 1
     assert ("bootstrap-disagrees" in doubted(made)) is told

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synthetic import WORKLOADS, make_run
+from tests.support.synthetic import WORKLOADS, make_run
 from ullage.analysis import doubts
-from ullage.analysis.model import Doubt
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import Doubt
+from ullage.runs.reader import RunFolder
 
 CPU = WORKLOADS[0]
 Change = Callable[[dict[str, Any], int], None]

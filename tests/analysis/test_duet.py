@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
-from ullage import errors, report
+from tests.support.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
+from ullage import report
 from ullage.analysis import overhead, sentences
-from ullage.analysis.model import Analysis
-from ullage.errors import UllageError
-from ullage.export import export, rows
-from ullage.folder import RunFolder
-from ullage.report import first, sides, workloads
-from ullage.runs import Design
+from ullage.analysis.comparison.model import Analysis
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.report import answer, workloads
+from ullage.report.charts import lanes as sides
+from ullage.report.export import export, rows
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Design
 
 CPU = WORKLOADS[0]
 LOST = (2, "native", CPU.key)
@@ -79,9 +81,9 @@ def test_every_caption_and_chart_of_the_report_says_so(
 ) -> None:
     page = report.write(folder, analysis, tmp_path / "page.html").read_text()
     assert "What is left of the machine, while both run side by side" in page
-    assert first.forest_title(analysis).endswith(", while both run side by side")
-    assert all(g.label.endswith(", while both run side by side") for g in first.groups(analysis))
-    assert all(", while both" in label for label, _ in first.cellar_pictures(analysis))
+    assert answer.forest_title(analysis).endswith(", while both run side by side")
+    assert all(g.label.endswith(", while both run side by side") for g in answer.groups(analysis))
+    assert all(", while both" in label for label, _ in answer.cellar_pictures(analysis))
     for workload in folder.resolved.workloads:
         mine = [t for t in folder.trials if t.workload == workload.key]
         made = workloads.table(folder, analysis, workload, mine)

@@ -14,7 +14,7 @@ from benchmarks.energy import integrals
 from tests.analysis.energykit import S, channel, counter, fault, one, opened, reading
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, series
-from ullage.channels import Kind
+from ullage.runs.records import Kind
 
 WALL = channel()
 

@@ -23,19 +23,19 @@ from tests.analysis.energykit import (
     span,
     write,
 )
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS
-from ullage import errors
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS
+from ullage.analysis.comparison.energy_model import Energy
+from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
 from ullage.analysis.energy.integrate import Missing
-from ullage.analysis.energy.model import Energy
 from ullage.analysis.energy.trials import TrialEnergy
 from ullage.analysis.energy.trials import metered as energies_of
-from ullage.analysis.model import Analysis
-from ullage.errors import UllageError
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.readings import Line
-from ullage.runs import EnergyMeterRecord, Metric
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.readings import Line
+from ullage.runs.records import EnergyMeterRecord, Metric
 
 POWERS = {"native": 100.0, "container": 130.0, "lxc": 100.0, "vm": 200.0}
 TIMED = CPU.model_copy(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.energykit import S, channel, counter, fault, one, opened, reading, write
-from ullage import errors
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, read, series
-from ullage.errors import UllageError
-from ullage.readings import Closed, Line
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.readings import Closed, Line
 
 WALL = channel()
 

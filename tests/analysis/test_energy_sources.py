@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.analysis.energykit import channel, counter, metered, opened, reading, run, span, write
-from ullage import meterfile
-from ullage.analysis import money
+from ullage.analysis.comparison import money
 from ullage.analysis.energy import renewal, trials
 from ullage.analysis.energy.series import Stretch
-from ullage.channels import addable
-from ullage.readings import Line
+from ullage.cli import meter_readings
+from ullage.runs.readings import Line
+from ullage.runs.records import addable
 from ullage.workloads import WORKLOADS
 
 
@@ -69,8 +69,8 @@ def stretch(at_s: float, epoch_s: float) -> Stretch:
 
 def test_only_the_last_boot_is_told() -> None:
     before, one, two = stretch(1000, 2000), stretch(500, 9000), stretch(700, 9200.5)
-    assert meterfile.of_last_boot((before, one, two)) == (one, two)
-    assert meterfile.of_last_boot((one, two)) == (one, two)
+    assert meter_readings.of_last_boot((before, one, two)) == (one, two)
+    assert meter_readings.of_last_boot((one, two)) == (one, two)
     later = stretch(800, 9900)
-    assert meterfile.of_last_boot((one, two, later)) == (later,)
-    assert meterfile.of_last_boot(()) == ()
+    assert meter_readings.of_last_boot((one, two, later)) == (later,)
+    assert meter_readings.of_last_boot(()) == ()

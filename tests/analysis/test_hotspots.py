@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests import commandkit
 from tests.analysis.hotspotkit import HZ, Place, put, table
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
-from ullage import errors
-from ullage.analysis import hotspots
-from ullage.errors import UllageError
-from ullage.events import Trial
-from ullage.folder import RunFolder
+from tests.support import commandkit
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from ullage.analysis.causes import hotspots
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
 
 CPU = WORKLOADS[0]
 NATIVE = ENVIRONMENTS[0]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead, sentences
-from ullage.analysis.model import Analysis, Comparison
-from ullage.export import export, lines, rows
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.report.export import export, lines, rows
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
 

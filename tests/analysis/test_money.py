@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
-from ullage import cli, export
-from ullage.analysis import money, overhead
-from ullage.analysis.model import Analysis, Cost
-from ullage.folder import RunFolder
-from ullage.report import bills, page
-from ullage.runs import EnvironmentRecord, Metric, Price, WorkloadRecord
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from ullage.analysis import overhead
+from ullage.analysis.comparison import money
+from ullage.analysis.comparison.model import Analysis, Cost
+from ullage.cli import main
+from ullage.report import energy, export, page
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord, Metric, Price, WorkloadRecord
 
 EUR = Price(per_hour=0.36, currency="EUR")
 CPU, MEMORY = WORKLOADS[:2]
@@ -118,7 +119,7 @@ def test_other_currencies_have_no_ratio(tmp_path: Path) -> None:
 def test_without_a_price_nothing_is_shown(tmp_path: Path) -> None:
     folder = _run(tmp_path / "run", ENVIRONMENTS, blocks=3)
     found = overhead.analyse(folder)
-    assert (found.money, bills.table(found), money.rows(found)) == ((), None, [])
+    assert (found.money, energy.table(found), money.rows(found)) == ((), None, [])
     assert "What the work costs" not in page.render(folder, found)
     assert {row["cost"] for row in export.rows(found)} == {None}
 
@@ -185,7 +186,7 @@ def test_show_prints_them(
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "argv", ["ullage", "show", str(folder.path)])
     with pytest.raises(SystemExit):
-        cli.main()
+        main.main()
     told = capsys.readouterr().out
     assert "billion units" in told
     assert "Price times the median time of the work" in told

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandkit import ullage
-from tests.synthetic import make_run
+from tests.support.commandkit import ullage
+from tests.support.synthetic import make_run
 from ullage.analysis import overhead, sentences
-from ullage.folder import RunFolder
-from ullage.report import first
+from ullage.report import answer
+from ullage.runs.reader import RunFolder
 
 FAILED = (
     "vm did not become ready within 60 s;\nthe last that was seen of it: \x1b[31mno disk [late]"
@@ -54,7 +54,7 @@ def test_show_says_why_in_one_sentence(tmp_path: Path, how: dict[str, str], said
     assert done.stdout == f"{said}\n"
     analysis = overhead.analyse(RunFolder.open(run))
     assert sentences.answer(analysis, strong=True) == [said]
-    assert len(first.answer(analysis)) == 1
+    assert len(answer.answer(analysis)) == 1
     assert ullage("report", str(run), cwd=tmp_path).code == 0
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage.analysis import overhead, sentences
-from ullage.analysis.model import Analysis, Comparison
-from ullage.export import export
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.report.export import export
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
 

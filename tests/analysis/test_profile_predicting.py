@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.profilekit import made_profile
-from tests.synthetic import TRUTH, make_run
-from ullage import errors
+from tests.support.synthetic import TRUTH, make_run
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis, ResourceSummary
+from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import Prediction
 from ullage.analysis.profiles.predicting import predict
-from ullage.errors import UllageError
-from ullage.folder import RunFolder
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import Interval
 
 

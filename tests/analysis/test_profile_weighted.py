@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from tests.analysis.profilekit import CROSS, THREE, made_profile, survey
-from ullage import errors
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED, Profile, load
 from ullage.analysis.profiles.weighted import profile
-from ullage.errors import UllageError
-from ullage.events import Reason, Trial
-from ullage.folder import RunFolder
-from ullage.profiling.loads import SECONDS
-from ullage.runs import EnvironmentRecord, Resolved, Resource, WorkloadRecord
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.experiments.profile.loads import SECONDS
+from ullage.runs.events import Reason, Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord, Resolved, Resource, WorkloadRecord
 
 Spoil = Callable[[Trial], Trial]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.synthetic import WORKLOADS, make_run
+from tests.support.synthetic import WORKLOADS, make_run
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis, Comparison
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import t_interval
 
 CPU, _, DISK, _ = WORKLOADS

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.analysis import rounding
-from ullage.analysis.estimates import Interval
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.estimates import Interval
 
 
 def _interval(estimate: float, low: float, high: float) -> Interval:

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests import commandkit
-from tests.commandkit import Done
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
-from ullage import errors, runsshow
+from tests.support import commandkit
+from tests.support.commandkit import Done
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage.analysis.runchanges import CURVE, Changes, Run, compare
-from ullage.folder import RunFolder
+from ullage.cli import compare_show
+from ullage.common import errors
+from ullage.runs.reader import RunFolder
 from ullage.stats.interval import moments
 from ullage.stats.unpaired import difference
 
@@ -58,7 +59,7 @@ def test_a_change_is_found_and_nothing_else(tmp_path: Path, first: Run) -> None:
     changed = next(c for c in found.changes if (c.environment, c.workload) == CELL)
     assert changed.change is not None
     assert changed.change.low < 1.3 < changed.change.high
-    told = runsshow.sentence(found, changed)
+    told = compare_show.sentence(found, changed)
     assert told.startswith("container (crun) in TCP, 1 stream costs 1.")
     assert "more in later than in first (95 % interval 1." in told
     back = compare(later, [first])
@@ -111,8 +112,8 @@ def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> Non
     assert {c.change for c in found.changes} == {None}
     assert all(c.no_verdict for c in found.changes)
     assert (
-        "no verdict in later" in runsshow.answer(found)[0]
-        or "no change" in runsshow.answer(found)[0]
+        "no verdict in later" in compare_show.answer(found)[0]
+        or "no change" in compare_show.answer(found)[0]
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
-from ullage.analysis import overhead, sentences, words
-from ullage.analysis.estimates import Budget, Interval
-from ullage.analysis.model import Analysis, Comparison, Doubt
-from ullage.folder import RunFolder
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
+from ullage.analysis import overhead, sentences
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.estimates import Budget, Interval
+from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
+from ullage.runs.reader import RunFolder
 
 CPU = WORKLOADS[0]
 NATIVE, AGAIN, CONTAINER, LXC, VM = ENVIRONMENTS

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.synthetic import make_run
-from ullage.analysis import overhead, sentences, words
-from ullage.analysis.compare import stored
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import Analysis, Comparison
-from ullage.analysis.rounding import inverse, share
-from ullage.folder import RunFolder
+from tests.support.synthetic import make_run
+from ullage.analysis import overhead, sentences
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.analysis.comparison.pairing import stored
+from ullage.analysis.comparison.rounding import inverse, share
+from ullage.runs.reader import RunFolder
 from ullage.stats import interval as intervals
-from ullage.stats.floor import Floor
 from ullage.stats.interval import Moments
+from ullage.stats.uncertainty import Floor
 from ullage.stats.verdict import Case, judge, p_values
 
 RESOURCES = ("cpu", "memory", "disk", "network")

@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
-from tests import commandkit
-from tests.synthetic import make_run
+from tests.support import commandkit
+from tests.support.synthetic import make_run
 from ullage.analysis import overhead, sentences
-from ullage.analysis.model import DoubtCode
-from ullage.folder import RunFolder
+from ullage.analysis.comparison.model import DoubtCode
+from ullage.runs.reader import RunFolder
 
 STATISTICS = Path(__file__).parents[2] / "docs/method/statistics.md"
 

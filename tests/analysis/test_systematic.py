@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.doubtkit import SECOND, clock, doubted, draft, role
-from ullage.analysis.systematic import budget, components, systematic
+from ullage.analysis.comparison.systematic import budget, components, systematic
 from ullage.stats.interval import t_interval
 
 EXACT = [1.0 + 0.001 * x for x in (0.37, 0.11, 0.93, 0.58, 0.71, 0.29)]

@@ -10,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.analysis.tablekit import (
-    Columns,
-    analysed,
-    noisy,
-    only,
-    separate,
-)
-from ullage.analysis import sentences, words
-from ullage.analysis.rounding import count
-from ullage.analysis.tableindependent import by_inversion, halves_repeat
+from tests.analysis.tablekit import Columns, analysed, noisy, only, separate
+from ullage.analysis import sentences
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.rounding import count
+from ullage.analysis.tables.pairs import by_inversion, halves_repeat
 from ullage.stats import quantiles, unpaired
 from ullage.stats.interval import Interval, moments
 from ullage.stats.verdict import p_values

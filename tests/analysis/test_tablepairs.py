@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.analysis.tablekit import (
-    analysed,
-    codes,
-    nested,
-    noisy,
-    only,
-)
+from tests.analysis.tablekit import analysed, codes, nested, noisy, only
 
 
 def test_several_values_in_a_block_are_averaged_rightly_and_said_so(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ullage.analysis.tableunits import si
+from ullage.analysis.tables.figures import si
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.analysis.tablekit import Columns, analysed, noisy
-from ullage.analysis import tableworkers
-from ullage.analysis.tableworkers import Run, by_processes, by_threads, go_over, in_turn
+from ullage.analysis.tables import workers
+from ullage.analysis.tables.workers import Run, by_processes, by_threads, go_over, in_turn
 
 
 @pytest.mark.parametrize("run", [in_turn, by_threads, by_processes])
@@ -47,8 +47,8 @@ def test_processes_and_threads_find_the_same(
         for key, values in one.items():
             columns[key] += values
     expected = analysed(tmp_path, columns)
-    monkeypatch.setattr(tableworkers, "MANY", 5)
-    monkeypatch.setattr(tableworkers, "CHUNK", 2)
+    monkeypatch.setattr(workers, "MANY", 5)
+    monkeypatch.setattr(workers, "CHUNK", 2)
     assert analysed(tmp_path, columns) == expected
-    monkeypatch.setattr(tableworkers, "LARGE", 1)
+    monkeypatch.setattr(workers, "LARGE", 1)
     assert analysed(tmp_path, columns) == expected

@@ -11,22 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.analysis.tablekit import (
-    Columns,
-    analysed,
-    codes,
-    logs,
-    noisy,
-    only,
-    paired,
-)
-from tests.synthetic import make_run
-from ullage import comparing, errors, tables
-from ullage.analysis import overhead, tabular, words
-from ullage.analysis.model import Comparison
-from ullage.analysis.tableasked import Asked, Wanted
-from ullage.errors import UllageError
-from ullage.folder import RunFolder
+from tests.analysis.tablekit import Columns, analysed, codes, logs, noisy, only, paired
+from tests.support.synthetic import make_run
+from ullage.analysis import overhead
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.model import Comparison
+from ullage.analysis.tables import answer as tabular
+from ullage.analysis.tables import table
+from ullage.analysis.tables.request import Asked, Wanted
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs import parquet
+from ullage.runs.reader import RunFolder
 
 # --- paired by block ------------------------------------------------------------------------------
 
@@ -85,8 +81,8 @@ def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int 
     made = make_run(tmp_path, blocks=24, failures=(), blocks_each=blocks_each, between_sd=0.02)
     folder = RunFolder.open(made)
     expected = overhead.analyse(folder)
-    tables.write(folder)
-    sheet = comparing.read(folder.path / "samples.parquet")
+    parquet.write(folder)
+    sheet = table.read(folder.path / "samples.parquet")
     found = tabular.analyse(sheet, Wanted("native", Asked(0.02, 0.95))).analysis
     told = {(c.environment_label, c.workload, c.metric): c for c in found.comparisons}
     compared = 0

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import commandkit
-from tests.synthetic import SCRIPT, WORKLOADS, make_run
+from tests.support import commandkit
+from tests.support.synthetic import SCRIPT, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import overhead, trialfacts
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 LIMITS = ("the servers' CPUs", "the servers' CPUs", "none found", "the link", "this host's CPUs")
 WORK = WORKLOADS[0]

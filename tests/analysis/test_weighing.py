@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
-from ullage import errors
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
-from ullage.analysis.weighing import Weighing, weigh
-from ullage.analysis.weights import Wanted
-from ullage.errors import UllageError
-from ullage.folder import RunFolder
+from ullage.analysis.weigh.weighing import Weighing, weigh
+from ullage.analysis.weigh.weights import Wanted
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.reader import RunFolder
 
 S2 = {"cpu": 0.1, "memory": 0.2, "disk": 0.6, "network": 0.1}
 Make = Callable[..., Weighing]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ullage.analysis import overhead
-from ullage.analysis.weighing import Weighing, weigh
-from ullage.analysis.weights import Wanted
-from ullage.events import BlockDone, Started, Trial
-from ullage.folder import RunFolder
-from ullage.runs import EnvironmentRecord, Metric, Resolved, Resource, WorkloadRecord
+from ullage.analysis.weigh.weighing import Weighing, weigh
+from ullage.analysis.weigh.weights import Wanted
+from ullage.runs.events import BlockDone, Started, Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord, Metric, Resolved, Resource, WorkloadRecord
 
 PUBLISHED = Path(__file__).parent / "published"
 GUESTS = ("win81_x64", "win81_x86", "debian7_x64", "debian7_x86")

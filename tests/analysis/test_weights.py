@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import errors
-from ullage.analysis import weights as asked
-from ullage.analysis.weights import RESOURCES, Wanted, weights
-from ullage.errors import UllageError
+from ullage.analysis.weigh import weights as asked
+from ullage.analysis.weigh.weights import RESOURCES, Wanted, weights
+from ullage.common import errors
+from ullage.common.errors import UllageError
 
 
 def test_weights_are_parts_or_percentages() -> None:

@@ -17,12 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ullage import agent, cgroups, network, places
-from ullage.agent import Command, Finished
+from ullage.environments.agent import client
+from ullage.environments.agent.client import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
-from ullage.image import Image, build
-from ullage.iproute import within
-from ullage.network import Network
+from ullage.host import cgroups, network, paths
+from ullage.host.image import Image, build
+from ullage.host.iproute import within
+from ullage.host.network import Network
 
 MIB = 1 << 20
 BUSY = ("sh", "-c", "while :; do :; done")
@@ -67,7 +68,7 @@ class Run:
     made: list[Instance]
 
     def spec(self, name: str = "c-0", *, host: bool = False) -> InstanceSpec:
-        state, data = places.state_dir(self.tag) / name, places.data_dir(self.tag) / name
+        state, data = paths.state_dir(self.tag) / name, paths.data_dir(self.tag) / name
         state.mkdir(exist_ok=True)
         data.mkdir(exist_ok=True)
         return InstanceSpec(
@@ -77,7 +78,7 @@ class Run:
             cpu_quota=None,
             memory_bytes=256 * MIB,
             image=None if host else image(),
-            agent=agent.binary(),
+            agent=client.binary(),
             state_dir=state,
             data_dir=data,
             network=self.network,
@@ -91,8 +92,8 @@ class Run:
 
 @asynccontextmanager
 async def running(provider: Provider) -> AsyncIterator[Run]:
-    tag = places.new_tag()
-    places.claim(tag, "/nowhere")
+    tag = paths.new_tag()
+    paths.claim(tag, "/nowhere")
     await provider.check()
     run = Run(tag, await Network.create(tag), provider, [])
     try:
@@ -102,7 +103,7 @@ async def running(provider: Provider) -> AsyncIterator[Run]:
             await instance.destroy()
         left = leftovers(tag)
         await run.network.destroy()
-        for directory in (places.state_dir(tag), places.data_dir(tag)):
+        for directory in (paths.state_dir(tag), paths.data_dir(tag)):
             subprocess.run(["rm", "-rf", directory], check=True)
     assert left == []
 
@@ -113,7 +114,7 @@ def leftovers(tag: str) -> list[str]:
     found += [p.name for p in Path("/sys/class/net").glob(f"{tag}*") if p.name != f"{tag}-br"]
     found += [str(d) for d in cgroups.Group.find(tag).directories]
     found += [line for line in Path("/proc/mounts").read_text().splitlines() if tag in line]
-    for directory in (places.state_dir(tag), places.data_dir(tag)):
+    for directory in (paths.state_dir(tag), paths.data_dir(tag)):
         found += [str(p) for p in directory.glob("*") if p.name != "controller.json"]
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -149,7 +150,7 @@ def tag_of_a_killed_controller(provider: str) -> str:
         assert controller.stdout is not None
         tag = controller.stdout.readline().strip()
         controller.kill()
-    return places.check_tag(tag)
+    return paths.check_tag(tag)
 
 
 async def clean(tag: str) -> None:
@@ -158,7 +159,7 @@ async def clean(tag: str) -> None:
     await group.kill_all()
     await group.remove()
     await network.remove(tag)
-    for directory in (places.state_dir(tag), places.data_dir(tag)):
+    for directory in (paths.state_dir(tag), paths.data_dir(tag)):
         shutil.rmtree(directory)
 
 

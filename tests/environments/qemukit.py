@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from ullage.environments.qemu_command import Machine
-from ullage.environments.qemu_options import QemuOptions
-from ullage.kernel import GuestKernel
+from ullage.environments.qemu.command_line import Machine
+from ullage.environments.qemu.options import QemuOptions
+from ullage.host.guest_kernel import GuestKernel
 
 MIB = 1 << 20
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.environments.qemukit import options
-from ullage.environments.bonding import up
+from ullage.environments.qemu.guest import up
 
 TOLD = """\
 Ethernet Channel Bonding Driver: v6.1.0-42-amd64

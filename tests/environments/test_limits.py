@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from ullage import cgroups, errors
-from ullage.cgroups import Group, Limits
-from ullage.environments import join
-from ullage.environments.base import InstanceSpec
-from ullage.environments.limits import verify_group, verify_limits
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments import exec_pinned
+from ullage.environments.base import InstanceSpec, verify_group, verify_limits
+from ullage.host import cgroups
+from ullage.host.cgroups import Group, Limits
 
 GIB = 1 << 30
 SPEC = InstanceSpec(
@@ -112,7 +112,7 @@ def group(tag: str) -> Iterator[tuple[Group, int]]:
     if missing := ASKED.controllers - cgroups.available():
         pytest.skip(f"no controller {missing} here")
     made = Group.create(tag, "vm-0", ASKED)
-    argv = [sys.executable, "-I", "-S", join.__file__, "", *map(str, made.directories), "--"]
+    argv = [sys.executable, "-I", "-S", exec_pinned.__file__, "", *map(str, made.directories), "--"]
     process = subprocess.Popen([*argv, "/bin/sleep", "60"])
     while not made.holds(process.pid):
         assert process.poll() is None

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage import errors
-from ullage.cgroups import Group, hierarchies
-from ullage.environments.lxc import Lxc, LxcOptions
+from ullage.common import errors
+from ullage.environments.containers.lxc import Lxc, LxcOptions
+from ullage.host.cgroups import Group, hierarchies
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 

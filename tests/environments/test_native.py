@@ -14,21 +14,22 @@ from typing import Any
 
 import pytest
 
-from ullage import cgroups, errors, leftovers, places
-from ullage.agent import Command
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.quantities import memory_bytes
+from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
-from ullage.errors import UllageError
-from ullage.image import Image
-from ullage.network import Network
-from ullage.quantities import memory_bytes
+from ullage.host import cgroups, leftovers, paths
+from ullage.host.image import Image
+from ullage.host.network import Network
 
 NOBODY = 65534
 
 
 def spec_of(tag: str, agent: Path, **fields: Any) -> InstanceSpec:
-    places.claim(tag, "/runs/x")
-    state, data = places.state_dir(tag) / "native-0", places.data_dir(tag) / "native-0"
+    paths.claim(tag, "/runs/x")
+    state, data = paths.state_dir(tag) / "native-0", paths.data_dir(tag) / "native-0"
     state.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)
     spec = InstanceSpec(
@@ -249,7 +250,7 @@ def public_agent(agent_binary: Path) -> Iterator[Path]:
 
 def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
     def work(_: Path) -> None:
-        spec = spec_of(places.new_tag(), public_agent, memory_bytes=memory_bytes())
+        spec = spec_of(paths.new_tag(), public_agent, memory_bytes=memory_bytes())
 
         async def use(instance: Instance) -> None:
             assert instance.agent.facts["cpus_allowed"] == list(spec.cpus)
@@ -278,7 +279,7 @@ def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
 def test_a_plain_user_is_refused_what_needs_more(public_agent: Path, tiny_root: Path) -> None:
     def work(_: Path) -> None:
         provider = Native(NativeOptions())
-        spec = spec_of(places.new_tag(), public_agent)
+        spec = spec_of(paths.new_tag(), public_agent)
         for asked, kinds in (
             (spec, {errors.CGROUP_DENIED, errors.CGROUP_MISSING}),
             (replace(spec, image=image_of(tiny_root)), {errors.HOST_NEEDS_ROOT}),

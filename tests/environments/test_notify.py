@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.environments.notify import Notified
+from ullage.environments.containers.lxc import Notified
 
 
 def say(notified: Notified, *messages: bytes) -> None:

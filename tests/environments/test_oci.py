@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage import errors, places
-from ullage.cgroups import Group
-from ullage.environments import ocispec, seccomp
-from ullage.environments.oci import Oci, OciOptions
+from ullage.common import errors
+from ullage.environments.containers import oci_spec, seccomp
+from ullage.environments.containers.oci import Oci, OciOptions
+from ullage.host import paths
+from ullage.host.cgroups import Group
 
 pytestmark = pytest.mark.usefixtures("agent_binary")
 
@@ -158,14 +159,14 @@ def test_an_agent_that_says_nothing_sensible_is_told_and_leaves_nothing(tmp_path
 def test_a_limit_that_does_not_hold_is_told_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = ocispec.config
+    real = oci_spec.config
 
-    def without_memory(container: ocispec.Container) -> dict[str, object]:
+    def without_memory(container: oci_spec.Container) -> dict[str, object]:
         made = real(container)
         del made["linux"]["resources"]["memory"]
         return made
 
-    monkeypatch.setattr(ocispec, "config", without_memory)
+    monkeypatch.setattr(oci_spec, "config", without_memory)
 
     async def scenario() -> None:
         async with kit.running(oci()) as run:
@@ -207,7 +208,7 @@ def test_when_the_controller_dies_the_container_ends() -> None:
         assert not Group.find(tag, "c-0").pids()
     finally:
         asyncio.run(kit.clean(tag))
-    assert not Path(places.state_dir(tag)).exists()
+    assert not Path(paths.state_dir(tag)).exists()
 
 
 def test_a_runtime_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import plainuser
 from tests.environments import containerkit as kit
-from ullage import errors
-from ullage.agent import binary
-from ullage.environments.oci import _refuse_limits
-from ullage.quantities import memory_bytes
+from tests.support import plainuser
+from ullage.common import errors
+from ullage.common.quantities import memory_bytes
+from ullage.environments.agent.client import binary
+from ullage.environments.containers.oci import _refuse_limits
 
 pytestmark = pytest.mark.usefixtures("agent_binary")
 
@@ -30,12 +30,12 @@ ROOTLESS = """
 import asyncio, json, os, sys
 from pathlib import Path
 from ullage import places
-from ullage.agent import Command
+from ullage.environments.agent.client import Command
 from ullage.environments.base import InstanceSpec
 from ullage import host
-from ullage.environments.oci import Oci, OciOptions
-from ullage.errors import UllageError
-from ullage.image import Image
+from ullage.environments.containers.oci import Oci, OciOptions
+from ullage.common.errors import UllageError
+from ullage.host.image import Image
 
 agent, root, memory = sys.argv[1], sys.argv[2], sys.argv[3]
 

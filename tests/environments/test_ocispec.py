@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage.environments import containers, crunhybrid, ocispec
+from ullage.environments.containers import base, crun_hybrid, oci_spec
 
 
 def test_config_sets_every_limit() -> None:
     spec = kit.bare_spec(cpus=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
-    made = ocispec.config(
-        ocispec.Container(
+    made = oci_spec.config(
+        oci_spec.Container(
             spec=spec,
             root=Path("/image"),
             netns=Path("/run/netns/x"),
@@ -37,8 +37,8 @@ def test_config_sets_every_limit() -> None:
 
 
 def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> None:
-    made = ocispec.config(
-        ocispec.Container(
+    made = oci_spec.config(
+        oci_spec.Container(
             spec=kit.bare_spec(),
             root=Path("/image"),
             netns=None,
@@ -56,8 +56,8 @@ def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> No
 
 
 def test_the_hosts_root_keeps_links_and_may_be_made_twice(tmp_path: Path) -> None:
-    binds = ocispec.host_root(tmp_path / "root")
-    assert ocispec.host_root(tmp_path / "root") == binds
+    binds = oci_spec.host_root(tmp_path / "root")
+    assert oci_spec.host_root(tmp_path / "root") == binds
     assert Path("/usr") in binds
     assert not {Path("/proc"), Path("/sys"), Path("/dev"), Path("/tmp")} & set(binds)
     for entry in Path("/").iterdir():
@@ -73,15 +73,15 @@ def test_the_hybrid_wrapper_hides_the_v2_tree_from_the_program_only() -> None:
             [*command, "cat", "/proc/self/mounts"], capture_output=True, text=True, check=True
         ).stdout
 
-    if not crunhybrid.UNIFIED.is_dir():
+    if not crun_hybrid.UNIFIED.is_dir():
         pytest.skip("not a hybrid host")
-    hidden = f"none {crunhybrid.UNIFIED} tmpfs"
-    assert hidden in mounts(sys.executable, "-I", "-S", crunhybrid.__file__)
+    hidden = f"none {crun_hybrid.UNIFIED} tmpfs"
+    assert hidden in mounts(sys.executable, "-I", "-S", crun_hybrid.__file__)
     assert hidden not in mounts()
 
 
 @pytest.mark.root
 def test_the_group_of_a_process_is_where_it_is() -> None:
-    group = containers.group_of(os.getpid())
+    group = base.group_of(os.getpid())
     assert group.directories
     assert os.getpid() in group.pids()

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from ullage import environments, errors
+from ullage import environments
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments import REGISTRY, RESERVED
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
-from ullage.environments.registry import REGISTRY, RESERVED
-from ullage.errors import UllageError
-from ullage.matrix import COMMON_ENVIRONMENT
+from ullage.plan.matrix import COMMON_ENVIRONMENT
 
 
 class Cloud(Provider):

@@ -12,20 +12,21 @@ from pathlib import Path
 import pytest
 
 from tests.environments.qemukit import MIB, hanging_kernel, machine, options
-from ullage import clock, errors, image
-from ullage.agent import AgentClient, Command
-from ullage.cgroups import Group
-from ullage.environments import inside, qemu_build
+from ullage.common import errors
+from ullage.common.cleanup import Undo
+from ullage.common.errors import UllageError
+from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.qemu import Qemu
-from ullage.environments.qemu_build import OVERHEAD_BYTES, Builder
-from ullage.environments.qemu_command import Accelerator
-from ullage.environments.qemu_probe import Probe
-from ullage.environments.qemu_process import QemuProcess
-from ullage.errors import UllageError
-from ullage.image import Image
-from ullage.kernel import GuestKernel
-from ullage.undo import Undo
+from ullage.environments.qemu import build, guest
+from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder
+from ullage.environments.qemu.command_line import Accelerator
+from ullage.environments.qemu.probe import Probe
+from ullage.environments.qemu.process import QemuProcess
+from ullage.environments.qemu.provider import Qemu
+from ullage.host import clock, image
+from ullage.host.cgroups import Group
+from ullage.host.guest_kernel import GuestKernel
+from ullage.host.image import Image
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
         process = await QemuProcess.start(machine(tmp_path), tmp_path / "console.log")
         try:
             await said_hi(tmp_path / "console.log")
-            error = inside.failed(process, "no\x1b[2J route")
+            error = guest.failed(process, "no\x1b[2J route")
         finally:
             await process.kill()
         assert error.message == "vm-0: the network, inside: no?[2J route"
@@ -138,8 +139,8 @@ def fake_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuestKernel:
     async def guest_kernel(_: Path, more: Sequence[str]) -> GuestKernel:
         return made
 
-    monkeypatch.setattr("ullage.environments.qemu.guest_kernel", guest_kernel)
-    monkeypatch.setattr("ullage.agent.binary", lambda: tmp_path / "agent")
+    monkeypatch.setattr("ullage.environments.qemu.provider.guest_kernel", guest_kernel)
+    monkeypatch.setattr("ullage.environments.agent.client.binary", lambda: tmp_path / "agent")
     return made
 
 
@@ -147,7 +148,7 @@ def probe_says(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
     async def kvm(*_: object) -> Probe:
         return Probe(works, "it hangs")
 
-    monkeypatch.setattr("ullage.environments.qemu.kvm", kvm)
+    monkeypatch.setattr("ullage.environments.qemu.provider.kvm", kvm)
 
 
 def test_auto_falls_back_and_says_so(
@@ -192,7 +193,7 @@ def test_kvm_that_was_asked_for_is_not_replaced(
 def test_what_is_missing_is_named(
     fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ullage.environments.qemu._VHOST", tmp_path / "vhost-net")
+    monkeypatch.setattr("ullage.environments.qemu.provider._VHOST", tmp_path / "vhost-net")
     with pytest.raises(UllageError) as caught:
         asyncio.run(Qemu(options(vhost=True)).check())
     assert caught.value.kind is errors.HOST_MISSING
@@ -332,9 +333,9 @@ def test_the_guest_trusts_the_tsc_as_its_host_does(
     path = tmp_path / "current_clocksource"
     if host:
         path.write_text(f"{host}\n")
-    monkeypatch.setattr(qemu_build, "_CLOCKSOURCE", path)
+    monkeypatch.setattr(build, "_CLOCKSOURCE", path)
     timer = ("no_timer_check",) if accelerator == "tcg" else ()
-    found = qemu_build._emulated_words(accelerator)
+    found = build._emulated_words(accelerator)
     assert found[: len(timer) + len(words)] == (*timer, *words)
     rate = clock.facts().rate
     if words and rate is not None:

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.environments.qemukit import MIB, machine, options, pairs
-from ullage.environments.qemu_command import Cache, Drive, Link, command_line
-from ullage.environments.qemu_process import QemuProcess
+from ullage.environments.qemu.command_line import Cache, Drive, Link, command_line
+from ullage.environments.qemu.process import QemuProcess
 
 
 def test_the_plan_reads_well() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.environments.qemukit import hanging_kernel, machine
-from ullage.environments import qemu_probe
-from ullage.environments.qemu_command import Machine
-from ullage.environments.qemu_probe import Probe, kvm
-from ullage.kernel import GuestKernel
+from ullage.environments.qemu import probe as qemu_probe
+from ullage.environments.qemu.command_line import Machine
+from ullage.environments.qemu.probe import Probe, kvm
+from ullage.host.guest_kernel import GuestKernel
 
 
 def test_a_host_without_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

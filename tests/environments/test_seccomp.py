@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ullage.environments.seccomp import load, resolve
+from ullage.environments.containers.seccomp import load, resolve
 
 PROFILE: dict[str, Any] = {
     "defaultAction": "SCMP_ACT_ERRNO",

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.traces import left_with
-from ullage import cgroups
-from ullage.elastic import folder as folders
-from ullage.elastic.folder import Act
-from ullage.events import Started
+from ullage.experiments.elastic import folder as folders
+from ullage.experiments.elastic.folder import Act
+from ullage.host import cgroups
+from ullage.runs.events import Started
 
 PATIENCE_S = 300.0
 
@@ -51,7 +51,7 @@ def write_plan(folder: Path, environments: str, **told: object) -> Path:
 
 
 def command(*argv: str) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", "elastic", *argv]
+    return [sys.executable, "-m", "ullage", "elastic", *argv]
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.enginekit import Quiet
 from tests.lab.traces import left_by
-from ullage import journal, matrix, plan
-from ullage.engine import Engine
-from ullage.folder import RunFolder
+from tests.support.enginekit import Quiet
+from ullage.engine.engine import Engine
+from ullage.plan import matrix, schema
+from ullage.runs import writer
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -29,8 +30,8 @@ workloads:
 
 
 def test_two_guests_share_a_folder_by_nfs(tmp_path: Path) -> None:
-    checked, document = plan.loads(PLAN)
-    folder = journal.new_folder(tmp_path / "runs", checked.name)
+    checked, document = schema.loads(PLAN)
+    folder = writer.new_folder(tmp_path / "runs", checked.name)
     progress = Quiet()
     asyncio.run(Engine(checked, matrix.resolve(checked, document), folder, progress).run())
     assert not left_by(tmp_path / "runs")

@@ -11,11 +11,11 @@ import pytest
 
 from tests.lab.traces import left_by
 from ullage.analysis import overhead
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.meters.symbols import FILE
+from ullage.meters.perf.sampler import FILE
 from ullage.report import page
-from ullage.symbolsfile import Symbols
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.symbols import Symbols
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -36,7 +36,7 @@ blocks: {min: 8, max: 8}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     root = tmp_path_factory.mktemp("causes")
     (root / "plan.yaml").write_text(PLAN)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(root / "plan.yaml"), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(root / "plan.yaml"), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(root / "runs")], capture_output=True, text=True, check=False
     )

@@ -13,15 +13,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ullage.clock.disciplining import NtpReport
-from ullage.iproute import NETNS_DIR
+from ullage.experiments.clock.ntp.report import NtpReport
+from ullage.host.iproute import NETNS_DIR
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
 def test_ntp(tmp_path: Path) -> None:
     page = tmp_path / "ntp.html"
-    argv = [sys.executable, "-m", "ullage.cli", "clock", "ntp", "--quick", "--json"]
+    argv = [sys.executable, "-m", "ullage", "clock", "ntp", "--quick", "--json"]
     done = subprocess.run(
         [*argv, "--html", str(page)], capture_output=True, text=True, check=False, timeout=600
     )
@@ -38,7 +38,7 @@ def test_ntp(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_scaling_that_is_interrupted_leaves_nothing(how: signal.Signals, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "ullage.cli", "clock", "scaling", "--processes", "8"]
+    argv = [sys.executable, "-m", "ullage", "clock", "scaling", "--processes", "8"]
     places = {f"ULLAGE_{name}_DIR": str(tmp_path / name) for name in ("STATE", "DATA")}
     with subprocess.Popen(
         argv,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ullage import errors, leftovers, places
-from ullage.clock import ntp, ntp_guest
-from ullage.clock.ntp import NtpOptions, NtpOutcome, measure
-from ullage.clock.ntp_guest import Guest, Lab, Server
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.experiments.clock.ntp import experiment, guest
+from ullage.experiments.clock.ntp.experiment import NtpOptions, NtpOutcome, measure
+from ullage.experiments.clock.ntp.guest import Guest, Lab, Server
+from ullage.host import leftovers, paths
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -33,8 +34,8 @@ def clean(tag: str) -> Iterator[None]:
     """Nothing is left of what a test made; its state and data are below its own directory."""
     before = running()
     yield
-    assert not [p for p in places.state_root().rglob("*") if p.is_file()]
-    assert not [p for p in places.data_root().rglob("*") if p.is_file()]
+    assert not [p for p in paths.state_root().rglob("*") if p.is_file()]
+    assert not [p for p in paths.data_root().rglob("*") if p.is_file()]
     assert not running() - before
 
 
@@ -79,7 +80,7 @@ def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def five_seconds_late(self: Guest) -> None:
         here_ns, inside_ns, _ = await self.monotonic()
         ahead_ns = here_ns - inside_ns + time.time_ns() - time.monotonic_ns()
-        await self.call("python3", ntp_guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
+        await self.call("python3", guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
 
     monkeypatch.setattr(Guest, "set_clock", five_seconds_late)
     (found,) = measure(NtpOptions(observe_s=20), print).intervals
@@ -90,9 +91,9 @@ def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chronyd that serves others, not us."""
-    conf = ntp_guest.SERVER_CONF.replace("{subnet}", "192.0.2.1")
-    monkeypatch.setattr(ntp_guest, "SERVER_CONF", conf)
-    monkeypatch.setattr(ntp, "_SILENCE_S", 5.0)
+    conf = guest.SERVER_CONF.replace("{subnet}", "192.0.2.1")
+    monkeypatch.setattr(guest, "SERVER_CONF", conf)
+    monkeypatch.setattr(experiment, "_SILENCE_S", 5.0)
     with pytest.raises(UllageError, match="no answer from") as caught:
         measure(NtpOptions(observe_s=20), print)
     assert caught.value.kind is errors.CLOCK_NTP_FAILED
@@ -115,7 +116,7 @@ def test_a_server_that_dies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_guest_that_does_not_boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ntp_guest, "_NO_OTHER_CLOCK", ("rdinit=/nothing",))
+    monkeypatch.setattr(guest, "_NO_OTHER_CLOCK", ("rdinit=/nothing",))
     with pytest.raises(UllageError) as caught:
         measure(NtpOptions(), print)
     assert caught.value.kind in {errors.VM_NEVER_BOOTED, errors.VM_FAILED}
@@ -123,7 +124,7 @@ def test_a_guest_that_does_not_boot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_guest_that_finds_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """With another clock to look at, its kernel puts the false frequency right."""
-    monkeypatch.setattr(ntp_guest, "_NO_OTHER_CLOCK", ())
+    monkeypatch.setattr(guest, "_NO_OTHER_CLOCK", ())
     with pytest.raises(UllageError, match="the guest runs off by"):
         measure(NtpOptions(observe_s=20, frequency_error_ppm=200), print)
 
@@ -134,7 +135,7 @@ def test_interrupted(number: signal.Signals) -> None:
     program = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # `&` of a shell ignores it
-        "from ullage.clock import ntp\n"
+        "from ullage.host.clock import ntp\n"
         "ntp.measure(ntp.NtpOptions(), lambda text: print(text, flush=True))\n"
     )
     process = subprocess.Popen(
@@ -151,7 +152,7 @@ def test_interrupted(number: signal.Signals) -> None:
     process.communicate(timeout=60)
     assert process.returncode == -number
     if number == signal.SIGKILL:
-        tags = {path.name for path in Path(places.state_root()).iterdir()}
+        tags = {path.name for path in Path(paths.state_root()).iterdir()}
         assert len(tags) == 1
         found = leftovers.find(tags.pop())
         assert {"process", "link", "state"} <= {one.kind for one in found}

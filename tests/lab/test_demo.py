@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -19,7 +19,7 @@ DEMO = Path(__file__).parents[2] / "demo.yaml"
 
 def test_the_demo(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "run", str(DEMO), "--runs", str(tmp_path), "--json"],
+        [sys.executable, "-m", "ullage", "run", str(DEMO), "--runs", str(tmp_path), "--json"],
         capture_output=True,
         text=True,
         check=False,

@@ -12,8 +12,8 @@ import pytest
 
 from tests.environments import containerkit as kit
 from tests.lab import dockerkit
-from ullage import errors
-from ullage.environments.oci import Oci, OciOptions
+from ullage.common import errors
+from ullage.environments.containers.oci import Oci, OciOptions
 
 pytestmark = [
     pytest.mark.lab,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ullage import leftovers
-from ullage.leftovers import Leftover
+from ullage.host import leftovers
+from ullage.host.leftovers import Leftover
 
 pytestmark = [
     pytest.mark.lab,

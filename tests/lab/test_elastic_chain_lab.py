@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.lab import elastickit as kit
-from ullage.elastic import folder as folders
-from ullage.elastic.folder import Asked, Ready
+from ullage.experiments.elastic import folder as folders
+from ullage.experiments.elastic.folder import Asked, Ready
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import test_contributing as guide
 from tests.lab import elastickit as kit
-from ullage.elastic.folder import Ready, Release
+from ullage.experiments.elastic.folder import Ready, Release
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -22,7 +22,7 @@ def test_nodes_and_generators_of_a_new_provider(copy: Path, tmp_path: Path) -> N
     plan = kit.write_plan(tmp_path, "{bare: {provider: unshare}}", baseline="bare", viewers=4)
     generators = "generators: {number: 1, provider: unshare}\n"
     plan.write_text(plan.read_text(encoding="utf-8") + generators, encoding="utf-8")
-    argv = ("-m", "ullage.cli", "elastic", "run", str(plan), "--runs", str(runs), "--json")
+    argv = ("-m", "ullage", "elastic", "run", str(plan), "--runs", str(runs), "--json")
     found = json.loads(guide.python(copy, *argv, timeout_s=1000))
     assert [each["key"] for each in found["environments"]] == ["bare"]
     assert [session["outcome"] for session in kit.sessions(runs)] == ["served"] * 4

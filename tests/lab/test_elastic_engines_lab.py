@@ -13,9 +13,9 @@ import pytest
 from tests.lab import dockerkit
 from tests.lab import elastickit as kit
 from tests.lab.traces import left_by
-from ullage.allocation_record import Batch
-from ullage.elastic.folder import Ready, Release
-from ullage.folder import RunFolder
+from ullage.experiments.elastic.folder import Ready, Release
+from ullage.runs.allocations import Batch
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -71,7 +71,7 @@ def test_nodes_come_and_go(tmp_path: Path, runtime: str) -> None:
 def provision(tmp_path: Path, runtime: str, copy: str) -> subprocess.CompletedProcess[str]:
     plan = tmp_path / "plan.yaml"
     plan.write_text(PROVISIONING.format(runtime=runtime, copy=copy), encoding="utf-8")
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(tmp_path / "runs")]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(tmp_path / "runs")]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 

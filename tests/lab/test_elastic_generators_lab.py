@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab import elastickit as kit
-from ullage.elastic import folder as folders
+from ullage.experiments.elastic import folder as folders
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab import elastickit as kit
-from ullage import leftovers
-from ullage.elastic import folder as folders
-from ullage.elastic.folder import Finished, FrontEnded, Lost, Ready, Release
+from ullage.experiments.elastic import folder as folders
+from ullage.experiments.elastic.folder import Finished, FrontEnded, Lost, Ready, Release
+from ullage.host import leftovers
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -82,7 +82,7 @@ def test_what_a_killed_run_left_is_found_by_its_tag(tmp_path: Path) -> None:
     (tag,) = kit.tags(runs)
     assert {"cgroup", "process", "link", "state"} <= {each.kind for each in leftovers.find(tag)}
     cleaned = subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "clean"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ullage", "clean"], capture_output=True, text=True, check=False
     )
     assert cleaned.returncode == 0, cleaned.stderr
     assert leftovers.find(tag) == []

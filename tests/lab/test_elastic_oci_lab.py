@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import elastickit as kit
-from ullage.elastic.folder import Ready
+from ullage.experiments.elastic.folder import Ready
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import elastickit as kit
-from ullage.elastic.folder import Ready, Release
+from ullage.experiments.elastic.folder import Ready, Release
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

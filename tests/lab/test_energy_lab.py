@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from testing.energy.nut_double import NutDouble, needs_nut, started
-from tests.energy.scripted import eventually
+from tests.meters.energy.scripted import eventually
 from ullage.analysis.energy import series
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, needs_nut]
 

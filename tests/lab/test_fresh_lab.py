@@ -21,8 +21,8 @@ pytestmark = [
 ASK_FOR_PROGRAMS = (
     "tests/test_packages.py",
     "tests/energy",
-    "tests/studies/test_elastic_clock_runs.py",
-    "tests/test_remote.py",
+    "tests/experiments/studies/test_elastic_clock_runs.py",
+    "tests/engine/test_remote.py",
     "tests/workloads",
 )
 

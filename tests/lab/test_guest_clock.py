@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ullage import clock, image, places
-from ullage.agent import Command
-from ullage.cgroups import Group
+from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.qemu import Qemu
-from ullage.environments.qemu_options import QemuOptions
-from ullage.network import Network
+from ullage.environments.qemu.options import QemuOptions
+from ullage.environments.qemu.provider import Qemu
+from ullage.host import clock, image, paths
+from ullage.host.cgroups import Group
+from ullage.host.network import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 TRIALS = 12
@@ -26,14 +26,14 @@ def test_bounds_over_virtio_serial(tag: str, agent_binary: Path) -> None:
 
 
 async def _guest(tag: str, agent: Path) -> None:
-    places.claim(tag, "lab")
+    paths.claim(tag, "lab")
     provider = Qemu(QemuOptions.model_validate({"accel": "tcg"}))
     await provider.check()
     built = await image.build(provider.packages())
     network = await Network.create(tag)
     try:
         name = "vm-0"
-        state, data = places.state_dir(tag) / name, places.data_dir(tag) / name
+        state, data = paths.state_dir(tag) / name, paths.data_dir(tag) / name
         state.mkdir()
         data.mkdir()
         vm = await provider.create(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ullage import errors, image, leftovers
-from ullage.errors import UllageError
-from ullage.image import Image
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import image, leftovers
+from ullage.host.image import Image
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -34,7 +34,7 @@ WORKLOADS = {"sysbench-cpu[threads=1]", "sysbench-cpu[threads=2]", "iperf3"}
 
 
 def command(*argv: str) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", *argv]
+    return [sys.executable, "-m", "ullage", *argv]
 
 
 def journaled(runs: Path) -> int:

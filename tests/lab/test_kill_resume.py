@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -38,7 +38,7 @@ KILLS = 20
 
 
 def ullage(*argv: str, runs: Path) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", *argv, "--runs", str(runs)]
+    return [sys.executable, "-m", "ullage", *argv, "--runs", str(runs)]
 
 
 def trials(folder: Path) -> list[dict[str, object]]:
@@ -54,7 +54,7 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
     plan.write_text(PLAN)
     runs = tmp_path / "runs"
     # Once, before: a build takes longer than any controller here lives.
-    build = [sys.executable, "-m", "ullage.cli", "image", "build", str(plan)]
+    build = [sys.executable, "-m", "ullage", "image", "build", str(plan)]
     subprocess.run(build, check=True, capture_output=True)
     argv = ullage("run", str(plan), runs=runs)
     seen: list[dict[str, object]] = []
@@ -96,7 +96,7 @@ def test_clean_after_kill(tmp_path: Path) -> None:
     controller.wait()
     assert left_by(runs), "a killed run should leave its environments"
     cleaned = subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "clean"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "ullage", "clean"], capture_output=True, text=True, check=True
     )
     assert "leftovers removed" in cleaned.stderr
     assert not left_by(runs)

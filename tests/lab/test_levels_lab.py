@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -41,7 +41,7 @@ NAMES = {"native", "native~again", "container", "lxc", "vm"}
 def ran(tmp_path: Path, text: str) -> RunFolder:
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
     )
@@ -107,7 +107,7 @@ def test_duets_killed_again_and_again(tmp_path: Path) -> None:
         f"{PLAN}design: duet\nworkloads:\n  - {{name: command, argv: [sleep, '0.3']}}\n"
         "blocks: {min: 12, max: 12}\nrepeat: {instances: 3}\nseed: 2\n"
     )
-    program = [sys.executable, "-m", "ullage.cli"]
+    program = [sys.executable, "-m", "ullage"]
     subprocess.run([*program, "image", "build", str(plan)], check=True, capture_output=True)
     argv = [*program, "run", str(plan), "--runs", str(runs)]
     for _ in range(KILLS):

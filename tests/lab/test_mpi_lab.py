@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -34,7 +34,9 @@ blocks: {{min: 1, max: 1}}
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> None:
     for name in ("pingpong", "nqueens"):
-        subprocess.run(["make", "--silent", "-C", str(CHECKOUT / "mpi/programs" / name)], check=True)
+        subprocess.run(
+            ["make", "--silent", "-C", str(CHECKOUT / "mpi/programs" / name)], check=True
+        )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def programs() -> None:
 def test_ranks_speak_over_the_network(environments: str, peers: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN.format(environments=environments, peers=peers))
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
     )

@@ -12,8 +12,8 @@ import pytest
 from tests.lab.traces import left_by
 from tests.mpi.naskit import program, run, verified
 from tests.mpi.oceankit import needs_mpi
-from ullage.folder import RunFolder
-from ullage.workloads.nas import ITERATIONS, Kernel, operations
+from ullage.runs.reader import RunFolder
+from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
 
 pytestmark = [pytest.mark.lab, needs_mpi]
 
@@ -50,7 +50,7 @@ def test_a_run_in_real_environments(tmp_path: Path) -> None:
         program("cg", mpi)
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN, "utf-8")
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
     )

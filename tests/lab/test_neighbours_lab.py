@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage import neighbours
-from ullage.folder import RunFolder
+from ullage.plan import neighbours
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -48,7 +48,7 @@ def host_cpus_of_vms() -> dict[str, str]:
 def test_a_vm_works_beside_a_container(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     argv += ["--runs", str(tmp_path / "runs")]
     pinned: dict[str, str] = {}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:

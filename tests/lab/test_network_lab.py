@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.enginekit import run
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from tests.support.enginekit import run
+from ullage.runs.reader import RunFolder
 from ullage.workloads.base import Context, Task
-from ullage.workloads.connections import Connections, ConnectionsParameters
+from ullage.workloads.network.connections import Connections, ConnectionsParameters
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -40,7 +40,7 @@ blocks: {min: 1, max: 1}
 def ran(tmp_path: Path, text: str) -> RunFolder:
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
     )
@@ -87,7 +87,7 @@ blocks: {min: 1, max: 1}
 """
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(tmp_path / "runs")]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(tmp_path / "runs")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "ports are needed" in done.stderr
     assert not left_by(tmp_path / "runs")

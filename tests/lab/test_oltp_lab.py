@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.events import Trial
-from ullage.folder import RunFolder
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -53,7 +53,11 @@ def ran(
     """`ullage run`, in a process where the workload was changed so."""
     path = tmp_path / "plan.yaml"
     path.write_text(plan)
-    code = ("from ullage.workloads.oltp import Oltp", change, "from ullage.__main__ import main")
+    code = (
+        "from ullage.workloads.database.oltp import Oltp",
+        change,
+        "from ullage.__main__ import main",
+    )
     argv = [
         sys.executable,
         "-c",

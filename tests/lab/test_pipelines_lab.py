@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage import ours
-from ullage.folder import RunFolder, newest_run
-from ullage.workloads.pipelines import PROGRAM
+from ullage.host import binaries
+from ullage.runs.reader import RunFolder, newest_run
+from ullage.workloads.pipelines.programs import PROGRAM
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -32,12 +32,12 @@ blocks: {min: 2, max: 2}
 
 
 def test_a_run_of_both(tmp_path: Path) -> None:
-    if not (ours.DIRECTORY / PROGRAM).is_file():
+    if not (binaries.DIRECTORY / PROGRAM).is_file():
         pytest.skip(f"{PROGRAM} is not built: `make programs` does it")
     plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
     plan.write_text(PLAN)
     done = subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(runs)],
+        [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)],
         capture_output=True,
         text=True,
         check=False,

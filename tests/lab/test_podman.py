@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder, newest_run
+from ullage.runs.reader import RunFolder, newest_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -29,7 +29,7 @@ blocks: {min: 2, max: 2}
 
 
 def command(*argv: str) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", *argv]
+    return [sys.executable, "-m", "ullage", *argv]
 
 
 def containers() -> str:

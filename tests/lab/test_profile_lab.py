@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ullage import leftovers
-from ullage.folder import sessions
+from ullage.host import leftovers
+from ullage.runs.reader import sessions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -20,7 +20,7 @@ BUSY = "s = 0\nfor i in range(12_000_000): s += i * i\n"
 
 
 def command(*argv: str) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", "profile", *argv]
+    return [sys.executable, "-m", "ullage", "profile", *argv]
 
 
 def shares(tmp_path: Path, *argv: str) -> dict[str, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ullage.cli import app
+from ullage.cli.main import app
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

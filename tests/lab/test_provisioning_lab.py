@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 
 from benchmarks.elastic import allocation
-from tests import allocationkit
 from tests.lab.traces import left_by
-from ullage import errors, image, leftovers, mounts
-from ullage.agent import Command
-from ullage.allocating import allocate, release
-from ullage.allocation_record import Batch
-from ullage.cgroups import Group
-from ullage.environments.lxc import Lxc, LxcOptions
-from ullage.errors import UllageError
-from ullage.folder import RunFolder, sessions
+from tests.support import allocationkit
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments.agent.client import Command
+from ullage.environments.containers.lxc import Lxc, LxcOptions
+from ullage.environments.provisioning.allocate import allocate, release
+from ullage.host import disks, image, leftovers
+from ullage.host.cgroups import Group
+from ullage.runs.allocations import Batch
+from ullage.runs.reader import RunFolder, sessions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -64,7 +65,7 @@ blocks: {min: 50, max: 50}
 
 
 def ullage(*argv: str) -> list[str]:
-    return [sys.executable, "-m", "ullage.cli", *argv]
+    return [sys.executable, "-m", "ullage", *argv]
 
 
 def ran(tmp_path: Path, text: str) -> RunFolder:
@@ -106,13 +107,13 @@ def test_what_systemd_has_written_goes_when_nothing_of_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provider, built = debian()
-    real, seen = mounts.remove_tree, dict[str, set[int]]()
+    real, seen = disks.remove_tree, dict[str, set[int]]()
 
     def remove(directory: Path) -> None:
         seen[directory.name] = Group.find(directory.parent.name, "a-0").pids()
         real(directory)
 
-    monkeypatch.setattr(mounts, "remove_tree", remove)
+    monkeypatch.setattr(disks, "remove_tree", remove)
 
     async def scenario() -> None:
         async with allocationkit.node(provider, built) as node:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ullage import image, kernel, places
-from ullage.agent import AgentClient, Command
-from ullage.cgroups import Group
+from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.qemu import Qemu
-from ullage.environments.qemu_options import QemuOptions
-from ullage.network import Network
+from ullage.environments.qemu.options import QemuOptions
+from ullage.environments.qemu.provider import Qemu
+from ullage.host import guest_kernel, image, paths
+from ullage.host.cgroups import Group
+from ullage.host.network import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 GIB = 1 << 30
@@ -39,7 +39,7 @@ def live(
         asyncio.run(_live(tag, agent_binary, fields, count, look))
         assert Group.find(tag).directories == []
         assert not list(Path("/sys/class/net").glob(f"{tag}-*"))
-        assert not [p for p in places.data_dir(tag).rglob("*") if p.is_file()]
+        assert not [p for p in paths.data_dir(tag).rglob("*") if p.is_file()]
 
     return run
 
@@ -51,7 +51,7 @@ async def _live(
     count: int,
     look: Callable[[list[Instance], Network], Awaitable[None]],
 ) -> None:
-    places.claim(tag, "lab")
+    paths.claim(tag, "lab")
     provider = Qemu(QemuOptions.model_validate(fields | {"accel": "tcg"}))
     await provider.check()
     built = await image.build(["iperf3", *provider.packages()])
@@ -70,7 +70,7 @@ async def _live(
 
 def _spec(tag: str, agent: Path, built: image.Image, network: Network, number: int) -> InstanceSpec:
     name = f"vm-{number}"
-    state, data = places.state_dir(tag) / name, places.data_dir(tag) / name
+    state, data = paths.state_dir(tag) / name, paths.data_dir(tag) / name
     state.mkdir()
     data.mkdir()
     return InstanceSpec(
@@ -206,11 +206,11 @@ def test_clones_death_and_freezing(live: Live) -> None:
 
 def test_kvm_one_level_down(tag: str, agent_binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe finds KVM that works: inside an emulated CPU with AMD-V."""
-    inner = asyncio.run(kernel.guest_kernel(agent_binary))
-    monkeypatch.setattr(kernel, "MODULES", (*kernel.MODULES, "kvm_amd"))
+    inner = asyncio.run(guest_kernel.guest_kernel(agent_binary))
+    monkeypatch.setattr(guest_kernel, "MODULES", (*guest_kernel.MODULES, "kvm_amd"))
 
     async def probe() -> str:
-        places.claim(tag, "lab")
+        paths.claim(tag, "lab")
         provider = Qemu(QemuOptions.model_validate({"accel": "tcg", "network": "user"}))
         await provider.check()
         built = await image.build(["python3", "qemu-system-x86"])
@@ -226,7 +226,7 @@ def test_kvm_one_level_down(tag: str, agent_binary: Path, monkeypatch: pytest.Mo
     assert asyncio.run(probe()) == "Probe(works=True, reason='a guest booted with KVM')\n"
 
 
-async def _probe_inside(agent: AgentClient, inner: kernel.GuestKernel) -> str:
+async def _probe_inside(agent: AgentClient, inner: guest_kernel.GuestKernel) -> str:
     await inside(agent, "mkdir", "/data/py")
     await agent.put(await asyncio.to_thread(_library), "/data/library.tar")
     await agent.put(inner.kernel, "/data/kernel")
@@ -234,8 +234,8 @@ async def _probe_inside(agent: AgentClient, inner: kernel.GuestKernel) -> str:
     await inside(agent, "tar", "-xf", "/data/library.tar", "-C", "/data/py")
     program = (
         "import asyncio, pathlib\n"
-        "from ullage.environments.qemu_probe import kvm\n"
-        "from ullage.kernel import GuestKernel\n"
+        "from ullage.environments.qemu.probe import kvm\n"
+        "from ullage.host.guest_kernel import GuestKernel\n"
         "where = pathlib.Path('/data')\n"
         "made = GuestKernel('6', 'inner 6', where / 'kernel', where / 'initrd')\n"
         "print(asyncio.run(kvm(made, 200)))\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import plainuser
-from ullage.folder import RunFolder, newest_run
+from tests.support import plainuser
+from ullage.runs.reader import RunFolder, newest_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -37,7 +37,7 @@ def user() -> Iterator[pwd.struct_passwd]:
 def test_a_plain_users_run(user: pwd.struct_passwd) -> None:
     home = Path(user.pw_dir)
     (home / "plan.yaml").write_text(PLAN)
-    done = plainuser.python(user, "-m", "ullage.cli", "run", "plan.yaml")
+    done = plainuser.python(user, "-m", "ullage", "run", "plan.yaml")
     assert done.returncode == 0, done.stderr
     assert "container (crun, rootless) against itself" in done.stdout.lower()
     folder = RunFolder.open(newest_run(home / "runs"))
@@ -46,7 +46,7 @@ def test_a_plain_users_run(user: pwd.struct_passwd) -> None:
     assert folder.resolved.image is not None
     assert folder.resolved.image.digest.startswith("sha256:")
     assert (folder.path / "report.html").exists()
-    cleaned = plainuser.python(user, "-m", "ullage.cli", "clean", "--dry-run", "--json")
+    cleaned = plainuser.python(user, "-m", "ullage", "clean", "--dry-run", "--json")
     assert cleaned.stdout.strip() == "[]"
     living = subprocess.run(["pgrep", "-u", user.pw_name, "-a"], capture_output=True, check=False)
     assert living.stdout == b"", "a process of theirs outlived the run"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
-from ullage.meters.symbols import FILE
-from ullage.symbolsfile import OTHER_END, Symbols, of_kernel
+from ullage.meters.perf.sampler import FILE
+from ullage.runs.reader import RunFolder
+from ullage.runs.symbols import OTHER_END, Symbols, of_kernel
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -31,7 +31,7 @@ workloads:
 
 
 def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ullage.cli", *argv]
+    command = [sys.executable, "-m", "ullage", *argv]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

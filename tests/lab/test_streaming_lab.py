@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.lab.traces import left_by
-from ullage.cli import app
-from ullage.commands import run as command
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.network import NamespaceEndpoint, Network
+from ullage.cli.main import app
+from ullage.common.commands import run as command
+from ullage.host.network import NamespaceEndpoint, Network
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -46,7 +46,7 @@ def run(tmp_path: Path, text: str) -> RunFolder:
     """The plan, run whole; some of its trials may have no figure."""
     plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
     plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--runs", str(runs)]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stderr
     return opened(runs)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.lab.traces import left_with
-from ullage.journal import JOURNAL
+from ullage.runs.writer import JOURNAL
 
 # Of an idle machine's minutes, with room for a busy one's.
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(3600)]
@@ -22,7 +22,7 @@ def quick(name: str, runs: Path) -> dict[str, Any]:
     """Run it; what it says as JSON."""
     options = ("--quick", "--json", "--runs", str(runs))
     done = subprocess.run(
-        [sys.executable, "-m", "ullage.cli", "study", "run", name, *options],
+        [sys.executable, "-m", "ullage", "study", "run", name, *options],
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.traces import left_by
-from ullage.folder import RunFolder
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -40,7 +40,7 @@ def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
     """`ullage run`, in a process where the workload was changed so."""
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
-    code = ["from ullage.workloads.testdfsio import DfsIo", change]
+    code = ["from ullage.workloads.bigdata.testdfsio import DfsIo", change]
     code += ["from ullage.__main__ import main", "main()"]
     argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
     done = subprocess.run(

@@ -15,8 +15,8 @@ import pytest
 
 from tests.lab.traces import left_by
 from tests.workloads.workload_runs import free_port
-from ullage import ours
-from ullage.folder import RunFolder
+from ullage.host import binaries
+from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -91,7 +91,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), One).serve_forever()
 def ran(tmp_path: Path, text: str, status: int) -> RunFolder:
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage.cli", "run", str(plan), "--json"]
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
     )
@@ -143,7 +143,7 @@ def serving(
 
 @contextmanager
 def minded(port: int, *server: str, within_s: int = 10) -> Iterator[subprocess.Popen[str]]:
-    argv = [str(ours.program("ullage-load")), "serve", "--address", f"127.0.0.1:{port}"]
+    argv = [str(binaries.program("ullage-load")), "serve", "--address", f"127.0.0.1:{port}"]
     argv += ["--path", "/8", "--bytes", "8", "--within-s", str(within_s), "--", *server]
     with subprocess.Popen(argv, stdout=-1, stderr=-1, text=True) as process:
         try:
@@ -177,7 +177,7 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_a_client_outlives_its_server(tmp_path: Path) -> None:
-    port, load = free_port(), str(ours.program("ullage-load"))
+    port, load = free_port(), str(binaries.program("ullage-load"))
     subprocess.run([load, "place", "--document", "8=8"], cwd=tmp_path, check=True)
     ask = [load, "http", f"127.0.0.1:{port}", "--path", "/8", "--bytes", "8"]
     ask += ["--rate", "200", "--time", "1", "--deadline", "20", "--late-limit", "10"]

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from ullage import leftovers
-from ullage.folder import sessions
+from ullage.host import leftovers
+from ullage.runs.reader import sessions
 
 
 def left_by(runs: Path) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.meters import functions as room
-from ullage.meters.functions import as_written, functions
+from ullage.meters.perf import elf as room
+from ullage.meters.perf.elf import as_written, functions
 
 SOURCE = """
 static int hidden(int n) { return n * n; }

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage import agent, clock, places
-from ullage.agent import Command
+from ullage.environments.agent import client
+from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, Provider
-from ullage.environments.lxc import Lxc, LxcOptions
+from ullage.environments.containers.lxc import Lxc, LxcOptions
+from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.environments.native import Native, NativeOptions
-from ullage.environments.oci import Oci, OciOptions
+from ullage.host import clock, paths
 from ullage.meters import Scene
-from ullage.meters.symbols import FILE, Sampler
-from ullage.symbolsfile import SymbolRow, Symbols
+from ullage.meters.perf.sampler import FILE, Sampler
+from ullage.runs.symbols import SymbolRow, Symbols
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -32,15 +33,15 @@ COPY = "/data/copied"
 @asynccontextmanager
 async def made(provider: Provider) -> AsyncIterator[Instance]:
     """One instance of the base image, without a network."""
-    tag = places.new_tag()
-    places.claim(tag, "/nowhere")
-    state, data = places.state_dir(tag) / "c-0", places.data_dir(tag) / "c-0"
+    tag = paths.new_tag()
+    paths.claim(tag, "/nowhere")
+    state, data = paths.state_dir(tag) / "c-0", paths.data_dir(tag) / "c-0"
     try:
         for directory in (state, data):
             directory.mkdir()
         await provider.check()
         spec = kit.bare_spec(
-            tag=tag, image=kit.image(), agent=agent.binary(), state_dir=state, data_dir=data
+            tag=tag, image=kit.image(), agent=client.binary(), state_dir=state, data_dir=data
         )
         instance = await provider.create(spec)
         try:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ullage import errors
-from ullage.agent import AgentClient, Command
-from ullage.agentchannel import AgentError
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments.agent.channel import AgentError
+from ullage.environments.agent.client import AgentClient, Command
 from ullage.meters import guest as guest_module
 from ullage.meters.base import Fetch
 from ullage.meters.guest import Guest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import cgroups
+from ullage.host import cgroups
 from ullage.meters import host
 from ullage.meters.host import Host, HostReading, accounts
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.meters import sysfiles
+from ullage.meters import procfs
 from ullage.meters.kernel import Kernel, KernelReading
 
 STAT = """\
@@ -150,8 +150,8 @@ def test_no_time_and_no_kernel_that_tells(machine: Machine, tmp_path: Path) -> N
 def test_long_files_are_read_to_their_end(tmp_path: Path) -> None:
     """The kernel gives them a page at a time; a file of many CPUs has many pages."""
     (tmp_path / "long").write_text("x" * 200_000)
-    assert len(sysfiles.whole(tmp_path / "long")) == 200_000
-    assert sysfiles.whole(tmp_path / "none") == sysfiles.whole(tmp_path) == ""
+    assert len(procfs.whole(tmp_path / "long")) == 200_000
+    assert procfs.whole(tmp_path / "none") == procfs.whole(tmp_path) == ""
 
 
 def test_known_work_shows_on_the_real_host() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ullage.meters import mapped as room
-from ullage.meters.mapped import Mapped, OwnFiles
+from ullage.meters.perf import mappings as room
+from ullage.meters.perf.mappings import Mapped, OwnFiles
 
 INSIDE = "/usr/bin/tool"
 START = 0x7F0000000000

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ullage import errors
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.meters import METERS, OUTSIDE, Meter, metered
-from ullage.meters.registry import REGISTRY
-from ullage.runs import Quantity
+from ullage.meters.base import REGISTRY
+from ullage.runs.records import Quantity
 
 SPEED = Quantity(name="speed", unit="1/s", description="How fast.")
 

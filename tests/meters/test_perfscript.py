@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.meters.crowd import Group
-from ullage.meters.mapped import OwnFiles
-from ullage.meters.perfscript import MOST_ROWS, Folder, Key, Window
-from ullage.symbolsfile import (
+from ullage.meters.perf.mappings import OwnFiles
+from ullage.meters.perf.script import MOST_ROWS, Folder, Key, Window
+from ullage.meters.process_groups import Group
+from ullage.runs.symbols import (
     LEAST_BIN_NS,
     MOST_BINS,
     MOST_CORES,

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from ullage import clock, errors, places
-from ullage.cgroups import Group, Limits
-from ullage.errors import UllageError
-from ullage.meters import Scene, crowd, symbols
-from ullage.meters.symbols import Look, Sampler
-from ullage.symbolsfile import LEAST_BIN_NS, OTHER_END, Symbols
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import clock, paths
+from ullage.host.cgroups import Group, Limits
+from ullage.meters import Scene, process_groups
+from ullage.meters.perf import sampler as symbols
+from ullage.meters.perf.sampler import Look, Sampler
+from ullage.runs.symbols import LEAST_BIN_NS, OTHER_END, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
 
@@ -36,7 +38,7 @@ def burning(group: Group, seconds: float) -> list[str]:
 @pytest.fixture
 def boxed() -> Iterator[tuple[Scene, Callable[[float], list[str]]]]:
     """A group of ours, and the command that burns so many seconds of CPU time in it."""
-    tag = places.new_tag()
+    tag = paths.new_tag()
     group = Group.create(tag, "box-0", Limits())
     yield Scene(tag, ("box-0",)), partial(burning, group)
     asyncio.run(group.kill_all())
@@ -134,7 +136,7 @@ def test_which_core_it_was_and_at_which_end(
         sampler = await Sampler.start(tmp_path / "perf", lambda code, _: None)
         far = await asyncio.create_subprocess_exec("taskset", "-c", "1", *burning(end, 300))
         try:
-            while not crowd.ends(both):
+            while not process_groups.ends(both):
                 await asyncio.sleep(0.01)
             mine = ["taskset", "-c", "0", *command(300)]
             await watched(sampler, both, mine, tmp_path / "one", 0.8)
@@ -268,7 +270,7 @@ def test_trials_after_the_end_of_perf_have_no_table(
 
 def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
     source = (
-        "import asyncio, os, sys\nfrom pathlib import Path\nfrom ullage.meters.symbols import *\n"
+        "import asyncio, os, sys\nfrom pathlib import Path\nfrom ullage.meters.perf.sampler import *\n"
         "async def main():\n"
         "    one = await Sampler.start(Path(sys.argv[1]), print)\n"
         "    print(one.process.pid, flush=True)\n"
@@ -286,6 +288,6 @@ def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
 
     pid = asyncio.run(scenario())
     deadline = time.monotonic() + 60
-    while places.process_start_time(pid) is not None:
+    while paths.process_start_time(pid) is not None:
         assert time.monotonic() < deadline, "perf outlives us"
         time.sleep(0.05)

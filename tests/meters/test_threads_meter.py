@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from ullage import places
-from ullage.cgroups import Group, Limits
-from ullage.environments import join
-from ullage.meters import Scene, crowd, threads
+from ullage.environments import exec_pinned
+from ullage.host import paths
+from ullage.host.cgroups import Group, Limits
+from ullage.meters import Scene, process_groups, threads
 from ullage.meters.threads import Threads, ThreadsReading
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SCENE = Scene("u0000000", ("vm-0", "box-0"))
-JOIN = Path(join.__file__)
+JOIN = Path(exec_pinned.__file__)
 WAITED = ("vcpu_waited", "hypervisor_waited")
 TOLD = ("vcpu", "hypervisor", "vhost", "programs", "agent", "others")
 
@@ -70,7 +70,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     found = Host(tmp_path)
-    monkeypatch.setattr(crowd, "_roots", lambda: (str(found.groups),))
+    monkeypatch.setattr(process_groups, "_roots", lambda: (str(found.groups),))
     monkeypatch.setattr(threads, "_names", {})
     return found
 
@@ -186,7 +186,7 @@ def test_known_work_shows_on_the_real_host() -> None:
     """A process in a group of ours that burns a known amount, and one in nobody's."""
 
     async def scenario() -> dict[str, float]:
-        tag = places.new_tag()
+        tag = paths.new_tag()
         group = Group.create(tag, "box-0", Limits())
         burn = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
         inside = await asyncio.create_subprocess_exec(

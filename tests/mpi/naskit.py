@@ -8,25 +8,25 @@ import subprocess
 from pathlib import Path
 
 from tests.mpi.oceankit import SOURCES, build
-from ullage import ours
-from ullage.workloads import npb
+from ullage.host import binaries
+from ullage.workloads.mpi import npb_report
 
 NAS = SOURCES / "nas"
 PATIENT = {**os.environ, "OMP_WAIT_POLICY": "passive"}
 """Threads that wait do not spin: the tests' machine is shared."""
 
 
-def program(kernel: str, mpi: ours.Mpi | None = None) -> Path:
+def program(kernel: str, mpi: binaries.Mpi | None = None) -> Path:
     """It, built."""
     build("nas")
-    return ours.program(f"nas-{kernel}", mpi)
+    return binaries.program(f"nas-{kernel}", mpi)
 
 
 def run(
     path: Path,
     size_class: str = "S",
     *,
-    mpi: ours.Mpi | None = None,
+    mpi: binaries.Mpi | None = None,
     ranks: int = 1,
     threads: int = 1,
 ) -> subprocess.CompletedProcess[str]:
@@ -45,17 +45,17 @@ def run(
     )
 
 
-def _launcher(mpi: ours.Mpi) -> list[str]:
+def _launcher(mpi: binaries.Mpi) -> list[str]:
     if mpi == "mpich":
         return ["mpirun.mpich"]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return ["mpirun.openmpi", *root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
 
 
-def verified(done: subprocess.CompletedProcess[str]) -> npb.Npb:
+def verified(done: subprocess.CompletedProcess[str]) -> npb_report.Npb:
     """Its report, which is verified."""
     assert done.returncode == 0, done.stdout + done.stderr
-    report = npb.read(done.stdout)
+    report = npb_report.read(done.stdout)
     assert report.verified
     return report
 

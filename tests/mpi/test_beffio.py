@@ -16,12 +16,12 @@ import pytest
 
 from tests.mpi.oceankit import build, needs_mpi
 from tests.workloads import b_eff_io_table
-from ullage import ours
-from ullage.workloads import b_eff_io_report as report
+from ullage.host import binaries
+from ullage.workloads.mpi import b_eff_io_report as report
 
 pytestmark = needs_mpi
 MIB = 1 << 20
-MPIS: tuple[ours.Mpi, ...] = ("openmpi", "mpich")
+MPIS: tuple[binaries.Mpi, ...] = ("openmpi", "mpich")
 
 
 @pytest.fixture
@@ -31,17 +31,24 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def command(mpi: ours.Mpi, ranks: int, *options: str) -> list[str]:
+def command(mpi: binaries.Mpi, ranks: int, *options: str) -> list[str]:
     build("beffio")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     more = [*root, "--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
-    return [f"mpirun.{mpi}", *more, "-n", str(ranks), str(ours.program("beffio", mpi)), *options]
+    return [
+        f"mpirun.{mpi}",
+        *more,
+        "-n",
+        str(ranks),
+        str(binaries.program("beffio", mpi)),
+        *options,
+    ]
 
 
 ENV = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1", "UCX_TLS": "self,posix"}
 
 
-def launch(mpi: ours.Mpi, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
+def launch(mpi: binaries.Mpi, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(mpi, ranks, *options),
         stdin=subprocess.DEVNULL,
@@ -54,7 +61,7 @@ def launch(mpi: ours.Mpi, ranks: int, *options: str) -> subprocess.CompletedProc
 
 
 @cache
-def result(mpi: ours.Mpi) -> report.Result:
+def result(mpi: binaries.Mpi) -> report.Result:
     """Of a real run, proved."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         memory = str(515 * MIB + 12_345)  # 515 times 8 KiB for the largest chunk
@@ -66,7 +73,7 @@ def result(mpi: ours.Mpi) -> report.Result:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_a_real_run_does_every_pattern(mpi: ours.Mpi) -> None:
+def test_a_real_run_does_every_pattern(mpi: binaries.Mpi) -> None:
     found = result(mpi)
     assert (found.ranks, found.scheduled_s, found.seed) == (2, 0.3, 9)
     assert found.largest_chunk_bytes == 515 * 8192
@@ -80,7 +87,7 @@ def test_a_real_run_does_every_pattern(mpi: ours.Mpi) -> None:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_only_first_writing_of_types_0_to_2_goes_by_time(mpi: ours.Mpi) -> None:
+def test_only_first_writing_of_types_0_to_2_goes_by_time(mpi: binaries.Mpi) -> None:
     done = {(p.method, p.number): p for p in result(mpi).patterns}
     for (method, number), pattern in done.items():
         assert pattern.calls == done["write", number].calls, method
@@ -95,7 +102,7 @@ def test_only_first_writing_of_types_0_to_2_goes_by_time(mpi: ours.Mpi) -> None:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_the_figures_are_those_of_the_rates(mpi: ours.Mpi) -> None:
+def test_the_figures_are_those_of_the_rates(mpi: binaries.Mpi) -> None:
     found = result(mpi)
     rate = {(t.method, t.type): t.bytes / t.seconds for t in found.types}
     write, rewrite, read = (
@@ -109,7 +116,7 @@ def test_the_figures_are_those_of_the_rates(mpi: ours.Mpi) -> None:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_some_types_alone_have_no_figure(mpi: ours.Mpi, folder: Path) -> None:
+def test_some_types_alone_have_no_figure(mpi: binaries.Mpi, folder: Path) -> None:
     options = ("--time", "0.1", "--memory", "1", "--directory", str(folder), "--noshared")
     done = launch(mpi, 3, *options, "--types", "1")
     assert done.returncode == 0, done.stderr
@@ -121,7 +128,7 @@ def test_some_types_alone_have_no_figure(mpi: ours.Mpi, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_a_byte_that_was_changed_is_found(mpi: ours.Mpi, folder: Path) -> None:
+def test_a_byte_that_was_changed_is_found(mpi: binaries.Mpi, folder: Path) -> None:
     options = ("--time", "1", "--memory", "1", "--directory", str(folder), "--types", "2")
     over = threading.Event()
     spoiler = threading.Thread(target=_spoil, args=(folder / "beffio-2-1", over))
@@ -149,7 +156,7 @@ def _spoil(path: Path, over: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("mpi", MPIS)
-def test_a_folder_that_is_not_there(mpi: ours.Mpi) -> None:
+def test_a_folder_that_is_not_there(mpi: binaries.Mpi) -> None:
     for _ in range(5):
         done = launch(mpi, 2, "--time", "1", "--memory", "1", "--directory", "/nowhere")
         assert done.returncode == 1

@@ -9,8 +9,8 @@ import pytest
 
 from tests.mpi.naskit import altered, program, run, verified
 from tests.mpi.oceankit import needs_mpi
-from ullage import ours
-from ullage.workloads.nas import ITERATIONS, Kernel, operations
+from ullage.host import binaries
+from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
 
 pytestmark = needs_mpi
 KERNELS: tuple[Kernel, ...] = ("ep", "is", "cg")
@@ -39,7 +39,7 @@ def test_with_threads(kernel: Kernel, threads: int) -> None:
         if (mpi, ranks, kernel) != ("mpich", 4, "cg")
     ],
 )
-def test_with_mpi(mpi: ours.Mpi, ranks: int, kernel: Kernel) -> None:
+def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: Kernel) -> None:
     report = verified(run(program(kernel, mpi), mpi=mpi, ranks=ranks))
     assert (report.kernel, report.processes, report.threads) == (kernel.upper(), ranks, ranks)
     assert report.did(operations(kernel, "S"))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.mpi.naskit import altered, program, run, verified
 from tests.mpi.oceankit import needs_mpi
-from ullage import ours
-from ullage.workloads.nas import ITERATIONS, Kernel, operations
+from ullage.host import binaries
+from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
 
 pytestmark = [pytest.mark.lab, needs_mpi]
 KERNELS: tuple[Kernel, ...] = ("mg", "ft", "lu")
@@ -36,7 +36,7 @@ def test_with_threads(kernel: Kernel, threads: int) -> None:
         if ranks < 4 or mpi == "openmpi" or kernel == "ft"
     ],
 )
-def test_with_mpi(mpi: ours.Mpi, ranks: int, kernel: Kernel) -> None:
+def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: Kernel) -> None:
     report = verified(run(program(kernel, mpi), mpi=mpi, ranks=ranks))
     assert (report.kernel, report.processes, report.threads) == (kernel.upper(), ranks, ranks)
     assert report.did(operations(kernel, "S"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.mpi.naskit import NAS
-from ullage.workloads.mpi import MOST_RANKS
-from ullage.workloads.nas import ITERATIONS, Kernel, refusal
+from ullage.workloads.mpi.mpi import MOST_RANKS
+from ullage.workloads.mpi.nas import ITERATIONS, Kernel, refusal
 
 ASK = """
 #include <stdio.h>

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import overhead
-from ullage.analysis.model import Analysis
-from ullage.events import Warned
-from ullage.folder import RunFolder
-from ullage.runs import EnvironmentRecord, ImageRecord, Parity, WorkloadRecord
+from ullage.analysis.comparison.model import Analysis
+from ullage.runs.events import Warned
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord, ImageRecord, Parity, WorkloadRecord
 
 HOSTILE = (
     f"\"'`{SCRIPT}<img src=x onerror=alert(2)><!--<script>{{{{7*7}}}}{{% raw %}}"

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.report.made import made_report, made_run
-from tests.synthetic import WORKLOADS
-from ullage.report import across, curve
-from ullage.runs import Coordinate, WorkloadRecord
+from tests.support.synthetic import WORKLOADS
+from ullage.report import across
+from ullage.report.charts import curve
+from ullage.runs.records import Coordinate, WorkloadRecord
 
 CPU = WORKLOADS[0]
 

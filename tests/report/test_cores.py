@@ -12,15 +12,17 @@ from playwright.sync_api import Browser
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import report
-from ullage.analysis import hotspots, overhead
-from ullage.folder import RunFolder
-from ullage.report import charts, cores, workloads
+from ullage.analysis import overhead
+from ullage.analysis.causes import hotspots
+from ullage.report import cores, workloads
 from ullage.report import hotspots as section
-from ullage.report.lanes import Drawing, Row
+from ullage.report import pictures as charts
+from ullage.report.charts.lanes import Drawing, Row
 from ullage.report.views import Specs
-from ullage.symbolsfile import OTHER_END
+from ullage.runs.reader import RunFolder
+from ullage.runs.symbols import OTHER_END
 
 CPU = WORKLOADS[0]
 WORK: Place = ("programs", "nginx", "kernel", "sendfile")

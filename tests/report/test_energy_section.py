@@ -8,8 +8,8 @@ import pytest
 
 from tests.analysis.energykit import CPU, analysed, metered, run
 from tests.report.made import HOSTILE
-from ullage.analysis.energy.model import EnergyNote
-from ullage.report import charts, energy, page
+from ullage.analysis.comparison.energy_model import EnergyNote
+from ullage.report import energy, page, pictures
 
 NARROW = "\u00a0"
 SECTION = '<h2 id="energy">Energy</h2>'
@@ -50,7 +50,7 @@ def test_the_plot_has_the_ratios_and_verdicts_of_the_table(tmp_path: Path) -> No
         assert row.verdict == (main.verdict or "none")
     text = page.render(folder, analysis)
     assert text.count(f"Times the energy of native, with 95{NARROW}% intervals") >= 2
-    assert dict(charts.pictures(folder, analysis))["energy"].startswith("<svg")
+    assert dict(pictures.pictures(folder, analysis))["energy"].startswith("<svg")
 
 
 def test_what_is_missing_is_said_where_no_trial_has_an_energy(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ from playwright.sync_api import Browser
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
-from tests.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import report
-from ullage.analysis import hotspots as found
 from ullage.analysis import overhead
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.report import charts, hotspots, page
+from ullage.analysis.causes import hotspots as found
+from ullage.report import hotspots, page
+from ullage.report import pictures as charts
 from ullage.report.views import Specs, Table
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
 
 CPU, MEMORY = WORKLOADS[0], WORKLOADS[1]
 HEAD = '<h2 id="cpus">Where the CPUs worked</h2>'

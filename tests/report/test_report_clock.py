@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.synthetic import make_run
-from ullage.events import InstanceClock, Trial
-from ullage.folder import RunFolder
-from ullage.report import clockwork, timeline
-from ullage.report.lanes import Drawing
+from tests.support.synthetic import make_run
+from ullage.report import time
+from ullage.report.charts import timeline
+from ullage.report.charts.lanes import Drawing
 from ullage.report.views import Specs
+from ullage.runs.events import InstanceClock, Trial
+from ullage.runs.reader import RunFolder
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def table(
     if clocks is not None:
         trials = tuple(trial.model_copy(update={"clocks": clocks}) for trial in trials)
     folder.__dict__["trials"] = trials
-    made = clockwork.view(folder, Specs()).clocks
+    made = time.view(folder, Specs()).clocks
     labels = {e.label: e.key for e in folder.resolved.environments}
     rows = made.rows if made is not None else ()
     return {labels[row[0].text]: [cell.text for cell in row[1:]] for row in rows}
@@ -65,7 +66,7 @@ def test_each_clock_has_a_row(folder: RunFolder) -> None:
     assert rows["vm"] == ["exchanged", *bounds, *drift, "40", "moves-unseen"]
     same = ["± 120\xa0ns", "± 120\xa0ns"]
     assert rows["lxc"] == ["shared", *same, "–", "–", "–", "2", "–"]
-    made = clockwork.view(folder, Specs()).clocks
+    made = time.view(folder, Specs()).clocks
     assert made is not None
     assert "moves-unseen: a virtual machine without vmclock" in made.note
     assert "suspended" not in made.note
@@ -100,7 +101,7 @@ def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
             for trial in folder.trials
         ]
         folder.__dict__["trials"] = tuple(trials)
-        made = clockwork.view(folder, Specs()).spreads
+        made = time.view(folder, Specs()).spreads
         assert made is not None
         told[late] = {row[3].text for row in made.rows}
     assert told == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}

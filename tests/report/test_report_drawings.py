@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.report import barrel, forest, theme
-from ullage.report.barrel import Barrel
-from ullage.report.forest import Group, Row
+from ullage.report.charts import barrel, forest, theme
+from ullage.report.charts.barrel import Barrel
+from ullage.report.charts.forest import Group, Row
 
 SVG = "{http://www.w3.org/2000/svg}"
 ratios = st.floats(min_value=1e-3, max_value=1e4)

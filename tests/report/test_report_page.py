@@ -11,8 +11,8 @@ from playwright.sync_api import Browser
 
 from tests.report.conftest import Watched, watch
 from tests.report.made import HOSTILE
-from tests.synthetic import SCRIPT
-from ullage.report import theme
+from tests.support.synthetic import SCRIPT
+from ullage.report.charts import theme
 
 BARRELS = ".cellar svg.barrel"
 

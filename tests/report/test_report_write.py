@@ -13,9 +13,12 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.report.made import made_run
-from tests.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
-from ullage import errors, report, resultscli
-from ullage.report import charts, doubts, first, strip, timeline, workloads
+from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
+from ullage import report
+from ullage.cli import options
+from ullage.common import errors
+from ullage.report import answer, doubts, pictures, workloads
+from ullage.report.charts import strip, timeline
 from ullage.report.views import Specs
 
 MB = 1_000_000
@@ -85,7 +88,7 @@ def test_a_long_run_is_thinned_for_display_and_says_so(tmp_path: Path) -> None:
 def test_a_dead_environment_has_no_figure_and_no_zero(tmp_path: Path) -> None:
     dead = [(b, "lxc", w.key) for b in range(9) for w in WORKLOADS]
     folder, analysis = made_run(tmp_path / "run", blocks=8, failures=dead)
-    rows = {row.label: row.cells for row in first.cellar(analysis)}
+    rows = {row.label: row.cells for row in answer.cellar(analysis)}
     assert {cell.gap for cell in rows["LXC"]} == {"no figure"}
     assert all("no figure" in cell.svg for cell in rows["LXC"])
     page = report.write(folder, analysis).read_text()
@@ -95,7 +98,7 @@ def test_a_dead_environment_has_no_figure_and_no_zero(tmp_path: Path) -> None:
 def test_better_than_native_is_over_the_brim(tmp_path: Path) -> None:
     truth = {**TRUTH, ("lxc", "sysbench-cpu"): 0.7}
     _, analysis = made_run(tmp_path / "run", truth=truth)
-    row = next(row for row in first.cellar(analysis) if row.label == "LXC")
+    row = next(row for row in answer.cellar(analysis) if row.label == "LXC")
     assert re.fullmatch(r"4\d % over", row.cells[0].gap)
 
 
@@ -107,7 +110,7 @@ def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
     folder, analysis = made_run(
         tmp_path / "run", blocks=6, environments=environments, allowed=("memory",)
     )
-    labels = [group.label for group in first.groups(analysis)]
+    labels = [group.label for group in answer.groups(analysis)]
     assert "container (crun), unequal in memory" in labels
     page = report.write(folder, analysis).read_text()
     assert "unequal, allowed by the plan" in page and "2GiB" in page
@@ -158,7 +161,7 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
     folder, analysis = made_run(
         tmp_path / "run", blocks=8, workloads=(WORKLOADS[0], CURVE_WORKLOAD)
     )
-    files = charts.export_charts(folder, analysis, tmp_path / "out", ("svg", "png", "pdf"))
+    files = pictures.export_charts(folder, analysis, tmp_path / "out", ("svg", "png", "pdf"))
     assert {file.stem for file in files} == {
         "barrels",
         "ratios",
@@ -181,11 +184,11 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
 
 def test_one_picture_by_its_name(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))
-    all_of_them = dict(charts.pictures(folder, analysis))
-    assert charts.one(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
-    assert charts.one(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
+    all_of_them = dict(pictures.pictures(folder, analysis))
+    assert pictures.one(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
+    assert pictures.one(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
     with pytest.raises(errors.UllageError, match="barrels, ratios, ") as caught:
-        charts.one(folder, analysis, "ratio", "png")
+        pictures.one(folder, analysis, "ratio", "png")
     assert caught.value.kind is errors.EXPORT_UNKNOWN_PICTURE
     assert caught.value.hint == "did you mean ratios?"
 
@@ -194,12 +197,12 @@ def test_the_command_exports_pictures_and_tables(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))[0].path
-    resultscli.export_command(run, "svg", "timeline", out=tmp_path / "time.svg")
+    options.export_command(run, "svg", "timeline", out=tmp_path / "time.svg")
     ElementTree.fromstring((tmp_path / "time.svg").read_text())
-    resultscli.export_command(run, "png", "ratios", out=None)
+    options.export_command(run, "png", "ratios", out=None)
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
     with pytest.raises(errors.UllageError, match="latex, parquet, svg, pdf, png"):
-        resultscli.export_command(run, "gif", "ratios", out=None)
+        options.export_command(run, "gif", "ratios", out=None)
 
 
 def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
         failures=(),
     )
     assert (
-        first.summary(analysis) == "9 environments in 36 comparisons with native: 36 inconclusive."
+        answer.summary(analysis) == "9 environments in 36 comparisons with native: 36 inconclusive."
     )
     page = report.write(folder, analysis).read_text()
     assert page.index("36 inconclusive") < page.index("In words, environment by environment")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import signal
 from scipy import stats as known
 
-from ullage.stats.autocorrelation import autocorrelation
 from ullage.stats.interval import TooFewError
+from ullage.stats.series_checks import autocorrelation
 
 SERIES = st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=40)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.bimodality import _LEVELS, _QUANTILES, dip, two_groups
 from ullage.stats.interval import TooFewError
+from ullage.stats.series_checks import _LEVELS, _QUANTILES, dip, two_groups
 
 # By diptest 0.12.0 (C++, after Maechler's R package), `diptest.dipstat`.
 DIPTEST = [

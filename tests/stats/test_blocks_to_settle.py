@@ -20,15 +20,9 @@ from tests.stats.verdictkit import (
     judged,
     moments_of,
 )
-from ullage.stats.floor import APART, SHARED, Floor, noise_floor
 from ullage.stats.interval import moments, t_interval
-from ullage.stats.verdict import (
-    LEAST_PAIRS,
-    Case,
-    blocks_to_settle,
-    judge,
-    p_values,
-)
+from ullage.stats.uncertainty import APART, SHARED, Floor, noise_floor
+from ullage.stats.verdict import LEAST_PAIRS, Case, blocks_to_settle, judge, p_values
 
 
 def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:

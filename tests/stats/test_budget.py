@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as known
 
-from ullage.stats.budget import combine, effective_df, rectangular
 from ullage.stats.interval import t_interval
+from ullage.stats.uncertainty import combine, effective_df, rectangular
 
 UNCERTAINTY = st.floats(0, 10)
 

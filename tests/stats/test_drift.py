@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ullage.stats.drift import EXACT, drift
 from ullage.stats.interval import TooFewError
+from ullage.stats.series_checks import EXACT, drift
 
 
 @pytest.mark.parametrize("n", [30, 3000])

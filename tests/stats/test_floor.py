@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.floor import APART, noise_floor, random_part, reach
 from ullage.stats.interval import Interval, t_interval
+from ullage.stats.uncertainty import APART, noise_floor, random_part, reach
 
 
 def _interval(low: float, high: float) -> Interval:

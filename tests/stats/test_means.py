@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ullage.stats.interval import TooFewError
-from ullage.stats.means import MeanKind, mean
+from ullage.stats.interval import MeanKind, TooFewError, mean
 
 VALUES = st.lists(st.floats(0.001, 1000), min_size=1, max_size=30)
 

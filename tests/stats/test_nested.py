@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.interval import t_interval
-from ullage.stats.nested import collapse
+from ullage.stats.interval import collapse, t_interval
 
 LABEL = st.integers(-(2**63), 2**63 - 1)
 VALUE = st.floats(-3, 3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ullage.stats.interval import TooFewError
-from ullage.stats.outliers import outliers, robust_z
+from ullage.stats.series_checks import outliers, robust_z
 
 
 def test_outlier_limit_is_that_of_hyperfine() -> None:

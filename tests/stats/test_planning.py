@@ -7,18 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.floor import APART, SHARED, noise_floor
 from ullage.stats.interval import moments, t_interval
-from ullage.stats.planning import (
-    Aim,
-    Outlook,
-    expected_units,
-    half_width,
-    outlook,
-    reach,
-    smallest,
-)
+from ullage.stats.planning import Aim, Outlook, expected_units, half_width, outlook, reach, smallest
 from ullage.stats.stop import StopRule
+from ullage.stats.uncertainty import APART, SHARED, noise_floor
 from ullage.stats.verdict import Case, judge, p_values
 
 SPREAD = st.floats(0.001, 0.5)

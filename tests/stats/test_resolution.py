@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.resolution import NOT_AVERAGED, averaged, dithered, quantum
+from ullage.stats.uncertainty import NOT_AVERAGED, averaged, dithered, quantum
 
 STEPS = st.sampled_from([1.0, 0.01, 1e-3, 1e-5, 7.0, 0.01 * 1024**2, 1 / 3, 1e-3 * 1e-6])
 COUNTS = st.lists(st.integers(1, 60_000), min_size=4, max_size=60)

@@ -18,9 +18,9 @@ from tests.stats.verdictkit import (
     judged,
     moments_of,
 )
-from ullage.stats.floor import APART, SHARED, Floor, noise_floor
 from ullage.stats.interval import moments, t_interval
 from ullage.stats.multiple import Correction
+from ullage.stats.uncertainty import APART, SHARED, Floor, noise_floor
 from ullage.stats.verdict import (
     Case,
     blocks_to_settle,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 from ullage.stats.interval import TooFewError
-from ullage.stats.warmup import MOST, warm_up
+from ullage.stats.series_checks import WARM_UP_MOST, warm_up
 
 DRAWS = ("standard_normal", "t3", "lognormal", "contaminated")
 
@@ -89,7 +89,7 @@ def test_a_late_step_is_no_warm_up() -> None:
 def test_any_series_gets_an_answer(values: list[float]) -> None:
     found = warm_up(values)
     assert 0 <= found.p_value <= 1
-    assert 0 <= found.first <= min(len(values) // 4, MOST)
+    assert 0 <= found.first <= min(len(values) // 4, WARM_UP_MOST)
 
 
 def test_no_spread_no_warm_up() -> None:

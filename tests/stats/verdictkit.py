@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ullage.stats.floor import Floor
 from ullage.stats.interval import Moments
-from ullage.stats.verdict import (
-    Case,
-    Judgement,
-    Levels,
-    Rules,
-    judge,
-    p_values,
-)
+from ullage.stats.uncertainty import Floor
+from ullage.stats.verdict import Case, Judgement, Levels, Rules, judge, p_values
 
 MARGIN, CONFIDENCE = 0.02, 0.95
 INC = "inconclusive"

@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ullage.events import Usage
+from ullage.runs.events import Usage
 from ullage.workloads.base import Output
-from ullage.workloads.connections import Connections, ConnectionsParameters
+from ullage.workloads.network.connections import Connections, ConnectionsParameters
 
 CONNECTIONS = Connections()
 USAGE = Usage(user_s=0.5, system_s=1.5, max_rss_bytes=1)

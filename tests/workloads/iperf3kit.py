@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.workloads.workload_runs import free_port, printing, run
 from ullage.workloads.base import Output
-from ullage.workloads.iperf3 import Iperf3, Iperf3Parameters
+from ullage.workloads.network.iperf3 import Iperf3, Iperf3Parameters
 
 IPERF3 = Iperf3()
 

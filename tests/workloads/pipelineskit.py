@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from ullage import ours
+from ullage.host import binaries
 from ullage.workloads.base import InvalidTrialError, Output, Workload
-from ullage.workloads.pipelines import PROGRAM
+from ullage.workloads.pipelines.programs import PROGRAM
 
 DATA = Path(__file__).parent / "data"
 
 
 def need_program() -> None:
     """Skips when the program was not built."""
-    if not (ours.DIRECTORY / PROGRAM).is_file():
+    if not (binaries.DIRECTORY / PROGRAM).is_file():
         pytest.skip(f"{PROGRAM} is not built: `make programs` does it")
 
 
 def place_program(directory: Path) -> Path:
     """What the engine does with `files`."""
     need_program()
-    shutil.copy(ours.program(PROGRAM), directory / PROGRAM)
+    shutil.copy(binaries.program(PROGRAM), directory / PROGRAM)
     return directory
 
 

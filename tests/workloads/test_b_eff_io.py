@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from tests.workloads import b_eff_io_table
 from tests.workloads.workload_runs import printing
-from ullage.workloads import b_eff_io_report as report
-from ullage.workloads.b_eff_io import BEffIo, BEffIoParameters
 from ullage.workloads.base import Context, InvalidTrialError, Output
+from ullage.workloads.mpi import b_eff_io_report as report
+from ullage.workloads.mpi.b_eff_io import BEffIo, BEffIoParameters
 
 DATA = Path(__file__).parent / "data/b_eff_io"
 WORKLOAD = BEffIo()

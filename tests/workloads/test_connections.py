@@ -11,17 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.workloads.connectionskit import (
-    CONNECTIONS,
-    RECORDED,
-    checked,
-    recorded,
-)
+from tests.workloads.connectionskit import CONNECTIONS, RECORDED, checked, recorded
 from tests.workloads.workload_runs import context_in, printing
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.connections import ConnectionsParameters
-from ullage.workloads.jsonreport import LONGEST
-from ullage.workloads.load_report import PROGRAM
+from ullage.workloads.network.connections import ConnectionsParameters
+from ullage.workloads.network.load_report import PROGRAM
+from ullage.workloads.output import LONGEST
 
 
 def bent(name: str, path: str, value: Any, role: str = "client") -> dict[str, Output]:

@@ -17,13 +17,13 @@ import pytest
 
 from tests.workloads.connectionskit import CONNECTIONS, USAGE, checked, outputs_of, recorded
 from tests.workloads.workload_runs import context_in, free_port
-from ullage import ours
+from ullage.host import binaries
 from ullage.workloads.base import InvalidTrialError, Output, Task
-from ullage.workloads.connections import ConnectionsParameters
-from ullage.workloads.load_report import PROGRAM
+from ullage.workloads.network.connections import ConnectionsParameters
+from ullage.workloads.network.load_report import PROGRAM
 
 needs_program = pytest.mark.skipif(
-    not (ours.DIRECTORY / PROGRAM).is_file(), reason="`make programs` builds it"
+    not (binaries.DIRECTORY / PROGRAM).is_file(), reason="`make programs` builds it"
 )
 
 
@@ -32,7 +32,7 @@ class Pair:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        shutil.copy(ours.program(PROGRAM), directory / PROGRAM)
+        shutil.copy(binaries.program(PROGRAM), directory / PROGRAM)
 
     def start(self, task: Task) -> "subprocess.Popen[str]":
         return subprocess.Popen(

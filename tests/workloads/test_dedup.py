@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.workloads import pipelineskit as kit
 from tests.workloads.workload_runs import checked, context_in, finish, run, run_trial, start
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.dedup import Dedup, DedupParameters
+from ullage.workloads.pipelines.dedup import Dedup, DedupParameters
 
 DEDUP = Dedup()
 MEMORY = DedupParameters(size="8MiB", threads=2)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.workloads import pipelineskit as kit
 from tests.workloads.workload_runs import checked, run, run_trial
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.ferret import Ferret, FerretParameters
+from ullage.workloads.pipelines.ferret import Ferret, FerretParameters
 
 FERRET = Ferret()
 MEMORY = FerretParameters(images=64, queries=32, classes=8, k=5, threads=2)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import context_in, printing
-from ullage import ours
+from ullage.host import binaries
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.flood_ping import FloodPing, FloodPingParameters
-from ullage.workloads.load_report import PROGRAM
+from ullage.workloads.network.flood_ping import FloodPing, FloodPingParameters
+from ullage.workloads.network.load_report import PROGRAM
 
 FLOOD_PING = FloodPing()
 DATA = Path(__file__).parent / "data" / "flood_ping"
@@ -151,10 +151,10 @@ def test_titles() -> None:
 
 @pytest.fixture(scope="module")
 def directory() -> Iterator[Path]:
-    if not (ours.DIRECTORY / PROGRAM).is_file():
+    if not (binaries.DIRECTORY / PROGRAM).is_file():
         pytest.skip("`make programs` builds it")
     with TemporaryDirectory() as name:
-        shutil.copy(ours.program(PROGRAM), Path(name) / PROGRAM)
+        shutil.copy(binaries.program(PROGRAM), Path(name) / PROGRAM)
         yield Path(name)
 
 

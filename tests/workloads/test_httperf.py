@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.workloads.web_samples import bent, printing, sample
 from tests.workloads.workload_runs import without_a_line
 from ullage.workloads.base import Context, InvalidTrialError
-from ullage.workloads.httperf import Httperf, HttperfParameters
+from ullage.workloads.web.httperf import Httperf, HttperfParameters
 
 HTTPERF = Httperf()
 SCRIPT = [

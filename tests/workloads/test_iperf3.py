@@ -14,10 +14,9 @@ from pydantic import ValidationError
 
 from tests.workloads.iperf3kit import IPERF3, bent, bent_anywhere, sample
 from tests.workloads.workload_runs import checked, context_in, free_port, printing, run
-from ullage.agentprocess import KEEP_BYTES
+from ullage.environments.agent.process import KEEP_BYTES
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.iperf3 import Iperf3Parameters
-from ullage.workloads.iperf3_report import LONGEST_RESULT
+from ullage.workloads.network.iperf3 import LONGEST_RESULT, Iperf3Parameters
 
 DATA = Path(__file__).parent / "data" / "iperf3"
 NEEDED = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.workloads.iperf3kit import IPERF3, bent, bent_anywhere
 from tests.workloads.workload_runs import checked, free_port, printing, run
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.iperf3 import Iperf3Parameters
+from ullage.workloads.network.iperf3 import Iperf3Parameters
 
 NEEDED_OF_UDP = (
     "start.test_start.protocol",

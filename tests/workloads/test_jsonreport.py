@@ -3,7 +3,7 @@
 import pytest
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.jsonreport import LONGEST, Count, ExactPart, Part, read
+from ullage.workloads.output import LONGEST, Count, ExactPart, Part, read
 
 
 class Inner(Part):

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import errors, matrix, plan
-from ullage.errors import UllageError
-from ullage.workloads import mpi
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.plan import matrix, schema
 from ullage.workloads.base import Context, InvalidTrialError, Output
-from ullage.workloads.mpi_pingpong import MpiPingpong, MpiPingpongParameters
-from ullage.workloads.nqueens import NQueens, NQueensParameters
+from ullage.workloads.mpi import mpi
+from ullage.workloads.mpi.mpi_pingpong import MpiPingpong, MpiPingpongParameters
+from ullage.workloads.mpi.nqueens import NQueens, NQueensParameters
 
 QUEENS = NQueens()
 
@@ -59,13 +60,13 @@ allow: [instances]
 )
 def test_an_instance_without_a_rank_is_refused_in_the_plan(load: str) -> None:
     with pytest.raises(UllageError) as caught:
-        matrix.resolve(*plan.loads(PLAN.format(load=load)))
+        matrix.resolve(*schema.loads(PLAN.format(load=load)))
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
     assert "plan.yaml:8" in caught.value.message
     assert "has work for 3 instances at most, and four has 4" in caught.value.message
     enough = load.replace("4, 3", "4").replace("ranks: 3", "ranks: 4")
-    matrix.resolve(*plan.loads(PLAN.format(load=enough)))
-    matrix.resolve(*plan.loads(PLAN.format(load="name: n-queens, peer: second, ranks: 2")))
+    matrix.resolve(*schema.loads(PLAN.format(load=enough)))
+    matrix.resolve(*schema.loads(PLAN.format(load="name: n-queens, peer: second, ranks: 2")))
 
 
 def test_ranks_are_dealt_in_turn() -> None:

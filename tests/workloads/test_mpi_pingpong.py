@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import printing, without_a_line
-from ullage import figures, matrix, ours
-from ullage.runs import Curve, Scalar
+from ullage.engine import figures
+from ullage.host import binaries
+from ullage.plan import matrix
+from ullage.runs.records import Curve, Scalar
 from ullage.workloads.base import Context, InvalidTrialError, Output
-from ullage.workloads.mpi_pingpong import MpiPingpong, MpiPingpongParameters
+from ullage.workloads.mpi.mpi_pingpong import MpiPingpong, MpiPingpongParameters
 
 PINGPONG = MpiPingpong()
 DATA = Path(__file__).parent / "data" / "mpi_pingpong"
@@ -220,7 +222,7 @@ def test_titles() -> None:
 # --- the program ----------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def program() -> Path:
-    path = ours.DIRECTORY / "openmpi/pingpong"
+    path = binaries.DIRECTORY / "openmpi/pingpong"
     argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/programs/pingpong"), str(path)]
     subprocess.run(argv, check=True)
     return path

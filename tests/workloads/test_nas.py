@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, context_in, printing, without_a_line
-from ullage import matrix, ours, plan, records
+from ullage.engine import resolved
+from ullage.host import binaries
+from ullage.plan import matrix, schema
 from ullage.report import across
-from ullage.workloads import npb
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.nas import ITERATIONS, Nas, NasParameters, SizeClass, operations
+from ullage.workloads.mpi import npb_report
+from ullage.workloads.mpi.nas import ITERATIONS, Nas, NasParameters, SizeClass, operations
 
 NAS = Nas()
 DATA = Path(__file__).parent / "data" / "nas"
@@ -80,7 +82,7 @@ def test_compiler_flags_and_transport_are_kept() -> None:
 
 @pytest.mark.parametrize("name", ORIGINAL)
 def test_the_original_is_read_by_the_same_parser(name: str) -> None:
-    report = npb.read(text(name))
+    report = npb_report.read(text(name))
     assert report.verified
     _, kernel, size_class = name.split("-")
     assert (report.kernel, report.size_class) == (kernel.upper(), size_class)
@@ -91,7 +93,7 @@ def test_the_original_is_read_by_the_same_parser(name: str) -> None:
 
 def test_rate_times_time_is_the_number_of_operations_of_the_original_too() -> None:
     """It prints hundredths of a second, so only a longer run can show it."""
-    report = npb.read(text("npb3.4-cg-A"))
+    report = npb_report.read(text("npb3.4-cg-A"))
     assert report.did(operations("cg", "A"))
     assert not report.did(1.05 * operations("cg", "A"))
 
@@ -122,7 +124,7 @@ def test_lu_of_the_original_fits_the_count() -> None:
 
 def test_our_lu_reports_by_that_count_and_says_that_it_does_fewer() -> None:
     found = text("lu-S-threads2")
-    assert npb.read(found).did(lu_f(12, 12, 12, 50))
+    assert npb_report.read(found).did(lu_f(12, 12, 12, 50))
     assert "fewer operations are done" in found
 
 
@@ -222,7 +224,7 @@ def test_no_text_breaks_the_check(name: str, chance: random.Random, noise: str) 
 @given(st.text())
 def test_no_text_at_all_is_a_report(noise: str) -> None:
     with pytest.raises(InvalidTrialError):
-        npb.read(noise)
+        npb_report.read(noise)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,9 @@ def test_what_cannot_run_is_refused_in_the_plan(fields: dict[str, Any], fault: s
 def test_a_plan_that_varies_ranks_shows_how_they_scale() -> None:
     text = "name: n\nbaseline: native\nenvironments: {native: {provider: native}}\nworkloads:\n"
     text += "  - {name: nas, class: S, parallel: mpi, vary: {ranks: [1, 2, 4]}}\n"
-    found = across.scalings([records.workload(e) for e in matrix.resolve(*plan.loads(text)).loads])
+    found = across.scalings(
+        [resolved.workload(e) for e in matrix.resolve(*schema.loads(text)).loads]
+    )
     assert [(each.parameter, [at for at, _ in each.steps]) for each in found] == [
         ("ranks", [1, 2, 4])
     ]
@@ -276,7 +280,7 @@ def test_titles() -> None:
 
 
 def test_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ours, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(binaries, "DIRECTORY", tmp_path)
     (tmp_path / "mpich").mkdir()
     for path in (tmp_path / "nas-cg", tmp_path / "mpich" / "nas-cg"):
         path.touch()

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import context_in, free_port, printing, start
-from ullage.runs import Curve
-from ullage.workloads import netpipe_report
+from ullage.runs.records import Curve
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.netpipe import Netpipe, NetpipeTcpParameters
-from ullage.workloads.netpipe_mpi import NetpipeMpi, NetpipeMpiParameters
-from ullage.workloads.netpipe_report import MEGABIT, NetpipeParameters
+from ullage.workloads.mpi.netpipe_mpi import NetpipeMpi, NetpipeMpiParameters
+from ullage.workloads.network import netpipe_report
+from ullage.workloads.network.netpipe import Netpipe, NetpipeTcpParameters
+from ullage.workloads.network.netpipe_report import MEGABIT, NetpipeParameters
 
 NETPIPE, NETPIPE_MPI = Netpipe(), NetpipeMpi()
 DATA = Path(__file__).parent / "data" / "netpipe"

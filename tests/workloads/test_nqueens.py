@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, printing, without_a_line
-from ullage import ours
+from ullage.host import binaries
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.nqueens import SOLUTIONS, NQueens, NQueensParameters, pieces
+from ullage.workloads.mpi.nqueens import SOLUTIONS, NQueens, NQueensParameters, pieces
 
 QUEENS = NQueens()
 DATA = Path(__file__).parent / "data" / "nqueens"
@@ -135,7 +135,7 @@ def test_titles() -> None:
 # --- the program ----------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def program() -> Path:
-    path = ours.DIRECTORY / "openmpi/nqueens"
+    path = binaries.DIRECTORY / "openmpi/nqueens"
     argv = ["make", "--silent", "-C", str(CHECKOUT / "mpi/programs/nqueens"), str(path)]
     subprocess.run(argv, check=True)
     return path

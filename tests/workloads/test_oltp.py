@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import printing, without_a_line
-from ullage.events import Usage
-from ullage.workloads import oltp
+from ullage.runs.events import Usage
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.oltp import Oltp
-from ullage.workloads.oltp_parameters import OltpParameters
-from ullage.workloads.oltp_servers import AS_NOBODY
+from ullage.workloads.database import oltp
+from ullage.workloads.database.oltp import Oltp
+from ullage.workloads.database.oltp_parameters import OltpParameters
+from ullage.workloads.database.oltp_servers import AS_NOBODY
 
 OLTP = Oltp()
 DATA = Path(__file__).parent / "data" / "oltp"

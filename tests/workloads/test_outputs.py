@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.outputs import LONGEST_REPORT, ended, line, quoted, read_lines
+from ullage.workloads.output import LONGEST_REPORT, ended, line, quoted, read_lines
 
 REPORT = (line("Speed:"), line("  rate: ", ("rate", 2), " per second, of ", ("count", 0)))
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import workloads
-from ullage.figures import parsed
-from ullage.matrix import Load
+from ullage.engine.figures import parsed
+from ullage.plan.matrix import Load
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.provisioning import Provisioning, ProvisioningParameters
 

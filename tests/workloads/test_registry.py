@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from ullage import errors, workloads
-from ullage.errors import UllageError
-from ullage.registry import UNITS
-from ullage.runs import Coordinate, Curve, Metric, Scalar
-from ullage.studies import STUDIES, Study
-from ullage.workloads import sources
+from ullage import workloads
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.registry import UNITS
+from ullage.experiments.studies import STUDIES, Study
+from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.workloads import REGISTRY, sources
 from ullage.workloads.base import Context, Output, Parameters, Task, Workload
-from ullage.workloads.oltp_servers import POSTGRESQL
-from ullage.workloads.registry import REGISTRY
+from ullage.workloads.database.oltp_servers import POSTGRESQL
 
 SPEED = Metric(name="speed", unit="1/s", better="higher", description="How fast.", primary=True)
 

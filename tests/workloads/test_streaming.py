@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from tests.workloads.web_samples import bent, printing, sample
 from tests.workloads.workload_runs import context_in
-from ullage import ours
-from ullage.elastic import clip
-from ullage.workloads import streaming_report as report
+from ullage.host import binaries
 from ullage.workloads.base import Context, InvalidTrialError, Output
-from ullage.workloads.streaming import Streaming, StreamingParameters
+from ullage.workloads.web import clip
+from ullage.workloads.web import streaming_report as report
+from ullage.workloads.web.streaming import Streaming, StreamingParameters
 
 STREAMING = Streaming()
 SEARCH = StreamingParameters(
@@ -319,7 +319,7 @@ def test_the_viewers_take_what_they_are_told(viewers: int | None, tmp_path: Path
     assert name == argv[-1] and json.loads(text)["nodes"] == nodes
     told = json.loads(text) | {"nodes": ["http://127.0.0.1:1/film.mp4"]}
     (tmp_path / name).write_text(json.dumps(told))
-    argv = (str(ours.program("ullage-viewers")), *argv[1:-1], str(tmp_path / name))
+    argv = (str(binaries.program("ullage-viewers")), *argv[1:-1], str(tmp_path / name))
     done = subprocess.run(argv, capture_output=True, check=False)
     assert done.returncode in (0, 1) and json.loads(done.stdout)["mode"] == argv[1]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.workloads.web_samples import printing, sample
-from ullage.workloads import streaming_limit
-from ullage.workloads.streaming import Streaming, StreamingParameters
+from ullage.workloads.web import streaming
+from ullage.workloads.web.streaming import Streaming, StreamingParameters
 
 STREAMING = Streaming()
 SEARCH = StreamingParameters(
@@ -22,7 +22,7 @@ ABOVE = 4
 
 @pytest.fixture(autouse=True)
 def host_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_limit, "host_cpus", lambda: 8)
+    monkeypatch.setattr(streaming, "host_cpus", lambda: 8)
 
 
 def told(
@@ -64,7 +64,7 @@ def test_the_servers_cpus() -> None:
 
 
 def test_more_servers_than_the_host_has_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_limit, "host_cpus", lambda: 2)
+    monkeypatch.setattr(streaming, "host_cpus", lambda: 2)
     assert told(cpus=1.7, processes=9) == "the servers' CPUs, 2: 85% used"
 
 
@@ -73,7 +73,7 @@ def test_the_viewers_own_cpu_is_said_before_the_servers() -> None:
 
 
 def test_the_hosts_cpus_that_both_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_limit, "host_cpus", lambda: 2)
+    monkeypatch.setattr(streaming, "host_cpus", lambda: 2)
     assert told(cpus=1.0, processes=5, viewers=busy(0.7)) == "this host's CPUs, 2: 85% used"
 
 

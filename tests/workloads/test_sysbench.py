@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.workloads.workload_runs import SEED, checked, context_in, printing, run, without_a_line
 from ullage import workloads
 from ullage.workloads.base import InvalidTrialError, Output, Workload
-from ullage.workloads.sysbench import SysbenchParameters, size
+from ullage.workloads.cpu.sysbench import SysbenchParameters, size
 
 DATA = Path(__file__).parent / "data" / "sysbench"
 SMALL: dict[str, dict[str, Any]] = {

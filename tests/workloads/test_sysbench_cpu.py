@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, printing, run
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
+from ullage.workloads.cpu.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
 
 CPU = SysbenchCpu()
 

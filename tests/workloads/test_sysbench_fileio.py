@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, context_in, printing, run, run_trial
-from ullage import errors
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.sysbench_fileio import SysbenchFileio, SysbenchFileioParameters
+from ullage.workloads.storage.sysbench_fileio import SysbenchFileio, SysbenchFileioParameters
 
 FILEIO = SysbenchFileio()
 MODES = ("seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, printing, run
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.sysbench_memory import SysbenchMemory, SysbenchMemoryParameters
+from ullage.workloads.cpu.sysbench_memory import SysbenchMemory, SysbenchMemoryParameters
 
 MEMORY = SysbenchMemory()
 

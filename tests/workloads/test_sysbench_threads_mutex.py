@@ -6,8 +6,8 @@ import pytest
 
 from tests.workloads.workload_runs import checked, printing, run
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.sysbench_mutex import SysbenchMutex, SysbenchMutexParameters
-from ullage.workloads.sysbench_threads import SysbenchThreads, SysbenchThreadsParameters
+from ullage.workloads.cpu.sysbench_mutex import SysbenchMutex, SysbenchMutexParameters
+from ullage.workloads.cpu.sysbench_threads import SysbenchThreads, SysbenchThreadsParameters
 
 THREADS, MUTEX = SysbenchThreads(), SysbenchMutex()
 

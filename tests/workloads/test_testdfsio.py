@@ -12,11 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ByteSize, ValidationError
 
-from ullage import errors, matrix, plan
-from ullage.errors import UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.plan import matrix, schema
 from ullage.workloads.base import Context, InvalidTrialError, Output
-from ullage.workloads.testdfsio import DfsIo, DfsIoParameters
-from ullage.workloads.testdfsio_report import BINS, MIB, Seen, network, read_job
+from ullage.workloads.bigdata.testdfsio import (
+    BINS,
+    MIB,
+    DfsIo,
+    DfsIoParameters,
+    Seen,
+    network,
+    read_job,
+)
 
 DATA = Path(__file__).resolve().parent / "data" / "testdfsio"
 FIRST, SECOND = ((DATA / f"{name}-job.txt").read_text() for name in ("first", "second"))
@@ -185,12 +193,12 @@ workloads:
   - {{name: testdfsio, runner: {runner}}}
 """
     with pytest.raises(UllageError) as caught:
-        matrix.resolve(*plan.loads(text.format(memory="512MiB", runner="yarn")))
+        matrix.resolve(*schema.loads(text.format(memory="512MiB", runner="yarn")))
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
     said = "plan.yaml:7: testdfsio takes at least 1.0GiB of memory, and native has 512MiB"
     assert said in caught.value.message
-    matrix.resolve(*plan.loads(text.format(memory="2GiB", runner="yarn")))
-    matrix.resolve(*plan.loads(text.format(memory="512MiB", runner="local")))
+    matrix.resolve(*schema.loads(text.format(memory="2GiB", runner="yarn")))
+    matrix.resolve(*schema.loads(text.format(memory="512MiB", runner="local")))
 
 
 def test_without_its_node_nothing_is_proved() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tests.workloads.web_samples import bent, printing, sample
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.web_latency import WebLatency, WebLatencyParameters
+from ullage.workloads.web.web_latency import WebLatency, WebLatencyParameters
 
 LATENCY = WebLatency()
 PARAMETERS = WebLatencyParameters(time_s=1.0)

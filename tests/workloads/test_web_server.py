@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.workloads.web_samples import bent, output, printing, sample
 from tests.workloads.workload_runs import context_in
-from ullage.events import Usage
+from ullage.runs.events import Usage
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.web_latency import WebLatency, WebLatencyParameters
-from ullage.workloads.wrk import Wrk, WrkParameters
+from ullage.workloads.web.web_latency import WebLatency, WebLatencyParameters
+from ullage.workloads.web.wrk import Wrk, WrkParameters
 
 WRK = Wrk()
 PARAMETERS = WrkParameters(time_s=1)

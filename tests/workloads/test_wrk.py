@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.workloads.web_samples import bent, printing, sample
 from tests.workloads.workload_runs import without_a_line
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.wrk import Wrk, WrkParameters
+from ullage.workloads.web.wrk import Wrk, WrkParameters
 
 WRK = Wrk()
 NGINX = WrkParameters(time_s=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from ullage.events import Usage
+from ullage.runs.events import Usage
 from ullage.workloads.base import Output
 
 DATA = Path(__file__).parent / "data"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ullage.events import Usage
+from ullage.runs.events import Usage
 from ullage.workloads.base import Context, Output, Parameters, Task, Workload
 
 SEED = 42

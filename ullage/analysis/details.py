@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ullage.analysis import causewords
-from ullage.analysis.estimates import Absolute, Budget, Interval
-from ullage.analysis.model import Analysis, Comparison, Doubt
-from ullage.analysis.rounding import quantity, ratio, share
+from ullage.analysis.causes import causes
+from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
+from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
+from ullage.analysis.comparison.rounding import quantity, ratio, share
+from ullage.analysis.comparison.words import COVERS, between, blocks, counted, floor_words, makings
 from ullage.analysis.sentences import comparison_sentence
-from ullage.analysis.words import COVERS, between, blocks, counted, floor_words, makings
 
 LEAST_SHARE = 1e-6
 """Uncertainties under a millionth are told as such."""
@@ -50,7 +50,7 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("bootstrap", _other(c.bootstrap, disagrees=_doubted(c, "bootstrap-disagrees"))),
         ("without outliers", _without(c)),
         ("p-values", _p_values(c)),
-        ("what changed with it", causewords.told(c.causes) if c.causes else ""),
+        ("what changed with it", causes.told(c.causes) if c.causes else ""),
         ("noise floor", f"{floor_words(c.floor)}{_biased(c)}" if c.floor is not None else ""),
         ("mean of the baseline", _mean(c.baseline_values, c.unit)),
         ("mean of the environment", _mean(c.environment_values, c.unit)),

@@ -4,22 +4,133 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from ullage.analysis import causes, compare, doubts, money, sound, systematic
-from ullage.analysis.compare import Draft, Settings, Source
+from ullage.analysis import doubts
+from ullage.analysis.causes import causes
+from ullage.analysis.causes.symbols import Tables
+from ullage.analysis.comparison import money, pairing, systematic
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
+from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of, stored
 from ullage.analysis.energy import results as energy
-from ullage.analysis.floors import floor_of
-from ullage.analysis.model import Analysis, Cell, Comparison, Stop
-from ullage.analysis.resources import summaries
-from ullage.analysis.symbols import Tables
-from ullage.events import Finished, Started, Trial
-from ullage.folder import RunFolder
-from ullage.pairs import Cells, comparison_key
-from ullage.runs import Correction, EnvironmentRecord, Resolved
-from ullage.stats.floor import APART, SHARED, Floor
-from ullage.stats.interval import Moments
+from ullage.common.errors import RUN_BAD_FORMAT, UllageError
+from ullage.runs.events import Finished, Started, Trial
+from ullage.runs.pairs import Cells, comparison_key
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
+from ullage.stats import interval as intervals
+from ullage.stats.interval import Moments, collapse
 from ullage.stats.stop import StopRule
-from ullage.stats.verdict import Case, Judgement, judge
+from ullage.stats.uncertainty import APART, SHARED, Floor
+from ullage.stats.verdict import Case, Judgement, Verdict, judge
+
+# One figure for each environment and resource: what the barrels show.
+
+
+def summaries(
+    drafts: Sequence[Draft], comparisons: Sequence[Comparison], settings: Settings
+) -> tuple[ResourceSummary, ...]:
+    """One summary for each environment × resource that has a primary metric, in the plan's order.
+
+    The ratios are those of SPEC S2.1 (time: environment/baseline, rate: baseline/environment). With
+    one primary comparison it is that one. With several it is the geometric mean of their ratios:
+    in each block the mean of the log-ratios of all of them, and a t interval over these means (over
+    their means by making, where the instances were made several times), so that what the figures of
+    a block have in common widens the interval as it must. The result has no test of its own: its
+    verdict is that of its members when they agree, else `mixed`.
+    """
+    groups: dict[tuple[str, str], list[tuple[Draft, Comparison]]] = {}
+    for draft, comparison in zip(drafts, comparisons, strict=True):
+        if comparison.primary:
+            key = (comparison.environment, comparison.resource)
+            groups.setdefault(key, []).append((draft, comparison))
+    return tuple(_summary(members, settings) for members in groups.values())
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """What one or several comparisons of a resource say together."""
+
+    ratio: float | None
+    interval: Interval | None
+    pairs: int
+    generations: int
+
+
+def _summary(members: Sequence[tuple[Draft, Comparison]], settings: Settings) -> ResourceSummary:
+    first = members[0][1]
+    if len(members) == 1:
+        mean = _Mean(first.ratio, first.interval, first.pairs, first.generations)
+    else:
+        mean = _mean([draft for draft, _ in members], settings)
+    floors = [c.floor for _, c in members if c.floor is not None]
+    return ResourceSummary(
+        environment=first.environment,
+        environment_label=first.environment_label,
+        resource=first.resource,
+        ratio=mean.ratio,
+        interval=mean.interval,
+        members=tuple((c.workload, c.metric) for _, c in members),
+        pairs=mean.pairs,
+        precision="intermediate" if mean.generations > 1 else "repeatability",
+        generations=mean.generations,
+        verdict=_verdict([c for _, c in members]),
+        emulated=first.emulated,
+        unequal=first.unequal,
+        floor=max(floors, default=None),
+    )
+
+
+def _verdict(members: Sequence[Comparison]) -> Verdict | Literal["mixed"] | None:
+    verdicts = {c.verdict for c in members}
+    if None in verdicts:
+        return None
+    return verdicts.pop() if len(verdicts) == 1 else "mixed"
+
+
+def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
+    """Geometric mean over the members, over the blocks in which all of them have a pair."""
+    by_block = [{p.block: p.log_ratio for p in d.paired.pairs} for d in drafts]
+    makings = {p.block: p.generation for d in drafts for p in d.paired.pairs}
+    shared = sorted(set.intersection(*(set(each) for each in by_block)))
+    if not shared:
+        return _Mean(None, None, 0, 0)
+    means = [sum(each[block] for each in by_block) / len(by_block) for block in shared]
+    generations = [makings[block] for block in shared]
+    units = collapse(means, generations)
+    pairs, made = len(shared), len(set(generations))
+    if len(units) < 2:
+        return _Mean(None, None, pairs, made)
+    found = intervals.t_interval(units, settings.confidence, settings.widening)
+    return _Mean(found.estimate, stored(found), pairs, made)
+
+
+# What a run folder may hold and an analysis must not use: refused before anything is computed.
+
+SMALLEST, LARGEST = 1e-75, 1e75
+"""No figure in SI units but 0 lies outside; ratios of what lies inside have intervals that are
+numbers."""
+
+
+def check(folder: RunFolder) -> None:
+    """Raise RUN_BAD_FORMAT for figures that cannot be measured: no numbers, or absurd ones."""
+    for trial in folder.trials:
+        for name in trial.metrics:
+            if not all(map(_measurable, _figures(trial, name))):
+                reason = f"trial {trial.trial}: {name!a} is not a number that can be measured"
+                raise UllageError(RUN_BAD_FORMAT, path=folder.path, format=FORMAT, reason=reason)
+
+
+def _measurable(figure: float) -> bool:
+    return figure == 0 or SMALLEST <= abs(figure) <= LARGEST
+
+
+def _figures(trial: Trial, name: str) -> Iterable[float]:
+    found = trial.metrics[name]
+    return [part for point in found for part in point] if isinstance(found, list) else [found]
+
 
 DRIFT_ALPHA = 0.05
 
@@ -31,7 +142,7 @@ def analyse(folder: RunFolder) -> Analysis:
     make the noise floor. A metric that no trial yields is left out, unless it is primary.
     RUN_BAD_FORMAT for figures that nothing can be said of (see `sound`).
     """
-    sound.check(folder)
+    check(folder)
     resolved = folder.resolved
     target = target_half_width(resolved)
     governor, turbo_off = doubts.power(resolved.host)
@@ -82,7 +193,7 @@ def analyse(folder: RunFolder) -> Analysis:
         floor=max(primary_floors, default=None),
         again_total=len(primary_nulls),
         again_differing=sum(
-            compare.excludes_one(c.interval) for c in primary_nulls if c.interval is not None
+            pairing.excludes_one(c.interval) for c in primary_nulls if c.interval is not None
         ),
         family=sum(c.primary for c in comparisons),
         comparisons=comparisons,
@@ -129,7 +240,7 @@ def _drafts(resolved: Resolved, source: Source) -> tuple[list[Draft], list[Draft
         baseline = _environment(resolved, environment.again_of or resolved.baseline)
         for workload in resolved.workloads:
             for metric in workload.metrics:
-                made = compare.draft(source, environment, baseline, workload, metric)
+                made = pairing.draft(source, environment, baseline, workload, metric)
                 if metric.primary or _yielded(made):
                     kind.append(made)
     return again, drafts
@@ -182,15 +293,15 @@ def _comparison(
 ) -> Comparison:
     known = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
-        interval=compare.t_interval(draft),
-        bootstrap=compare.bootstrap(draft),
-        robust=compare.robust(draft),
-        without_outliers=compare.without_outliers(draft),
-        curve=compare.curve(draft),
+        interval=pairing.draft_interval(draft),
+        bootstrap=pairing.bootstrap(draft),
+        robust=pairing.robust(draft),
+        without_outliers=pairing.without_outliers(draft),
+        curve=pairing.curve(draft),
         floor=known,
         drift_alpha=drift_alpha,
     )
-    points = compare.points(draft)
+    points = pairing.points(draft)
     p = draft.p_values
     no_verdict = doubts.no_verdict(draft) if judgement else None
     decided = judgement if no_verdict is None else None
@@ -213,25 +324,25 @@ def _comparison(
         again=draft.environment.again_of is not None,
         emulated=draft.environment.emulated,
         unequal=draft.unequal,
-        ratio=compare.geometric_mean(draft),
+        ratio=pairing.geometric_mean(draft),
         interval=figures.interval,
         budget=systematic.budget(draft),
         precision=draft.precision,
         generations=len(set(draft.generations)),
         bootstrap=figures.bootstrap,
         robust=figures.robust,
-        robust_disagrees=compare.disagree(figures.interval, figures.robust),
+        robust_disagrees=pairing.disagree(figures.interval, figures.robust),
         without_outliers=figures.without_outliers,
         pairs=len(points),
         dropped=draft.paired.dropped,
         points=points,
         coordinate=draft.metric.coordinate,
         curve=figures.curve,
-        baseline_values=compare.absolute(draft.baseline_series, *absolute_of),
-        environment_values=compare.absolute(draft.environment_series, *absolute_of),
+        baseline_values=pairing.absolute(draft.baseline_series, *absolute_of),
+        environment_values=pairing.absolute(draft.environment_series, *absolute_of),
         baseline_cell=draft.baseline_cell,
         environment_cell=draft.environment_cell,
-        pair_gap_s=compare.median_gap_s(draft.paired.pairs),
+        pair_gap_s=pairing.median_gap_s(draft.paired.pairs),
         floor=known.ratio if known else None,
         floor_biased=known.biased if known else False,
         p_difference=p.difference if p else None,
@@ -262,7 +373,7 @@ def _cells(folder: RunFolder) -> tuple[Cell, ...]:
     for trial in folder.trials:
         trials.setdefault((trial.environment, trial.workload), []).append(trial)
     return tuple(
-        compare.cell(e.key, w.key, trials.get((e.key, w.key), []))
+        pairing.cell(e.key, w.key, trials.get((e.key, w.key), []))
         for e in folder.resolved.environments
         for w in folder.resolved.workloads
     )

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis import overhead
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import Analysis, Comparison
-from ullage.errors import RUNS_NOT_ALIKE, UllageError
-from ullage.folder import RunFolder
-from ullage.runs import Record, Resolved, WorkloadRecord
-from ullage.stats.floor import Floor
-from ullage.stats.interval import Moments, moments, t_quantile
-from ullage.stats.nested import collapse
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.common.errors import RUNS_NOT_ALIKE, UllageError
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Record, Resolved, WorkloadRecord
+from ullage.stats.interval import Moments, collapse, moments, t_quantile
+from ullage.stats.uncertainty import Floor
 from ullage.stats.unpaired import difference
 from ullage.stats.verdict import Case, Judgement, Verdict, Why, judge, p_values
 

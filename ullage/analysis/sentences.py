@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ullage.analysis.model import Analysis, Comparison, DoubtCode, ResourceSummary
-from ullage.analysis.rounding import inverse, ratio, share
-from ullage.analysis.words import (
+from ullage.analysis.comparison.model import Analysis, Comparison, DoubtCode, ResourceSummary
+from ullage.analysis.comparison.rounding import inverse, ratio, share
+from ullage.analysis.comparison.words import (
     RESOURCES,
     SIDE_BY_SIDE,
     Subject,
@@ -31,8 +31,8 @@ from ullage.analysis.words import (
     systematic,
     unpaired,
 )
-from ullage.printable import clean
-from ullage.runs import Resource
+from ullage.common.text import clean
+from ullage.runs.records import Resource
 
 SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
     {

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.folder import RunFolder
-from ullage.printable import clean
+from ullage.common.text import clean
+from ullage.runs.reader import RunFolder
 
 MOST_VALUES: Final = 3
 """Of one fact: the most frequent, where the trials differ."""

@@ -9,14 +9,13 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import ClassVar, Final
 
-from ullage import mounts
-from ullage.agent import AgentClient
-from ullage.cgroups import Group, Limits
-from ullage.environments.base import Instance, InstanceSpec, Options, Provider
-from ullage.environments.limits import verify_limits
-from ullage.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
-from ullage.quantities import memory_bytes
-from ullage.undo import Undo
+from ullage.common.cleanup import Undo
+from ullage.common.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
+from ullage.common.quantities import memory_bytes
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.host import disks
+from ullage.host.cgroups import Group, Limits
 
 _DEADLINE_S: Final = 10.0
 
@@ -62,7 +61,7 @@ class Native(Provider):
                 HOST_NEEDS_ROOT, what="native from an image", otherwise="say `image: host`"
             )
         async with Undo() as undo:
-            undo.push(to_thread, mounts.remove_tree, spec.data_dir)
+            undo.push(to_thread, disks.remove_tree, spec.data_dir)
             group = _make_group(spec)
             if group is not None:
                 undo.push(group.remove)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from ullage.meters.base import Inside, Meter, Scene
-from ullage.meters.registry import REGISTRY
-from ullage.runs import Metered
+from ullage.meters.base import REGISTRY, Inside, Meter, Scene
+from ullage.runs.records import Metered
 
 METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "host.Host",

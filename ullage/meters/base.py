@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from ullage.runs import Quantity
+from ullage.common.registry import Registry, figures_fault
+from ullage.runs.records import Quantity
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
 """Reads a file inside an instance, of so many bytes at most: `AgentClient.get`."""
@@ -59,3 +60,15 @@ class Inside(Meter):
     @abstractmethod
     async def ask(self, instances: Sequence[Fetch]) -> None:
         """Before `begin`, and again before `end`; what does not answer fails no trial."""
+
+
+# What the list of meters refuses at start.
+
+
+def _fault(meter: type[Meter]) -> str | None:
+    if not meter.quantities:
+        return "it declares no quantity"
+    return figures_fault("quantities", meter.quantities, Quantity)
+
+
+REGISTRY: Final = Registry("meter", Meter, ("quantities",), _fault)

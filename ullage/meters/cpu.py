@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ullage.meters import sysfiles
+from ullage.meters import procfs
 from ullage.meters.base import Meter
-from ullage.runs import Quantity
+from ullage.runs.records import Quantity
 
 SYSFS = Path("/sys/devices/system/cpu")
 CPUINFO = Path("/proc/cpuinfo")
@@ -39,7 +39,7 @@ class CpuFiles:
         frequencies = tuple(
             str(file) for cpu in cpus if (file := cpu / "cpufreq/scaling_cur_freq").exists()
         )
-        live = not frequencies and "aperfmperf" in (sysfiles.read(cpuinfo) or "").split()
+        live = not frequencies and "aperfmperf" in (procfs.read(cpuinfo) or "").split()
         return cls(frequencies, tuple(_throttles(cpus)), cpuinfo if live else None)
 
     def frequency_hz(self) -> float | None:
@@ -52,7 +52,7 @@ class CpuFiles:
         deadline = time.perf_counter() + _PATIENCE_S
         found = []
         for file in self.frequencies:
-            found.append(sysfiles.number(file))
+            found.append(procfs.number(file))
             if time.perf_counter() > deadline:
                 return None
         told = [khz for khz in found if khz]
@@ -60,7 +60,7 @@ class CpuFiles:
 
     def throttled(self) -> tuple[int | None, ...]:
         """The counters."""
-        return tuple(sysfiles.number(file) for file in self.throttles)
+        return tuple(procfs.number(file) for file in self.throttles)
 
 
 class Cpu(Meter):
@@ -111,7 +111,7 @@ def _throttles(cpus: list[Path]) -> list[str]:
     files = [cpu / "thermal_throttle/core_throttle_count" for cpu in cpus]
     packages: dict[str | None, Path] = {}
     for cpu in cpus:
-        package = sysfiles.read(cpu / "topology/physical_package_id")
+        package = procfs.read(cpu / "topology/physical_package_id")
         packages.setdefault(package, cpu / "thermal_throttle/package_throttle_count")
     return [str(file) for file in (*files, *packages.values()) if file.exists()]
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ullage import clock
-from ullage.agentchannel import AgentError
-from ullage.errors import UllageError
+from ullage.common.errors import UllageError
+from ullage.environments.agent.channel import AgentError
+from ullage.host import clock
 from ullage.meters.base import Fetch, Inside
 from ullage.meters.kernel import EVENTS, WAITING, KernelReading, rate
-from ullage.runs import Quantity
+from ullage.runs.records import Quantity
 
 _FILES: Final = ("stat", "vmstat", "diskstats", "net/dev", "pressure/io", "pressure/memory")
 _LONGEST: Final = 256 << 10

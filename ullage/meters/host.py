@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass, field
 from functools import cache
 
-from ullage import cgroups
-from ullage.meters import sysfiles
+from ullage.host import cgroups
+from ullage.meters import procfs
 from ullage.meters.base import Meter
-from ullage.runs import Quantity
+from ullage.runs.records import Quantity
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PRESSURE = ("cpu", "io", "memory")
@@ -43,7 +43,7 @@ class HostReading:
     @classmethod
     def now(cls) -> HostReading:
         """Read the counters."""
-        ticks = [int(tick) for tick in (sysfiles.read("/proc/stat") or "").split()[1:9]]
+        ticks = [int(tick) for tick in (procfs.read("/proc/stat") or "").split()[1:9]]
         user, nice, system, idle, iowait, irq, softirq, steal = ticks
         own = resource.getrusage(resource.RUSAGE_SELF)
         return cls(
@@ -133,7 +133,7 @@ def accounts() -> tuple[str, ...]:
 
 def _used_s(path: str) -> float | None:
     """CPU time that an account tells, in seconds; None while there is no such group."""
-    text = sysfiles.read(path)
+    text = procfs.read(path)
     if text is None:
         return None
     first = text.partition("\n")[0].split()
@@ -143,6 +143,6 @@ def _used_s(path: str) -> float | None:
 
 
 def _stalled(name: str) -> float | None:
-    line = (sysfiles.read(f"/proc/pressure/{name}") or "").partition("\n")[0]
+    line = (procfs.read(f"/proc/pressure/{name}") or "").partition("\n")[0]
     total = line.rpartition("total=")[2]
     return int(total) / 1e6 if total.isdecimal() else None

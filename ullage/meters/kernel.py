@@ -10,10 +10,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from ullage import clock
-from ullage.meters import sysfiles
+from ullage.host import clock
+from ullage.meters import procfs
 from ullage.meters.base import Meter
-from ullage.runs import Quantity
+from ullage.runs.records import Quantity
 
 Row = tuple[int, ...]
 
@@ -53,7 +53,7 @@ class KernelReading:
     @classmethod
     def now(cls, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> KernelReading:
         """Read the counters; what this kernel does not tell is left out."""
-        return cls.of(lambda file: sysfiles.whole(f"{proc}/{file}"), _whole_disks(block))
+        return cls.of(lambda file: procfs.whole(f"{proc}/{file}"), _whole_disks(block))
 
     @classmethod
     def of(cls, read: Callable[[str], str], disks: Container[str]) -> KernelReading:

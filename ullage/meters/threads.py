@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ullage import clock
-from ullage.meters import crowd, sysfiles
+from ullage.host import clock
+from ullage.meters import process_groups, procfs
 from ullage.meters.base import Meter, Scene
-from ullage.meters.crowd import Group
-from ullage.runs import Quantity
+from ullage.meters.process_groups import Group
+from ullage.runs.records import Quantity
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
@@ -62,7 +62,7 @@ class ThreadsReading:
     @classmethod
     def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
         """Read what there is; what ends meanwhile is as if it had ended before."""
-        known = crowd.members(scene, proc)
+        known = process_groups.members(scene, proc)
         tasks: dict[tuple[int, int], Task] = {}
         for key, task in (*_of_instances(known, proc), *_of_kernel(known, proc)):
             if len(tasks) < _MOST:
@@ -70,7 +70,7 @@ class ThreadsReading:
         own = resource.getrusage(resource.RUSAGE_SELF)
         return cls(
             instant_ns=clock.ordered_ns(),
-            busy_s=_busy_s(sysfiles.read(f"{proc}/stat") or ""),
+            busy_s=_busy_s(procfs.read(f"{proc}/stat") or ""),
             controller_s=own.ru_utime + own.ru_stime,
             tasks=tasks,
             processes={
@@ -211,26 +211,28 @@ def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tupl
             continue
         for thread in threads:
             path = f"{proc}/{pid}/task/{thread}"
-            name = crowd.comm(path) if group == "hypervisor" else ""
-            if (task := _task(crowd.of_thread(group, name), path)) is not None:
+            name = process_groups.comm(path) if group == "hypervisor" else ""
+            if (task := _task(process_groups.of_thread(group, name), path)) is not None:
                 yield (pid, int(thread)), task
 
 
 def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
     """Those that are in no instance's group; none where the kernel does not list them."""
-    pids = sysfiles.whole(f"{proc}/{crowd.KTHREADD}/task/{crowd.KTHREADD}/children").split()
+    pids = procfs.whole(
+        f"{proc}/{process_groups.KTHREADD}/task/{process_groups.KTHREADD}/children"
+    ).split()
     now = set(map(int, pids))
     for gone in _names.keys() - now:
         del _names[gone]
     for pid in now - known.keys():
         if pid not in _names:
-            _names[pid] = crowd.comm(f"{proc}/{pid}")
-        if (task := _task(crowd.of_kernel(_names[pid]), f"{proc}/{pid}")) is not None:
+            _names[pid] = process_groups.comm(f"{proc}/{pid}")
+        if (task := _task(process_groups.of_kernel(_names[pid]), f"{proc}/{pid}")) is not None:
             yield (pid, pid), task
 
 
 def _task(group: Group, path: str) -> Task | None:
-    told = (sysfiles.read(f"{path}/schedstat") or "").split()
+    told = (procfs.read(f"{path}/schedstat") or "").split()
     if len(told) < 2 or not (told[0].isdecimal() and told[1].isdecimal()):
         return None
     return Task(group, int(told[0]), int(told[1]))
@@ -238,7 +240,7 @@ def _task(group: Group, path: str) -> Task | None:
 
 def _process(group: Group, path: str) -> Process | None:
     """From the fields after the name, which may itself hold blanks and parentheses."""
-    fields = (sysfiles.read(path) or "").rpartition(")")[2].split()
+    fields = (procfs.read(path) or "").rpartition(")")[2].split()
     if len(fields) < 15:
         return None
     user, system, children_user, children_system = (int(field) * _TICK_S for field in fields[11:15])

@@ -6,20 +6,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ullage.analysis.compare import stored
-from ullage.analysis.model import Analysis
-from ullage.analysis.rounding import ratio, share
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.printable import clean
-from ullage.report import curve
-from ullage.report.lanes import Drawing
-from ullage.report.text import quantity
+from ullage.analysis.comparison.model import Analysis
+from ullage.analysis.comparison.pairing import stored
+from ullage.analysis.comparison.rounding import ratio, share
+from ullage.common.text import clean
+from ullage.report.charts import curve
+from ullage.report.charts.lanes import Drawing
+from ullage.report.charts.text import quantity
 from ullage.report.views import AcrossView, Figure, Specs, Table, TableCell, heads
 from ullage.report.workloads import add
-from ullage.runs import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
-from ullage.stats.interval import Interval, TooFewError, t_interval
-from ullage.stats.nested import collapse
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
+from ullage.stats.interval import Interval, TooFewError, collapse, t_interval
 from ullage.stats.quantiles import quantile
 
 PEER = "peer"

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import altair as alt
 
-from ullage.analysis import hotspots
-from ullage.analysis.corecourses import CoreCourses
-from ullage.analysis.hotspots import Cell
-from ullage.printable import clean
-from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
-from ullage.report.whose import ORDER, colours, kind
+from ullage.analysis.causes import hotspots
+from ullage.analysis.causes.hotspots import Cell, CoreCourses
+from ullage.common.text import clean
+from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.theme import ORDER, colours, kind
 
 CAPTION: Final = (
     "How busy each core of the host was over the same time, and for whom: a strip a core, which is "

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ullage.analysis import rounding
+from ullage.analysis.comparison import money, rounding
+from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
+from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
-from ullage.analysis.energy.model import Energy, EnergyFigure
-from ullage.analysis.model import Analysis
-from ullage.printable import clean
-from ullage.report import first, forest, sides
-from ullage.report.text import unbroken
+from ullage.common.text import clean
+from ullage.report import answer
+from ullage.report.charts import forest, lanes
+from ullage.report.charts.text import unbroken
 from ullage.report.views import DoubtView, ForestPanel, Table, TableCell, heads, mark
+
+# What the work costs, where the plan gives prices.
+
+KINDS = ("", "", "n", "s", "", "n", "s")
+
+
+def table(analysis: Analysis) -> Table | None:
+    """A row for each priced environment and figure; None without a price."""
+    if not analysis.money:
+        return None
+    return Table(
+        caption=f"Cost of the work{lanes.suffix(analysis)}",
+        heads=heads(*money.HEADS, numbers=(money.HEADS[2], money.HEADS[5])),
+        rows=tuple(
+            tuple(TableCell(clean(cell, 200), kind) for cell, kind in zip(row, KINDS, strict=True))
+            for row in money.rows(analysis)
+        ),
+        note=unbroken(clean(money.note(analysis), 300)),
+    )
+
 
 _KINDS = ("", "", "n", "n", "n", "", "s", "n", "s", "")
 
@@ -34,7 +55,7 @@ def section(analysis: Analysis) -> Section | None:
     )
     if not analysis.energy:
         return Section("", (), None, notes) if notes else None
-    panels = tuple(first.forest_panels(groups(analysis)))
+    panels = tuple(answer.forest_panels(groups(analysis)))
     return Section(title(analysis), panels, _table(analysis), notes)
 
 
@@ -42,7 +63,7 @@ def title(analysis: Analysis) -> str:
     """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
     confidence = unbroken(rounding.share(analysis.confidence))
-    return f"Times the energy of {baseline}, with {confidence} intervals{sides.suffix(analysis)}"
+    return f"Times the energy of {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"
 
 
 def groups(analysis: Analysis) -> list[forest.Group]:
@@ -81,7 +102,7 @@ def _row(energy: Energy) -> forest.Row:
 
 def _table(analysis: Analysis) -> Table:
     return Table(
-        caption=f"Energy of the work{sides.suffix(analysis)}",
+        caption=f"Energy of the work{lanes.suffix(analysis)}",
         heads=heads(*words.HEADS, numbers=words.NUMBERS),
         rows=tuple(
             tuple(

@@ -10,17 +10,17 @@ from typing import Any, Final
 
 import altair as alt
 
-from ullage.analysis import hotspots
-from ullage.analysis.hotspots import WHO, Cell, Cells, Course
-from ullage.analysis.model import Analysis
-from ullage.folder import RunFolder
-from ullage.printable import clean
+from ullage.analysis.causes import hotspots
+from ullage.analysis.causes.hotspots import WHO, Cell, Cells, Course
+from ullage.analysis.comparison.model import Analysis
+from ullage.common.text import clean
 from ullage.report import cores
-from ullage.report.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
-from ullage.report.text import duration
+from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.text import duration
+from ullage.report.charts.theme import ORDER, colours, kind, kinds
 from ullage.report.views import Figure, Specs, Table, cells, heads
-from ullage.report.whose import ORDER, colours, kind, kinds
 from ullage.report.workloads import add
+from ullage.runs.reader import RunFolder
 
 MOST_LINES: Final = 4
 """Lines of whole CPUs in a lane."""

@@ -14,28 +14,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ullage
-from ullage.analysis import rounding, words
-from ullage.analysis.model import Analysis
-from ullage.folder import RunFolder
-from ullage.printable import clean
+from ullage.analysis.comparison import rounding, words
+from ullage.analysis.comparison.model import Analysis
+from ullage.common.text import clean
 from ullage.report import (
     across,
-    barrel,
-    bills,
-    clockwork,
     doubts,
     energy,
-    first,
-    forest,
     hotspots,
     provenance,
-    sides,
-    theme,
-    why,
+    time,
     workloads,
 )
-from ullage.report.text import unbroken
+from ullage.report import (
+    answer as first,
+)
+from ullage.report import (
+    energy as bills,
+)
+from ullage.report.charts import barrel, forest, lanes, theme
+from ullage.report.charts.text import unbroken
 from ullage.report.views import Mark, Specs
+from ullage.runs.reader import RunFolder
 
 TEMPLATE = "report.html.j2"
 LIBRARY = "window.vegaEmbed = vegaEmbed"
@@ -154,14 +154,14 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
             for kind in ("worse", "better", "equivalent", "inconclusive")
         },
         "baseline": clean(analysis.baseline_label, 60),
-        "side": sides.suffix(analysis),
-        "why": why.table(analysis),
+        "side": lanes.suffix(analysis),
+        "why": doubts.table(analysis),
         "money": bills.table(analysis),
         "energy": energy.section(analysis),
         "workloads": workloads.views(folder, analysis, specs),
         "across": across.views(folder, analysis, specs),
         "cpus": cpus,
-        "timeline": clockwork.view(folder, specs),
+        "timeline": time.view(folder, specs),
         "doubts": doubts.about_run(folder, analysis),
         "kinds": doubts.by_kind(analysis),
         "parity": provenance.parity(folder),

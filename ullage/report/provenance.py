@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ullage.analysis import rounding
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.model import Analysis
+from ullage.analysis.comparison.words import correction
 from ullage.analysis.details import run_facts
-from ullage.analysis.model import Analysis
-from ullage.analysis.words import correction
-from ullage.folder import RunFolder
-from ullage.printable import clean
-from ullage.quantities import format_bytes, format_seconds
-from ullage.report.text import duration
+from ullage.common.quantities import format_bytes, format_seconds
+from ullage.common.text import clean
+from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, cells, heads
 from ullage.report.workloads import shown
-from ullage.runs import EnvironmentRecord
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300

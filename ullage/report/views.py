@@ -8,7 +8,7 @@ from typing import Final
 from markupsafe import Markup
 
 from ullage.analysis.trialfacts import Told
-from ullage.report import forest
+from ullage.report.charts import forest
 
 _KINDS: Final[dict[str, forest.Verdict]] = {
     "worse": "worse",

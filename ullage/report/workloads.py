@@ -8,18 +8,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ullage.analysis import rounding
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.estimates import Absolute
+from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.details import details
-from ullage.analysis.estimates import Absolute
-from ullage.analysis.model import Analysis, Comparison
 from ullage.analysis.trialfacts import told
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.printable import clean
-from ullage.report import curve, first, sides, strip
+from ullage.common.text import clean
+from ullage.report import answer
+from ullage.report.charts import curve, strip
+from ullage.report.charts import lanes as sides
+from ullage.report.charts.lanes import Drawing
+from ullage.report.charts.text import as_json, first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
-from ullage.report.lanes import Drawing
-from ullage.report.text import as_json, first_sentence, quantity, unbroken
 from ullage.report.views import (
     DetailView,
     Figure,
@@ -31,7 +31,9 @@ from ullage.report.views import (
     heads,
     mark,
 )
-from ullage.runs import Metric, WorkloadRecord
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Metric, WorkloadRecord
 from ullage.stats.quantiles import Quantile
 
 Values = Mapping[str, Absolute]
@@ -289,7 +291,7 @@ def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
         return cells("baseline", "", "", numbers=(0,))
     if c is None or c.ratio is None:
         return cells("–", "", "no pairs", numbers=(0,))
-    value, interval = first.figures(c)
+    value, interval = answer.figures(c)
     if c.again:
         verdict = TableCell("A/A", "soft")
     elif c.primary:

@@ -266,3 +266,58 @@ def _exp(logs: tuple[float, float, float], confidence: float, n: int, method: st
     with np.errstate(over="ignore"):
         ratio, low, high = (float(v) for v in np.exp(logs))
     return Interval(ratio, low, high, confidence, n, method)
+
+
+# The right mean for the kind of figure.
+
+MeanKind = Literal["arithmetic", "harmonic"]
+
+
+def mean(values: ArrayLike, kind: MeanKind) -> float:
+    """Arithmetic for costs (times, bytes), harmonic for rates (Hoefler & Belli 2015, rule 3).
+
+    Ratios are summarised by the geometric mean, which `interval.t_interval` gives. The harmonic
+    mean with a zero among the values is 0; of negative values it has no meaning: ValueError.
+    """
+    x = sample(values)
+    if kind == "arithmetic":
+        return float(np.mean(x))
+    least = float(np.min(x))
+    if least < 0:
+        raise ValueError("no harmonic mean of negative values")
+    if least == 0:
+        return 0.0
+    # In units of the least: 1/x of a tiny value would overflow and make the mean 0.
+    return float(x.size * least / np.sum(least / x))
+
+
+# From values within groups to one value a group: what is random at the highest level.
+
+
+def collapse(values: ArrayLike, groups: ArrayLike) -> Floats:
+    """Means by group in order of first appearance; with one distinct group the values themselves.
+
+    `groups` labels each value with an integer, such as the generation of its instances. Values of
+    one group share what that instance was dealt and are not independent: intervals, tests and
+    bootstraps take what this returns (Kalibera & Jones 2013, §6: repeat the highest random level).
+    A group counts once, however many values it has. No values give none.
+
+    ValueError for unequal lengths, for labels that are no integers, for values that are not finite.
+    """
+    x, labels = sample(values, 0), np.asarray(groups).reshape(-1)
+    if labels.size != x.size:
+        raise ValueError(f"{labels.size} groups for {x.size} values")
+    if x.size == 0:
+        return x
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"groups are labelled by integers, not by {labels.dtype}")
+    if (labels == labels[0]).all():
+        return x
+    _, first, group, count = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    means = np.bincount(group, weights=x) / count
+    # Once more over what is left: equal values have exactly their value as mean.
+    means += np.bincount(group, weights=x - means[group]) / count
+    found: Floats = means[np.argsort(first)]
+    return found

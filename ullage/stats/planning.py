@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ullage.stats.floor import SHARED, random_part
 from ullage.stats.interval import Floats, t_quantile
 from ullage.stats.power import (
     Again,
@@ -22,6 +21,7 @@ from ullage.stats.power import (
     smallest_claim,
 )
 from ullage.stats.stop import FIRST_LOOK, StopRule
+from ullage.stats.uncertainty import SHARED, random_part
 from ullage.stats.verdict import LEAST_PAIRS
 
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from ullage.stats.floor import SHARED, Floor, random_part
 from ullage.stats.interval import Floats, Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import Again, least, power_claim, power_difference, power_equivalence
+from ullage.stats.uncertainty import SHARED, Floor, random_part
 
 Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
 Why = Literal[

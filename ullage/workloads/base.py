@@ -10,9 +10,10 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ullage.artifacts import Artifact
-from ullage.events import Usage
-from ullage.runs import Curve, Metric, Resource, Scalar
+from ullage.environments.provisioning.allocate import Node
+from ullage.host.artifacts import Artifact
+from ullage.runs.events import Usage
+from ullage.runs.records import Curve, Metric, Resource, Scalar
 
 
 class Parameters(BaseModel):
@@ -190,3 +191,32 @@ class Workload(ABC, Generic[P]):
     def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
         """What the tools told that is no figure but worth keeping: versions, settings in force."""
         return {}
+
+
+# Workloads whose work the controller does itself, such as making instances.
+
+
+class Conducted(Workload[P]):
+    """No program runs inside for it: a trial calls `conduct`, and keeps what that returns.
+
+    The instances of the environment that the run has anyway stand still meanwhile. What `conduct`
+    returns is the standard output of the role `main`: it is stored with the trial as any program's,
+    and `check` and `parse` look at nothing else.
+    """
+
+    def tasks(self, parameters: P, context: Context) -> Sequence[Task]:
+        """None."""
+        return ()
+
+    @abstractmethod
+    def feasible(self, parameters: P, node: Node) -> None:
+        """Raise UllageError before anything is made where this host cannot do it at all."""
+
+    @abstractmethod
+    async def conduct(self, parameters: P, node: Node, label: str) -> str:
+        """Do the work of one trial, within limits of time of its own.
+
+        node: where instances of the environment are made. label: no other trial of the run has it,
+        and it may be a part of an instance's name. Whatever was made is gone again when this ends,
+        in whatever way. UllageError when it could not be done: the trial then has no figures.
+        """

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from ullage.runs import Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
-from ullage.workloads.outputs import ended, quoted
+from ullage.workloads.output import ended, quoted
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
 

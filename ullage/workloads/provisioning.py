@@ -8,15 +8,14 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from ullage import allocation, imagecopy, nginx
-from ullage.allocating import Application, Node
-from ullage.allocation_record import Batch, Copy, InstanceSteps, Step
-from ullage.image import require_on_host
-from ullage.runs import Coordinate, Curve, Metric, Scalar
-from ullage.workloads import sources
-from ullage.workloads.base import InvalidTrialError, Output, Parameters, Role
-from ullage.workloads.conducted import Conducted
-from ullage.workloads.jsonreport import read
+from ullage.environments.provisioning import allocate, image_copy
+from ullage.environments.provisioning.allocate import Application, Node
+from ullage.host.image import require_on_host
+from ullage.runs.allocations import Batch, Copy, InstanceSteps, Step
+from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.workloads import nginx, sources
+from ullage.workloads.base import Conducted, InvalidTrialError, Output, Parameters, Role
+from ullage.workloads.output import read
 
 MOST: Final = 200
 """Instances at once: the run's network has 253 places."""
@@ -231,7 +230,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
     def feasible(self, parameters: ProvisioningParameters, node: Node) -> None:
         """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
         node.check_room(parameters.count)
-        imagecopy.check(parameters.copy_, node.provider, node.image)
+        image_copy.check(parameters.copy_, node.provider, node.image)
         if parameters.application == "none":
             return
         if node.image is None:
@@ -245,7 +244,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         application = None
         if parameters.application == "nginx":
             application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})
-        batch = await allocation.together(
+        batch = await allocate.together(
             node,
             [f"{label}-{number}" for number in range(parameters.count)],
             application=application,

@@ -13,7 +13,7 @@ from benchmarks.statistics.injection import __doc__ as description
 from benchmarks.statistics.injection import answers, plausibility, session
 from benchmarks.statistics.injection.recording import TRIALS, Recording
 from benchmarks.statistics.injection.sizes import FULL, QUICK, USUAL, Size
-from ullage.errors import UllageError
+from ullage.common.errors import UllageError
 
 
 def record(size: Size, keep: Path | None) -> Recording:

@@ -18,11 +18,11 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from benchmarks.statistics.injection.provider import Paced, PacedOptions
-from ullage import cgroups, places
-from ullage.commands import run
+from ullage.common.commands import run
 from ullage.environments.base import Instance, InstanceSpec, Options
-from ullage.network import INSIDE
-from ullage.profiling import disk
+from ullage.experiments.profile import disk
+from ullage.host import cgroups, paths
+from ullage.host.network import INSIDE
 
 BURST_BYTES: Final = 256 << 10
 QUEUE_BYTES: Final = 8 << 20
@@ -105,7 +105,7 @@ class Throttled(Paced):
         """Why this host cannot do it."""
         if cls.tree() is None:
             return "no controller blkio of cgroup v1, nor io of v2"
-        data = places.data_root()
+        data = paths.data_root()
         there = next(path for path in (data, *data.parents) if path.exists())
         return None if disk.whole_disk(there) else f"{there} is on no block device"
 

@@ -22,11 +22,11 @@ from benchmarks.statistics.injection.provider import Paced, PacedOptions
 from benchmarks.statistics.injection.recording import Expected, Recording, folder
 from benchmarks.statistics.injection.session import Session, baseline, environment, percents
 from benchmarks.statistics.injection.workloads import PIECE, READ
-from ullage.analysis.model import Comparison
+from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.overhead import analyse
-from ullage.cgroups import available
-from ullage.matrix import Environment
-from ullage.placement import Resources
+from ullage.environments.placement import Resources
+from ullage.host.cgroups import available
+from ullage.plan.matrix import Environment
 
 TIMES: Final = 2
 """Trials are so many times as long as the others: limits work in periods of a tenth of a second."""

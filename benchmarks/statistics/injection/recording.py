@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from benchmarks.statistics.injection.workloads import SECONDS, WORK, scaled
-from ullage.events import Reason, Trial
-from ullage.folder import RunFolder
-from ullage.runs import Resolved
+from ullage.runs.events import Reason, Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Resolved
 
 TRIALS: Final = "trials.csv"
 ABOUT: Final = "about.json"

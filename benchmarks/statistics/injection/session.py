@@ -21,15 +21,16 @@ from benchmarks.statistics.injection.workloads import (
     Scaled,
     ScaledParameters,
 )
-from ullage import host, journal
-from ullage.engine import Engine
+from ullage.common.quantities import Bytes
+from ullage.engine.engine import Engine
 from ullage.environments.base import Provider
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.matrix import AGAIN, Environment, Load, Matrix
-from ullage.placement import Resources
-from ullage.plan import Blocks, EnvironmentPlan, Plan, WorkloadPlan
-from ullage.quantities import Bytes
+from ullage.environments.placement import Resources
+from ullage.host import facts
+from ullage.plan.matrix import AGAIN, Environment, Load, Matrix
+from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
+from ullage.runs import writer
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
 
 BASELINE: Final = "native"
 RESOURCES: Final = Resources(cpus=1, memory=Bytes(256 << 20))
@@ -126,7 +127,7 @@ class Session:
             }
         )
         matrix = Matrix(BASELINE, tuple(environments), tuple(loads))
-        folder = journal.new_folder(self.runs, plan.name)
+        folder = writer.new_folder(self.runs, plan.name)
         asyncio.run(Engine(plan, matrix, folder, FaultsOnly()).run())
         return RunFolder.open(folder)
 
@@ -161,7 +162,7 @@ class Session:
 def begin(size: Size, runs: Path, saved: Callable[[Recording], None]) -> Session:
     """A short run first: how much work makes a trial of the wanted length, and what is fixed."""
     units = {workload.name: workload.unit for workload in LOADS}
-    about = About(size=size.name, block=CAMPAIGN, works={}, units=units, host=host.facts())
+    about = About(size=size.name, block=CAMPAIGN, works={}, units=units, host=facts.facts())
     session = Session(size, runs, Recording(about), saved)
     loads = [load(w, w.first_guess) for w in LOADS]
     loads += [load(w, STEP, w.name + TINY) for w in LOADS]

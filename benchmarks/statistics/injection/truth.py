@@ -14,9 +14,9 @@ from scipy import stats
 
 from benchmarks.statistics.injection.recording import Recording, Row, folder
 from benchmarks.statistics.shares import Share
-from ullage.analysis.model import Comparison
+from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.overhead import analyse
-from ullage.runs import Resolved
+from ullage.runs.records import Resolved
 
 THREE = 3
 """Trials that make a block of an A/A campaign out of a sequence: a baseline and two equal ones."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
 
-from ullage.runs import Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads.base import (
     Context,
     InvalidTrialError,
@@ -25,12 +25,12 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.iperf3 import Iperf3, Iperf3Parameters
-from ullage.workloads.outputs import ended, quoted
-from ullage.workloads.sysbench import Sysbench, SysbenchParameters
-from ullage.workloads.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
-from ullage.workloads.sysbench_fileio import SysbenchFileio, SysbenchFileioParameters
-from ullage.workloads.sysbench_memory import SysbenchMemory, SysbenchMemoryParameters
+from ullage.workloads.cpu.sysbench import Sysbench, SysbenchParameters
+from ullage.workloads.cpu.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
+from ullage.workloads.cpu.sysbench_memory import SysbenchMemory, SysbenchMemoryParameters
+from ullage.workloads.network.iperf3 import Iperf3, Iperf3Parameters
+from ullage.workloads.output import ended, quoted
+from ullage.workloads.storage.sysbench_fileio import SysbenchFileio, SysbenchFileioParameters
 
 PERCENTS: Final = (100, 105, 110, 125)
 """The factors, in percent."""

@@ -1,6 +1,6 @@
 /* beffio: the effective I/O bandwidth benchmark (b_eff_io) over MPI-IO, after release 2.1 of the
  * program of R. Rabenseifner (https://fs.hlrs.de/projects/par/mpi//b_eff_io/), as it is with its
- * option -rewrite. What is theirs and what is ours: ullage/workloads/b_eff_io.py.
+ * option -rewrite. What is theirs and what is ours: ullage/workloads/mpi/b_eff_io.py.
  */
 #ifndef BEFFIO_H
 #define BEFFIO_H

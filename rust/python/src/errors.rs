@@ -11,19 +11,19 @@ use ullage_clock::Apart;
 use ullage_clock::rgap::{Contradiction, Failure, Refusal, Token};
 
 create_exception!(
-    ullage.clock,
+    ullage.host.clock,
     ContradictionError,
     PyException,
     "What was measured cannot be, if the clocks keep within their stated rate."
 );
 create_exception!(
-    ullage.clock,
+    ullage.host.clock,
     NoAnswerError,
     PyException,
     "Nobody answered in time."
 );
 create_exception!(
-    ullage.clock,
+    ullage.host.clock,
     ApartError,
     PyException,
     "The other process's clock is not one that this process could read."

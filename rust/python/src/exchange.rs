@@ -7,7 +7,7 @@ use ullage_clock::rgap;
 use crate::reasons;
 
 /// What an exchange says: at `local_ns`, the other clock was ahead by `offset_ns`.
-#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_field_names, reason = "the unit")]
 pub struct Fix {
@@ -95,7 +95,7 @@ impl From<Fix> for rgap::Fix {
 }
 
 /// A global instant with its bounds; a bound is `None` where nothing is known.
-#[pyclass(frozen, get_all, eq, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// What the other clock shows.
@@ -124,7 +124,7 @@ impl From<rgap::Reading> for Reading {
 }
 
 /// When a client stops asking.
-#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// D: exchanges before anything counts.
@@ -205,7 +205,7 @@ impl Rules {
 }
 
 /// What is assumed of the two clocks' rates.
-#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
     /// The rates never differ by more.
@@ -251,7 +251,7 @@ impl Drift {
 }
 
 /// What was sent and came in a synchronisation.
-#[pyclass(frozen, get_all, eq, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Requests sent.
@@ -289,7 +289,7 @@ impl From<rgap::Counts> for Counts {
 }
 
 /// A synchronisation.
-#[pyclass(frozen, eq, module = "ullage.clock")]
+#[pyclass(frozen, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome(pub rgap::Outcome);
 

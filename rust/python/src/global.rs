@@ -7,7 +7,7 @@ use crate::errors;
 use crate::exchange::{Drift, Fix, Reading};
 
 /// The global clock: a line.
-#[pyclass(frozen, eq, module = "ullage.clock")]
+#[pyclass(frozen, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Global(rgap::Global);
 
@@ -46,7 +46,7 @@ impl Global {
 }
 
 /// The chord between the first synchronisation and the last.
-#[pyclass(eq, module = "ullage.clock")]
+#[pyclass(eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correction(pub rgap::Correction);
 

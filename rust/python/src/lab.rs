@@ -10,14 +10,14 @@ use serde::de::DeserializeOwned;
 use ullage_clocklab::{Error, accuracy, cost, ecp, loops, scaling, strict};
 
 create_exception!(
-    ullage.clock,
+    ullage.host.clock,
     LabError,
     PyException,
     "A measurement that could not be made: code, what happened, hint."
 );
 
 /// How far a measurement is. It may be read while another thread measures.
-#[pyclass(frozen, module = "ullage.clock")]
+#[pyclass(frozen, module = "ullage.host.clock")]
 #[derive(Default)]
 struct Progress {
     done: AtomicU64,

@@ -1,6 +1,6 @@
 //! Two modules for Python in one shared object, which is installed under both names: `ullage._clock`
 //! (the clock of this process, and RGAP) and `ullage._elastic` (the simulator). Each is imported only
-//! where it is used. `ullage.clock` says what each name means to a Python program; here it is only
+//! where it is used. `ullage.host.clock` says what each name means to a Python program; here it is only
 //! translated:
 //!
 //! * reasons are tuples of their names, a bound that bounds nothing is `None`;

@@ -65,7 +65,7 @@ fn synchronise<C: Channel>(
 macro_rules! server {
     ($(#[$meta:meta])* $name:ident, $start:expr) => {
         $(#[$meta])*
-        #[pyclass(frozen, module = "ullage.clock")]
+        #[pyclass(frozen, module = "ullage.host.clock")]
         struct $name(Service);
 
         #[pymethods]

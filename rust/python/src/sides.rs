@@ -10,7 +10,7 @@ use crate::exchange::{Counts, Outcome, Rules};
 use crate::reasons;
 
 /// The side that asks.
-#[pyclass(module = "ullage.clock")]
+#[pyclass(module = "ullage.host.clock")]
 struct Client(rgap::Client);
 
 #[pymethods]
@@ -58,7 +58,7 @@ fn kind(failure: Failure) -> &'static str {
 }
 
 /// What a server says of itself with every answer.
-#[pyclass(frozen, eq, module = "ullage.clock")]
+#[pyclass(frozen, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing(pub rgap::Standing);
 
@@ -119,7 +119,7 @@ impl Standing {
 }
 
 /// What a server has seen.
-#[pyclass(frozen, get_all, eq, module = "ullage.clock")]
+#[pyclass(frozen, get_all, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Requests answered.
@@ -148,7 +148,7 @@ impl From<rgap::Served> for Served {
 }
 
 /// The side that is asked.
-#[pyclass(module = "ullage.clock")]
+#[pyclass(module = "ullage.host.clock")]
 struct Server(rgap::Server);
 
 #[pymethods]
@@ -171,7 +171,7 @@ impl Server {
 }
 
 /// A request that waits to be told when it is answered.
-#[pyclass(frozen, module = "ullage.clock")]
+#[pyclass(frozen, module = "ullage.host.clock")]
 struct Pending(rgap::Pending);
 
 #[pymethods]

@@ -11,7 +11,7 @@ use crate::sides::Standing;
 use crate::{errors, reasons};
 
 /// An instant by the global clock.
-#[pyclass(frozen, eq, module = "ullage.clock")]
+#[pyclass(frozen, eq, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Instant(rgap::Instant);
 
@@ -53,7 +53,7 @@ impl Instant {
 }
 
 /// This process's global clock; all of these are the same one.
-#[pyclass(frozen, module = "ullage.clock")]
+#[pyclass(frozen, module = "ullage.host.clock")]
 struct Synced(&'static rgap::Synced);
 
 #[pymethods]

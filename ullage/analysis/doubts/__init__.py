@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from ullage.analysis.compare import Draft
+from ullage.analysis.comparison.model import Doubt
+from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.doubts import failures, machine, readings, series
 from ullage.analysis.doubts.failures import MOST_FAILURES, no_verdict
 from ullage.analysis.doubts.machine import power
 from ullage.analysis.doubts.readings import Figures
 from ullage.analysis.doubts.run import of_run
-from ullage.analysis.model import Doubt
 
 __all__ = ["MOST_FAILURES", "Figures", "no_verdict", "of_comparison", "of_run", "power"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ullage.analysis import compare
-from ullage.analysis.compare import Draft
-from ullage.analysis.model import Cell, Doubt
+from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison.model import Cell, Doubt
+from ullage.analysis.comparison.pairing import Draft
 from ullage.stats.verdict import LEAST_PAIRS
 
 MOST_FAILURES = 0.1
@@ -193,13 +193,13 @@ def _no_spread(d: Draft) -> Doubt | None:
 
 
 def _split(d: Draft) -> Doubt | None:
-    usual = compare.median_gap_s(d.paired.pairs)
+    usual = pairing.median_gap_s(d.paired.pairs)
     if usual is None:
         return None
-    split = [p for p in d.paired.pairs if compare.gap_s(p) > max(SPLIT * usual, SPLIT_LEAST_S)]
+    split = [p for p in d.paired.pairs if pairing.gap_s(p) > max(SPLIT * usual, SPLIT_LEAST_S)]
     if not split:
         return None
-    worst = max(compare.gap_s(p) for p in split)
+    worst = max(pairing.gap_s(p) for p in split)
     return Doubt(
         code="pair-split",
         message=f"{pairs(len(split))} split: trials up to {worst:,.0f} s apart, "

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ullage.analysis.compare import Draft
-from ullage.analysis.model import Doubt
-from ullage.analysis.rounding import share
-from ullage.events import Trial
+from ullage.analysis.comparison.model import Doubt
+from ullage.analysis.comparison.pairing import Draft
+from ullage.analysis.comparison.rounding import share
+from ullage.runs.events import Trial
 
 STEAL = 0.01
 """Share of CPU time that the hypervisor took, above which we say so."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ullage.analysis import compare, systematic
-from ullage.analysis.compare import Draft
+from ullage.analysis.comparison import pairing, systematic
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import CurvePoint, Doubt
+from ullage.analysis.comparison.pairing import Draft
+from ullage.analysis.comparison.rounding import ratio, share
 from ullage.analysis.doubts.failures import coordinate, nothing_common
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import CurvePoint, Doubt
-from ullage.analysis.rounding import ratio, share
-from ullage.events import Trial
-from ullage.runs import EnvironmentRecord
-from ullage.stats.floor import Floor
+from ullage.runs.events import Trial
+from ullage.runs.records import EnvironmentRecord
+from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
@@ -55,7 +55,7 @@ def doubts(d: Draft, f: Figures) -> list[Doubt]:
 
 
 def _outliers(d: Draft, f: Figures) -> Doubt | None:
-    marked = compare.flagged(d)
+    marked = pairing.flagged(d)
     if not any(marked):
         return None
     blocks = [str(p.block) for p, far in zip(d.paired.pairs, marked, strict=True) if far]
@@ -75,7 +75,7 @@ def _more(d: Draft) -> str:
 
 
 def _robust(d: Draft, f: Figures) -> Doubt | None:
-    if f.interval is None or f.robust is None or not compare.disagree(f.interval, f.robust):
+    if f.interval is None or f.robust is None or not pairing.disagree(f.interval, f.robust):
         return None
     return Doubt(
         code="robust-disagrees",
@@ -85,9 +85,9 @@ def _robust(d: Draft, f: Figures) -> Doubt | None:
 
 
 def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
-    if f.interval is None or f.bootstrap is None or f.interval.n < compare.BOOTSTRAP_HEARD:
+    if f.interval is None or f.bootstrap is None or f.interval.n < pairing.BOOTSTRAP_HEARD:
         return None
-    if not compare.disagree(f.interval, f.bootstrap):
+    if not pairing.disagree(f.interval, f.bootstrap):
         return None
     return Doubt(
         code="bootstrap-disagrees",

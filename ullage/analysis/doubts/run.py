@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.analysis import compare
+from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison.model import Comparison, Doubt
+from ullage.analysis.comparison.rounding import ratio, share
 from ullage.analysis.doubts import machine
 from ullage.analysis.doubts.readings import NO_FIGURES
-from ullage.analysis.model import Comparison, Doubt
-from ullage.analysis.rounding import ratio, share
-from ullage.events import HOST_SHARED, Trial
-from ullage.folder import RunFolder, typed
-from ullage.stats import bimodality, warmup
-from ullage.stats.drift import drift
+from ullage.runs.events import HOST_SHARED, Trial
+from ullage.runs.reader import RunFolder, typed
+from ullage.stats import series_checks
 from ullage.stats.interval import Floats
-from ullage.stats.resolution import dithered, quantum
+from ullage.stats.series_checks import drift
+from ullage.stats.uncertainty import dithered, quantum
 
 ALPHA = 0.01
 """Chance that a run has one of the two doubts about absolute values without any reason."""
@@ -188,7 +188,7 @@ def _values(folder: RunFolder) -> Iterator[Doubt]:
     """
     series = list(_series(folder))
     level = ALPHA / 2 / max(1, len(series))
-    cold = [_cold(name, x) for name, x in series if x.size >= warmup.LEAST]
+    cold = [_cold(name, x) for name, x in series if x.size >= series_checks.WARM_UP_LEAST]
     if found := [each for each in cold if each.p_value <= level]:
         yield Doubt(
             code="warm-up",
@@ -197,7 +197,7 @@ def _values(folder: RunFolder) -> Iterator[Doubt]:
             "Means of absolute values hold the first ones: read the median. For the next run let "
             "the machine work for a while first.",
         )
-    split = [_split(name, x) for name, x in series if x.size >= bimodality.LEAST]
+    split = [_split(name, x) for name, x in series if x.size >= series_checks.DIP_LEAST]
     if found := [each for each in split if each.p_value <= level]:
         yield Doubt(
             code="bimodal",
@@ -216,19 +216,19 @@ def _series(folder: RunFolder) -> Iterator[tuple[str, Floats]]:
             if not isinstance(value, list):
                 cells.setdefault((trial.environment, trial.workload, name), []).append(value)
     for (environment, workload, name), values in cells.items():
-        if len(values) >= bimodality.LEAST and min(values) > 0:
+        if len(values) >= series_checks.DIP_LEAST and min(values) > 0:
             x = dithered(values, quantum(values), folder.resolved.seed)
             yield f"{name} of {workload} in {environment}", np.log(x)
 
 
 def _cold(name: str, x: Floats) -> _Strange:
-    found = warmup.warm_up(x)
+    found = series_checks.warm_up(x)
     which = "first trial" if found.first == 1 else f"first {found.first} trials"
     return _Strange(name, found.p_value, f"{which} × {math.exp(found.distance):.3g}")
 
 
 def _split(name: str, x: Floats) -> _Strange:
-    found = bimodality.two_groups(x)
+    found = series_checks.two_groups(x)
     apart = math.exp(found.high - found.low)
     return _Strange(name, found.p_value, f"{share(1 - found.below)} of them × {apart:.3g}")
 
@@ -240,7 +240,7 @@ def _named(found: Sequence[_Strange], series: Sequence[object]) -> str:
 
 def _again_differs(again: Sequence[Comparison]) -> list[Doubt]:
     primary = [c for c in again if c.primary and c.interval is not None]
-    differing = [c for c in primary if c.interval and compare.excludes_one(c.interval)]
+    differing = [c for c in primary if c.interval and pairing.excludes_one(c.interval)]
     found = []
     for c in differing:
         assert c.interval is not None

@@ -11,19 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ullage.analysis import compare
-from ullage.analysis.compare import Draft
+from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Doubt
+from ullage.analysis.comparison.pairing import Draft
+from ullage.analysis.comparison.rounding import ratio, share
 from ullage.analysis.doubts.failures import pairs
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import Doubt
-from ullage.analysis.rounding import ratio, share
-from ullage.events import Trial
-from ullage.stats import autocorrelation, bimodality, warmup
+from ullage.runs.events import Trial
 from ullage.stats import interval as intervals
-from ullage.stats.drift import drift
-from ullage.stats.interval import Floats, TooFewError
-from ullage.stats.nested import collapse
-from ullage.stats.resolution import dithered, quantum
+from ullage.stats import series_checks
+from ullage.stats.interval import Floats, TooFewError, collapse
+from ullage.stats.series_checks import drift
+from ullage.stats.uncertainty import dithered, quantum
 from ullage.stats.verdict import LEAST_PAIRS
 
 WIDER = 1.1
@@ -86,9 +85,9 @@ def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
 
 
 def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
-    if x.size < warmup.LEAST:
+    if x.size < series_checks.WARM_UP_LEAST:
         return None
-    found = warmup.warm_up(x)
+    found = series_checks.warm_up(x)
     if found.p_value > alpha:
         return None
     first = (
@@ -117,7 +116,7 @@ def _without_first(d: Draft, number: int) -> Interval | None:
         found = intervals.t_interval(units, d.settings.confidence, d.settings.widening)
     except TooFewError:
         return None
-    return compare.stored(found)
+    return pairing.stored(found)
 
 
 def _words(interval: Interval) -> str:
@@ -128,9 +127,9 @@ def _words(interval: Interval) -> str:
 def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     """Of what the interval counts: the pairs, or their means for each making."""
     units = collapse(x, d.generations)
-    if units.size < autocorrelation.LEAST:
+    if units.size < series_checks.AUTOCORRELATION_LEAST:
         return None
-    found = autocorrelation.autocorrelation(units)
+    found = series_checks.autocorrelation(units)
     wider = found.widening(d.settings.confidence)
     if found.p_value > alpha or wider < WIDER:
         return None
@@ -149,7 +148,7 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
 
 
 def _bimodal(d: Draft, x: Floats, alpha: float) -> Doubt | None:
-    found = bimodality.two_groups(x)
+    found = series_checks.two_groups(x)
     if found.p_value > alpha:
         return None
     less, more = math.exp(found.low), math.exp(found.high)

@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ullage.analysis import money
+from ullage.analysis.comparison import money
+from ullage.analysis.comparison.estimates import Component
 from ullage.analysis.energy.trials import Metered, TrialEnergy
-from ullage.analysis.estimates import Component
-from ullage.events import Trial
-from ullage.runs import Metric, WorkloadRecord
+from ullage.runs.events import Trial
+from ullage.runs.records import Metric, WorkloadRecord
 
 Components = tuple[Component, ...]
 Unit = Literal["J", "W", "J s"]

@@ -10,9 +10,8 @@ import numpy as np
 
 from ullage.analysis.energy.sampling import Sampled, counted, integrated
 from ullage.analysis.energy.series import Floats, Series
-from ullage.runs import LATEST_NS
-from ullage.stats.budget import rectangular
-from ullage.stats.resolution import averaged
+from ullage.runs.records import LATEST_NS
+from ullage.stats.uncertainty import averaged, rectangular
 
 COVERAGE: Final = 2.0
 """Factor from a standard uncertainty to that of about 95 % (GUM G.6.6)."""

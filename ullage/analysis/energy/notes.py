@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from ullage.analysis.comparison.energy_model import EnergyNote
 from ullage.analysis.energy.integrate import Missing
-from ullage.analysis.energy.model import EnergyNote
 from ullage.analysis.energy.trials import SHARED, Metered, TrialEnergy
-from ullage.folder import RunFolder
-from ullage.printable import clean
-from ullage.stats.budget import rectangular
+from ullage.common.text import clean
+from ullage.runs.reader import RunFolder
+from ullage.stats.uncertainty import rectangular
 
 UNSTATED: Final = 0.05
 """Relative half width that two meters may be apart when a maker states no accuracy."""

@@ -9,21 +9,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.analysis import compare, doubts
-from ullage.analysis.compare import Draft, Source
+from ullage.analysis import doubts
+from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison.energy_model import Energy, EnergyFigure, EnergyNote
+from ullage.analysis.comparison.money import work
+from ullage.analysis.comparison.pairing import Draft, Source, floor_of
+from ullage.analysis.comparison.systematic import budget_with, expanded
+from ullage.analysis.comparison.words import name
 from ullage.analysis.energy import figures, notes
 from ullage.analysis.energy.figures import Quantity, Typical
-from ullage.analysis.energy.model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.energy.trials import Metered, TrialEnergy, metered
-from ullage.analysis.floors import floor_of
-from ullage.analysis.money import work
-from ullage.analysis.systematic import budget_with, expanded
-from ullage.analysis.words import name
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.pairs import Cells
-from ullage.runs import EnvironmentRecord, Metric, Resolved, WorkloadRecord
-from ullage.stats.floor import APART, SHARED
+from ullage.runs.events import Trial
+from ullage.runs.pairs import Cells
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import EnvironmentRecord, Metric, Resolved, WorkloadRecord
+from ullage.stats.uncertainty import APART, SHARED
 from ullage.stats.verdict import Case, Judgement, judge
 
 _K = 2.0
@@ -161,7 +161,7 @@ class _Compared:
         baseline = self._environments[self._resolved.baseline]
         if cell.environment is baseline:
             return None
-        return compare.draft(
+        return pairing.draft(
             self._source, cell.environment, baseline, cell.workload, quantity.as_metric()
         )
 
@@ -169,7 +169,7 @@ class _Compared:
         """None: no trial of the cell has it."""
         confidence = self._source.settings.confidence
         series = self._source.cells.series(cell.environment.key, cell.workload.key)
-        values = compare.absolute(series, quantity.as_metric(), confidence)
+        values = pairing.absolute(series, quantity.as_metric(), confidence)
         if values is None:
             return None
         systematic = _K * Typical.of(cell.having).relative(quantity) * abs(values.median)
@@ -185,7 +185,7 @@ class _Compared:
         floor = floor_of(draft, self._again(draft), self._correlation)[0]
         return figure.model_copy(
             update={
-                "ratio": compare.t_interval(draft),
+                "ratio": pairing.draft_interval(draft),
                 "budget": budget_with(draft, self._components(draft, quantity)),
                 "floor": floor.ratio if floor and math.isfinite(floor.ratio) else None,
             }
@@ -198,7 +198,7 @@ class _Compared:
     def _again(self, draft: Draft) -> list[Draft]:
         """The A/A comparisons of the same figure."""
         return [
-            compare.draft(
+            pairing.draft(
                 self._source,
                 environment,
                 self._environments[environment.again_of],

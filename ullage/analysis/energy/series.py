@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from ullage.analysis.energy import lies, renewal
-from ullage.errors import ENERGY_READINGS_BAD, UllageError
-from ullage.readings import Channel, Closed, Fault, Line, Opened, Reading
-from ullage.runs import LATEST_NS
+from ullage.analysis.energy import plausibility, renewal
+from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
+from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
+from ullage.runs.records import LATEST_NS
 
 Floats = NDArray[np.float64]
 Instants = NDArray[np.int64]
@@ -154,7 +154,7 @@ def series(stretch: Stretch, name: str) -> Series:
     having = [reading for reading in stretch.readings if name in reading.values]
     at_ns = np.array([reading.at_ns for reading in having], dtype=np.int64)
     raw = np.array([reading.values[name] for reading in having], dtype=np.float64)
-    told = lies.look(channel, (at_ns - at_ns[:1]) / 1e9, raw)
+    told = plausibility.look(channel, (at_ns - at_ns[:1]) / 1e9, raw)
     last = at_ns.size - 1
     cuts = [
         Cut(int(at_ns[max(0, lie.first)]), int(at_ns[min(lie.last, last)]), lie.code, lie.message)

@@ -11,9 +11,9 @@ import numpy as np
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Series, Stretch, read, series
-from ullage.channels import Method, Scope, addable
-from ullage.events import Idle, Started, Trial
-from ullage.folder import RunFolder
+from ullage.runs.events import Idle, Started, Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Method, Scope, addable
 
 SHARED: Final = "shared"
 """Code of what is missing in a duet."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ullage.analysis import money, rounding
-from ullage.analysis.energy.model import Energy, EnergyFigure
-from ullage.analysis.estimates import Interval
-from ullage.analysis.model import Analysis
-from ullage.channels import Method, Scope
+from ullage.analysis.comparison import money, rounding
+from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis
+from ullage.runs.records import Method, Scope
 
 HEADS: Final = (
     "environment",

@@ -8,8 +8,8 @@ from typing import Final, Literal, Self
 import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from ullage.errors import PROFILE_BAD_FILE, UllageError
-from ullage.runs import Record, Resource
+from ullage.common.errors import PROFILE_BAD_FILE, UllageError
+from ullage.runs.records import Record, Resource
 
 UNDISTURBED = "undisturbed"
 """Key of the environment in which nothing is slow; the others have the name of what is."""

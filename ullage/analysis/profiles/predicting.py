@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from ullage.analysis.model import Analysis, ResourceSummary
+from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import Part, Predicted, Prediction, Profile, Span, Weight
 from ullage.analysis.profiles.solving import Floats
-from ullage.errors import PROFILE_NO_RATIO, UllageError
-from ullage.runs import Resource
+from ullage.common.errors import PROFILE_NO_RATIO, UllageError
+from ullage.runs.records import Resource
 from ullage.stats.interval import t_quantile
 
 DRAWS: Final = 20_000

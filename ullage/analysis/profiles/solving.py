@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from ullage.analysis.words import RESOURCES
-from ullage.runs import Resource
+from ullage.analysis.comparison.words import RESOURCES
+from ullage.runs.records import Resource
 from ullage.stats.interval import TooFewError, check_confidence, t_quantile
 
 Floats = NDArray[np.float64]

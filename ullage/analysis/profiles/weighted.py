@@ -25,11 +25,11 @@ from ullage.analysis.profiles.solving import (
     not_slowed,
     solve,
 )
-from ullage.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
-from ullage.events import Trial
-from ullage.folder import RunFolder
-from ullage.pairs import Cells, pair
-from ullage.runs import Resource
+from ullage.common.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
+from ullage.runs.events import Trial
+from ullage.runs.pairs import Cells, pair
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Resource
 
 MOST_FAILED: Final = 0.1
 """Share of a cell's trials that may fail, as everywhere."""

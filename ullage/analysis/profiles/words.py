@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ullage.analysis import rounding
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.words import RESOURCES, blocks, listed
 from ullage.analysis.profiles.model import Profile, Span, Weight
-from ullage.analysis.words import RESOURCES, blocks, listed
-from ullage.runs import Resource
+from ullage.runs.records import Resource
 
 PLACES: Final = 2
 """Decimals of the weights on the line for `ullage weigh`."""

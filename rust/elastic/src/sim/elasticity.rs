@@ -8,7 +8,7 @@ use crate::units::seconds;
 
 /// Demand is the nodes that the offered viewers would fill; supply, the nodes that are ready. By the
 /// definitions of BUNGEE and of SPEC RG's "Ready for Rain", as of a real run
-/// (`ullage/elastic/elasticity.py`), from the begin until the last offered viewer would be gone.
+/// (`ullage/experiments/elastic/analysis/elasticity.py`), from the begin until the last offered viewer would be gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Elasticity {
     /// When the last offered viewer would be gone: everything here is of the time until then.

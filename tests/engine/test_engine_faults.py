@@ -1,0 +1,382 @@
+"""What goes wrong around trials: nothing is lost, nothing is left, no figure is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import enginekit
+from tests.support.enginekit import cut, frozen, resumed, run
+from ullage.analysis.overhead import analyse
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.engine.engine import Engine
+from ullage.engine.fleet import Fleet
+from ullage.engine.team import Team, perform
+from ullage.environments.agent import process
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.native import Native, NativeInstance
+from ullage.host import facts, leftovers
+from ullage.plan.matrix import Load
+from ullage.runs.events import Reason
+from ullage.runs.reader import RunFolder
+from ullage.workloads import command
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
+
+TRUE = 'name: command, argv: ["true"]'
+Edit = Callable[[str], str]
+
+
+def engine(root: Path, *loads: str, **more: Any) -> Engine:
+    return enginekit.engine(root, loads or [TRUE], **more)
+
+
+def test_environments_that_cannot_be_made_give_one_plain_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Native.create
+
+    async def create(self: Native, spec: InstanceSpec) -> Instance:
+        if spec.name.startswith("native"):
+            return await real(self, spec)
+        raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked="1 CPU", seen="2")
+
+    monkeypatch.setattr(Native, "create", create)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(engine(tmp_path).run())
+    assert caught.value.kind is errors.LIMIT_NOT_APPLIED
+
+
+# --- resuming -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (lambda text: text.replace('"true"', '"false"'), "workload command"),
+        (lambda text: text.replace("268435456", "536870912"), "resources"),
+        (lambda text: text.replace('"margin": 0.05', '"margin": 0.1'), "margin"),
+        (
+            lambda text: text.replace('"other": {', '"third": {"provider": "native"}, "other": {'),
+            "environment third",
+        ),
+        (lambda text: text.replace('"iterations": 2', '"iterations": 3'), "the levels"),
+        (lambda text: text.replace('"seed"', '"design": "duet", "seed"'), "the design"),
+        (
+            lambda text: text.replace('"seed"', '"correction": "benjamini-hochberg", "seed"'),
+            "the correction",
+        ),
+    ],
+)
+def test_a_changed_plan_is_no_resumption(edit: Edit, what: str, tmp_path: Path) -> None:
+    first = engine(tmp_path, blocks=3, extra="margin: 5%\nrepeat: {iterations: 2}\n")
+    cut(first, 5)
+    before = RunFolder.open(first.folder)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(resumed(first, edit).run())
+    assert caught.value.kind is errors.RUN_CHANGED
+    assert what in caught.value.message
+    after = RunFolder.open(first.folder)
+    assert after.trials == before.trials
+    assert after.resolved == before.resolved
+    asyncio.run(resumed(first).run())
+    assert len(RunFolder.open(first.folder).trials) == 9
+
+
+def test_more_blocks_are_a_resumption(tmp_path: Path) -> None:
+    first = engine(tmp_path, blocks=2)
+    asyncio.run(first.run())
+    more = resumed(first, lambda text: text.replace('"max": 2', '"max": 3'))
+    assert asyncio.run(more.run()).blocks == 3
+
+
+def test_a_resumption_that_fails_takes_nothing_from_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = ", resources: {cpus: 1, memory: 512MiB}"
+    first = engine(tmp_path, other=more, extra="allow: [memory]\n")
+    cut(first, 2)
+    before = RunFolder.open(first.folder).resolved
+    assert [row.nuisance for row in before.parity if row.allowed] == ["memory"]
+
+    async def no(self: Fleet) -> None:
+        raise UllageError(errors.HOST_TOO_SMALL, asked="more", has="less")
+
+    monkeypatch.setattr(Fleet, "start", no)
+    with pytest.raises(UllageError):
+        asyncio.run(resumed(first).run())
+    assert RunFolder.open(first.folder).resolved == before
+
+
+def test_a_run_that_is_over_is_left_alone(tmp_path: Path) -> None:
+    first = engine(tmp_path)
+    asyncio.run(first.run())
+    before = (first.folder / "journal.jsonl").read_bytes()
+    outcome = asyncio.run(resumed(first).run())
+    assert (outcome.reason, outcome.trials) == ("blocks", 6)
+    assert (first.folder / "journal.jsonl").read_bytes() == before
+
+
+def test_a_run_that_is_over_is_not_of_another_plan(tmp_path: Path) -> None:
+    first = engine(tmp_path, extra="margin: 5%\n")
+    asyncio.run(first.run())
+    changes: tuple[Edit, ...] = (
+        lambda text: text.replace('"margin": 0.05', '"margin": 0.1'),
+        lambda text: text.replace('"seed"', '"repeat": {"iterations": 2}, "seed"'),
+        lambda text: text.replace("268435456", "536870912"),
+    )
+    for change in changes:
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(resumed(first, change).run())
+        assert caught.value.kind is errors.RUN_CHANGED
+
+
+def test_a_run_without_its_description_is_not_begun_again(tmp_path: Path) -> None:
+    first = engine(tmp_path)
+    asyncio.run(first.run())
+    (first.folder / "resolved.json").unlink()
+    before = (first.folder / "journal.jsonl").read_bytes()
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(resumed(first).run())
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+    assert (first.folder / "journal.jsonl").read_bytes() == before
+
+
+CLAIM = """
+import sys
+from ullage import places
+places.claim('u1234567', '/other')
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_runs_at_once_doubt_each_other(tmp_path: Path) -> None:
+    one = engine(tmp_path, 'name: command, argv: ["sleep", "0.2"]', blocks=3)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        asyncio.run(one.run())
+    folder = RunFolder.open(one.folder)
+    assert [warned.code for warned in folder.warnings] == ["host-shared"]
+    assert "host-shared" in {doubt.code for doubt in analyse(folder).doubts}
+
+
+# --- tearing down ---------------------------------------------------------------------------------
+def test_ctrl_c_during_the_tear_down_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, begun = NativeInstance.destroy, asyncio.Event()
+
+    async def slow(self: NativeInstance) -> None:
+        begun.set()
+        await asyncio.sleep(0.3)
+        await real(self)
+
+    monkeypatch.setattr(NativeInstance, "destroy", slow)
+    one = engine(tmp_path)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(one.run())
+        await begun.wait()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0.05)
+        await task
+
+    asyncio.run(scenario())
+    folder = RunFolder.open(one.folder)
+    assert folder.finished is not None
+    assert folder.finished.reason == "blocks"
+    assert leftovers.find(one.tag, own=True) == []
+
+
+def test_a_destroy_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no(self: NativeInstance) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(NativeInstance, "destroy", no)
+    one = engine(tmp_path)
+    asyncio.run(one.run())
+    folder = RunFolder.open(one.folder)
+    assert folder.finished is not None
+    assert "not-removed" in {warned.code for warned in folder.warnings}
+    assert leftovers.find(one.tag, own=True) == []
+
+
+# --- instances ------------------------------------------------------------------------------------
+def test_one_that_cannot_be_frozen_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck: list[str] = []
+    real = NativeInstance.freeze
+
+    async def freeze(self: NativeInstance) -> None:
+        if self.name.startswith("other") and "trial" in self.__dict__ and not stuck:
+            stuck.append(self.name)
+            raise UllageError(errors.CGROUP_STUCK, path="/x", state="FROZEN", seconds=10.0)
+        self.__dict__["trial"] = True  # the first freeze is after its preparation
+        await real(self)
+
+    monkeypatch.setattr(NativeInstance, "freeze", freeze)
+    _, folder = run(tmp_path, [TRUE], blocks=3)
+    assert stuck
+    assert [trial.status for trial in folder.trials] == ["ok"] * 9
+    made = [e.environment for e in folder.events if e.event == "provisioned"]
+    assert sorted(made) == ["native", "native~again", "other", "other"]
+    assert "not-frozen" in {warned.code for warned in folder.warnings}
+
+
+def test_one_that_does_not_wake_leaves_no_other_awake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[str] = []
+    real = NativeInstance.thaw
+
+    async def thaw(self: NativeInstance) -> None:
+        await real(self)
+        woken.append(self.name)
+        if self.name == "other-1" and woken.count("other-1") == 1:
+            raise UllageError(errors.CGROUP_STUCK, path="/x", state="THAWED", seconds=10.0)
+
+    states: list[dict[str, bool]] = []
+    rest = Fleet.rest
+
+    async def then_look(self: Fleet, teams: Any) -> None:
+        await rest(self, teams)
+        states.append({i.name: frozen(i) for each in self._instances.values() for i in each})
+
+    monkeypatch.setattr(NativeInstance, "thaw", thaw)
+    monkeypatch.setattr(Fleet, "rest", then_look)
+    _, folder = run(tmp_path, [TRUE], other=", instances: 2", extra="allow: [instances]\n")
+    failed = [trial for trial in folder.trials if trial.status != "ok"]
+    assert [trial.reason.code for trial in failed if trial.reason] == ["cgroup-stuck"]
+    assert states and all(all(each.values()) for each in states), states
+
+
+def test_a_cleanup_that_cannot_be_done_takes_nothing_from_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def performed(
+        team: Team, load: Load, seed: int, make: Callable[..., Any]
+    ) -> Reason | None:
+        if make.__name__ == "cleanup":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "freezer.state")
+        return await perform(team, load, seed, make)
+
+    monkeypatch.setattr("ullage.engine.fleet.perform", performed)
+    outcome, folder = run(tmp_path, [TRUE])
+    assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 0, 6)
+    told = [warned.message for warned in folder.warnings if warned.code == "no-cleanup"]
+    assert len(told) == 3, "once for each environment"
+
+
+def test_idle_instances_stand_still(tmp_path: Path) -> None:
+    """Each trial looks at the freezer itself: only its own instance is thawed."""
+    mine = "{ grep freezer /proc/self/cgroup || cat /proc/self/cgroup; } | cut -d: -f3"
+    told = "freezer${d%/*}/*/freezer.state .${d%/*}/*/cgroup.freeze"
+    look = f"cd /sys/fs/cgroup; d=$({mine}); cat {told}"
+    _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{look} 2>/dev/null; true"]'])
+    for trial in folder.trials:
+        said = (folder.path / str(trial.roles[0].stdout)).read_text().split()
+        assert sorted(said) in (["FROZEN", "FROZEN", "THAWED"], ["0", "1", "1"]), said
+
+
+def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
+    marker = f"{time.time_ns() % 10**9}.25"  # tells our sleeps from everybody else's
+    look = f"ps -C sleep -o args | grep {marker}"
+    leave = f"setsid sleep {marker} & until {look} -q; do sleep 0.01; done; {look} -c"
+    _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{leave}"]'], blocks=3)
+    said = [(folder.path / str(t.roles[0].stdout)).read_text() for t in folder.trials]
+    assert said == ["1\n"] * 9
+    told = [warned.message for warned in folder.warnings if warned.code == "left-running"]
+    assert len(told) == 3, "once for each instance"
+
+
+# --- figures --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("factor", [0.5, 2.0, 1e9])
+def test_a_guests_clock_is_not_believed(
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ullage.engine.program.LAG_NS", 250_000_000
+    )  # as it is: half of it is 0.3 s
+    real = process._finished
+
+    def lying(*arguments: Any) -> process.Finished:
+        told = real(*arguments)
+        end = told.start_ns + round((told.end_ns - told.start_ns) * factor)
+        return process.Finished(**{**told.__dict__, "end_ns": end, "end_local_ns": end})
+
+    monkeypatch.setattr(process, "_finished", lying)
+    _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.6"]'], blocks=1)
+    assert {trial.reason.code for trial in folder.trials if trial.reason} == {"clock-broken"}
+    assert all(not trial.metrics for trial in folder.trials)
+
+
+def test_a_check_that_falls_fails_its_trial_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*_: object) -> None:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setattr(command.Command, "check", check)
+    outcome, folder = run(tmp_path, [TRUE])
+    assert (outcome.reason, outcome.failed) == ("blocks", 6)
+    assert {trial.status for trial in folder.trials} == {"invalid"}
+    assert all("OverflowError in the check" in str(trial.reason) for trial in folder.trials)
+
+
+def test_output_that_was_cut_gives_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = AgentClient.spawn.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "keep_bytes", 1000)
+    _, folder = run(tmp_path, ['name: command, argv: ["seq", "5000"]'], blocks=1)
+    assert {trial.reason.code for trial in folder.trials if trial.reason} == {"output-cut"}
+    assert all("print less, or into a file" in str(trial.reason) for trial in folder.trials)
+    raw = folder.path / str(folder.trials[0].roles[0].stdout)
+    assert raw.read_text().endswith("5000\n")
+
+
+def test_a_guests_words_in_a_reason_are_harmless(tmp_path: Path) -> None:
+    evil = r"printf '\\033]0;pwned\\007\\033[2J' >&2; kill -9 $$"
+    _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{evil}"]'], blocks=1)
+    for trial in folder.trials:
+        assert trial.reason is not None and trial.reason.code == "killed"
+        assert trial.reason.message.isprintable() and "pwned" in trial.reason.message
+
+
+# --- before the first trial -----------------------------------------------------------------------
+def test_the_hosts_programs_are_looked_for_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(engine(tmp_path, "name: sysbench-cpu", "name: wrk, server: apache2").run())
+    assert caught.value.kind is errors.HOST_MISSING
+    assert "apache2, sysbench, wrk" in caught.value.message
+    assert "apt-get install apache2 sysbench wrk" in caught.value.hint
+    assert "nginx" not in str(caught.value), "the plan asks for Apache"
+
+
+def test_memory_that_all_share_twice_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Native, "keeps_memory", True)
+    monkeypatch.setattr(facts, "memory_bytes", lambda: 700 << 20)
+    one = engine(tmp_path, blocks=1)
+    asyncio.run(one.run())
+    assert "memory-overcommitted" in {w.code for w in RunFolder.open(one.folder).warnings}

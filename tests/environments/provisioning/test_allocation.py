@@ -1,0 +1,492 @@
+"""Instances made and taken away at run time: what is told, and that nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.environments.containerkit import bare_spec, image
+from tests.support import allocationkit as kit
+from ullage.common import errors
+from ullage.common.commands import run
+from ullage.common.errors import ErrorKind, UllageError
+from ullage.environments.agent.client import Command
+from ullage.environments.base import Instance, InstanceSpec, nobody
+from ullage.environments.containers.lxc import Lxc, LxcOptions
+from ullage.environments.containers.oci import Oci, OciOptions
+from ullage.environments.native import Native, NativeOptions
+from ullage.environments.provisioning import (
+    allocate as allocation,
+)
+from ullage.environments.provisioning import (
+    image_copy,
+)
+from ullage.environments.provisioning import (
+    node as allocation_node,
+)
+from ullage.environments.provisioning import (
+    release as allocation_down,
+)
+from ullage.environments.provisioning.allocate import (
+    Allocated,
+    Application,
+    Node,
+    allocate,
+    release,
+)
+from ullage.host import leftovers
+from ullage.host.paths import data_dir, state_dir
+from ullage.runs.allocations import Batch, Copy, Step
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+
+PATIENCE_S = 120
+
+
+def in_order(steps: dict[Step, int], *names: Step) -> bool:
+    return all(steps[before] <= steps[after] for before, after in pairwise(names))
+
+
+async def fails(kind: ErrorKind, work: Awaitable[object]) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        async with asyncio.timeout(PATIENCE_S):
+            await work
+    assert caught.value.kind is kind
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", ["native", "oci", "lxc"])
+def test_the_steps_of_an_instance_on_the_way_up(kind: str) -> None:
+    provider = {"oci": Oci(OciOptions()), "lxc": Lxc(LxcOptions())}.get(kind)
+    heard: list[Step] = []
+
+    async def scenario() -> Allocated:
+        async with kit.node(provider, image() if provider else None) as node:
+            made = await allocate(node, "a-0", on_step=lambda step, _: heard.append(step))
+            assert made.instance.address is not None
+            asked, gone = await release(made)
+            assert made.steps["up"] <= asked < gone
+        return made
+
+    made = asyncio.run(scenario())
+    steps = dict(made.steps)
+    assert in_order(steps, "asked", "chosen", "copied", "booting", "hello", "up")
+    assert in_order(steps, "asked", "addressed", "up")
+    assert made.seconds == (steps["up"] - steps["asked"]) / 1e9 > 0
+    assert set(heard) == set(steps)
+    assert made.application is None
+
+
+def test_an_application_and_what_is_seen_of_it_from_outside() -> None:
+    async def scenario() -> dict[Step, int]:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0", application=kit.server())
+            assert made.application is not None
+            assert made.application.running
+            await release(made)
+            return dict(made.steps)
+
+    steps = asyncio.run(scenario())
+    assert in_order(steps, "up", "started", "port_open", "replied")
+    # The first knock may be lost while the bridge does not yet pass frames on.
+    steps.setdefault("port_closed", steps["addressed"])
+    assert in_order(steps, "addressed", "port_closed", "port_open")
+
+
+def test_the_host_is_told_whose_address_it_is() -> None:
+    async def scenario() -> str:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0")
+            address, network = str(made.instance.address), node.network
+            assert network is not None
+            known = await run(["ip", "neighbour", "show", "to", address, "dev", network.bridge])
+            assert network.mac(address) in known
+            await release(made)
+            return known
+
+    assert asyncio.run(scenario()).split()[-1] == "PERMANENT"
+
+
+def test_a_provider_that_tells_nothing() -> None:
+    class Silent(Native):
+        async def create(self, spec: InstanceSpec) -> Instance:
+            return await super().create(replace(spec, told=nobody))
+
+    async def scenario() -> dict[Step, int]:
+        async with kit.node(Silent(NativeOptions())) as node:
+            made = await allocate(node, "a-0", application=kit.server())
+            await release(made)
+            return dict(made.steps)
+
+    steps = asyncio.run(scenario())
+    assert "booting" not in steps
+    assert in_order(steps, "hello", "addressed", "up", "port_open", "replied")
+
+
+def test_an_application_that_ends() -> None:
+    async def scenario() -> UllageError:
+        async with kit.node() as node:
+            broken = Application(("sh", "-c", "echo no luck >&2; exit 3"), kit.PORT)
+            work = allocate(node, "a-0", application=broken)
+            return await fails(errors.ALLOCATION_APPLICATION, work)
+
+    error = asyncio.run(scenario())
+    assert "a-0 does not work: it ended with 3: no luck" in error.message
+
+
+def test_an_application_that_has_not_what_is_asked_for() -> None:
+    async def scenario() -> UllageError:
+        async with kit.node() as node:
+            work = allocate(node, "a-0", application=kit.server("/absent"))
+            return await fails(errors.ALLOCATION_APPLICATION, work)
+
+    assert "status 404" in asyncio.run(scenario()).message
+
+
+def test_an_application_that_is_not_there() -> None:
+    async def scenario() -> None:
+        async with kit.node() as node:
+            absent = Application(("/no/such/program",), kit.PORT)
+            await fails(errors.AGENT_REFUSED, allocate(node, "a-0", application=absent))
+
+    asyncio.run(scenario())
+
+
+# --- copies ---------------------------------------------------------------------------------------
+def test_an_image_of_its_own() -> None:
+    async def scenario() -> None:
+        async with kit.node(Lxc(LxcOptions()), image(), "real") as node:
+            made = await allocate(node, "a-0")
+            copied = data_dir(node.tag) / "a-0.image"
+            seen = made.instance.spec.image
+            assert seen is not None
+            assert seen.root == copied / "root"
+            original = image().root / "etc/os-release"
+            assert (seen.root / "etc/os-release").read_bytes() == original.read_bytes()
+            done, out, _ = await made.instance.agent.run(Command(("cat", "/etc/os-release")))
+            assert done.status == 0
+            assert out == original.read_bytes()
+            await release(made)
+            assert not copied.exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_of_its_own(tmp_path: Path) -> None:
+    """What a VM stands on is the disk, not the tree."""
+
+    class Disked(Native):
+        stands_on = "disk"
+
+    class Whole(Disked):
+        async def create(self, spec: InstanceSpec) -> Instance:
+            assert spec.image is not None
+            disks.append((await spec.image.disk("raw")).read_bytes()[:4096])
+            assert spec.image.dir.name == "a-0.image"
+            return await super().create(replace(spec, image=None))
+
+    disks: list[bytes] = []
+    (tmp_path / "disk.raw").write_bytes(b"x" * 10_000)
+    small = replace(image(), dir=tmp_path)
+
+    async def scenario() -> None:
+        async with kit.node(Whole(NativeOptions()), small, "real") as node:
+            await node.prepare()
+            await release(await allocate(node, "a-0"))
+
+    asyncio.run(scenario())
+    assert disks == [b"x" * 4096]
+
+
+def test_a_copy_of_nothing() -> None:
+    async def scenario() -> UllageError:
+        async with kit.node(copy="real") as node:
+            return await fails(errors.ALLOCATION_NO_COPY, allocate(node, "a-0"))
+
+    assert "image: host" in asyncio.run(scenario()).message
+
+
+def test_a_copy_that_does_not_fit(tmp_path: Path) -> None:
+    """`cp` fails for whatever reason: nothing of the copy stays."""
+
+    async def scenario() -> UllageError:
+        gone = replace(image(), root=tmp_path / "gone")
+        async with kit.node(Lxc(LxcOptions()), gone, "real") as node:
+            return await fails(errors.ALLOCATION_NO_COPY, allocate(node, "a-0"))
+
+    assert "No such file" in asyncio.run(scenario()).message
+
+
+def test_a_daemon_keeps_images_itself() -> None:
+    docker = Oci(OciOptions(runtime="docker"))
+    with pytest.raises(UllageError) as caught:
+        image_copy.check("real", docker, image())
+    assert caught.value.kind is errors.ALLOCATION_NO_COPY
+    image_copy.check("backing", docker, image())
+    image_copy.check("real", Oci(OciOptions(runtime="crun")), image())
+
+
+# --- room -----------------------------------------------------------------------------------------
+def test_no_room_for_so_many_vms(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keeping(Native):
+        keeps_memory = True
+
+        @property
+        def overhead_bytes(self) -> int:
+            return 44 * kit.MIB
+
+    monkeypatch.setattr(allocation_node, "available_bytes", lambda: 1000 * kit.MIB)
+
+    async def scenario() -> UllageError:
+        async with kit.node(Keeping(NativeOptions())) as node:
+            node.check_room(3)
+            for name in ("b-0", "b-1"):
+                node.choose(name)
+            with pytest.raises(UllageError, match="2 more VMs may come to use"):
+                node.check_room(2)
+            for name in ("b-0", "b-1"):
+                node.give_back(replace(bare_spec(), name=name))
+            work = together(node, 4)
+            return await fails(errors.ALLOCATION_NO_ROOM, work)
+
+    assert "4 more VMs may come to use" in asyncio.run(scenario()).message
+
+
+def test_the_kernel_tells_what_is_available() -> None:
+    assert 0 < allocation_node.available_bytes() < 1 << 60
+
+
+def test_the_places_are_given_in_turn_and_given_back() -> None:
+    async def scenario() -> None:
+        async with kit.node() as node:
+            one, two = node.choose("a-0"), node.choose("a-1")
+            assert one.cpus != two.cpus
+            node.give_back(one)
+            node.give_back(one)
+            assert node.choose("a-2").cpus == one.cpus
+
+    asyncio.run(scenario())
+
+
+# --- several at once ------------------------------------------------------------------------------
+def together(
+    node: Node, count: int, last: str = "", limit_s: float = 60, release_s: float = 60
+) -> Awaitable[Batch]:
+    names = [f"a-{number}" for number in range(count)]
+    names[-1] += last
+    return allocation.together(
+        node, names, application=None, allocate_limit_s=limit_s, release_limit_s=release_s
+    )
+
+
+def test_four_at_once() -> None:
+    async def scenario() -> Batch:
+        async with kit.node() as node:
+            return await together(node, 4)
+
+    batch = asyncio.run(scenario())
+    assert [each.name for each in batch.instances] == [f"a-{number}" for number in range(4)]
+    last_up = max(each.steps["up"] for each in batch.instances)
+    assert all(last_up <= each.release_asked < each.released for each in batch.instances)
+    assert not batch.applied
+
+
+def test_one_that_fails_takes_all_down() -> None:
+    class Failing(kit.Bad):
+        async def misbehave(self, spec: InstanceSpec) -> None:
+            while len(self.made) < 2:
+                await asyncio.sleep(0.01)
+            raise UllageError(
+                errors.INSTANCE_NOT_STARTED, provider="x", name=spec.name, reason="full"
+            )
+
+    async def scenario() -> UllageError:
+        async with kit.node(Failing()) as node:
+            return await fails(errors.INSTANCE_NOT_STARTED, together(node, 3, "-bad"))
+
+    assert asyncio.run(scenario()).facts["name"] == "a-2-bad"
+
+
+def test_one_that_hangs_is_late() -> None:
+    async def scenario() -> UllageError:
+        async with kit.node(kit.Hanging()) as node:
+            work = allocate(node, "a-bad", limit_s=0.2)
+            return await fails(errors.ALLOCATION_TOO_LATE, work)
+
+    error = asyncio.run(scenario())
+    assert error.message.startswith("a-bad was not ready within 0.2 s; the last that was seen")
+    assert error.facts["last"] in {"chosen", "copied"}
+
+
+def test_what_a_deaf_provider_makes_in_the_end_is_taken_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation_down, "GENTLE_S", 0.1)
+    deaf = kit.Deaf()
+
+    async def scenario() -> None:
+        async with kit.node(deaf) as node:
+            task = asyncio.ensure_future(allocate(node, "a-bad"))
+            async with asyncio.timeout(PATIENCE_S):
+                await deaf.reached.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert allocation_down._abandoned
+                deaf.let_go.set()
+                while allocation_down._abandoned:
+                    await asyncio.sleep(0.01)
+            assert all(not instance.alive for instance in deaf.made)
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_in_the_middle_nothing_is_left() -> None:
+    """What Ctrl-C does."""
+    hanging = kit.Hanging()
+
+    async def scenario() -> None:
+        async with kit.node(hanging) as node:
+            task = asyncio.ensure_future(together(node, 3, "-bad"))
+            async with asyncio.timeout(PATIENCE_S):
+                await hanging.reached.wait()
+                while len(hanging.made) < 2:
+                    await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(scenario())
+
+
+# --- release --------------------------------------------------------------------------------------
+def traces(node: Node) -> set[str]:
+    """All that stands on this host for the run: processes, devices, namespaces, groups, files."""
+    found = {f"{one.kind} {one.name}" for one in leftovers.find(node.tag, own=True)}
+    directories = [place(node.tag) for place in (data_dir, state_dir)]
+    return found | {str(path) for each in directories for path in each.glob("*")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "copy"),
+    [("native", "backing"), *((kind, copy) for kind in ("oci", "lxc") for copy in get_args(Copy))],
+)
+def test_what_is_told_as_gone_is_gone_in_that_moment(kind: str, copy: Copy) -> None:
+    provider = {"oci": Oci(OciOptions()), "lxc": Lxc(LxcOptions())}.get(kind)
+
+    async def scenario() -> None:
+        async with kit.node(provider, image() if provider else None, copy) as node:
+            before = traces(node)
+            made = await allocate(node, "a-0")
+            assert {each.partition(" ")[0] for each in traces(node) - before} >= {"process"}
+            await release(made)
+            assert traces(node) == before
+
+    asyncio.run(scenario())
+
+
+def broken_release(
+    monkeypatch: pytest.MonkeyPatch, misbehave: Callable[[], Awaitable[None]]
+) -> None:
+    """The first time that the instance `a-1-bad` is to be destroyed, it does that before."""
+    kit.broken_destroy(monkeypatch, misbehave, name="a-1-bad", times=1)
+
+
+def test_a_release_that_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    broken_release(monkeypatch, hang)
+
+    async def scenario() -> UllageError:
+        async with kit.node() as node:
+            work = together(node, 2, "-bad", release_s=5)
+            return await fails(errors.RELEASE_TOO_LATE, work)
+
+    assert asyncio.run(scenario()).message == "a-1-bad was not gone within 5 s"
+
+
+def test_a_release_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> None:
+        raise UllageError(errors.NETWORK_FAILED, reason="no such link")
+
+    broken_release(monkeypatch, fail)
+
+    async def scenario() -> UllageError:
+        async with kit.node() as node:
+            return await fails(errors.NETWORK_FAILED, together(node, 2, "-bad"))
+
+    assert "no such link" in asyncio.run(scenario()).message
+
+
+async def busy() -> None:
+    raise UllageError(errors.NETWORK_FAILED, reason="busy for a moment")
+
+
+def test_a_release_that_failed_is_done_when_it_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = kit.broken_destroy(monkeypatch, busy, times=1)
+
+    async def scenario() -> None:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0", application=kit.server())
+            await fails(errors.NETWORK_FAILED, release(made))
+            await kit.dead(made.instance)  # nothing runs on, whatever is left of it
+            assert node.used == 1
+            await release(made)
+            assert tried == ["a-0", "a-0"]
+            assert node.used == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_release_that_never_comes_to_its_end_is_never_told_as_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit.broken_destroy(monkeypatch, busy, times=3)
+
+    async def scenario() -> None:
+        async with kit.node() as node:
+            made = await allocate(node, "a-0")
+            for _ in range(3):
+                await fails(errors.NETWORK_FAILED, release(made))
+                await kit.dead(made.instance)
+                assert node.used == 1
+            await release(made)  # the host is not to keep what this test made
+            assert node.used == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_release_that_does_not_even_hear_is_late_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation_down, "GENTLE_S", 0.1)
+
+    async def scenario() -> None:
+        let_go = asyncio.Event()
+
+        async def deaf() -> None:
+            while not let_go.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await let_go.wait()
+
+        kit.broken_destroy(monkeypatch, deaf, times=1)
+        async with kit.node() as node:
+            made = await allocate(node, "a-0")
+            for _ in range(2):
+                await fails(errors.RELEASE_TOO_LATE, release(made, limit_s=0.2))
+                assert node.used == 1
+            let_go.set()
+            await release(made)
+            assert node.used == 0
+
+    asyncio.run(scenario())

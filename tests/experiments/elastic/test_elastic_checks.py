@@ -1,0 +1,121 @@
+"""What the front has against a policy is said of the line in the plan."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.run import checks
+from ullage.host import facts
+
+PLAN = """\
+name: policies
+baseline: lxc
+time_scale: 60
+room: 3
+environments:
+  lxc: {{provider: lxc}}
+  other:
+    provider: lxc
+    {own}
+policy: {policy}
+nodes: {{max: 8}}
+arrivals: {{kind: poisson, rate: 0.0125, viewers: 20}}
+video: {{length: 10m, bitrate: 1000000}}
+patience: 30s
+"""
+
+
+def lacks(tmp_path: Path, policy: str, own: str = "boot_delay: 1s") -> list[UllageError]:
+    """What stands against the plan, on any host; not what this one has not got."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.format(policy=policy, own=own))
+    plan, document = plans.load(file)
+    found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
+    return [error for error in found if error.kind is errors.PLAN_BAD_FIELD]
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "said"),
+    [
+        ("{name: clairvoyant}", "boot_delay: 1s", r"plan\.yaml:10: policy\.name: found \"clair"),
+        ("{name: elastic-movie, rom: 3}", "boot_delay: 1s", r":10: policy\.rom: found no field"),
+        (
+            "{name: elastic-movie}",
+            "policy: {name: hysteresis, nonsense: 1}",
+            r":9: environments\.other\.policy\.nonsense: ",
+        ),
+    ],
+)
+def test_a_policy_is_refused_by_its_line(tmp_path: Path, policy: str, own: str, said: str) -> None:
+    error, *_ = lacks(tmp_path, policy, own)
+    assert re.search(said, error.message)
+    assert "; allowed: " in error.message and "column" not in error.message
+
+
+def test_the_baselines_copy_has_the_policy_of_the_baseline(tmp_path: Path) -> None:
+    told = lacks(tmp_path, "{name: clairvoyant}\nagain: true")
+    assert [re.search(r":10: policy\.name", error.message) is not None for error in told] == [
+        True
+    ] * 3
+
+
+def test_a_film_that_is_larger_than_the_disk_is_not_begun(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
+    for length, refused in (("10m", False), ("1000000000h", True)):
+        file.write_text(text.replace("length: 10m", f"length: {length}"))
+        plan, document = plans.load(file)
+        found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
+        said = [e.message for e in found if e.kind is errors.ELASTIC_NO_CLIP]
+        assert bool(said) == refused
+        assert all("the disk of" in each for each in said)
+
+
+def test_policies_that_the_decisions_know_pass(tmp_path: Path) -> None:
+    assert lacks(tmp_path, "{name: elastic-movie, unused: release}") == []
+
+
+def test_generators_must_fit_beside_the_fewest_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them fits alone, and all that are there at the same time do not."""
+    file = tmp_path / "plan.yaml"
+    own = "nodes: {min: 2, max: 4}"
+    more = "resources: {memory: 1GiB}\ngenerators: {number: 3, resources: {memory: 512MiB}}\n"
+    file.write_text(PLAN.format(policy="{name: elastic-movie}", own=own) + more)
+    plan, document = plans.load(file)
+    generators = plans.generators(plan, document)
+
+    def told(has: int) -> list[str]:
+        monkeypatch.setattr(facts, "memory_bytes", lambda: has)
+        lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+        found = asyncio.run(lacks)
+        return [error.message for error in found if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
+
+    assert told(7 << 29) == []
+    (message,) = told((7 << 29) - 1)
+    assert "3.5GiB of memory for 2 nodes of other and 3 generators" in message
+
+
+@pytest.mark.parametrize("more", ["", "generators: {number: 1, resources: {cpus: 1024}}\n"])
+@pytest.mark.parametrize("asked", ["cpus: 1024", "memory: 1024TiB"])
+def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(
+    tmp_path: Path, asked: str, more: str
+) -> None:
+    file = tmp_path / "plan.yaml"
+    text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
+    file.write_text(f"{text}resources: {{{asked}}}\n{more}")
+    plan, document = plans.load(file)
+    generators = plans.generators(plan, document)
+    lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+    found = [e for e in asyncio.run(lacks) if e.code.endswith("host-too-small")]
+    assert {e.kind for e in found} == {errors.ELASTIC_HOST_TOO_SMALL}
+    said = [e.message for e in found]
+    assert any("a node of lxc" in each for each in said), said
+    assert any("a generator" in each for each in said) == bool(more), said
+    assert all("duet" not in e.hint and "`nodes: min:`" in e.hint for e in found)

@@ -1,0 +1,182 @@
+"""`ullage elastic export`: tables, and pictures of the page; `elastic report --charts`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.support.commandkit import ullage
+from ullage.common import errors
+from ullage.experiments.elastic.report import export, show
+from ullage.experiments.elastic.report.answer import metrics_of
+from ullage.experiments.elastic.report.show import Found
+
+HOSTILE = "=1+1\x1b[31m & co"
+ENVIRONMENTS = {
+    "lxc": Made(label="lxc: container (lxc)", tar_s=0.5, fails=frozenset({3})),
+    "lxc-again": Made(label="lxc, again", tar_s=0.5, again_of="lxc"),
+    "qemu": Made(label=HOSTILE, tar_s=2.0, stall=0.1),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    at = tmp_path_factory.mktemp("exported")
+    make(at / "runs", MadePlan(environments=ENVIRONMENTS, viewers=30, name="a"))
+    alone = MadePlan(environments={"lxc": Made()}, viewers=10, repetitions=1, name="alone")
+    make(at / "runs", alone)
+    return at
+
+
+@pytest.fixture(scope="module")
+def found(place: Path) -> Found:
+    return show.find(Path("20260101T000000-a"), place / "runs")
+
+
+def table(found: Found, form: str) -> bytes:
+    return export.sheet(found).written(form)
+
+
+def test_a_row_for_each_environment_and_metric(found: Found) -> None:
+    known = export.rows(found)
+    assert [(row["environment"], row["metric"]) for row in known] == [
+        (e.key, estimate.metric) for e in found.summary.environments for estimate in e.estimates
+    ]
+    assert all(list(row) == list(export.COLUMNS) for row in known)
+    assert len(known) == 3 * len(metrics_of(found.summary.environments))
+
+
+def test_every_form_has_the_same_rows(found: Found) -> None:
+    known = export.rows(found)
+    told = json.loads(table(found, "json"))
+    assert told["rows"] == known and told["run"] == "20260101T000000-a" and told["format"] == 1
+    parquet = pq.read_table(pa.BufferReader(table(found, "parquet")))
+    assert parquet.to_pylist() == known and parquet.schema.metadata[b"format"] == b"1"
+    read = list(csv.DictReader(io.StringIO(table(found, "csv").decode())))
+    assert [row["estimate"] for row in read] == [str(row["estimate"]) for row in known]
+
+
+def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: Found) -> None:
+    row = next(
+        row
+        for row in export.rows(found)
+        if (row["environment"], row["metric"]) == ("qemu", "blocked")
+    )
+    estimate = found.summary.environment("qemu").estimate("blocked")
+    assert estimate is not None
+    assert (row["symbol"], row["unit"], row["repetitions"]) == ("PcBl", "1", 8)
+    assert (row["estimate"], row["low"], row["high"]) == (
+        estimate.estimate,
+        estimate.low,
+        estimate.high,
+    )
+    assert (row["baseline"], row["compared_by"], row["pairs"]) == ("lxc", "difference", 7)
+    # One of eight failed: too many for a verdict.
+    assert row["verdict"] is None and row["no_verdict"].startswith("1 of 8 repetitions")
+    assert "repetition-failed" in row["doubts"].split()
+
+
+def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(found: Found) -> None:
+    for row in export.rows(found):
+        assert (row["baseline"] is None) is (row["environment"] == "lxc")
+        assert row["is_again"] is (row["environment"] == "lxc-again")
+        if row["is_again"]:
+            assert row["verdict"] is None and row["no_verdict"] is None
+    (failed,) = {r["without_figures"] for r in export.rows(found) if r["baseline"] is None}
+    assert failed == 1
+
+
+def test_what_a_label_says_is_no_formula_and_no_escape(found: Found) -> None:
+    text = table(found, "csv").decode()
+    assert "'=1+1" in text and "\x1b" not in text
+    latex = table(found, "latex").decode()
+    assert "\\& co" in latex and "\x1b" not in latex
+
+
+def test_latex_has_the_primary_metrics_rounded(found: Found) -> None:
+    lines = table(found, "latex").decode().splitlines()
+    assert lines[1] == "\\begin{tabular}{llrrlrll}" and lines[-1] == "\\end{tabular}"
+    body = lines[lines.index("\\midrule") + 1 : lines.index("\\bottomrule")]
+    assert len(body) == 3 * 5
+    assert all(line.count(" & ") == 7 for line in body)
+    assert sum("elastic deviation ($\\sigma$)" in line for line in body) == 3
+    assert sum(line.endswith("the noise floor \\\\") for line in body) == 5
+
+
+def test_without_a_baseline_latex_has_no_columns_of_effects(place: Path) -> None:
+    alone = show.find(Path("20260101T000000-alone"), place / "runs")
+    assert "\\begin{tabular}{llrrl}" in table(alone, "latex").decode()
+
+
+def test_the_command_writes_tables(place: Path) -> None:
+    done = ullage("elastic", "export", "20260101T000000-a", cwd=place)
+    assert done.code == 0, done.stderr
+    assert done.stdout.startswith("run,environment,")
+    done = ullage("elastic", "export", "--format", "json", "--out", "t.json", cwd=place)
+    assert done.code == 0, done.stderr
+    # Without a name it is the newest, of equal instants the last by name.
+    assert json.loads((place / "t.json").read_text())["run"] == "20260101T000000-alone"
+
+
+def test_the_command_draws_the_field(place: Path) -> None:
+    magic = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+    for form, first in magic.items():
+        argv = ("elastic", "export", "20260101T000000-a", "--format", form, "--out", f"f.{form}")
+        done = ullage(*argv, cwd=place)
+        assert done.code == 0, done.stderr
+        assert (place / f"f.{form}").read_bytes().startswith(first)
+    text = (place / "f.svg").read_text()
+    ElementTree.fromstring(text)
+    assert "var(--" not in text and "\x1b" not in text
+    # Every environment has its field, below the others.
+    assert text.count("nodes demanded") >= 3
+    assert "lxc: container (lxc)" in text and "lxc, again" in text
+
+
+def test_one_environment_alone_and_a_picture_that_is_not_there(place: Path) -> None:
+    argv = ("elastic", "export", "20260101T000000-a", "--format", "svg", "--picture")
+    one = ullage(*argv, "field-qemu", cwd=place)
+    assert one.code == 0, one.stderr
+    assert "lxc: container (lxc)" not in one.stdout and "=1+1" in one.stdout
+    done = ullage(*argv, "feld", cwd=place)
+    assert done.code == 2 and errors.EXPORT_UNKNOWN_PICTURE.code in done.stderr
+    assert "field, field-lxc, field-lxc-again, field-qemu, allocations, waits" in done.stderr
+
+
+def test_a_picture_is_no_table_and_formats_are_known(place: Path) -> None:
+    done = ullage("elastic", "export", "--picture", "field", cwd=place)
+    assert done.code == 2 and errors.EXPORT_NO_PICTURE.code in done.stderr
+    done = ullage("elastic", "export", "--format", "gif", cwd=place)
+    assert done.code == 2 and errors.EXPORT_UNKNOWN_FORMAT.code in done.stderr
+    assert "csv, json, latex, parquet, svg, pdf, png" in done.stderr
+
+
+def test_the_report_writes_its_charts_too(place: Path) -> None:
+    argv = ("elastic", "report", "20260101T000000-alone", "--charts", "charts")
+    done = ullage(*argv, cwd=place)
+    assert done.code == 0, done.stderr
+    written = {file.name for file in (place / "charts").iterdir()}
+    assert written == {
+        f"{name}.{form}"
+        for name in ("field", "allocations", "waits")
+        for form in ("svg", "pdf", "png")
+    }
+    assert "charts/field.pdf" in done.stdout
+
+
+def test_a_run_without_figures_has_no_rows_and_no_picture(tmp_path: Path) -> None:
+    failed = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, repetitions=1)
+    make(tmp_path / "runs", failed)
+    done = ullage("elastic", "export", cwd=tmp_path)
+    assert done.code == 0 and done.stdout.splitlines() == [",".join(export.COLUMNS)]
+    done = ullage("elastic", "export", "--format", "svg", cwd=tmp_path)
+    assert done.code == 2 and done.stdout == ""
+    assert "has no picture 'field'; it has none" in done.stderr

@@ -1,0 +1,393 @@
+"""Intervals over repetitions, and verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
+from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.analysis.summary import (
+    EnvironmentSummary,
+    Estimate,
+    Summary,
+    summarise,
+)
+from ullage.experiments.elastic.report import answer, show, tables
+
+TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
+
+
+def summary(tmp_path: Path, **fields: object) -> Summary:
+    run, found = opened(tmp_path, **fields)
+    return summarise(run, found)
+
+
+def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[Side, ...]]:
+    plan = MadePlan(**({"environments": TWO, "viewers": 30} | fields))  # type: ignore[arg-type]
+    run = ElasticRun.open(make(tmp_path, plan))
+    return run, sides(run)
+
+
+def contrast(found: Summary, metric: str) -> Contrast:
+    return next(c for c in found.contrasts if c.metric == metric)
+
+
+def test_the_repetition_is_the_unit(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    blocked = found.environment("qemu").estimate("blocked")
+    assert blocked is not None
+    values = [share for _, share in blocked.values]
+    assert len(values) == 8
+    low, high = stats.t.interval(0.95, 7, np.mean(values), stats.sem(values))
+    assert (blocked.estimate, blocked.low, blocked.high) == pytest.approx(
+        (np.mean(values), max(0.0, low), min(1.0, high))
+    )
+
+
+def test_times_are_averaged_on_their_logs(tmp_path: Path) -> None:
+    tar = summary(tmp_path).environment("lxc").estimate("tar")
+    assert tar is not None
+    logs = np.log([t for _, t in tar.values])
+    low, high = stats.t.interval(0.95, 7, np.mean(logs), stats.sem(logs))
+    assert (tar.estimate, tar.low, tar.high) == pytest.approx(
+        (math.exp(logs.mean()), math.exp(low), math.exp(high))
+    )
+
+
+def test_equal_repetitions_have_no_interval(tmp_path: Path) -> None:
+    requests = summary(tmp_path).environment("lxc").estimate("requests")
+    assert requests is not None
+    assert requests.low is None and requests.why == "all 8 are equal"
+
+
+def test_ratios_are_paired_by_repetition(tmp_path: Path) -> None:
+    run, (lxc, qemu) = opened(tmp_path)
+    found = contrast(summarise(run, (lxc, qemu)), "tar")
+    a, b = qemu.of("tar"), lxc.of("tar")
+    logs = [math.log(a[n] / b[n]) for n in sorted(a)]
+    assert found.paired and found.n == 8
+    assert found.estimate == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.verdict, found.why) == ("worse", "difference")
+
+
+def test_shares_are_compared_by_their_difference(tmp_path: Path) -> None:
+    run, (lxc, qemu) = opened(tmp_path)
+    found = contrast(summarise(run, (lxc, qemu)), "blocked")
+    each = [qemu.of("blocked")[n] - lxc.of("blocked")[n] for n in range(8)]
+    assert found.kind == "difference"
+    low, high = stats.t.interval(0.95, 7, np.mean(each), stats.sem(each))
+    assert (found.estimate, found.low, found.high) == pytest.approx((np.mean(each), low, high))
+    assert found.verdict == "worse"
+
+
+BOUNDED = [d.name for d in DEFINITIONS if d.bounded]
+
+
+@pytest.mark.parametrize("metric", BOUNDED)
+@pytest.mark.parametrize("paired", [True, False])
+def test_no_interval_of_shares_leaves_what_is_possible(
+    tmp_path: Path, metric: str, *, paired: bool
+) -> None:
+    """Two repetitions that say opposite things: Student's t reaches far beyond every share."""
+    _, (lxc, qemu) = opened(tmp_path, name="one", repetitions=2)
+    if not paired:
+        _, (lxc, _) = opened(tmp_path, name="two", repetitions=2, seed=99)
+    for side, values in ((lxc, (0.5, 0.25)), (qemu, (0.25, 1.0))):
+        for number, value in enumerate(values):
+            side.figures[number].figures[metric] = value
+    found = next(c for c in contrasts([(qemu, lxc)], 0.95) if c.metric == metric)
+    assert found.paired is paired
+    assert (found.low, found.estimate, found.high) == (-1.0, 0.25, 1.0)
+    assert answer.effect_interval(found) == "−100 to +100 points"
+
+
+def test_no_interval_of_one_share_leaves_what_is_possible(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, repetitions=2)
+    for metric in BOUNDED:
+        for number, value in enumerate((0.0, 1.0)):
+            found[0].figures[number].figures[metric] = value
+    lxc = summarise(run, found).environment("lxc")
+    for metric in BOUNDED:
+        estimate = lxc.estimate(metric)
+        assert estimate is not None and (estimate.low, estimate.high) == (0.0, 1.0)
+
+
+def test_a_part_of_the_demand_that_is_missing_is_never_more_than_all() -> None:
+    assert {"theta_u", "timeshare_u", "instability", "blocked"} <= set(BOUNDED)
+    assert "theta_o" not in BOUNDED and "deviation" not in BOUNDED
+
+
+def test_a_rate_is_turned_so_that_more_is_worse(tmp_path: Path) -> None:
+    found = contrast(summary(tmp_path), "bandwidth")
+    assert found.estimate is not None and found.estimate > 1
+    assert found.verdict is None and not found.primary
+
+
+def test_equal_environments_are_not_told_apart(tmp_path: Path) -> None:
+    same = {"a": Made(tar_s=1.0), "b": Made(tar_s=1.0)}
+    found = summary(tmp_path, environments=same, baseline="a")
+    verdicts = {c.verdict for c in found.contrasts if c.primary}
+    assert verdicts <= {"inconclusive", None}
+    zero = contrast(found, "turned_away")
+    assert zero.note == "it is 0 in every repetition of both"
+
+
+def test_a_difference_within_a_point_is_equivalent(tmp_path: Path) -> None:
+    """Shares of one viewer in 400, at random, in twelve repetitions of both."""
+    run, (mine, theirs) = opened(tmp_path, repetitions=12)
+    generator = np.random.default_rng(3)
+    for side in (mine, theirs):
+        for each in side.figures.values():
+            each.figures["blocked"] = 0.2 + generator.integers(-1, 2) / 400
+    found = next(c for c in contrasts([(mine, theirs)], 0.95) if c.metric == "blocked")
+    assert (found.verdict, found.why) == ("equivalent", "within-margin")
+    assert run.resolved.repetitions == 12
+
+
+def test_one_repetition_says_why_it_cannot_decide(tmp_path: Path) -> None:
+    found = summary(tmp_path, repetitions=1)
+    tar = contrast(found, "tar")
+    assert (tar.verdict, tar.why, tar.more) == ("inconclusive", "too-few-blocks", 5)
+    assert answer.undecided(tar) == (
+        "1 repetition to compare, and a verdict needs 6: at least 5 more"
+    )
+    assert "at least 5 more" in answer.answer(found)[-1]
+    assert "so without intervals" in answer.answer(found)[0]
+
+
+def test_many_failed_repetitions_leave_no_verdict(tmp_path: Path) -> None:
+    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({0}))}
+    found = contrast(summary(tmp_path, environments=broken), "tar")
+    assert found.n == 7 and found.verdict is None
+    assert found.note == "1 of 8 repetitions of qemu have no figures"
+
+
+def test_a_repetition_that_failed_drops_its_pair_only(tmp_path: Path) -> None:
+    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({4}))}
+    found = contrast(summary(tmp_path, environments=broken, repetitions=12), "tar")
+    assert found.n == 11 and found.verdict == "worse"
+
+
+def test_wide_clocks_undo_a_verdict(tmp_path: Path) -> None:
+    assert contrast(summary(tmp_path / "1"), "deviation").verdict == "worse"
+    wide = {key: Made(tar_s=m.tar_s, bound_ns=2 * 10**8) for key, m in TWO.items()}
+    found = contrast(summary(tmp_path / "2", environments=wide), "deviation")
+    assert (found.verdict, found.why) == ("inconclusive", "systematic")
+    assert answer.undecided(found) == "the bound of the clocks is too wide to tell"
+
+
+def test_nothing_is_compared_without_a_baseline(tmp_path: Path) -> None:
+    assert summary(tmp_path, baseline=None).contrasts == ()
+
+
+def test_two_runs_of_one_seed_are_paired(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    slower = {"lxc": Made(tar_s=0.8), "qemu": TWO["qemu"]}
+    other, theirs = opened(tmp_path, name="two", environments=slower)
+    beside = show.compare(run, found, other, theirs)
+    tar = next(c for c in beside.contrasts if (c.environment, c.metric) == ("lxc", "tar"))
+    assert tar.paired and tar.verdict == "better"
+    assert beside.notes[-1].startswith("The runs were made one after the other")
+    assert len(answer.against(beside)) == 3
+
+
+def test_two_runs_of_different_seeds_are_two_samples(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two", seed=99, repetitions=7)
+    beside = show.compare(run, found, other, theirs)
+    tar = next(c for c in beside.contrasts if (c.environment, c.metric) == ("lxc", "tar"))
+    assert not tar.paired and tar.sizes == (8, 7) and tar.n == 7
+    x, y = (np.log(list(side.of("tar").values())) for side in (found[0], theirs[0]))
+    error = math.hypot(stats.sem(x), stats.sem(y))
+    middle = x.mean() - y.mean()
+    half = stats.t.ppf(0.975, 6) * error
+    assert (tar.low, tar.high) == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
+
+
+def test_against_one_repetition_says_why(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two", repetitions=1, seed=7)
+    beside = show.compare(run, found, other, theirs)
+    (first, *_) = answer.against(beside)
+    assert "8 against 1 repetition, not paired" in first
+    assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in first
+
+
+def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made()})
+    other, theirs = opened(
+        tmp_path, name="two", environments={"docker": Made(boot_delay_s=1.0)}, room=7, baseline=None
+    )
+    beside = show.compare(run, found, other, theirs)
+    assert {(c.environment, c.baseline) for c in beside.contrasts} == {("lxc", "docker")}
+    assert "room 5, there 7" in beside.notes[0] and "boot delay of lxc" in beside.notes[0]
+
+
+def test_what_differs_is_told_as_the_plan_has_it(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made(boot_delay_s=0.5)})
+    slower = {"lxc": Made(max_nodes=4)}
+    other, theirs = opened(
+        tmp_path,
+        name="two",
+        environments=slower,
+        patience_s=0.5,
+        rate_hz=2.0,
+        length_s=3.0,
+        viewers=1,
+    )
+    beside = show.compare(run, found, other, theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    for told in (
+        "patience 1 min, there 30 s",
+        "arrivals poisson, rate 0.0666667/s, 30 viewers, there poisson, rate 0.0333333/s, 1 viewer",
+        "length of the video 6 min, there 3 min",
+        "nodes: max of lxc none, there 4",
+        "boot delay of lxc 30 s, there 0 s",
+    ):
+        assert told in note
+    assert "{" not in note and "[" not in note
+
+
+def test_the_same_plan_at_another_scale_differs_in_the_scale_only(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one", environments={"lxc": Made()})
+    fast = {"rate_hz": 8.0, "length_s": 3.0, "patience_s": 0.5, "time_scale": 120.0}
+    other, theirs = opened(tmp_path, name="two", environments={"lxc": Made()}, **fast)
+    beside = show.compare(run, found, other, theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    assert note.endswith("in every difference: time scale ×60, there ×120.")
+
+
+def test_where_the_viewers_came_from_differs_too(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    other, theirs = opened(tmp_path, name="two")
+    machines = {"number": 2, "label": "crun", "options": {}, "resources": {"cpus": 1.0}}
+    told = other.resolved.model_copy(update={"generators": machines})
+    beside = show.compare(run, found, replace(other, resolved=told), theirs)
+    note = next(note for note in beside.notes if note.startswith("What differs"))
+    assert "viewers' origin this host, there 2 × crun" in note
+
+
+def test_runs_without_a_common_environment_are_not_compared(tmp_path: Path) -> None:
+    run, found = opened(tmp_path, name="one")
+    others = {"a": Made(), "b": Made()}
+    other, theirs = opened(tmp_path, name="two", environments=others, baseline=None)
+    beside = show.compare(run, found, other, theirs)
+    assert beside.contrasts == () and answer.against(beside) == list(beside.notes)
+    assert "no environment of the same name" in beside.notes[0]
+
+
+def test_a_run_against_itself_says_so(tmp_path: Path) -> None:
+    run, found = opened(tmp_path)
+    beside = show.compare(run, found, run, found)
+    assert "Both are the same run" in beside.notes[0]
+    assert {c.verdict for c in beside.contrasts if c.primary} <= {"inconclusive", None}
+
+
+FIGURES = [
+    ("blocked", 0.0207, "2.07 %"),
+    ("blocked", 0.0, "0 %"),
+    ("tar", 0.0421, "42.1 ms"),
+    ("jitter", -0.005, "−0.3 nodes/min"),
+    ("accuracy_u", 0.25, "0.25 nodes"),
+    ("speed_up", 1.5, "1.5×"),
+    ("requests", 1234.0, "1,234"),
+    ("node_seconds", 2.5, "2.5 node·s"),
+]
+
+
+@pytest.mark.parametrize(("metric", "value", "text"), FIGURES)
+def test_figures_have_their_units(metric: str, value: float, text: str) -> None:
+    assert answer.figure(BY_NAME[metric], value) == text
+    assert answer.figure(BY_NAME[metric], None) == "–"
+
+
+def test_a_bound_has_its_unit_once(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    assert " to " in answer.effect_interval(contrast(found, "blocked"))
+    assert answer.effect_interval(contrast(found, "blocked")).count("points") == 1
+    lxc = found.environment("lxc")
+    tar = lxc.estimate("tar")
+    assert tar is not None and answer.interval(BY_NAME["tar"], tar, 8).count("ms") == 1
+
+
+def test_a_figure_that_some_repetitions_lack_says_so(tmp_path: Path) -> None:
+    run, found = opened(tmp_path)
+    for number in (1, 2, 3):
+        del found[0].figures[number].figures["tar"]
+    lxc = summarise(run, found).environment("lxc")
+    tar = lxc.estimate("tar")
+    assert tar is not None
+    assert answer.interval(BY_NAME["tar"], tar, lxc.ok).endswith(", 5 of 8 repetitions")
+
+
+COVERAGES = [
+    (6, 0.005, 0.0, 0.934),
+    (6, 0.005, 0.02, 0.822),
+    (6, 0.1, 0.02, 0.937),
+    (20, 0.02, 0.02, 0.922),
+    (20, 0.3, 0.0, 0.950),
+]
+
+
+@pytest.mark.parametrize(("repetitions", "share", "alike", "told"), COVERAGES)
+def test_intervals_of_shares_cover_as_often_as_the_docs_say(
+    repetitions: int, share: float, alike: float, told: float
+) -> None:
+    """Twenty thousand runs of repetitions of 200 viewers; alike: the intra-class correlation."""
+    generator = np.random.default_rng(1)
+    size = (20_000, repetitions)
+    chance = np.full(size, share)
+    if alike:
+        k = 1 / alike - 1
+        chance = generator.beta(share * k, (1 - share) * k, size)
+    blocked = generator.binomial(200, chance) / 200
+    error = blocked.std(axis=1, ddof=1) / math.sqrt(repetitions)
+    half = stats.t.ppf(0.975, repetitions - 1) * error[error > 0]
+    covered = np.abs(blocked.mean(axis=1)[error > 0] - share) <= half
+    assert covered.mean() == pytest.approx(told, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("metric", "estimate", "low", "high", "told"),
+    [
+        ("deviation", 0.0454, 0.012, 0.34, "4.54 (1.2 to 34) %"),
+        ("tar", 0.6, 0.5, 0.7, "600 (500 to 700) ms"),
+        ("tar", 0.6, 0.0004, 0.7, "600 ms (400 µs to 700 ms)"),
+        ("tar", 0.6, 0.4, 1.2, "600 ms (400 ms to 1.2 s)"),
+        ("tar", 0.6, None, None, "600 ms (all 2 are equal)"),
+    ],
+)
+def test_a_unit_stands_once_in_a_cell_if_there_is_only_one(
+    metric: str, estimate: float, low: float | None, high: float | None, told: str
+) -> None:
+    found = Estimate(
+        metric=metric,
+        values=((0, estimate), (1, estimate)),
+        mean=estimate,
+        deviation=0.0,
+        least=estimate,
+        most=estimate,
+        estimate=estimate,
+        low=low,
+        high=high,
+        why="" if low is not None else "all 2 are equal",
+    )
+    side = EnvironmentSummary(
+        key="lxc",
+        label="lxc",
+        ended=2,
+        ok=2,
+        estimates=(found,),
+        stages={},
+        clock_share=0.0,
+        standing_nodes=(),
+    )
+    assert tables._cell(BY_NAME[metric], side) == told

@@ -1,0 +1,182 @@
+"""`ullage elastic sweep`: points, seeds, intervals, threads and a cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from distributed import LocalCluster
+from typer.testing import CliRunner
+
+from ullage.cli.main import app
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.yamlfile import read
+from ullage.experiments.elastic.simulator import sweep
+
+PLAIN: dict[str, Any] = {
+    "room": 20,
+    "arrivals": {"kind": "poisson", "rate": 1, "viewers": 300},
+    "video": {"length": "60s"},
+    "patience": "5s",
+    "allocation": "4s",
+    "seeds": 12,
+    "vary": {"patience": ["1s", "10s"], "policy.unused": ["keep", "release"]},
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    file = folder / "sweep.yaml"
+    file.write_text(yaml.safe_dump(PLAIN | changes, sort_keys=False))
+    return file
+
+
+def refused(folder: Path, **changes: Any) -> UllageError:
+    with pytest.raises(UllageError) as error:
+        sweep.load(read(written(folder, **changes)))
+    assert error.value.kind is errors.PLAN_BAD_FIELD
+    return error.value
+
+
+def test_every_point_has_every_seed_and_an_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    arguments = ["elastic", "sweep", str(written(tmp_path))]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [point["varied"]["patience"] for point in found["points"]] == ["1s", "1s", "10s", "10s"]
+    for point in found["points"]:
+        assert len(point["each"]) == 12
+        waits = point["figures"]["waited_mean"]
+        assert 0 <= waits["low"] <= waits["mean"] <= waits["high"]
+        assert waits["bootstrap_low"] <= waits["mean"] <= waits["bootstrap_high"]
+    impatient, patient = (found["points"][i]["figures"]["PcBl"] for i in (0, 2))
+    assert 0 < impatient["low"] <= impatient["mean"] <= impatient["high"] < 1
+    # Nobody was blocked with any seed: that is no reason to be sure.
+    assert (patient["mean"], patient["low"], patient["high"]) == (0, None, None)
+    table = CliRunner().invoke(app, arguments).stdout
+    assert "12 seeds a point; intervals of 95 %" in table
+    assert "policy.unused" in table
+
+
+def test_who_is_turned_away_has_a_column_where_anybody_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for most, shown in (([3, 9], False), ([0, 9], True)):
+        file = written(tmp_path, vary={"nodes.max": most})
+        result = CliRunner().invoke(app, ["elastic", "sweep", str(file)])
+        assert result.exit_code == 0, result.output
+        assert ("turned_away_viewers" in result.stdout) == shown, result.stdout
+
+
+def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
+    _, points = sweep.load(read(written(tmp_path)))
+    first, *_, last = (json.loads(point.texts(12)[3]) for point in points)
+    assert first["seed"] == last["seed"] == 4
+    assert first["policy"] == {"name": "elastic-movie", "unused": "keep"}
+    assert last["policy"] == {"name": "elastic-movie", "unused": "release"}
+
+
+@pytest.mark.parametrize(
+    ("vary", "line", "said"),
+    [
+        ({"room": [1, -1]}, 12, "room: found -1"),
+        ({"policy": [{"name": "spare", "node": 1}]}, 12, "did you mean nodes?"),
+        ({"room.much": [3]}, 12, "room.much is no field"),
+        ({"": [3]}, 12, "'' is no field"),
+        ({"policy": [3]}, 12, "policy: found 3; a mapping"),
+        ({"room": []}, 11, "from 1 to 10000 points, and these are 0"),
+        ({"room": list(range(200)), "seed": list(range(200))}, 11, "these are 40000"),
+    ],
+)
+def test_what_cannot_vary_is_told_with_its_line(
+    tmp_path: Path, vary: dict[str, Any], line: int, said: str
+) -> None:
+    message = refused(tmp_path, vary=vary).message
+    assert said in message
+    assert f"sweep.yaml:{line}:" in message
+
+
+def test_a_field_that_does_not_vary_is_told_where_it_stands(tmp_path: Path) -> None:
+    assert "sweep.yaml:10: seeds: found 1" in refused(tmp_path, seeds=1).message
+    assert "sweep.yaml:8: patience" in refused(tmp_path, patience="soon", vary={}).message
+
+
+def test_values_that_are_all_alike_have_no_interval() -> None:
+    found = sweep.summarise([{"PcBl": 0.25}] * 10, 0.95)["PcBl"]
+    assert (found.mean, found.seeds) == (0.25, 10)
+    assert {found.low, found.high, found.bootstrap_low, found.bootstrap_high} == {None}
+    assert sweep.summarise([{"PcBl": 0.25}, {}], 0.95) == {}
+    few = sweep.summarise([{"PcBl": 0.25}, {"PcBl": 0.75}], 0.95)["PcBl"]
+    assert (few.low, few.high, few.bootstrap_low) == (0, 1, None)
+    waits = sweep.summarise(
+        [{"waited_mean": 1.0, "jitter": 1.0}, {"waited_mean": 2.0, "jitter": 2.0}], 0.95
+    )
+    assert waits["waited_mean"].low == 0
+    assert (waits["jitter"].low or 0) < 0
+
+
+def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
+    _, points = sweep.load(read(written(tmp_path, vary={})))
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        processes=False,
+        host="127.0.0.1",
+        protocol="tcp",
+        dashboard_address=":0",
+        worker_dashboard_address=":0",
+    ) as cluster:
+        far = sweep.run(points, 12, cluster.scheduler_address)
+    assert far == sweep.run(points, 12, None)
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "_CLUSTER_S", 1.0)
+    _, points = sweep.load(read(written(tmp_path, vary={})))
+    with pytest.raises(UllageError) as error:
+        sweep.run(points, 2, "tcp://127.0.0.1:1")
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("nonsense", "missing port number in address 'nonsense'"),
+        ("", "cluster at '' cannot simulate: missing port number"),
+        ("tcp://127.0.0.1:door", "invalid literal"),
+        ("post://127.0.0.1:8786", "unknown address scheme 'post'"),
+        ("tcp://no.such.host.invalid:8786", "cannot simulate"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("no client may be made: it goes on trying when the command is over")
+
+    monkeypatch.setattr("distributed.Client", never)
+    _, points = sweep.load(read(written(tmp_path, vary={})))
+    with pytest.raises(UllageError) as error:
+        sweep.run(points, 2, address)
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+    assert said in error.value.message
+
+
+def test_where_all_seeds_agree_the_table_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    sure = written(tmp_path, patience="1h", vary={"room": [20]}, confidence=0.99999999)
+    table = CliRunner().invoke(app, ["elastic", "sweep", str(sure)]).stdout
+    assert "0 (all 12 equal)" in table
+    assert "intervals of 99.999999 %" in table
+
+
+def test_what_fails_in_a_thread_ends_all() -> None:
+    with pytest.raises(ValueError, match="application"):
+        sweep.here(["{}"] * 3, lambda done, of: None)

@@ -1,0 +1,271 @@
+"""The CMU study's tables, each to four decimals, and our own runs beside them.
+
+Those of memory, SMB and the remote network were reckoned apart from the code (awk over the CSV
+files): of times VM / physical, of rates physical / VM. Those of CPU, disk and the local network are
+of `tests/analysis/test_weighing_published.py`, which puts the same figures through `ullage weigh`.
+The node's are what the code gave when it was written.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support import commandkit
+from tests.support.synthetic import make_run
+from ullage.experiments.studies import get
+from ullage.experiments.studies.base import Figure, Table
+from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
+from ullage.plan import matrix, schema
+from ullage.runs.records import EnvironmentRecord, Metric, Resource, WorkloadRecord
+
+STUDY = get("cmu-overhead")
+TABLES = {table.key: table for table in STUDY.tables()}
+
+Expected = dict[str, tuple[float, ...]]
+
+CPU = """
+    1  0.7086 0.9172 0.6784 1.2216
+    2  1.0066 1.0055 0.7841 1.3449
+    4  1.2058 0.9839 0.9129 1.6383
+    8  1.1049 0.9952 0.8153 1.3801
+    16 1.3727 1.3708 0.9224 1.5629
+    32 1.0089 1.0093 0.6978 1.1925
+"""
+DISK = """
+    1  0.0771 0.1002 0.9071 1.1012
+    2  0.0527 0.0888 0.8018 0.2619
+    4  0.0988 0.0457 0.7494 0.3774
+    8  0.0465 0.0591 1.1513 0.5634
+    16 0.0745 0.0513 0.9333 0.5077
+    32 0.1807 0.0884 0.9430 0.6247
+"""
+DISK_SMB = """
+    1 0.2311 0.3003 2.7189 3.3004
+    2 0.2619 0.4414 3.9876 1.3027
+    4 0.4924 0.2277 3.7358 1.8814
+    8 0.1578 0.2008 3.9117 1.9141
+    16 0.2789 0.1921 3.4959 1.9015
+    32 0.6738 0.3297 3.5163 2.3297
+"""
+NETWORK = """
+    local  0.9390 0.8798 0.4191 0.5580
+    remote 1.1123 1.0953 1.0730 1.0799
+"""
+MEMORY = """
+    1,16  1.6733 1.7852 0.2322 0.2613
+    1,32  1.4519 1.5426 0.1854 0.1990
+    1,64  1.6130 1.7528 0.1616 0.1675
+    1,128  1.5717 1.6309 0.1427 0.1455
+    1,256  1.5950 1.5780 0.1467 0.1441
+    1,512  1.5831 1.7285 0.1471 0.1466
+    1,1024  1.2227 1.7687 0.1475 0.1446
+    2,16  1.0941 1.5396 0.4992 0.9878
+    2,32  1.0721 1.6591 0.2539 0.3706
+    2,64  1.0491 1.6856 0.1872 0.1940
+    2,128  1.0494 1.6680 0.1611 0.1631
+    2,256  1.0347 1.6895 0.1559 0.1555
+    2,512  1.0034 1.6483 0.1480 0.1469
+    2,1024  1.0251 1.5691 0.1429 0.1416
+    3,16  1.0368 1.1159 1.0352 0.8633
+    3,32  1.0150 1.0927 1.4902 1.9551
+    3,64  0.9564 1.0080 0.1913 0.1576
+    3,128  0.9851 1.0144 0.1626 0.1322
+    3,256  1.0153 1.0730 0.1566 0.1259
+    3,512  1.0218 1.0514 0.1495 0.1195
+    3,1024  1.0083 1.0979 0.1464 0.1158
+    4,16  1.0173 0.8250 1.4551 2.3095
+    4,32  1.0342 0.8384 1.3072 1.7593
+    4,64  1.0144 0.8186 0.3075 0.4660
+    4,128  1.0151 0.8198 0.1788 0.1472
+    4,256  1.0155 0.8212 0.1591 0.1288
+    4,512  1.0113 0.8179 0.1521 0.1232
+    4,1024  1.0063 0.8154 0.1489 0.1195
+"""
+
+
+def expected(text: str) -> Expected:
+    rows = (line.split() for line in text.strip().splitlines())
+    return {label: tuple(map(float, cells)) for label, *cells in rows}
+
+
+def found(table: Table) -> Expected:
+    made: Expected = {}
+    for row in table.rows:
+        values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
+        label = row.label.replace(", ", ",").replace(" KiB", "")
+        made[label] = tuple(round(value, 4) for value in values if value is not None)
+    return made
+
+
+def test_cpu_is_time_over_time() -> None:
+    assert found(TABLES["cpu-ratios"]) == expected(CPU)
+
+
+def test_memory_is_rate_over_rate() -> None:
+    assert found(TABLES["memory-ratios"]) == expected(MEMORY)
+
+
+def test_disk_is_rate_over_rate_to_one_in_ten_thousand() -> None:
+    table = TABLES["disk-ratios"]
+    assert found(table) == expected(DISK)
+    rows = {(row["threads"], row["machine"]): row for row in STUDY.published("cmu2015_disk")}
+    for row, guest, figure in table.figures():
+        exact = float(rows[row.label, "physical_local"]["rate_MiBps"]) / float(
+            rows[row.label, guest.title]["rate_MiBps"]
+        )
+        assert figure.value == pytest.approx(exact, rel=1e-4)
+
+
+def test_disk_has_a_second_baseline() -> None:
+    assert found(TABLES["disk-ratios-smb"]) == expected(DISK_SMB)
+
+
+def test_network_is_against_the_nominal_link() -> None:
+    assert found(TABLES["network-ratios"]) == expected(NETWORK)
+
+
+def test_a_machine_is_the_weighted_sum() -> None:
+    """S2.2; memory by the geometric mean over its block sizes."""
+    assert found(TABLES["machine"]) == {
+        "win81_x64": (0.7086, 1.5231, 0.0771, 0.9390, 0.5156),
+        "win81_x86": (0.9172, 1.6813, 0.1002, 0.8798, 0.5761),
+        "debian7_x64": (0.6784, 0.1638, 0.9071, 0.4191, 0.6868),
+        "debian7_x86": (1.2216, 0.1686, 1.1012, 0.5580, 0.8724),
+    }
+
+
+def test_a_node_is_the_sum_over_its_machines_by_share() -> None:
+    """S2.3; with equal shares the node is the mean of its machines, a system of two twice that."""
+    node = found(TABLES["node"])
+    assert node["O_node"] == (0.6627, 1.3254)
+    machines = [TABLES["machine"].value(guest, "O") or 0.0 for guest in GUESTS]
+    assert TABLES["node"].value("O_node", "one node") == pytest.approx(sum(machines) / 4)
+    of_resources = [one for label, (one, _) in node.items() if label != "O_node"]
+    assert of_resources == [0.0881, 0.1768, 0.3278, 0.0699]
+
+
+def test_the_weights_add_up_to_one() -> None:
+    assert sum(WEIGHTS.values()) == pytest.approx(1)
+
+
+def test_the_full_plan_fills_the_host_and_has_the_published_series() -> None:
+    """S2.4 and S2.5: as many as fit on four fifths, p = 50,000 + 30,000 · threads."""
+    cells = matrix.resolve(*schema.load(STUDY.folder / "full.yaml"))
+    cpus = {load.key: load.parameters.model_dump() for load in cells.loads if "cpu" in load.key}
+    assert [given["threads"] for given in cpus.values()] == [1, 2, 4, 8, 16, 32]
+    assert all(g["prime"] == 50_000 + 30_000 * g["threads"] for g in cpus.values())
+    memory = [load for load in cells.loads if load.key.startswith("memory[")]
+    assert len(memory) == 4 * 7
+    text = (STUDY.folder / "full.yaml").read_text(encoding="utf-8")
+    assert text.count("instances: fit 0.8") == 4
+
+
+def environment(key: str, **more: str) -> EnvironmentRecord:
+    nuisances = {"cpus": "1", "instances": "1"} | more
+    return EnvironmentRecord(key=key, label=key, provider=key, nuisances=nuisances)
+
+
+def workload(key: str, resource: Resource, **parameters: object) -> WorkloadRecord:
+    rate = Metric(name="rate", unit="1/s", better="higher", description="A rate.", primary=True)
+    return WorkloadRecord(
+        key=key,
+        workload=key,
+        resource=resource,
+        title=key,
+        parameters=parameters,
+        metrics=(rate,),
+        duration_s=1.0,
+    )
+
+
+WORKLOADS = (
+    workload("cpu-1", "cpu", threads=1),
+    workload("cpu-3", "cpu", threads=3),
+    workload("memory", "memory", threads=1, block_size=1 << 20),
+    workload("disk", "disk", threads=1),
+    workload("network", "network", peer="second"),
+    workload("network-host", "network", peer="host"),
+    workload("locks", "other", threads=1),
+)
+
+
+def make(path: Path, instances: str = "1", without: tuple[Resource, ...] = ()) -> Path:
+    native = environment("native", instances=instances)
+    again = native.model_copy(update={"key": "native~again", "again_of": "native"})
+    return make_run(
+        path / "20260101T000000-cmu-overhead-quick",
+        environments=(native, again, environment("vm", instances=instances)),
+        workloads=[each for each in WORKLOADS if each.resource not in without],
+        truth={("vm", "cpu-1"): 2.0},
+        noise_sd=0.02,
+        failures=(),
+        raw=False,
+        name="cmu-overhead-quick",
+    )
+
+
+def fresh(path: Path) -> dict[str, Table]:
+    return {table.key: table for table in STUDY.fresh({"cmu-overhead-quick": path})}
+
+
+def test_our_own_stands_beside_the_published(tmp_path: Path) -> None:
+    tables = fresh(make(tmp_path))
+    assert set(tables) == {
+        "cpu-fresh", "memory-fresh", "disk-fresh", "network-fresh", "other-fresh", "machine-fresh",
+    }  # fmt: skip
+    first, third = tables["cpu-fresh"].rows
+    ours, verdict, x64, _ = first.cells
+    assert first.label == "vm, cpu-1"
+    assert isinstance(ours, Figure) and ours.low is not None and ours.high is not None
+    assert ours.low < 2.0 < ours.high
+    assert verdict == "worse"
+    assert isinstance(x64, Figure) and round(x64.value or 0, 4) == 0.6784
+    nothing = third.cells[2]
+    assert isinstance(nothing, Figure) and nothing.value is None, "3 threads were not measured"
+    memory = tables["memory-fresh"].rows[0].cells[2]
+    assert isinstance(memory, Figure) and round(memory.value or 0, 4) == 0.1475
+    local, host = (row.cells[2] for row in tables["network-fresh"].rows)
+    assert isinstance(local, Figure) and round(local.value or 0, 4) == 0.4191
+    assert isinstance(host, Figure) and host.value is None
+    assert len(tables["other-fresh"].columns) == 2, "nothing was published of it"
+
+
+def test_a_machine_of_ours_has_an_interval_and_theirs_have_none(tmp_path: Path) -> None:
+    table = fresh(make(tmp_path))["machine-fresh"]
+    assert [row.label for row in table.rows] == ["vm", *(f"{guest} there" for guest in GUESTS)]
+    ours, theirs = (row.cells[0] for row in table.rows[:2])
+    assert isinstance(ours, Figure) and isinstance(theirs, Figure)
+    truth = 1 + WEIGHTS["cpu"] * (2**0.5 - 1)
+    assert ours.low is not None and ours.high is not None
+    assert ours.low < truth < ours.high
+    assert theirs.low is None
+    assert round(theirs.value or 0, 4) == 0.5156
+
+
+def test_the_command_with_other_weights_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (note,) = fresh(make(Path("my runs")))["machine-fresh"].notes
+    _, command, _ = note.split("`")
+    argv = shlex.split(command.replace("…", "cpu=1"))
+    done = commandkit.ullage(*argv[1:], cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "vm" in done.stdout
+
+
+def test_a_filled_node_is_summed_too(tmp_path: Path) -> None:
+    table = fresh(make(tmp_path, instances="3"))["node-fresh"]
+    (row,) = table.rows
+    assert row.label == "vm"
+    assert table.value("vm", "instances") == 3
+
+
+def test_what_was_not_measured_is_not_weighed(tmp_path: Path) -> None:
+    table = fresh(make(tmp_path, without=("disk",)))["machine-fresh"]
+    assert table.rows == ()
+    assert table.notes[0].startswith("Not weighed: ")
+    assert "disk" in table.notes[0]

@@ -1,0 +1,146 @@
+"""The study of message passing: no published figures, its plans, and runs of our own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.experiments.studies.planruns import figure, fresh, holds, make
+from ullage.experiments.studies import get, measured
+from ullage.experiments.studies.mpi_degradation import communication
+from ullage.experiments.studies.mpi_degradation.study import FULL, QUICK
+from ullage.experiments.studies.within import Term, product
+from ullage.plan import matrix, schema
+
+STUDY = get("mpi-degradation")
+VIRTIO, E1000 = "vm[nic=virtio]", "vm[nic=e1000]"
+
+
+def test_nothing_was_published_and_the_readme_says_so() -> None:
+    assert STUDY.tables() == ()
+    assert "No figure of this study is published with ullage" in STUDY.readme()
+
+
+@pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])
+def test_the_network_card_is_a_factor(name: str) -> None:
+    cells = matrix.resolve(*schema.load(STUDY.folder / name))
+    keys = [each.key for each in cells.environments if each.again_of is None]
+    assert keys == ["native", "container", "lxc", VIRTIO, E1000]
+    assert {each.provider.name for each in cells.environments} == {"native", "oci", "lxc", "qemu"}
+
+
+def test_the_full_plan_has_the_published_settings() -> None:
+    cells = matrix.resolve(*schema.load(STUDY.folder / FULL.file))
+    loads = {load.key: load.parameters.model_dump() for load in cells.loads}
+    messages, pings = loads["messages"], loads["round-trips"]
+    assert (messages["min_size"], messages["max_size"]) == (1, 1 << 30)
+    assert (messages["warmups"], messages["repetitions"]) == (30, 100)
+    assert (pings["count"], pings["size"]) == (10_000, 12)
+    kernels = {each["kernel"] for key, each in loads.items() if key.startswith("kernels[")}
+    assert kernels == {"ep", "cg", "mg", "ft", "is"}
+
+
+@pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])
+def test_every_program_is_there_on_one_rank_too(name: str) -> None:
+    cells = matrix.resolve(*schema.load(STUDY.folder / name))
+    programs: dict[tuple[object, ...], set[int]] = {}
+    for load in cells.loads:
+        if load.workload.name not in (communication.NAS, communication.QUEENS):
+            continue
+        given_ = load.parameters.model_dump()
+        what = tuple(given_.get(each) for each in ("kernel", "class", "queens", "depth"))
+        programs.setdefault((load.workload.name, *what), set()).add(given_["ranks"])
+    assert programs
+    assert set(map(frozenset, programs.values())) == {frozenset({1, 2})}
+
+
+def test_degradation_by_message_size(tmp_path: Path) -> None:
+    truth = {(VIRTIO, "messages"): 2.0, (E1000, "messages"): 5.0, (E1000, "round-trips"): 4.0}
+    tables = fresh(STUDY, (QUICK, make(tmp_path, STUDY, QUICK, truth)))
+    messages, trips = tables["messages-fresh"], tables["round-trips-fresh"]
+    for row in ("64 B", "1 KiB", "16 KiB", "256 KiB"):
+        assert holds(figure(messages, row, VIRTIO), 2.0)
+        assert holds(figure(messages, row, E1000), 5.0)
+        assert holds(figure(messages, row, "lxc"), 1.0)
+    assert messages.of == "message size"
+    assert (messages.columns[0].title, messages.columns[0].unit) == ("native", "µs")
+    assert all(holds(figure(trips, row.label, E1000), 4.0) for row in trips.rows)
+    verdicts = tables["verdicts-fresh"]
+    label = next(row.label for row in verdicts.rows if row.label.startswith(f"{E1000}, MPI"))
+    assert holds(figure(verdicts, label, "ratio"), 5.0)
+    assert len(verdicts.rows) == 4 * 2
+
+
+def test_overhead_by_what_programs_communicate(tmp_path: Path) -> None:
+    """Two ranks, T(2) as long as 0.8 · T(1) natively: 37.5 % of it is communication."""
+    truth = {
+        ("native", "kernels[kernel=cg]"): 0.8,
+        ("lxc", "kernels[kernel=cg]"): 0.8,
+        (VIRTIO, "kernels[kernel=cg]"): 0.8 * 3 * 2,
+        (VIRTIO, "kernels-alone[kernel=cg]"): 3.0,
+        ("native", "kernels[kernel=is]"): 0.5,
+    }
+    tables = fresh(STUDY, (QUICK, make(tmp_path, STUDY, QUICK, truth)))
+    slower, adds = tables["communication-fresh"], tables["messages-add-fresh"]
+    assert holds(figure(slower, "CG S, 2 ranks", "share in native"), 37.5)
+    assert holds(figure(slower, "IS S, 2 ranks", "share in native"), 0.0)
+    assert holds(figure(slower, "CG S, 2 ranks", VIRTIO), 6.0)
+    assert holds(figure(adds, "CG S, 2 ranks", VIRTIO), 2.0), "without the slower arithmetic"
+    assert holds(figure(adds, "CG S, 2 ranks", "lxc"), 1.0)
+    labels = [row.label for row in slower.rows]
+    assert labels[:2] == ["IS S, 2 ranks", "CG S, 2 ranks"], "the least communicating first"
+    assert set(labels[2:]) == {"13 queens, depth 1, 2 ranks", "13 queens, depth 3, 2 ranks"}
+
+
+def test_a_program_that_failed_has_no_share(tmp_path: Path) -> None:
+    cell = ("native", "kernels-alone[kernel=is]")
+    run = make(tmp_path, STUDY, QUICK, failures=[(0, *cell), (1, *cell)])
+    table = fresh(STUDY, (QUICK, run))["communication-fresh"]
+    assert table.rows[-1].label == "IS S, 2 ranks"
+    share = figure(table, "IS S, 2 ranks", "share in native")
+    assert share.value is None
+    assert "of 8 blocks 6" in share.why
+    assert figure(table, "IS S, 2 ranks", "lxc").value is not None
+
+
+def test_without_programs_there_are_no_tables_of_them(tmp_path: Path) -> None:
+    run = make(tmp_path, STUDY, QUICK)
+    opened = measured.opened(run)
+    assert len(communication.kernels(opened)) == 4
+    resolved = opened.folder.resolved
+    kept = tuple(w for w in resolved.workloads if w.workload == "flood-ping")
+    less = replace(opened.folder, resolved=resolved.model_copy(update={"workloads": kept}))
+    assert communication.tables(replace(opened, folder=less)) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(power=st.sampled_from([-2.0, -1.0, 0.5, 1.0, 2.0]), scale=st.floats(1e-6, 1e6))
+def test_a_product_of_powers_is_that_of_the_blocks(
+    power: float, scale: float, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """x^p · x^−p is 1 in every block, so the product is its scale, exactly and without a spread."""
+    run = measured.opened(_shared(tmp_path_factory))
+    key = "kernels[kernel=cg]"
+    terms = [Term(power, "native", key, "seconds"), Term(-power, "native", key, "seconds")]
+    found = product(run, terms, scale)
+    assert found.value == pytest.approx(scale, rel=1e-9)
+    alone = product(run, [Term(1, "lxc", key, "seconds")])
+    inverse = product(run, [Term(-1, "lxc", key, "seconds")])
+    assert alone.value is not None and inverse.value is not None
+    assert math.isclose(alone.value * inverse.value, 1, rel_tol=1e-9)
+    assert alone.low is not None and inverse.high is not None
+    assert math.isclose(alone.low * inverse.high, 1, rel_tol=1e-9)
+
+
+_RUNS: dict[str, Path] = {}
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    if "run" not in _RUNS:
+        _RUNS["run"] = make(factory.mktemp("shared"), STUDY, QUICK)
+    return _RUNS["run"]

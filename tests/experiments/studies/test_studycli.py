@@ -1,0 +1,318 @@
+"""`ullage study …` as a user meets it: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.elastic.elastic_made import MadePlan, make
+from tests.experiments.studies import toystudy
+from tests.support import commandkit
+from tests.support.commandkit import CHECKOUT, Done, Ullage
+from tests.support.synthetic import make_run
+from ullage.common import errors
+from ullage.experiments.studies import STUDIES
+from ullage.runs.reader import RunFolder
+
+DEADLINE_S = 120
+
+
+ullage = commandkit.in_this_process("study")
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ullage: Ullage) -> Ullage:
+    """The same with a toy in place of the studies."""
+    monkeypatch.setenv(toystudy.PLACE, str(toystudy.write(tmp_path / "toy")))
+    monkeypatch.setattr("ullage.experiments.studies.STUDIES", (toystudy.Toy,))
+    return ullage
+
+
+def toy_run(root: Path, name: str, stamp: str = "20260101T000000") -> Path:
+    return make_run(root / f"{stamp}-{name}", blocks=6, failures=(), raw=False, name=name)
+
+
+def test_list_says_what_each_asks_and_needs(ullage: Ullage) -> None:
+    done = ullage("list")
+    assert done.code == 0
+    for study in STUDIES:
+        assert study.name in done.stdout
+        assert study.question in done.stdout
+    assert "5 min" in done.stdout
+    assert "needs root; the image" in done.stdout
+
+
+def test_list_in_json(ullage: Ullage) -> None:
+    told = {each["name"]: each for each in json.loads(ullage("list", "--json").stdout)}
+    assert set(told) == {study.name for study in STUDIES}
+    (plan,) = told["cmu-overhead"]["quick"]
+    assert plan["name"] == "cmu-overhead-quick"
+    assert plan["minutes"] > 0
+
+
+def test_show_recomputes_and_marks_what_disagrees(ullage: Ullage) -> None:
+    done = ullage("show", "elastic-clock")
+    assert done.code == 0
+    assert "50 of them are known as printed: 46 agree to the last digit, 4 do not" in done.stdout
+    assert "0.863 ≠ 2.11" in done.stdout
+    assert "≠: the printed mean is a deviation" in done.stdout
+    assert "Our own runs" not in done.stdout
+    assert "165.7 = printed" in ullage("show", "flash-energy").stdout
+
+
+def test_show_says_when_nothing_is_known_as_printed(ullage: Ullage) -> None:
+    done = ullage("show", "cmu-overhead")
+    assert done.code == 0
+    assert "None of them is known as printed" in done.stdout
+    assert "0.0771" in done.stdout
+
+
+def test_show_in_json(ullage: Ullage) -> None:
+    told = json.loads(ullage("show", "elastic-clock", "--json").stdout)
+    assert told["fresh"] == []
+    tables = {table["key"]: table for table in told["published"]}
+    share = tables["blocked"]["rows"][5]["cells"][0]
+    assert share["printed"] == "2.11"
+    assert share["agrees"] is False
+    flash = json.loads(ullage("show", "flash-energy", "--json").stdout)
+    (power,) = (table for table in flash["published"] if table["key"] == "power")
+    assert power["rows"][0]["cells"][2]["agrees"] is True
+
+
+@pytest.mark.parametrize("command", [["show"], ["run", "--quick"]])
+def test_a_name_that_is_none(ullage: Ullage, command: list[str]) -> None:
+    done = ullage(*command, "flash-enrgy")
+    assert done.code == 2
+    assert errors.STUDY_UNKNOWN.code in done.stderr
+    assert "did you mean flash-energy?" in done.stderr
+
+
+def test_run_wants_to_know_how_long(ullage: Ullage, tmp_path: Path) -> None:
+    done = ullage("run", "cmu-overhead")
+    assert done.code == 2
+    assert "--quick or --full" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_run_is_of_one_form(ullage: Ullage, tmp_path: Path) -> None:
+    for argv in (("--quick", "--full"), ("--full", "--quick")):
+        done = ullage("run", "cmu-overhead", *argv)
+        assert done.code == 2
+        assert "say --quick or --full, not both" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nothing_to_resume_begins_nothing(toy: Ullage, tmp_path: Path) -> None:
+    toy_run(tmp_path / "my runs", "toy-a-full")
+    done = toy("run", "toy", "--quick", "--resume", "--runs", "my runs")
+    assert done.code == errors.STUDY_NOT_BEGUN.exit_code
+    assert errors.STUDY_NOT_BEGUN.code in done.stderr
+    assert "no run of toy-a-quick, toy-b-quick is in my runs" in done.stderr
+    assert "`ullage study run toy --quick --runs 'my runs'` begins the study" in done.stderr
+    assert len(list((tmp_path / "my runs").iterdir())) == 1
+
+
+def test_a_run_of_the_study_by_its_name(toy: Ullage, tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "my runs", "toy-a-quick")
+    done = toy("show", "toy", run.name, "--runs", "my runs", "--json")
+    assert done.code == 0, done.stderr
+    assert done.json["runs"] == {"toy-a-quick": f"my runs/{run.name}"}
+
+
+def test_a_run_that_is_not_there(toy: Ullage) -> None:
+    done = toy("show", "toy", "runs/none")
+    assert done.code == 2
+    assert errors.RUN_NOT_FOUND.code in done.stderr
+
+
+@pytest.mark.parametrize("name", ["vm-or-container", "toy-c-quick", "\x1b[31mred"])
+def test_the_run_of_another_study(toy: Ullage, tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path / "other", blocks=6, failures=(), raw=False, name=name)
+    done = toy("show", "toy", str(run))
+    assert done.code == 2
+    assert errors.STUDY_OTHER_RUN.code in done.stderr
+    assert "toy-a-full, toy-a-quick, toy-b-quick" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_an_elastic_run_of_another_study(toy: Ullage, tmp_path: Path) -> None:
+    done = toy("show", "toy", str(make(tmp_path / "runs", MadePlan(repetitions=2))))
+    assert done.code == 2
+    assert errors.STUDY_OTHER_RUN.code in done.stderr
+    assert "'made'" in done.stderr
+
+
+def test_a_folder_that_does_not_say_what_it_is(toy: Ullage, tmp_path: Path) -> None:
+    (tmp_path / "resolved.json").write_text("[]")
+    done = toy("show", "toy", str(tmp_path))
+    assert done.code == 2
+    assert errors.RUN_BAD_FORMAT.code in done.stderr
+
+
+def test_both_forms_or_one_plan_twice_are_not_put_together(toy: Ullage, tmp_path: Path) -> None:
+    quick = toy_run(tmp_path, "toy-a-quick")
+    full = toy_run(tmp_path, "toy-a-full")
+    again = toy_run(tmp_path, "toy-a-quick", "20260102T000000")
+    for other in (full, again):
+        done = toy("show", "toy", str(quick), str(other))
+        assert done.code == 2
+        assert errors.STUDY_OTHER_RUN.code in done.stderr
+        assert "one of toy-b-quick" in done.stderr
+
+
+def test_without_runs_named_the_newest_form_is_shown(toy: Ullage, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    old = toy_run(runs, "toy-a-quick", "20260101T000000")
+    new = toy_run(runs, "toy-a-quick", "20260103T000000")
+    second = toy_run(runs, "toy-b-quick", "20260101T000001")
+    toy_run(runs, "toy-a-full", "20260102T000000")
+    toy_run(runs, "another", "20260104T000000")
+    make(runs, MadePlan(repetitions=2))
+    told = json.loads(toy("show", "toy", "--json").stdout)
+    assert told["runs"] == {
+        "toy-a-quick": str(new.relative_to(tmp_path)),
+        "toy-b-quick": str(second.relative_to(tmp_path)),
+    }
+    assert old.is_dir()
+    assert [table["key"] for table in told["fresh"]] == ["toy-a-quick", "toy-b-quick"]
+
+
+def test_fresh_figures_stand_beside_with_intervals_and_verdicts(
+    toy: Ullage, tmp_path: Path
+) -> None:
+    done = toy("show", "toy", str(toy_run(tmp_path, "toy-a-quick")))
+    assert done.code == 0
+    assert "Our own runs" in done.stdout
+    assert re.search(r" [\d.]+ \([\d.]+ to [\d.]+\) +worse", done.stdout)
+
+
+def test_the_page_is_one_file_without_network_and_script(toy: Ullage, tmp_path: Path) -> None:
+    toy_run(tmp_path / "runs", "toy-a-quick")
+    out = tmp_path / "page.html"
+    assert toy("show", "toy", "--out", str(out)).code == 0
+    page = out.read_text(encoding="utf-8")
+    assert page.rstrip().endswith("</html>")
+    assert "default-src 'none'" in html.unescape(page)
+    assert "<script" not in page
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
+    for text in ("Does it run?", "5.3 ≠ 4.06", "165.7 = printed", "≠: other weights.", "verdict"):
+        assert text in page
+    assert "<h2>Question</h2>" in page
+    assert "&lt;b&gt;Does it run?&lt;/b&gt;" in page, "HTML in a README is text"
+
+
+def test_what_a_run_calls_itself_is_text_in_the_page(toy: Ullage, tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "runs", "toy-a-quick")
+    file = run / "resolved.json"
+    resolved = json.loads(file.read_text(encoding="utf-8"))
+    resolved["environments"][-1]["label"] = "</td><img src=x onerror=alert(1)>\x1b[2J"
+    file.write_text(json.dumps(resolved), encoding="utf-8")
+    out = tmp_path / "page.html"
+    done = toy("show", "toy", "--out", str(out))
+    assert done.code == 0
+    page = out.read_text(encoding="utf-8")
+    assert "<img src=x" not in page
+    assert "&lt;img src=x" in page
+    assert "\x1b" not in page + done.stdout
+
+
+# What follows runs real plans, on native instances of this host.
+
+
+def places_of(cwd: Path, toy: Path) -> dict[str, str]:
+    own = {f"ULLAGE_{name}_DIR": str(cwd / name.lower()) for name in ("STATE", "DATA", "CACHE")}
+    return {toystudy.PLACE: str(toy), **own}
+
+
+def started(*argv: str, cwd: Path, toy: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.experiments.studies.toystudy", "study", *argv],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT), **places_of(cwd, toy)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(*argv: str, cwd: Path, toy: Path) -> Done:
+    return commandkit.ullage(
+        "study",
+        *argv,
+        cwd=cwd,
+        module=toystudy.__name__,
+        timeout_s=DEADLINE_S,
+        environment=places_of(cwd, toy),
+    )
+
+
+def test_a_study_runs_all_its_plans(tmp_path: Path, agent_binary: Path) -> None:
+    toy = toystudy.write(tmp_path / "toy")
+    done = finished("run", "toy", "--quick", "--json", cwd=tmp_path, toy=toy)
+    assert done.code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert list(told["runs"]) == ["toy-a-quick", "toy-b-quick"]
+    first, second = (tmp_path / path for path in told["runs"].values())
+    assert (first / "study.html").is_file()
+    assert (first / "report.html").is_file()
+    assert (second / "report.html").is_file()
+    assert len(told["fresh"]) == 2
+    assert "toy: plan toy-b-quick (2 of 2), about 0.1 minutes" in done.stderr
+    assert {RunFolder.open(path).finished.reason for path in (first, second)} == {"blocks"}  # type: ignore[union-attr]
+
+
+def test_cells_without_figures_are_told_by_the_exit_code(
+    tmp_path: Path, agent_binary: Path
+) -> None:
+    toy = toystudy.write(tmp_path / "toy", second="'false'")
+    done = finished("run", "toy", "--quick", cwd=tmp_path, toy=toy)
+    assert done.code == errors.ExitCode.SOME_CELLS_FAILED, done.stderr
+    assert "Our own runs" in done.stdout
+    assert "study: " in done.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_no_plan_starts_when_one_of_them_cannot_run_here(tmp_path: Path) -> None:
+    toy = toystudy.write(tmp_path / "toy", cpus=1000)
+    done = finished("run", "toy", "--quick", cwd=tmp_path, toy=toy)
+    assert done.code == errors.HOST_TOO_SMALL.exit_code
+    assert errors.HOST_TOO_SMALL.code in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:
+    toy = toystudy.write(tmp_path / "toy", second="sleep, '1'")
+    runs = tmp_path / "my runs"
+    process = started("run", "toy", "--quick", "--runs", "my runs", cwd=tmp_path, toy=toy)
+    deadline = time.monotonic() + DEADLINE_S
+    while not list(runs.glob("*-toy-b-quick/resolved.json")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == errors.ExitCode.INTERRUPTED, told
+    *_, hint = told.splitlines()
+    words, _, again = hint.partition(": ")
+    assert words == "that was one plan of the study; to go on with the whole of it"
+    assert again == "ullage study run toy --quick --runs 'my runs' --resume"
+    (first,) = runs.glob("*-toy-a-quick")
+    journal = (first / "journal.jsonl").read_bytes()
+
+    done = finished(*shlex.split(again)[2:], "--json", cwd=tmp_path, toy=toy)
+    assert done.code == 0, done.stderr
+    assert len(list(runs.iterdir())) == 2, "nothing was begun anew"
+    assert (first / "journal.jsonl").read_bytes() == journal, "what had ended stays"
+    (second,) = runs.glob("*-toy-b-quick")
+    run = RunFolder.open(second)
+    assert run.finished is not None and run.finished.reason == "blocks"
+    assert len(run.sessions) == 2

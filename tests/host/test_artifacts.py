@@ -1,0 +1,92 @@
+"""Files that no package holds."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import artifacts, image
+from ullage.host.artifacts import Artifact, maven, stage
+
+BYTES = b"a jar"
+DIGEST = hashlib.sha256(BYTES).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def served(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
+    """What is asked for; the answer is always this."""
+    asked: list[str] = []
+
+    def opened(url: str, **_: Any) -> io.BytesIO:
+        asked.append(url)
+        return io.BytesIO(content)
+
+    monkeypatch.setattr(urllib.request, "urlopen", opened)
+    return asked
+
+
+def jar(path: str = "/opt/x/a.jar") -> Artifact:
+    return Artifact("https://example.org/a.jar", DIGEST, path)
+
+
+def test_it_is_fetched_once_and_stands_where_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = served(monkeypatch, BYTES)
+    for root in (tmp_path / "one", tmp_path / "two"):
+        asyncio.run(stage([jar()], root))
+        assert (root / "opt/x/a.jar").read_bytes() == BYTES
+    assert asked == ["https://example.org/a.jar"]
+
+
+def test_other_bytes_are_refused_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served(monkeypatch, b"another jar")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(stage([jar()], tmp_path / "root"))
+    assert caught.value.kind is errors.ARTIFACT_CHANGED
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refused)
+    with pytest.raises(UllageError, match="no route") as caught:
+        asyncio.run(stage([jar()], tmp_path / "root"))
+    assert caught.value.kind is errors.ARTIFACT_UNREACHABLE
+
+
+@pytest.mark.parametrize("path", ["opt/a.jar", "/opt/../etc/passwd"])
+def test_none_may_stand_outside(path: str) -> None:
+    with pytest.raises(ValueError, match="no artifact"):
+        jar(path)
+    with pytest.raises(ValueError, match="no artifact"):
+        Artifact("http://example.org/a", DIGEST, "/opt/a")
+
+
+def test_a_jar_of_maven_central() -> None:
+    found = maven("org.x.y", "z", "1.2", DIGEST, into="/opt/y", classifier="tests")
+    assert found.url.endswith("/org/x/y/z/1.2/z-1.2-tests.jar")
+    assert found.path == "/opt/y/z-1.2-tests.jar"
+    assert artifacts.Artifact is type(found)
+
+
+def test_a_host_that_lacks_one_is_told_where_it_is() -> None:
+    with pytest.raises(UllageError) as caught:
+        image.require_on_host({}, [jar("/nowhere/a.jar")])
+    assert caught.value.kind is errors.HOST_MISSING and "example.org" in caught.value.hint

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.environments.containers.base import thaw_if_there
+from ullage.host import cgroups
+from ullage.host.cgroups import Group, Hierarchy, Limits
+
+FORK = "while :; do sleep 0.01 & wait; done"
+
+
+def members(group: Group, script: str) -> subprocess.Popen[bytes]:
+    """A shell that has joined the group, and is known to be in it."""
+    join = f'for d in "$@"; do echo $$ > "$d/cgroup.procs"; done; echo in; {script}'
+    argv = ["sh", "-c", join, "sh", *map(str, group.directories)]
+    # Without a buffer, which would keep what it says next from `communicate`.
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"in\n"
+    return process
+
+
+def remains(tag: str) -> list[Path]:
+    places = [h.path / "ullage" / tag for h in cgroups.hierarchies()]
+    return [place for place in places if place.exists()]
+
+
+@pytest.fixture(params=["as it is", "version 2 only"])
+def trees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sequence[Hierarchy]:
+    """The host's own trees; and of a hybrid host once more only the new one."""
+    every = cgroups.hierarchies()
+    if request.param == "version 2 only":
+        every = [hierarchy for hierarchy in every if hierarchy.version == 2]
+        if not every:
+            pytest.skip("no version 2 tree here")
+        monkeypatch.setattr(cgroups, "hierarchies", lambda: every)
+    return every
+
+
+@pytest.fixture
+def group(tag: str, trees: Sequence[Hierarchy]) -> Iterator[Group]:
+    made = Group.create(tag, "native-0", Limits())
+    yield made
+    asyncio.run(made.kill_all())
+    asyncio.run(made.remove())
+    assert remains(tag) == []
+
+
+def cpu_ticks(pid: int) -> list[str]:
+    """`utime` and `stime`, fields 14 and 15; others change in a frozen process too (proc(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+
+
+@pytest.mark.root
+def test_freeze_and_thaw(group: Group) -> None:
+    async def use() -> None:
+        before = process.pid in group.pids()
+        for _ in range(3):
+            await group.freeze()
+            frozen = cpu_ticks(process.pid)
+            await asyncio.sleep(0.05)
+            assert cpu_ticks(process.pid) == frozen
+            await group.thaw()
+        assert before
+
+    with members(group, FORK) as process:
+        asyncio.run(use())
+        assert process.poll() is None
+        process.kill()
+
+
+@pytest.mark.root
+def test_a_group_that_goes_while_it_is_thawed_is_no_traceback(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As LXC's monitor removes it, when the container has died."""
+
+    def written_then_gone(file: Path, text: str) -> None:
+        file.write_text(text)
+        file.parent.rmdir()
+
+    with monkeypatch.context() as patched, pytest.raises(UllageError) as caught:
+        patched.setattr(cgroups, "_write", written_then_gone)
+        asyncio.run(group.thaw())
+    assert caught.value.kind is errors.CGROUP_DENIED
+    asyncio.run(thaw_if_there(group))
+
+
+def test_a_parent_that_another_run_removes_is_made_again(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removes a group removes the parents that it leaves empty: ours, just made."""
+    tree = Hierarchy(tmp_path / "tree", 1, frozenset({"freezer"}))
+    tree.path.mkdir()
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
+    mkdir, removed = Path.mkdir, list[Path]()
+
+    def after_another(place: Path, exist_ok: bool) -> None:
+        if place.name == tag and not removed:
+            place.parent.rmdir()
+            removed.append(place.parent)
+        mkdir(place, exist_ok=exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", after_another)
+    made = Group.create(tag, "native-0", Limits())
+    assert removed
+    assert all(place.is_dir() for place in made.directories)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("frozen", [False, True])
+def test_kill_all_ends_who_forks_and_who_is_frozen(group: Group, frozen: bool) -> None:
+    async def use() -> None:
+        if frozen:
+            await group.freeze()
+        await group.kill_all()
+        assert group.pids() == set()
+
+    with members(group, f"({FORK}) & ({FORK}) & {FORK}") as process:
+        asyncio.run(use())
+        assert process.wait(10) == -9
+
+
+@pytest.mark.root
+def test_remove_takes_nested_groups_along(group: Group, tag: str) -> None:
+    for directory in group.directories:
+        (directory / "a" / "b").mkdir(parents=True)
+    found = Group.find(tag, "native-0")
+    assert set(group.directories) <= set(found.directories)
+    assert tag in cgroups.tags()
+    asyncio.run(found.remove())
+    assert remains(tag) == []
+    assert tag not in cgroups.tags()
+    asyncio.run(found.remove())
+    asyncio.run(found.kill_all())
+
+
+@pytest.mark.root
+def test_a_group_in_use_is_not_removed(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "_PATIENCE_S", 0.05)
+    with members(group, "exec sleep 100") as process:
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(group.remove())
+        process.kill()
+    assert caught.value.kind is errors.CGROUP_STUCK
+
+
+@pytest.mark.root
+def test_limits_hold(tag: str) -> None:
+    limits = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+    missing = limits.controllers - cgroups.available()
+    if missing:
+        pytest.skip(f"no controller {missing} here")
+    made = Group.create(tag, "native-0", limits)
+    try:
+        # One process, so that it is the one that the kernel kills.
+        eat = f"nproc; exec {sys.executable} -c 'bytearray(128 << 20); print(\"survived\")'"
+        with members(made, eat) as process:
+            out, _ = process.communicate(timeout=60)
+        assert out == b"1\n"
+        assert process.returncode == -9
+        texts = "".join(
+            file.read_text()
+            for directory in made.directories
+            for name in ("cpu.cfs_quota_us", "cpu.max")
+            if (file := directory / name).exists()
+        )
+        assert texts.split()[0] == "50000"
+    finally:
+        asyncio.run(made.kill_all())
+        asyncio.run(made.remove())
+    assert remains(tag) == []
+
+
+@pytest.mark.root
+def test_a_limit_that_the_kernel_refuses(tag: str) -> None:
+    if "cpuset" not in cgroups.available():
+        pytest.skip("no controller cpuset here")
+    with pytest.raises(UllageError) as caught:
+        Group.create(tag, "native-0", Limits(cpus=(4000,)))
+    assert caught.value.kind is errors.CGROUP_DENIED
+    assert "cpuset.cpus to 4000" in caught.value.message
+    assert remains(tag) == []
+
+
+def test_a_missing_controller_is_named(tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "hierarchies", list)
+    with pytest.raises(UllageError) as caught:
+        Group.create(tag, "native-0", Limits(memory_bytes=1))
+    assert caught.value.kind is errors.CGROUP_MISSING
+    assert "freezer, memory" in caught.value.message
+
+
+def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This host's new tree has no controllers, so plain files stand for it."""
+    tree = Hierarchy(tmp_path / "tree", 2, frozenset({"cpu", "cpuset", "memory", "freezer"}))
+    leaf = tree.path / "ullage" / tag / "vm-0"
+    leaf.mkdir(parents=True)
+    for place in (tree.path, leaf.parent.parent, leaf.parent):
+        (place / "cgroup.subtree_control").write_text("")
+    (leaf / "memory.swap.max").write_text("max")
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
+    Group.create(tag, "vm-0", Limits(cpus=(0, 3), cpu_quota=1.5, memory_bytes=4096))
+    found = {file.name: file.read_text() for file in leaf.iterdir()}
+    assert found == {
+        "cpuset.cpus": "0,3",
+        "cpu.max": "150000 100000",
+        "memory.max": "4096",
+        "memory.swap.max": "0",
+    }
+    assert (leaf.parent / "cgroup.subtree_control").read_text() == "+cpu +cpuset +memory"
+    (leaf / "cpuset.cpus.effective").write_text("0-1,3\n")
+    assert Group.find(tag, "vm-0").limits() == Limits((0, 1, 3), 1.5, 4096)
+    for name, text in (("cpu.max", "max 100000\n"), ("memory.max", "max\n")):
+        (leaf / name).write_text(text)
+    assert Group.find(tag, "vm-0").limits() == Limits((0, 1, 3), None, None)
+
+
+MOUNTINFO = """\
+25 30 0:23 / /proc rw - proc proc rw
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+33 31 0:30 / /sys/fs/cgroup/with\\040blank rw - cgroup cgroup rw,xattr,name=systemd
+99 31 0:29 / /var/lib/other/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+34 31 0:31 / TREE rw,nosuid - cgroup2 cgroup2 rw,nsdelegate
+"""
+
+
+def test_what_is_mounted_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset io memory hugetlb\n")
+    mountinfo = tmp_path / "mountinfo"
+    mountinfo.write_text(MOUNTINFO.replace("TREE", str(tmp_path)))
+    monkeypatch.setattr(cgroups, "_MOUNTINFO", mountinfo)
+    assert cgroups.hierarchies() == [
+        Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct"), 1, frozenset({"cpu"})),
+        Hierarchy(Path("/sys/fs/cgroup/with blank"), 1, frozenset()),
+        Hierarchy(tmp_path, 2, frozenset({"cpuset", "memory", "freezer"})),
+    ]
+    assert cgroups.available() == {"cpu", "cpuset", "memory", "freezer"}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "-x", "a\n", "x" * 65])
+def test_a_name_is_no_path(tag: str, name: str) -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        cgroups.cgroup_path(tag, name)
+    assert cgroups.cgroup_path(tag, "vm-0") == f"/ullage/{tag}/vm-0"

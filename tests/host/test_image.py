@@ -1,0 +1,296 @@
+"""Images: sources, cache, digests, changes, disks. The real builds are lab tests."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.files import difference, manifest
+from ullage.host import disks, image, leftovers, mmdebstrap
+from ullage.host.image import Image
+
+STATUS = """\
+Package: sysbench
+Status: install ok installed
+Version: 1.0.20+ds-5
+Description: benchmark
+ Version: not this
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+"""
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """Builds a tiny root filesystem in mmdebstrap's place; gives the calls so far."""
+    calls: list[Sequence[str]] = []
+
+    async def bootstrap(
+        packages: Sequence[str],
+        tar: Path,
+        work: Path,
+        on_progress: Callable[[str], None],
+        extra: Sequence[Path],
+    ) -> None:
+        assert all(path.is_dir() for path in extra)
+        calls.append(packages)
+        root = work / "made"
+        (root / "usr/bin").mkdir(parents=True)
+        (root / "var/lib/dpkg").mkdir(parents=True)
+        (root / "bin").symlink_to("usr/bin")
+        (root / "usr/bin/sysbench").write_bytes(b"program")
+        (root / "usr/bin/editor").symlink_to("/etc/alternatives/editor")
+        (root / "var/lib/dpkg/status").write_text(STATUS)
+        await asyncio.sleep(0.05)
+        with tarfile.open(tar, "w") as archive:
+            archive.add(root, ".", filter=_plain)
+        on_progress("creating tarball")
+
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(mmdebstrap, "bootstrap", bootstrap)
+    return calls
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime = mmdebstrap.INSTANT
+    return member
+
+
+def build(*packages: str) -> Image:
+    return asyncio.run(image.build(packages))
+
+
+def test_the_cache_is_by_packages(builder: list[Sequence[str]]) -> None:
+    steps: list[str] = []
+    first = asyncio.run(image.build(["sysbench", "iperf3"], on_progress=steps.append))
+    again = build("iperf3", "sysbench", "sysbench")
+    other = build("sysbench")
+    assert again == first
+    assert other.dir != first.dir
+    assert other.digest == first.digest  # the stand-in makes the same bytes of both
+    assert builder == [
+        sorted({*image.BASE_PACKAGES, "sysbench", "iperf3"}),
+        sorted({*image.BASE_PACKAGES, "sysbench"}),
+    ]
+    assert "creating tarball" in steps
+    assert first.packages == {"sysbench": "1.0.20+ds-5"}
+    assert first.record().digest.startswith("sha256:")
+
+
+def test_builders_at_once_build_once(builder: list[Sequence[str]]) -> None:
+    async def both() -> tuple[Image, Image]:
+        return await asyncio.gather(image.build(["sysbench"]), image.build(["sysbench"]))
+
+    first, second = asyncio.run(both())
+    assert first == second
+    assert len(builder) == 1
+
+
+def test_a_half_built_image_never_counts(builder: list[Sequence[str]]) -> None:
+    whole = build("sysbench")
+    (whole.dir / "image.json").unlink()
+    left = whole.dir.parent / f".new-{whole.dir.name}-died"
+    left.mkdir()
+    (left / "rootfs.tar").write_bytes(b"half")
+    assert build("sysbench") == whole
+    assert len(builder) == 2
+    assert not left.exists()
+
+
+def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
+    builder: list[Sequence[str]],
+) -> None:
+    whole = build("sysbench")
+    images = whole.dir.parent
+    halves = [images / f".new-{whole.dir.name}-died", whole.dir / ".new-disk"]
+    for half in halves:
+        half.mkdir()
+    with whole.dir.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert image.abandoned() == []
+    assert image.abandoned() == sorted(halves)
+    found = [one for one in leftovers.find() if one.kind == "build"]
+    assert leftovers.remove(found) == []
+    assert image.abandoned() == []
+    assert whole.tar.exists()
+
+
+def test_a_failed_build_leaves_nothing(
+    builder: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise mmdebstrap._failure("E: Unable to locate package nosuch\nE: mmdebstrap failed to run")
+
+    monkeypatch.setattr(mmdebstrap, "bootstrap", fail)
+    with pytest.raises(UllageError) as caught:
+        build("nosuch")
+    assert caught.value.kind is errors.IMAGE_BUILD_FAILED
+    assert caught.value.message.endswith("E: Unable to locate package nosuch")
+    assert "no package nosuch" in caught.value.hint
+    left = Path(os.environ["ULLAGE_CACHE_DIR"]) / "images"
+    assert [path.suffix for path in left.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a,b", "--x", "Upper", ""])
+def test_only_names_reach_mmdebstrap(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(mmdebstrap.bootstrap([name], tmp_path / "t.tar", tmp_path, print))
+    assert caught.value.kind is errors.IMAGE_BUILD_FAILED
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda root: (root / "usr/bin/sysbench").write_bytes(b"Program"), "sysbench is not"),
+        (lambda root: (root / "usr/bin/sysbench").chmod(0o700), "sysbench is not"),
+        (lambda root: (root / "usr/bin/sysbench").unlink(), "sysbench is gone"),
+        (lambda root: (root / "new").touch(), "new is new"),
+        (lambda root: (root.parent / "rootfs.tar").open("ab").write(b"x"), "its tar"),
+        (lambda root: (root.parent / "image.json").write_text("{}"), "image.json"),
+    ],
+)
+def test_a_changed_image_is_told(
+    builder: list[Sequence[str]], change: Callable[[Path], object], what: str
+) -> None:
+    built = build("sysbench")
+    asyncio.run(built.verify())
+    change(built.root)
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(built.verify())
+    assert caught.value.kind is errors.IMAGE_CHANGED
+    assert what in caught.value.message
+
+
+def test_required_programs(builder: list[Sequence[str]]) -> None:
+    built = build("sysbench")
+    built.require(["sysbench", "/bin/sysbench", "/usr/bin/editor", "editor"])
+    with pytest.raises(UllageError) as caught:
+        built.require(["sysbench", "iperf3", "/sbin/init"])
+    assert caught.value.kind is errors.IMAGE_LACKS_PACKAGE
+    assert "iperf3, /sbin/init" in caught.value.message
+    assert "image: packages:" not in caught.value.hint, "plans have no such field"
+    assert "`image: host`" in caught.value.hint
+
+
+def test_disks_hold_the_image(builder: list[Sequence[str]]) -> None:
+    async def both() -> list[Path]:
+        raw, again, qcow2 = await asyncio.gather(
+            built.disk("raw"), built.disk("raw"), built.disk("qcow2")
+        )
+        assert raw == again
+        return [raw, qcow2]
+
+    built = build("sysbench")
+    raw, qcow2 = asyncio.run(both())
+    check = subprocess.run(["/sbin/e2fsck", "-fn", raw], capture_output=True, check=False)
+    assert check.returncode == 0, check.stdout
+    shown = subprocess.run(
+        ["/sbin/debugfs", "-R", "cat /usr/bin/sysbench", raw], capture_output=True, check=True
+    )
+    assert shown.stdout == b"program"
+    compared = subprocess.run(["qemu-img", "compare", raw, qcow2], capture_output=True, check=False)
+    assert compared.returncode == 0, compared.stdout
+    assert raw.stat().st_mode & 0o222 == 0
+
+
+def test_a_disk_that_cannot_be_made(tmp_path: Path) -> None:
+    identifier = "00000000-0000-4000-8000-000000000000"
+    path = tmp_path / "small.raw"
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(disks.ext4(path, 4096, uuid=identifier))
+    assert caught.value.kind is errors.DISK_NOT_MADE
+    assert not path.exists()
+
+
+def test_manifest_tells_kinds_apart(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    before = manifest(tmp_path)
+    assert sorted(before) == ["file", "link", "pipe"]
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("pipe")
+    assert difference(before, manifest(tmp_path)) == "link is not the same"
+    assert difference(before, before) is None
+
+
+def test_host_sources_one_line() -> None:
+    text = """
+# deb http://commented/ bookworm main
+deb [arch=amd64 signed-by=/usr/share/keyrings/a.gpg] http://a/debian bookworm main contrib # why
+deb-src http://a/debian bookworm main
+deb http://b/debian bookworm-updates main
+"""
+    assert list(mmdebstrap.one_line_sources(text)) == [
+        mmdebstrap.Source(
+            "http://a/debian", "bookworm", ("main", "contrib"), "/usr/share/keyrings/a.gpg"
+        ),
+        mmdebstrap.Source("http://b/debian", "bookworm-updates", ("main",)),
+    ]
+
+
+def test_host_sources_deb822() -> None:
+    text = """\
+Types: deb deb-src
+# URIs: http://commented
+URIs: http://a/debian
+ http://b/debian
+Suites: bookworm bookworm-security
+Components: main
+Signed-By: /usr/share/keyrings/a.gpg
+
+Types: deb
+URIs: http://off
+Suites: bookworm
+Components: main
+Enabled: no
+"""
+    found = list(mmdebstrap.deb822_sources(text))
+    assert [(s.uri, s.suite) for s in found] == [
+        ("http://a/debian", "bookworm"),
+        ("http://a/debian", "bookworm-security"),
+        ("http://b/debian", "bookworm"),
+        ("http://b/debian", "bookworm-security"),
+    ]
+    assert found[0].line() == (
+        "deb [signed-by=/usr/share/keyrings/a.gpg] http://a/debian bookworm main"
+    )
+
+
+def test_host_sources_leave_out_other_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sources.list.d"
+    folder.mkdir()
+    monkeypatch.setattr(mmdebstrap, "_SOURCES", (tmp_path / "sources.list", folder))
+    (folder / "docker.list").write_text("deb https://docker/debian bookworm stable\n")
+    assert mmdebstrap.host_sources() == []
+    (tmp_path / "sources.list").write_text("deb http://mirror/debian bookworm main non-free\n")
+    (folder / "old.list.disabled").write_text("deb http://old/debian bookworm main\n")
+    (tmp_path / "sources.list").rename(folder / "debian.list")
+    assert [source.line() for source in mmdebstrap.host_sources()] == [
+        "deb http://mirror/debian bookworm main"
+    ]
+
+
+def test_image_of_the_host() -> None:
+    image.require_on_host({"ls": "coreutils", "sh": "dash"})
+    record = image.host_image(["ls"])
+    assert record.kind == "host"
+    assert record.packages["coreutils"]
+    with pytest.raises(UllageError) as caught:
+        image.require_on_host({"no-b": "b", "no-a": "a", "ls": "coreutils", "no-b-too": "b"})
+    assert caught.value.kind is errors.HOST_MISSING
+    assert caught.value.message == "missing on this host: no-b, no-a, no-b-too"
+    assert caught.value.hint == "install it: apt-get install a b"

@@ -1,0 +1,36 @@
+"""Meters of a Redfish service, and what they are refused."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from testing.energy.redfish_double import RedfishDouble, serving
+from ullage.common.errors import UllageError
+from ullage.meters.energy.base import FaultError
+from ullage.meters.energy.redfish import Redfish, RedfishOptions
+
+
+@contextmanager
+def unlocked() -> Iterator[RedfishDouble]:
+    """A service that asks for no password."""
+    with serving() as double:
+        double.locked = False
+        yield double
+
+
+def meter(double: RedfishDouble, **options: object) -> Redfish:
+    return Redfish(RedfishOptions.model_validate({"url": double.url, **options}))
+
+
+def refused(found: Redfish) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        found.open()
+    found.close()
+    return caught.value
+
+
+def fault(found: Redfish) -> FaultError:
+    with pytest.raises(FaultError) as caught:
+        found.read()
+    return caught.value

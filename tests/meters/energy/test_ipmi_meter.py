@@ -1,0 +1,255 @@
+"""Meter `ipmi`: the real ipmitool, and a BMC that speaks RMCP+ with it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from testing.energy.ipmi_double import PASSWORD, USER, BmcDouble, serving
+from testing.energy.waiting import until_value
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.meters.energy import ipmi
+from ullage.meters.energy.base import FaultError
+from ullage.meters.energy.ipmi import Ipmi, IpmiOptions
+
+needs_ipmitool = pytest.mark.skipif(
+    shutil.which("ipmitool") is None, reason="needs the package ipmitool"
+)
+
+
+@pytest.fixture
+def bmc(tmp_path: Path) -> Iterator[BmcDouble]:
+    with serving(tmp_path) as double:
+        yield double
+
+
+def meter(double: BmcDouble, **options: object) -> Ipmi:
+    named = {"bmc": double.address, "username": USER, "password_file": double.password_file}
+    return Ipmi(IpmiOptions.model_validate({**named, **options}))
+
+
+def refused(found: Ipmi) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        found.open()
+    found.close()
+    return caught.value
+
+
+def fault(found: Ipmi) -> FaultError:
+    with pytest.raises(FaultError) as caught:
+        found.read()
+    return caught.value
+
+
+@needs_ipmitool
+def test_the_power_that_the_board_measures(bmc: BmcDouble) -> None:
+    found = meter(bmc)
+    (channel,) = found.open()
+    assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
+    assert (channel.scope, channel.observer) == ("wall", "bmc")
+    assert (channel.resolution, channel.accuracy) == (1.0, None)
+    assert channel.source == f"ipmitool dcmi power reading of {bmc.address}"
+    assert found.read() == {"wall": 217.0}
+    bmc.tell(304)
+    assert found.read() == {"wall": 304.0}
+    found.close()
+    found.close()
+
+
+@needs_ipmitool
+def test_one_session_of_the_least_privilege_for_all_readings(bmc: BmcDouble) -> None:
+    found = meter(bmc)
+    found.open()
+    for _ in range(5):
+        found.read()
+    found.close()
+    asked = bmc.questions()
+    assert asked.count("44 2 2") == 6, "DCMI readings, with the privilege of a user"
+    assert sum(line.startswith("6 1 ") for line in asked) == 1, "one session began"
+
+
+@needs_ipmitool
+def test_the_password_is_nowhere_to_be_seen(bmc: BmcDouble, tmp_path: Path) -> None:
+    found = meter(bmc)
+    (channel,) = found.open()
+    shell = found._shell
+    assert shell is not None
+    process = Path(f"/proc/{shell._process.pid}")
+    seen = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+    assert str(bmc.password_file).encode() in seen
+    assert PASSWORD.encode() not in seen
+    assert PASSWORD not in f"{channel!r} {found.options!r} {found.options.model_dump_json()}"
+    found.close()
+    assert not process.exists()
+
+
+@needs_ipmitool
+def test_a_wrong_password(bmc: BmcDouble, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("battery staple\n")
+    error = refused(meter(bmc, password_file=wrong))
+    assert error.kind is errors.ENERGY_METER_DENIED
+    assert "HMAC is invalid" in error.message
+    assert "staple" not in error.message
+    error = refused(meter(bmc, password_file=tmp_path / "none"))
+    assert error.kind is errors.ENERGY_METER_DENIED
+    assert "No such file" in error.message
+    wrong.write_text("x" * 40)
+    assert refused(meter(bmc, password_file=wrong)).kind is errors.ENERGY_METER_DENIED
+
+
+@needs_ipmitool
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"watts": 0}, "is 0"),
+        ({"active": False}, "deactivated"),
+        ({"code": 0xC1}, "nvalid command"),
+        ({"code": 0xD5}, "no power reading"),
+    ],
+)
+def test_a_board_that_does_not_measure(tmp_path: Path, told: dict[str, Any], words: str) -> None:
+    with serving(tmp_path, **told) as double:
+        error = refused(meter(double))
+        assert error.kind is errors.ENERGY_METER_BAD_ANSWER
+        assert words in error.message
+        assert "ipmitool dcmi power reading" in error.hint
+        double.tell(217)
+        found = meter(double)
+        found.open()
+        double.tell(**told)
+        assert fault(found).code == "nonsense"
+        double.tell(218)
+        assert found.read() == {"wall": 218.0}
+        found.close()
+
+
+@needs_ipmitool
+def test_a_board_that_is_not_allowed_to_tell(tmp_path: Path) -> None:
+    with serving(tmp_path, code=0xD4) as double:
+        error = refused(meter(double))
+    assert error.kind is errors.ENERGY_METER_DENIED
+    assert "privilege" in error.message
+
+
+@needs_ipmitool
+def test_a_board_that_restarts(bmc: BmcDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = meter(bmc)
+    found.open()
+    monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5)
+    bmc.pause()
+    assert fault(found).code == "silent"
+    bmc.kill()
+    assert fault(found).code in {"silent", "gone"}
+    monkeypatch.undo()
+    bmc.start()
+    until_value(found, 217.0)
+    found.close()
+
+
+@needs_ipmitool
+def test_ipmitool_is_killed(bmc: BmcDouble) -> None:
+    found = meter(bmc)
+    found.open()
+    assert found._shell is not None
+    found._shell._process.kill()
+    assert fault(found).code == "gone"
+    assert found.read() == {"wall": 217.0}
+    found.close()
+
+
+@needs_ipmitool
+def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = BmcDouble(tmp_path)
+    monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5)
+    error = refused(meter(double))
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert "port 623" in error.hint
+
+
+@needs_ipmitool
+@pytest.mark.skipif(Path("/dev/ipmi0").exists(), reason="this machine has a BMC")
+def test_a_machine_without_a_bmc() -> None:
+    error = refused(Ipmi(IpmiOptions()))
+    assert error.kind is errors.ENERGY_METER_ABSENT
+    assert "/dev/ipmi0" in error.message
+
+
+def test_without_ipmitool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    error = refused(Ipmi(IpmiOptions()))
+    assert error.kind is errors.HOST_MISSING
+    assert "ipmitool" in error.hint
+
+
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Ipmi:
+    """The meter of this machine's own BMC, with an ipmitool that is a script."""
+    file = tmp_path / "ipmitool"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return Ipmi(IpmiOptions())
+
+
+ANSWER = """
+    Instantaneous power reading:                   {power} Watts
+    IPMI timestamp:                           11/22/26 17:16:53 UTC
+    Power reading state is:                   activated
+"""
+
+
+@pytest.mark.parametrize(
+    ("power", "kind"),
+    [
+        ("-7", errors.ENERGY_METER_BAD_ANSWER),
+        ("nan", errors.ENERGY_METER_BAD_ANSWER),
+        ("4294967295", errors.ENERGY_METER_BAD_ANSWER),
+    ],
+)
+def test_figures_that_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, power: str, kind: errors.ErrorKind
+) -> None:
+    (tmp_path / "answer").write_text(ANSWER.format(power=power))
+    prompt = f"printf 'ipmitool> '; while read line; do cat {tmp_path}/answer; "
+    found = program(tmp_path, monkeypatch, f"{prompt} printf 'ipmitool> '; done")
+    assert refused(found).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("echo Could not open device: Permission denied", errors.ENERGY_METER_DENIED),
+        ("yes", errors.ENERGY_METER_BAD_ANSWER),
+        ("printf 'ipmitool> '", errors.ENERGY_METER_ABSENT),
+        ("exec sleep 600", errors.ENERGY_METER_ABSENT),
+    ],
+)
+def test_an_ipmitool_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, kind: errors.ErrorKind
+) -> None:
+    monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5 if "sleep" in script else 60.0)
+    found = program(tmp_path, monkeypatch, script)
+    assert refused(found).kind is kind
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bmc": "host"},
+        {"bmc": "-I", "username": "u", "password_file": "f"},
+        {"bmc": "host", "username": "u"},
+        {"username": "u", "password_file": "f"},
+        {"bmc": "host", "username": "u u", "password_file": "f"},
+        {"bmc": "host", "username": "u" * 17, "password_file": "f"},
+        {"bmc": "host", "username": "u", "password_file": "f", "privilege": "root"},
+        {"password": "secret"},
+    ],
+)
+def test_options_that_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        IpmiOptions.model_validate(options)

@@ -1,0 +1,172 @@
+"""What instances a run needs follows from its plan alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.common.errors import HOST_TOO_SMALL, UllageError
+from ullage.environments.native import Native, NativeOptions
+from ullage.environments.placement import Resources
+from ullage.plan.instances import HOST, Needs, of_plan
+from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.neighbours import NEIGHBOUR
+from ullage.plan.schema import Neighbour
+from ullage.workloads.base import Place, Role, Workload
+from ullage.workloads.command import Command, CommandParameters
+
+
+class Played(Command):
+    """Any roles that a test wants."""
+
+    def __init__(self, roles: Sequence[Role], partner: str | None = None) -> None:
+        self._roles, self._partner = roles, partner
+
+    def roles(self, parameters: CommandParameters) -> Sequence[Role]:
+        return self._roles
+
+    def partner(self, parameters: CommandParameters) -> str | None:
+        return self._partner
+
+
+def environment(key: str, instances: int = 1, neighbour: Neighbour | None = None) -> Environment:
+    provider = Native(NativeOptions())
+    return Environment(key, provider, {}, Resources(), instances, neighbour=neighbour)
+
+
+def needs(*environments: Environment, **load: Any) -> Needs:
+    workload: Workload[Any] = Played(**load)
+    parameters = CommandParameters(argv=["true"])
+    return Needs(Matrix("a", environments, (Load("command", workload, parameters, {}),)))
+
+
+def test_each_place_of_a_role_asks_for_instances() -> None:
+    roles = [Role("x"), Role("y", "second"), Role("z", "away"), Role("h", "host")]
+    found = needs(environment("a", 3), roles=roles)
+    a = found.environment("a")
+    assert found.copies(a) == {"instance": 3, "second": 3, "away": 3}
+    assert [found.kind(a, i) for i in range(9)] == ["instance"] * 3 + ["second"] * 3 + ["away"] * 3
+    assert found.all == ["a", HOST]
+    assert found.environment(HOST).instances == 3
+    assert found.copies(found.environment(HOST)) == {"instance": 3}
+
+
+def test_other_ends_of_all_kinds_run_on_the_same_cpus() -> None:
+    roles = [Role("x"), Role("y", "second"), Role("z", "away")]
+    found = needs(environment("a", 2), roles=roles)
+    placed = [found.cpus(found.environment("a"), i) for i in range(6)]
+    assert placed[2:4] == placed[4:6]
+    if len(os.sched_getaffinity(0)) > 3:
+        assert len(set(placed[:4])) == 4
+
+
+def test_a_partner_has_spares_for_the_largest_environment() -> None:
+    roles = [Role("x"), Role("y", "partner")]
+    found = needs(environment("a", 2), environment("b"), roles=roles, partner="b")
+    assert found.copies(found.environment("a")) == {"instance": 2}
+    assert found.copies(found.environment("b")) == {"instance": 1, "spare": 2}
+
+
+def test_every_instance_in_one_trial_asks_for_no_more() -> None:
+    found = needs(environment("a", 4), roles=[Role("rank", "each")])
+    assert found.count(found.environment("a")) == 4
+    assert found.places == {"each"}
+
+
+def test_a_neighbour_stands_in_an_environment_of_its_own() -> None:
+    beside = Neighbour(cpus="other", environment="a")
+    found = needs(environment("a"), environment("b", 2, beside), roles=[Role("x")])
+    assert found.renewed == ["a", "b", "b" + NEIGHBOUR]
+    made = found.environment("b" + NEIGHBOUR)
+    assert (made.neighbour, made.instances) == (None, 2)
+    assert made.provider is found.environment("a").provider
+    assert [each.key for each, _ in found.counts()] == found.renewed
+
+
+OTHER = Neighbour(cpus="other")
+ROLES: dict[str, Sequence[Role]] = {
+    "alone": [Role("x")],
+    "second": [Role("x"), Role("y", "second")],
+    "away": [Role("x"), Role("y", "away")],
+    "host": [Role("x"), Role("y", "host")],
+    "partner": [Role("x"), Role("y", "partner")],
+    "each": [Role("x", "each"), Role("y", "host")],
+    "all": [Role("x"), Role("y", "second"), Role("z", "away"), Role("h", "host")],
+}
+
+
+def on(monkeypatch: pytest.MonkeyPatch, cpus: int) -> None:
+    """Be on a host that has so many."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+
+
+def members(found: Needs, key: str, instances: int) -> list[set[int]]:
+    """CPUs of whom a trial of `key` takes, apart from neighbours."""
+    mine = found.environment(key)
+    each = [
+        set(found.cpus(mine, i)[0])
+        for i in range(found.count(mine))
+        if found.kind(mine, i) != "spare"
+    ]
+    if HOST in found.all:
+        most = 1 if "each" in found.places else instances
+        each += [set(found.cpus(found.environment(HOST), i)[0]) for i in range(most)]
+    b = found.environment("b")
+    return each + [
+        set(found.cpus(b, i)[0]) for i in range(found.count(b)) if found.kind(b, i) == "spare"
+    ]
+
+
+@pytest.mark.parametrize("roles", list(ROLES.values()), ids=list(ROLES))
+@given(cpus=st.integers(1, 32), instances=st.integers(1, 4), whole=st.integers(1, 3))
+def test_other_cpus_are_those_that_nobody_of_the_trial_uses(
+    roles: Sequence[Role], cpus: int, instances: int, whole: int
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        on(monkeypatch, cpus)
+        resources = Resources(cpus=whole)
+        tested = replace(environment("a", instances, OTHER), resources=resources)
+        partner = "b" if Role("y", "partner") in roles else None
+        b = replace(environment("b"), resources=resources)
+        found = needs(tested, b, roles=roles, partner=partner)
+        beside = found.environment("a" + NEIGHBOUR)
+        if whole > cpus:
+            return
+        used = set[int]().union(*members(found, "a", instances))
+        try:
+            placed = [found.cpus(beside, i)[0] for i in range(instances)]
+        except UllageError as error:
+            assert error.kind is HOST_TOO_SMALL
+            assert whole * instances > cpus - len(used), "there was room"
+            return
+        flat = [cpu for each in placed for cpu in each]
+        assert len(flat) == len(set(flat)) == whole * instances, "neighbours share no CPU"
+        assert used.isdisjoint(flat)
+
+
+@pytest.mark.parametrize("place", ["second", "away", "host"])
+def test_a_host_without_other_cpus_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, 2)
+    needs(environment("a", 1, OTHER), roles=[Role("x")]).check()
+    found = needs(environment("a", 1, OTHER), roles=[Role("x"), Role("y", place)])
+    with pytest.raises(UllageError) as caught:
+        found.check()
+    assert caught.value.kind is HOST_TOO_SMALL
+    assert "asks for 3 CPUs, 1 of them for neighbours on `other` ones" in caught.value.message
+    on(monkeypatch, 3)
+    found.check()
+    assert found.cpus(found.environment("a" + NEIGHBOUR), 0)[0] not in (
+        found.cpus(found.environment("a"), i)[0] for i in range(found.count(found.environment("a")))
+    )
+
+
+def test_what_no_plan_names() -> None:
+    assert of_plan("a") and not of_plan(HOST) and not of_plan("a" + NEIGHBOUR)

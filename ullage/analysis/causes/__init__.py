@@ -1,0 +1,1 @@
+"""What changed beside a difference: counters, symbols, places."""

@@ -1,0 +1,1 @@
+"""Pairs, ratios, intervals, verdicts, and what they cost."""

@@ -1,0 +1,202 @@
+"""What does a unit of work cost, where the plan gives a price?
+
+A price is one of time, so a cost is defined for metrics that are times (`s`, less is better: the
+cost of one such piece of work) and rates (a unit per second, more is better: the cost of one unit).
+It follows from the figure without any noise of its own, so its interval is the figure's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.estimates import Absolute, Interval
+from ullage.analysis.comparison.model import Analysis, Comparison, Cost
+from ullage.analysis.comparison.words import name
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import Better, Price
+
+HOUR_S: Final = 3600.0
+RUN: Final = "run"
+"""The unit of work of a time."""
+_STEPS: Final[dict[str, tuple[str, ...]]] = {
+    RUN: ("run", "1,000 runs", "million runs", "billion runs", "10¹² runs"),
+    "1": ("unit", "1,000 units", "million units", "billion units", "10¹² units"),
+}
+_PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E")
+_READABLE: Final = 0.1
+"""The smallest amount that is shown, where a larger amount of work can be named."""
+HEADS: Final = ("environment", "workload", "cost", "its interval", "for one", "times", "interval")
+"""Columns of `rows`."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two environments of a comparison."""
+
+    environment: str
+    label: str
+    values: Absolute | None
+
+
+def costs(folder: RunFolder, comparisons: Sequence[Comparison]) -> tuple[Cost, ...]:
+    """A cost for each priced environment and primary metric, the baseline's first.
+
+    Where the baseline has a price in the same currency there is a ratio: that of the figures, times
+    that of the prices. Nothing for metrics without a work per time, for curves, and where too many
+    trials failed for a verdict.
+    """
+    prices = {e.key: e.price for e in folder.resolved.environments if e.price is not None}
+    if not prices:
+        return ()
+    paid = _paid(folder)
+    found: list[Cost] = []
+    for c in comparisons:
+        if not c.primary or c.coordinate is not None or c.no_verdict:
+            continue
+        base = _cost(c, _Side(c.baseline, c.baseline_label, c.baseline_values), prices, paid)
+        if base is not None and not any(_same(base, other) for other in found):
+            found.append(base)
+        who = name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+        mine = _cost(c, _Side(c.environment, who, c.environment_values), prices, paid)
+        if mine is not None:
+            found.append(mine.model_copy(update={"ratio": _ratio(c, mine, base)}))
+    return tuple(found)
+
+
+def rows(analysis: Analysis) -> list[tuple[str, ...]]:
+    """The costs in words, by workload: all of one metric for the same amount of work."""
+    groups: dict[tuple[str, str, str], list[Cost]] = {}
+    for cost in analysis.money:
+        groups.setdefault((cost.workload, cost.metric, cost.unit), []).append(cost)
+    return [
+        _row(cost, *amount(min(each.cost for each in group), cost.unit))
+        for group in groups.values()
+        for cost in group
+    ]
+
+
+def note(analysis: Analysis) -> str:
+    """What the rows rest on."""
+    return (
+        "Price times the median time of the work, with the median's "
+        f"{rounding.share(analysis.confidence)} interval; times dearer than "
+        f"{analysis.baseline_label}, with the ratio's."
+    )
+
+
+def find(analysis: Analysis, environment: str, c: Comparison) -> Cost | None:
+    """The cost of an environment, in the metric of a comparison."""
+    for cost in analysis.money:
+        if (cost.environment, cost.workload, cost.metric) == (environment, c.workload, c.metric):
+            return cost
+    return None
+
+
+def _row(cost: Cost, scale: float, amount: str) -> tuple[str, ...]:
+    low, high = cost.low, cost.high
+    shown = _interval(cost.cost * scale, low and low * scale, high and high * scale)
+    ratio = rounding.ratio(cost.ratio) if cost.ratio else None
+    return (
+        cost.environment_label,
+        f"{cost.workload_title} ({cost.metric})",
+        f"{shown[0]} {cost.currency}",
+        shown[1],
+        amount,
+        ratio[0] if ratio else "",
+        f"{ratio[1]} to {ratio[2]}" if ratio else "",
+    )
+
+
+def _interval(middle: float, low: float | None, high: float | None) -> tuple[str, str]:
+    if low is None or high is None:
+        return f"{middle:.3g}", ""
+    digits = rounding.decimals(low, high)
+    texts = [f"{value:,.{digits}f}" for value in (middle, low, high)]
+    return texts[0], f"{texts[1]} to {texts[2]}"
+
+
+def amount(cost: float, unit: str) -> tuple[float, str]:
+    """The smallest amount of work that costs something readable, and what it is called."""
+    names = _STEPS.get(unit) or tuple(prefix + unit for prefix in _PREFIXES)
+    for step, amount in enumerate(names):
+        if cost * 1000.0**step >= _READABLE:
+            return 1000.0**step, amount
+    return 1000.0 ** (len(names) - 1), names[-1]
+
+
+def _cost(
+    c: Comparison, side: _Side, prices: dict[str, Price], paid: Counter[tuple[str, str]]
+) -> Cost | None:
+    price, values, unit = (
+        prices.get(side.environment),
+        side.values,
+        work(c.unit, c.better, part=c.part),
+    )
+    if price is None or values is None or unit is None or not values.least > 0:
+        return None
+    instances = paid[side.environment, c.workload] or 1
+    second = price.per_hour * instances / HOUR_S
+    low, high = values.median_low, values.median_high
+    if unit == RUN:
+        cost, bounds = second * values.median, (low and second * low, high and second * high)
+    else:
+        cost, bounds = second / values.median, (high and second / high, low and second / low)
+    return Cost(
+        environment=side.environment,
+        environment_label=side.label,
+        workload=c.workload,
+        workload_title=c.workload_title,
+        metric=c.metric,
+        unit=unit,
+        currency=price.currency,
+        per_hour=price.per_hour,
+        instances=instances,
+        cost=cost,
+        low=bounds[0],
+        high=bounds[1],
+    )
+
+
+def work(unit: str, better: Better, *, part: bool) -> str | None:
+    """The unit of work of a metric; None: it is neither a time nor a rate of the whole work."""
+    if part:
+        return None
+    if unit == "s" and better == "lower":
+        return RUN
+    if unit.endswith("/s") and better == "higher":
+        return unit.removesuffix("/s")
+    return None
+
+
+def _ratio(c: Comparison, mine: Cost, base: Cost | None) -> Interval | None:
+    if base is None or c.interval is None or mine.currency != base.currency:
+        return None
+    prices = mine.per_hour * mine.instances / (base.per_hour * base.instances)
+    scaled = {bound: getattr(c.interval, bound) * prices for bound in ("estimate", "low", "high")}
+    return c.interval.model_copy(update=scaled)
+
+
+def _same(one: Cost, other: Cost) -> bool:
+    """Of one cell: the baseline stands in a comparison with each environment."""
+    fields = ("environment", "workload", "metric")
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+
+def _paid(folder: RunFolder) -> Counter[tuple[str, str]]:
+    """(Environment, workload) → instances of it that did one piece of work together.
+
+    With several teams of instances side by side, each has a figure of its own and does work of its
+    own, and the figure is their mean.
+    """
+    place = {event.instance: event.environment for event in folder.provisioned}
+    found: Counter[tuple[str, str]] = Counter()
+    for trial in folder.trials:
+        of_roles = {role.instance for role in trial.roles}
+        own = sum(place.get(instance) == trial.environment for instance in of_roles)
+        key = trial.environment, trial.workload
+        found[key] = max(found[key], own // max(1, len(trial.instances)))
+    return found

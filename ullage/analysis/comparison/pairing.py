@@ -1,0 +1,414 @@
+"""One comparison: the figures of one metric in one environment against its baseline."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
+from ullage.analysis.comparison.model import Cell, CurvePoint, Point
+from ullage.runs.events import Trial
+from ullage.runs.pairs import Cells, Pair, Paired, Series, pair, values
+from ullage.runs.records import EnvironmentRecord, Metric, Parity, WorkloadRecord
+from ullage.stats import interval as intervals
+from ullage.stats.interval import (
+    MeanKind,
+    Moments,
+    TooFewError,
+    collapse,
+    mean,
+    moments,
+    t_interval,
+)
+from ullage.stats.quantiles import quantile
+from ullage.stats.series_checks import outliers
+from ullage.stats.uncertainty import Floor, noise_floor, reach
+from ullage.stats.verdict import PValues, p_values
+
+BOOTSTRAP_LEAST = 3
+BOOTSTRAP_HEARD = 20
+"""Its disagreement counts from so many units on: under that it is known to be too short, and of 12
+clean normal values it would disagree in 4.5 % of the cases, of 20 in 1.7 %."""
+_LEAST = sys.float_info.min
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for all comparisons of a run."""
+
+    confidence: float
+    margin: float
+    seed: int
+    widening: float
+    blocks_each: int | None = None
+    """Blocks after which the plan makes all instances anew."""
+    governor: str | None = None
+    """Of the host's CPUs; None: it did not tell."""
+    turbo_off: bool = False
+    again: bool = False
+    """The plan has a second copy of the baseline, whatever became of its trials."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where comparisons are made from."""
+
+    cells: Cells
+    parity: Sequence[Parity]
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A comparison before its verdict, which depends on all others and on the noise floor."""
+
+    environment: EnvironmentRecord
+    baseline: EnvironmentRecord
+    workload: WorkloadRecord
+    metric: Metric
+    environment_cell: Cell
+    baseline_cell: Cell
+    environment_series: Series
+    baseline_series: Series
+    paired: Paired
+    unequal: tuple[str, ...]
+    settings: Settings
+
+    @cached_property
+    def log_ratios(self) -> list[float]:
+        """Of every pair: for points, drift and outliers."""
+        return self.paired.log_ratios
+
+    @cached_property
+    def generations(self) -> list[int]:
+        """Making of the instances that each pair is of."""
+        return self.paired.generations
+
+    @cached_property
+    def units(self) -> list[float]:
+        """The independent values, on which every interval and test rests.
+
+        The pairs' log-ratios, or where the instances were made several times their mean for each
+        making: the highest level that is random is what counts (Kalibera & Jones 2013).
+        """
+        return self.collapsed(self.log_ratios)
+
+    def collapsed(self, of_pairs: Sequence[float]) -> list[float]:
+        """One value for each unit from one for each pair."""
+        if not of_pairs:
+            return []
+        return [float(x) for x in collapse(of_pairs, self.generations)]
+
+    @property
+    def made_anew(self) -> bool:
+        """Are the instances made several times, so that nobody needs to be told to?"""
+        return self.settings.blocks_each is not None or self.precision == "intermediate"
+
+    @property
+    def precision(self) -> Precision:
+        """What the units differ by."""
+        return "intermediate" if len(set(self.generations)) > 1 else "repeatability"
+
+    @cached_property
+    def moments(self) -> intervals.Moments | None:
+        """None under two units."""
+        if len(self.units) < 2:
+            return None
+        return moments(self.units, self.settings.widening)
+
+    @cached_property
+    def p_values(self) -> PValues | None:
+        """P-values of a difference and of equivalence; of a curve see `_curve_p_values`."""
+        m = self.moments
+        if m is None:
+            return None
+        found = p_values(m, self.settings.margin)
+        return self._curve_p_values(found) if self.paired.coordinates else found
+
+    def _curve_p_values(self, along_all: PValues) -> PValues:
+        """A curve counts once, by its geometric mean; equivalence must hold all along it.
+
+        A mean of 1 can hide a loss at one end and a gain at the other, so the equivalence p-value
+        is the largest of all coordinates': an intersection–union test, which needs no correction
+        (Berger 1982). A curve that differs both ways is `curve-mixed`.
+        """
+        each = [p_values(m, self.settings.margin).equivalence for m in self.along]
+        return PValues(along_all.difference, max(along_all.equivalence, *each))
+
+    @cached_property
+    def along(self) -> tuple[intervals.Moments, ...]:
+        """Of a curve: the moments at each coordinate; none under two units."""
+        return tuple(moments(x, self.settings.widening) for x in self.columns if len(x) >= 2)
+
+    @cached_property
+    def columns(self) -> list[list[float]]:
+        """Of a curve: the log-ratios of the units at each coordinate."""
+        along = zip(*(p.along for p in self.paired.pairs), strict=True)
+        return [self.collapsed(column) for column in along]
+
+
+def draft(
+    source: Source,
+    environment: EnvironmentRecord,
+    baseline: EnvironmentRecord,
+    workload: WorkloadRecord,
+    metric: Metric,
+) -> Draft:
+    """Pair the trials of one metric; in a duet those that ran beside each other."""
+    mine = source.cells.series(environment.key, workload.key, partner=baseline.key)
+    theirs = source.cells.series(baseline.key, workload.key, partner=environment.key)
+    return Draft(
+        environment=environment,
+        baseline=baseline,
+        workload=workload,
+        metric=metric,
+        environment_cell=cell(environment.key, workload.key, mine.values()),
+        baseline_cell=cell(baseline.key, workload.key, theirs.values()),
+        environment_series=mine,
+        baseline_series=theirs,
+        paired=pair(mine, theirs, metric),
+        unequal=tuple(
+            row.nuisance
+            for row in source.parity
+            if row.values.get(environment.key) != row.values.get(baseline.key)
+        ),
+        settings=source.settings,
+    )
+
+
+def cell(environment: str, workload: str, trials: Iterable[Trial]) -> Cell:
+    """Count how the trials of a cell ended."""
+    found = list(trials)
+    status = [trial.status for trial in found]
+    codes = {trial.reason.code for trial in found if trial.reason is not None}
+    return Cell(
+        environment=environment,
+        workload=workload,
+        trials=len(status),
+        ok=status.count("ok"),
+        failed=status.count("failed"),
+        invalid=status.count("invalid"),
+        reasons=tuple(sorted(codes)),
+    )
+
+
+def draft_interval(d: Draft) -> Interval | None:
+    """The interval that verdicts rest on; None under two units."""
+    return _t_interval(d.units, d.settings)
+
+
+def _t_interval(units: Sequence[float], s: Settings) -> Interval | None:
+    try:
+        return stored(intervals.t_interval(units, s.confidence, s.widening))
+    except TooFewError:
+        return None
+
+
+def without_outliers(d: Draft) -> Interval | None:
+    """The same without the flagged pairs; None without any, or when they are nearly all."""
+    kept = [
+        (p.log_ratio, p.generation)
+        for p, far in zip(d.paired.pairs, flagged(d), strict=True)
+        if not far
+    ]
+    if not kept or len(kept) == len(d.log_ratios):
+        return None
+    ratios, generations = zip(*kept, strict=True)
+    return _t_interval([float(x) for x in collapse(ratios, generations)], d.settings)
+
+
+def bootstrap(d: Draft) -> Interval | None:
+    """The bootstrap's interval, a check; None where it could not say anything."""
+    if len(d.units) < BOOTSTRAP_LEAST:
+        return None
+    s = d.settings
+    return stored(intervals.bootstrap_interval(d.units, s.confidence, s.seed))
+
+
+def robust(d: Draft) -> Interval | None:
+    """The Hodges–Lehmann interval; None when there are too few units for the confidence."""
+    try:
+        return stored(intervals.hodges_lehmann(d.units, d.settings.confidence))
+    except TooFewError:
+        return None
+
+
+def stored(found: intervals.Interval) -> Interval | None:
+    """As the model holds it; None when a bound, or its inverse, is no number that JSON has."""
+    if not (found.low >= _LEAST and math.isfinite(found.high) and math.isfinite(found.estimate)):
+        return None
+    return Interval(
+        estimate=found.estimate,
+        low=found.low,
+        high=found.high,
+        confidence=found.confidence,
+        n=found.n,
+        method=found.method,
+    )
+
+
+def disagree(one: Interval | None, other: Interval | None) -> bool:
+    """True when two intervals of the same data would be read differently."""
+    if one is None or other is None:
+        return False
+    apart = not one.low <= other.estimate <= one.high or not (
+        other.low <= one.estimate <= other.high
+    )
+    return apart or excludes_one(one) != excludes_one(other)
+
+
+def excludes_one(interval: Interval) -> bool:
+    """True when the interval says that there is a difference."""
+    return not interval.low <= 1 <= interval.high
+
+
+def flagged(d: Draft) -> list[bool]:
+    """Which pairs are outliers."""
+    return [bool(x) for x in outliers(d.log_ratios)] if d.log_ratios else []
+
+
+def points(d: Draft) -> tuple[Point, ...]:
+    """Every pair."""
+    return tuple(
+        Point(
+            block=p.block,
+            generation=p.generation,
+            trial=p.environment.trial,
+            baseline_trial=p.baseline.trial,
+            ratio=math.exp(p.log_ratio),
+            epoch_ns=p.environment.epoch_ns,
+            gap_s=gap_s(p),
+            outlier=outlier,
+        )
+        for p, outlier in zip(d.paired.pairs, flagged(d), strict=True)
+    )
+
+
+def gap_s(p: Pair) -> float:
+    """Time between the starts of the two trials, by the wall clock: a reboot does not reset it."""
+    return abs(p.environment.epoch_ns - p.baseline.epoch_ns) / 1e9
+
+
+def median_gap_s(pairs: Iterable[Pair]) -> float | None:
+    """Median time between the trials of a pair."""
+    gaps = [gap_s(p) for p in pairs]
+    return float(np.median(gaps)) if gaps else None
+
+
+def curve(d: Draft) -> tuple[CurvePoint, ...]:
+    """Ratios along the coordinate, each interval at confidence 1 − α/k, so that all hold together.
+
+    (Bonferroni's band: it asks nothing of how the coordinates of one trial depend on each other.)
+    """
+    coordinates = d.paired.coordinates
+    if not d.paired.pairs or not coordinates:
+        return ()
+    s = d.settings
+    confidence = 1 - (1 - s.confidence) / len(coordinates)
+    mine = _medians(d.environment_series, d.metric.name)
+    theirs = _medians(d.baseline_series, d.metric.name)
+    found = []
+    for coordinate, column in zip(coordinates, d.columns, strict=True):
+        band = None
+        if len(column) >= 2:
+            band = stored(intervals.t_interval(column, confidence, s.widening))
+        found.append(
+            CurvePoint(
+                coordinate=coordinate,
+                ratio=math.exp(sum(column) / len(column)),
+                low=band.low if band else None,
+                high=band.high if band else None,
+                baseline_median=theirs[coordinate],
+                environment_median=mine[coordinate],
+            )
+        )
+    return tuple(found)
+
+
+def _medians(series: Series, name: str) -> dict[float, float]:
+    """Coordinate → median of the curves of one cell."""
+    at: dict[float, list[float]] = {}
+    for trial in series.values():
+        found = values(trial, name)
+        if isinstance(found, list):
+            for coordinate, value in found:
+                at.setdefault(coordinate, []).append(value)
+    return {coordinate: float(np.median(x)) for coordinate, x in at.items()}
+
+
+def medians(by_making: Sequence[tuple[int, float]]) -> list[float]:
+    """Of (making, value): the values, or where there are several makings the median of each."""
+    makings: dict[int, list[float]] = {}
+    for making, value in by_making:
+        makings.setdefault(making, []).append(value)
+    if len(makings) == 1:
+        return [value for _, value in by_making]
+    return [float(np.median(x)) for x in makings.values()]
+
+
+def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
+    """Absolute values of one cell, failed trials left out; None for a curve, or without values.
+
+    Rates (a unit per second) have a harmonic mean, all else an arithmetic one.
+    """
+    if metric.coordinate is not None:
+        return None
+    trials = [series[block] for block in sorted(series)]
+    found = [(t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)]
+    if not found:
+        return None
+    x = np.array([v for _, v in found], dtype=np.float64)
+    kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
+    median = quantile(medians(found), 0.5, confidence)
+    q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
+    return Absolute(
+        n=x.size,
+        mean=mean(x, kind),
+        mean_kind=kind,
+        least=float(x.min()),
+        q1=q1,
+        median=median.estimate,
+        median_low=median.low,
+        median_high=median.high,
+        q3=q3,
+        most=float(x.max()),
+        p95=float(np.quantile(x, 0.95)) if x.size >= 20 else None,
+    )
+
+
+def geometric_mean(d: Draft) -> float | None:
+    """Geometric mean of the units' ratios; None without a pair."""
+    return math.exp(math.fsum(d.units) / len(d.units)) if d.units else None
+
+
+# The noise floor of a comparison: what the A/A comparisons of a run say that chance does.
+
+
+def floor_of(
+    draft: Draft, again: Sequence[Draft], correlation: float
+) -> tuple[Floor | None, Moments | None]:
+    """Noise floor of a comparison, and the A/A that set it.
+
+    Of the same workload and metric: the baseline against its second copy, and the environment
+    against its own where the plan has one. None where the plan has none; infinite when an A/A could
+    be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
+    """
+    sides = (draft.baseline.key, draft.environment.key)
+    nulls = [
+        (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
+        for null in again
+        if null.baseline.key in sides
+        and null.workload.key == draft.workload.key
+        and null.metric.name == draft.metric.name
+        and null.moments is not None
+    ]
+    floor = noise_floor((interval for interval, _ in nulls), correlation)
+    if floor is None:
+        return (Floor(math.inf, biased=False) if draft.settings.again else None), None
+    widest = max(nulls, key=lambda each: reach(each[0], correlation))
+    return floor, widest[1].moments

@@ -1,0 +1,130 @@
+"""Figures as people read them: as many digits as the interval bears, never more.
+
+Bounds are rounded outwards, so a printed interval holds the computed one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ullage.analysis.comparison.estimates import Interval
+
+MINUS = "−"
+MOST_DIGITS = 6
+WIDE = 100
+"""Bounds that are so many times apart tell orders of magnitude."""
+SCIENTIFIC = (1e-4, 1e6)
+_PREFIXED = frozenset(
+    f"{unit}{per}"
+    for unit in ("s", "B", "bit", "J", "W", "Hz", "m", "g", "V", "A", "op", "flop")
+    for per in ("", "/s")
+)
+"""Units that take an SI prefix; what a table calls its unit may be anything."""
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+
+
+def decimals(low: float, high: float) -> int:
+    """Digits after the point: one significant digit of the half-width, two where it leads with 1.
+
+    That keeps what rounding adds under a quarter of the uncertainty (GUM §7.2.6).
+    """
+    half = (high - low) / 2
+    if not 0 < half < math.inf:
+        return 2
+    place = math.floor(math.log10(half))
+    leading = half / 10.0**place
+    return min(MOST_DIGITS, max(0, -place + (1 if leading < 2 else 0)))
+
+
+def _fixed(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = f"{0:.{digits}f}"
+    return text.replace("-", MINUS)
+
+
+def _outwards(low: float, high: float, digits: int) -> tuple[str, str]:
+    scale = 10.0**digits
+    # Round off the noise of binary fractions first: 0.08 must not become 0.07.
+    down = math.floor(round(low * scale, 6)) / scale
+    up = math.ceil(round(high * scale, 6)) / scale
+    return _fixed(down, digits), _fixed(up, digits)
+
+
+def ratio(interval: Interval) -> tuple[str, str, str]:
+    """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`.
+
+    Low never reads as 0, and a bound never reads as 1 that excludes it: a sentence that says
+    "worse" shows an interval that says so too. One that spans two orders of magnitude has two
+    digits everywhere, whatever their place.
+    """
+    if 0 < WIDE * interval.low < interval.high < math.inf:
+        return (
+            _significant(interval.estimate, round),
+            _significant(interval.low, math.floor),
+            _significant(interval.high, math.ceil),
+        )
+    digits = decimals(interval.low, interval.high)
+    if interval.low > 0:
+        digits = max(digits, math.ceil(-math.log10(interval.low)))
+    nearest = min(abs(interval.low - 1), abs(interval.high - 1))
+    if not interval.low <= 1 <= interval.high:
+        digits = max(digits, math.ceil(-math.log10(nearest)))
+    digits = min(MOST_DIGITS, digits)
+    return (
+        _fixed(interval.estimate, digits),
+        *_outwards(interval.low, interval.high, digits),
+    )
+
+
+def _significant(value: float, towards: Callable[[float], int]) -> str:
+    """`0.0013`, `14,000`, `3.2e-07`: two digits, and more where those would read as 1."""
+    rounded = step = value
+    for digits in range(2, MOST_DIGITS + 1):
+        step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+        rounded = towards(round(value / step, 6)) * step
+        if (rounded == 1) == (value == 1) or towards is round:
+            break
+    if not SCIENTIFIC[0] <= rounded < SCIENTIFIC[1]:
+        return f"{rounded:.{digits - 1}e}"
+    return f"{rounded:,.{max(0, -math.floor(math.log10(step)))}f}"
+
+
+def inverse(interval: Interval) -> Interval:
+    """The same seen from the other side: how many times better."""
+    return interval.model_copy(
+        update={
+            "estimate": 1 / interval.estimate,
+            "low": 1 / interval.high,
+            "high": 1 / interval.low,
+        }
+    )
+
+
+def share(value: float) -> str:
+    """A margin or a share as a percentage: `2 %`, `2.5 %`."""
+    return f"{float(f'{100 * value:.3g}'):g} %"
+
+
+def count(number: int) -> str:
+    """About so many: two significant digits, rounded up."""
+    if number < 100:
+        return str(number)
+    step = 10 ** (len(str(number)) - 2)
+    return f"{-(-number // step) * step:,}"
+
+
+def quantity(value: float, unit: str, digits: int = 3) -> str:
+    """An absolute value with an SI prefix: `41.2 Gbit/s`, `390 µs`, `2,300 1/s`."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}".rstrip()
+    if unit in ("1", "1/s", ""):
+        plain = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+        return f"{plain} {unit}".strip() if unit != "1" else plain
+    if unit not in _PREFIXED:
+        return f"{value:.{max(digits, 4)}g} {unit}"
+    for factor, prefix in _PREFIXES:
+        if abs(value) >= factor * 0.9995 and not (unit == "s" and factor > 1):
+            return f"{value / factor:.{digits}g} {prefix}{unit}"
+    return f"{value:.{digits}g} {unit}"

@@ -1,0 +1,1 @@
+"""Figures of others: a table's columns, pairs and answer."""

@@ -1,0 +1,374 @@
+"""The answer of a table: every environment in it against the baseline, as of a run.
+
+The same effect, intervals, corrections, verdicts and words; `ullage.analysis.tables.table` reads the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from ullage.analysis.comparison.estimates import Absolute, Interval
+from ullage.analysis.comparison.model import Analysis, Cell, Comparison, Doubt, Stop
+from ullage.analysis.comparison.pairing import disagree, excludes_one
+from ullage.analysis.tables import contrasts as tablecontrasts
+from ullage.analysis.tables import doubts, evidence
+from ullage.analysis.tables.contrasts import Contrast
+from ullage.analysis.tables.evidence import Evidence
+from ullage.analysis.tables.figures import si
+from ullage.analysis.tables.file import shown
+from ullage.analysis.tables.request import Asked, Method, Wanted
+from ullage.analysis.tables.table import Rows, Sheet
+from ullage.analysis.tables.workers import Run, go_over
+from ullage.common.errors import TABLE_NO_ROWS, UllageError
+from ullage.common.text import clean
+from ullage.runs.pairs import comparison_key
+from ullage.stats.interval import Interval as Bare
+from ullage.stats.interval import Moments
+from ullage.stats.uncertainty import Floor, noise_floor, reach
+from ullage.stats.verdict import Case, Judgement, judge
+
+ALPHA: Final = 0.05
+"""Of the tests for drift and for dependence between blocks, over the whole table."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The analysis of a table, and what was done to its rows on the way."""
+
+    analysis: Analysis
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What all comparisons are made from."""
+
+    sheet: Sheet
+    wanted: Wanted
+    absolutes: Mapping[tuple[str, int], Absolute | None]
+    cells: Mapping[tuple[str, int], Cell]
+    titles: Sequence[str]
+    """Of the figures."""
+    alpha: float
+
+
+def analyse(sheet: Sheet, wanted: Wanted) -> Answer:
+    """Compare everything in a table with its baseline.
+
+    TABLE_NO_ENVIRONMENT for a baseline or a second copy that the table does not hold, TABLE_NO_ROWS
+    where it has no pair of environments. Metrics of which the table does not say otherwise are
+    primary: one family.
+    """
+    baseline = sheet.has(wanted.baseline)
+    again = {sheet.has(name): sheet.has(of) for name, of in {**sheet.again, **wanted.again}.items()}
+    if baseline in again:  # two equal environments are so whichever is named first
+        again[again.pop(baseline)] = baseline
+    contrasts = list(tablecontrasts.contrasts(sheet, baseline, again))
+    if not contrasts:
+        beside = f"no measurement of {shown(baseline)} beside one of another environment"
+        raise UllageError(TABLE_NO_ROWS, file=sheet.file, what=beside)
+    cells = list(
+        dict.fromkeys((name, c.at) for c in contrasts for name in (c.environment, c.baseline))
+    )
+    absolutes, found = go_over(
+        sheet.rows,
+        [partial(_absolute, sheet, *cell, wanted.asked) for cell in cells],
+        [partial(_evidence, sheet, c, wanted.asked) for c in contrasts],
+    )
+    pairs = list(zip(contrasts, found, strict=True))
+    nulls = [(c, e) for c, e in pairs if c.again]
+    drafts = [(c, e) for c, e in pairs if not c.again]
+    alpha = ALPHA / max(1, len(drafts))
+    source = _Source(
+        sheet=sheet,
+        wanted=wanted,
+        absolutes=dict(zip(cells, absolutes, strict=True)),
+        cells={(name, at): _cell(sheet, name, at) for name, at in cells},
+        titles=tablecontrasts.titles(sheet),
+        alpha=alpha,
+    )
+    floors = [_floor(c, nulls) for c, _ in drafts]
+    judged = _judge(source, drafts, floors)
+    comparisons = tuple(
+        _comparison(source, c, e, floor, judgement)
+        for (c, e), (floor, _), judgement in zip(drafts, floors, judged, strict=True)
+    )
+    again_made = tuple(_comparison(source, c, e, None, None) for c, e in nulls)
+    analysis = _whole(source, comparisons, again_made)
+    return Answer(analysis, (*sheet.notes, *_notes(sheet, wanted, pairs)))
+
+
+def _evidence(sheet: Sheet, c: Contrast, asked: Asked, run: Run) -> Evidence:
+    mine, theirs = sheet.cell(c.environment, c.at), sheet.cell(c.baseline, c.at)
+    if asked.quantile is not None:
+        return evidence.of_quantile(mine, theirs, c.figure, asked)
+    if mine.block is None:
+        return evidence.independent(mine, theirs, c.figure, asked)
+    return evidence.paired(mine, theirs, c.figure, asked, run)
+
+
+def _absolute(sheet: Sheet, name: str, at: int, asked: Asked) -> Absolute | None:
+    figure = sheet.figures[at]
+    factor = si(figure.unit)[1]
+    return evidence.absolute(sheet.cell(name, at), figure, asked.confidence, factor)
+
+
+def _floor(
+    c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]
+) -> tuple[Floor | None, Moments | None]:
+    """Noise floor of a comparison and the moments of the A/A that set it, as of a run."""
+    found = [
+        (_bare(e.interval), e.moments)
+        for null, e in nulls
+        if null.at == c.at and null.baseline in (c.baseline, c.environment) and e.interval
+    ]
+    floor = noise_floor(interval for interval, _ in found)
+    if floor is None or math.isinf(floor.ratio):
+        return None, None
+    return floor, max(found, key=lambda each: reach(each[0]))[1]
+
+
+def _bare(i: Interval) -> Bare:
+    return Bare(i.estimate, i.low, i.high, i.confidence, i.n, i.method)
+
+
+def _judge(
+    source: _Source,
+    drafts: Sequence[tuple[Contrast, Evidence]],
+    floors: Sequence[tuple[Floor | None, Moments | None]],
+) -> list[Judgement | None]:
+    """Judgements of the primary comparisons, one family; None for the others."""
+    asked = source.wanted.asked
+    cases = [
+        # A comparison that may not have a verdict stays in the family: it was asked for.
+        Case(None, None, floor, of_floor)
+        if doubts.no_verdict(e, _facts(source, c, floor))
+        else Case(e.moments, e.p, floor, of_floor, pairs=e.units)
+        for (c, e), (floor, of_floor) in zip(drafts, floors, strict=True)
+        if c.figure.primary
+    ]
+    judged = iter(judge(cases, asked.margin, asked.confidence, source.wanted.correction))
+    return [next(judged) if c.figure.primary else None for c, _ in drafts]
+
+
+def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
+    sheet = source.sheet
+    return doubts.Facts(
+        environment_label=sheet.label(c.environment),
+        baseline_label=sheet.label(c.baseline),
+        emulated=c.environment in sheet.emulated,
+        again=c.again,
+        environment_cell=source.cells[c.environment, c.at],
+        baseline_cell=source.cells[c.baseline, c.at],
+        floor=floor,
+        alpha=source.alpha,
+        block_name=sheet.block_name,
+    )
+
+
+def _cell(sheet: Sheet, environment: str, at: int) -> Cell:
+    rows: Rows = sheet.cell(environment, at)
+    missing = int(np.count_nonzero(np.isnan(rows.value)))
+    return Cell(
+        environment=sheet.label(environment),
+        workload=sheet.figures[at].workload,
+        trials=rows.value.size,
+        ok=rows.value.size - missing,
+        failed=missing,
+        invalid=0,
+    )
+
+
+def _comparison(
+    source: _Source,
+    c: Contrast,
+    e: Evidence,
+    floor: Floor | None,
+    judgement: Judgement | None,
+) -> Comparison:
+    facts = _facts(source, c, floor)
+    no_verdict = doubts.no_verdict(e, facts) if judgement else None
+    decided = judgement if no_verdict is None else None
+    settle = decided.blocks_to_settle if decided else None
+    pairs = e.counts.pairs if e.counts is not None else 0
+    nested = e.precision == "intermediate"
+    rows = pairs if e.counts is not None else min(facts.environment_cell.ok, facts.baseline_cell.ok)
+    a_generation = math.ceil(max(rows, 1) / e.generations)
+    return Comparison(
+        environment=facts.environment_label,
+        environment_label=facts.environment_label,
+        baseline=facts.baseline_label,
+        baseline_label=facts.baseline_label,
+        workload=c.figure.workload,
+        workload_title=source.titles[c.at],
+        resource="other",
+        metric=c.figure.metric,
+        description="",
+        unit=si(c.figure.unit)[0],
+        better=c.figure.better,
+        primary=c.figure.primary,
+        again=c.again,
+        emulated=facts.emulated,
+        unequal=(),
+        ratio=e.ratio,
+        interval=e.interval,
+        budget=None,
+        precision=e.precision,
+        generations=e.generations,
+        bootstrap=e.bootstrap,
+        robust=e.robust,
+        robust_disagrees=disagree(e.interval, e.robust),
+        without_outliers=e.without_outliers,
+        pairs=pairs,
+        dropped=e.counts.dropped if e.counts is not None else 0,
+        points=(),
+        coordinate=None,
+        curve=(),
+        baseline_values=source.absolutes[c.baseline, c.at],
+        environment_values=source.absolutes[c.environment, c.at],
+        baseline_cell=facts.baseline_cell,
+        environment_cell=facts.environment_cell,
+        pair_gap_s=None,
+        floor=floor.ratio if floor else None,
+        floor_biased=floor.biased if floor else False,
+        p_difference=e.p.difference if e.p else None,
+        p_equivalence=e.p.equivalence if e.p else None,
+        p_difference_adjusted=decided.adjusted.difference if decided else None,
+        p_equivalence_adjusted=decided.adjusted.equivalence if decided else None,
+        verdict=decided.verdict if decided else None,
+        why=decided.why if decided else None,
+        no_verdict=no_verdict,
+        blocks_to_settle=settle * a_generation if settle and nested else settle,
+        makings_to_settle=settle if nested else None,
+        doubts=doubts.of_comparison(e, facts),
+    )
+
+
+def _whole(
+    source: _Source, comparisons: tuple[Comparison, ...], again: tuple[Comparison, ...]
+) -> Analysis:
+    sheet, wanted = source.sheet, source.wanted
+    label = sheet.label(wanted.baseline)
+    primary = [c for c in comparisons if c.primary]
+    nulls = [c.interval for c in again if c.primary and c.interval]
+    return Analysis(
+        run=clean(str(sheet.file)),
+        name=clean(sheet.file.stem),
+        baseline=label,
+        baseline_label=label,
+        confidence=wanted.asked.confidence,
+        margin=wanted.asked.margin,
+        design="solo",
+        correction=wanted.correction,
+        started_epoch_ns=None,
+        seconds=0.0,
+        blocks=sheet.blocks,
+        generations=sheet.generations,
+        blocks_each=None,
+        trials=sheet.rows,
+        failed=sum(cell.failed for cell in source.cells.values()),
+        stop=_stop(primary),
+        floor=max((c.floor for c in primary if c.floor is not None), default=None),
+        again_total=len(nulls),
+        again_differing=sum(map(excludes_one, nulls)),
+        family=len(primary),
+        comparisons=comparisons,
+        again=again,
+        resources=(),
+        cells=tuple(source.cells.values()),
+        doubts=_of_table(again),
+    )
+
+
+def _stop(primary: Sequence[Comparison]) -> Stop:
+    """Nobody stopped anything here: no rule is known, only the precision that was reached."""
+    widths = [
+        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
+        for c in primary
+        if c.interval is not None
+    ]
+    width, widest = max(widths, key=lambda each: each[0], default=(None, None))
+    return Stop(
+        reason=None,
+        target_half_width=None,
+        widest_half_width=width,
+        widest=comparison_key(widest.environment, widest.workload, widest.metric)
+        if widest
+        else None,
+        widening=1.0,
+    )
+
+
+def _of_table(again: Sequence[Comparison]) -> tuple[Doubt, ...]:
+    if any(c.interval for c in again):
+        return ()
+    return (
+        Doubt(
+            code="no-again",
+            message="There is no A/A comparison: the noise floor is unknown.",
+            advice="Measure one environment twice under two names, and say so with `--again`.",
+        ),
+    )
+
+
+def _notes(
+    sheet: Sheet, wanted: Wanted, found: Sequence[tuple[Contrast, Evidence]]
+) -> Iterator[str]:
+    """What was done to the rows, and what had to be taken on trust."""
+    asked = wanted.asked
+    if asked.method != "welch" and (sheet.blocks or asked.quantile is not None):
+        instead = "a quantile is compared" if asked.quantile is not None else "blocks are paired"
+        yield (
+            f"`--method {asked.method}` is not used: {instead}"
+            + ("" if asked.quantile is not None else "; it needs a table without `block`")
+        )
+    if lone := tablecontrasts.without_baseline(sheet, wanted.baseline):
+        there = f"there are no rows of {shown(wanted.baseline)} there"
+        yield f"{lone:,} cells are not compared: {there}"
+    for kind, rate in (("arithmetic", False), ("harmonic", True)):
+        several = [
+            e.counts
+            for c, e in found
+            if e.counts is not None and e.counts.averaged and c.figure.is_rate is rate
+        ]
+        if several:
+            blocks = sum(counts.averaged for counts in several)
+            copies = sum(counts.copies for counts in several)
+            doubled = f"; {copies:,} of these values are exact copies" if copies else ""
+            yield (
+                f"in {blocks:,} places a cell has several values in one block: their {kind} mean "
+                f"was taken{doubled}"
+            )
+    if any(e.repeated for _, e in found):
+        yield "the second half of some cells repeats the first exactly: is the table in it twice?"
+    if asked.quantile is not None:
+        if not any(e.mixed for _, e in found):  # then there is no interval that rests on it
+            yield (
+                f"the {asked.quantile:g} quantile is compared; "
+                + ("blocks are not used: " if sheet.blocks else "")
+                + "every row is taken as independent of the others"
+            )
+    elif sheet.blocks:
+        yield (
+            "a table cannot show whether the environments were interleaved: the intervals assume "
+            "that each block was measured back to back, in random order"
+        )
+    else:
+        yield (
+            f"without blocks nothing is paired ({_METHODS[asked.method]}): every "
+            f"{'generation' if sheet.generations > 1 else 'row'} is taken as independent of the "
+            "others, and drift between the environments counts as a difference"
+        )
+
+
+_METHODS: Final[dict[Method, str]] = {
+    "welch": "Welch's t on logarithms",
+    "fieller": "ratio of means by Fieller",
+    "delta": "ratio of means, delta method on its logarithm",
+}

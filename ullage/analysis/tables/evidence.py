@@ -1,0 +1,319 @@
+"""What the rows of one comparison of a table say: interval, checks, tests and facts for doubts.
+
+The same mathematics as for a run (`ullage.stats`), on columns instead of trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
+from ullage.analysis.comparison.pairing import BOOTSTRAP_LEAST, stored
+from ullage.analysis.tables.codes import Codes
+from ullage.analysis.tables.figures import Figure
+from ullage.analysis.tables.pairs import Counts, by_inversion, halves_repeat, pair
+from ullage.analysis.tables.request import Asked
+from ullage.analysis.tables.table import Rows
+from ullage.analysis.tables.workers import Run
+from ullage.stats import interval as intervals
+from ullage.stats import quantiles, unpaired
+from ullage.stats.interval import Floats, MeanKind, Moments, TooFewError, collapse, mean, moments
+from ullage.stats.series_checks import (
+    AUTOCORRELATION_LEAST,
+    Autocorrelation,
+    Drift,
+    autocorrelation,
+    drift,
+    outliers,
+)
+from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
+
+SEED: Final = 1
+"""Of the bootstrap: the same table gives the same answer."""
+MOST_FAILURES: Final = 0.1
+"""Share of missing figures in a cell above which there is no verdict, as in a run."""
+
+NEIGHBOURS: Final = 1_000_000
+"""So many tell how alike neighbours are to a thousandth; more only cost time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a comparison knows before its verdict."""
+
+    interval: Interval | None = None
+    moments: Moments | None = None
+    p: PValues | None = None
+    bootstrap: Interval | None = None
+    robust: Interval | None = None
+    without_outliers: Interval | None = None
+    outliers: Codes | None = None
+    """Codes of the blocks whose pairs lie far from the others."""
+    drift: Drift | None = None
+    autocorrelation: Autocorrelation | None = None
+    ratio: float | None = None
+    """The estimate; there may be one without an interval."""
+    counts: Counts | None = None
+    """None: the comparison is unpaired."""
+    generations: int = 1
+    units: int = 0
+    """Independent values that the interval rests on."""
+    no_verdict: str | None = None
+    no_ratio: bool = False
+    """It is zeros or negative figures that forbid the verdict."""
+    fieller: bool = False
+    """Fieller's method might say something of them, and was not asked."""
+    unbounded: bool = False
+    """There are too few values to bound the quantile that was asked for."""
+    mixed: bool = False
+    """A quantile was asked for of rows of several generations."""
+    repeated: bool = False
+    """The rows of a cell stand there twice, one after the other."""
+
+    @property
+    def precision(self) -> Precision:
+        """What the units differ by."""
+        return "intermediate" if self.generations > 1 else "repeatability"
+
+
+def paired(mine: Rows, theirs: Rows, figure: Figure, asked: Asked, run: Run) -> Evidence:
+    """Pair by block; the units are the pairs, or their means by generation."""
+    pairs = pair(mine, theirs, figure)
+    x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
+    units = x if groups is None else collapse(x, groups)
+    m = moments(units) if units.size >= 2 else None
+    found = run(
+        (
+            lambda: _bootstrap(units, asked.confidence),
+            lambda: _robust(units, asked.confidence),
+            lambda: _t(units, asked.confidence),
+            lambda: _without(x, groups, asked.confidence),
+            lambda: (
+                drift(np.arange(x.size, dtype=np.float64), x) if x.size >= LEAST_PAIRS else None
+            ),
+            lambda: _neighbours(units),
+        )
+    )
+    bootstrap, robust, interval, (far, without), drifting, neighbours = found
+    return Evidence(
+        interval=interval,
+        moments=m,
+        p=p_values(m, asked.margin) if m else None,
+        bootstrap=bootstrap,
+        robust=robust,
+        without_outliers=without,
+        outliers=pairs.block[far],
+        drift=drifting,
+        autocorrelation=neighbours,
+        ratio=math.exp(float(np.mean(units))) if units.size else None,
+        counts=counts,
+        generations=1 if groups is None else units.size,
+        units=units.size,
+        no_verdict=_no_ratio(counts.no_ratio, counts.both, "pairs"),
+        no_ratio=counts.no_ratio > 0,
+        fieller=figure.better == "lower",
+    )
+
+
+def _several(generation: Codes | None) -> bool:
+    return generation is not None and bool((generation != generation[:1]).any())
+
+
+def _no_ratio(bad: int, of: int, what: str) -> str | None:
+    return f"zero or negative figures in {bad:,} of {of:,} {what}" if bad else None
+
+
+def _t(units: Floats, confidence: float) -> Interval | None:
+    return stored(intervals.t_interval(units, confidence)) if units.size >= 2 else None
+
+
+def _bootstrap(units: Floats, confidence: float) -> Interval | None:
+    if units.size < BOOTSTRAP_LEAST:
+        return None
+    return stored(intervals.bootstrap_interval(units, confidence, SEED))
+
+
+def _robust(units: Floats, confidence: float) -> Interval | None:
+    try:
+        return stored(intervals.hodges_lehmann(units, confidence))
+    except TooFewError:
+        return None
+
+
+def _drift(x: Floats) -> Drift | None:
+    return drift(np.arange(x.size, dtype=np.float64), x) if x.size >= LEAST_PAIRS else None
+
+
+def _neighbours(units: Floats) -> Autocorrelation | None:
+    """Of more than `NEIGHBOURS` units the first so many."""
+    if units.size < AUTOCORRELATION_LEAST:
+        return None
+    return autocorrelation(units[:NEIGHBOURS])
+
+
+def _without(x: Floats, groups: Codes | None, confidence: float) -> tuple[Any, Interval | None]:
+    """Which pairs are outliers, and the interval without them; None where there is none."""
+    far = outliers(x) if x.size else np.zeros(0, dtype=bool)
+    if not far.any() or far.all():
+        return far, None
+    kept = x[~far] if groups is None else collapse(x[~far], groups[~far])
+    return far, _t(kept, confidence)
+
+
+def independent(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evidence:
+    """Two samples without blocks; the units are the values, or their means by generation.
+
+    Each method takes the mean by generation on the scale that it works on: logarithms for Welch,
+    and of rates the inverses, for their mean is the harmonic one.
+    """
+    logs, rate = asked.method == "welch", figure.better == "higher"
+    lowest = 0.0 if logs or rate else -np.finfo(np.float64).tiny
+    bad = sum(int(np.count_nonzero(rows.value <= lowest)) for rows in (mine, theirs))
+    if bad:
+        of = mine.value.size + theirs.value.size
+        no_verdict = _no_ratio(bad, of, "values")
+        return Evidence(no_verdict=no_verdict, no_ratio=True, fieller=logs and not rate)
+    way, scale = _METHODS[asked.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
+    a, b = (_units(rows, *scale) for rows in (mine, theirs))
+    return _unpaired(mine, theirs, (a, b), asked, lambda level: way(a, b, figure.better, level))
+
+
+def of_quantile(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evidence:
+    """Two samples, each row independent of the others: the ratio of one quantile.
+
+    Rows of several generations are not: order statistics of all rows would take those of one
+    instance for independent, so there is no interval and no verdict.
+    """
+    q = asked.quantile
+    assert q is not None
+    if any(_several(rows.generation) for rows in (mine, theirs)):
+        return Evidence(
+            no_verdict=f"the {q:g} quantile of all rows does not count the generations",
+            mixed=True,
+        )
+    a, b = (np.sort(rows.value[~np.isnan(rows.value)]) for rows in (mine, theirs))
+    return _unpaired(
+        mine,
+        theirs,
+        (a, b),
+        asked,
+        lambda level: quantiles.quantile_ratio(a, b, q, figure.better, level),
+    )
+
+
+_METHODS: Final = {
+    "welch": unpaired.welch_log,
+    "fieller": unpaired.fieller,
+    "delta": unpaired.delta_log,
+}
+_LOGS: Final = (np.log, np.exp)
+_INVERSES: Final = (np.reciprocal, np.reciprocal)
+_AS_THEY_ARE: Final = (np.asarray, np.asarray)
+
+
+def _unpaired(
+    mine: Rows,
+    theirs: Rows,
+    units: tuple[Floats, Floats],
+    asked: Asked,
+    at: Callable[[float], intervals.Interval],
+) -> Evidence:
+    """at: confidence → interval. The smaller sample is what counts: a verdict needs six of each."""
+    number = min(x.size for x in units)
+    nested = any(_several(rows.generation) for rows in (mine, theirs))
+    known = Evidence(
+        generations=number if nested else 1,
+        units=number,
+        repeated=halves_repeat(mine.value) or halves_repeat(theirs.value),
+    )
+    try:
+        interval = stored(found := at(asked.confidence))
+    except TooFewError as error:
+        if asked.quantile is not None:
+            return replace(known, no_verdict=str(error), unbounded=True)
+        return replace(known, no_verdict=str(error)) if number >= LEAST_PAIRS else known
+    except ValueError as error:
+        return replace(known, no_verdict=str(error))
+    if interval is None:
+        return replace(known, no_verdict="the interval reaches 0, or beyond all numbers")
+    return replace(
+        known,
+        interval=interval,
+        ratio=interval.estimate,
+        moments=_moments(found, number),
+        p=by_inversion(at, asked.margin, number),
+    )
+
+
+def _units(
+    rows: Rows, scale: Callable[[Floats], Floats], back: Callable[[Floats], Floats]
+) -> Floats:
+    """The values, missing ones left out, or where there are generations their means on a scale."""
+    known = ~np.isnan(rows.value)
+    value = rows.value[known]
+    if rows.generation is None:
+        return value
+    return back(collapse(scale(value), rows.generation[known]))
+
+
+def _moments(i: intervals.Interval, n: int) -> Moments:
+    """What makes the same interval on the log scale, by its wider side where they differ."""
+    mean = math.log(i.estimate)
+    half = max(mean - math.log(i.low), math.log(i.high) - mean)
+    error = half / intervals.t_quantile(0.5 + i.confidence / 2, n - 1)
+    return Moments(n, mean, error, error * math.sqrt(n))
+
+
+def absolute(rows: Rows, figure: Figure, confidence: float, factor: float) -> Absolute | None:
+    """Absolute values of one cell, missing ones left out; None without any.
+
+    factor: makes SI units of them. Where the instances were made several times, median and
+    interval are those of the medians of each.
+    """
+    known = ~np.isnan(rows.value)
+    value = rows.value if known.all() else rows.value[known]
+    if value.size == 0:
+        return None
+    units = value
+    if rows.generation is not None:
+        units = _medians(value, rows.generation if known.all() else rows.generation[known])
+    x = np.sort(value)
+    kind: MeanKind = "harmonic" if figure.is_rate and x[0] >= 0 else "arithmetic"
+    median = quantiles.quantile(units if units.size < x.size else x, 0.5, confidence)
+    return Absolute(
+        n=x.size,
+        mean=factor * mean(x, kind),
+        mean_kind=kind,
+        least=factor * float(x[0]),
+        q1=factor * _of_sorted(x, 0.25),
+        median=factor * median.estimate,
+        median_low=None if median.low is None else factor * median.low,
+        median_high=None if median.high is None else factor * median.high,
+        q3=factor * _of_sorted(x, 0.75),
+        most=factor * float(x[-1]),
+        p95=factor * _of_sorted(x, 0.95) if x.size >= 20 else None,
+    )
+
+
+def _of_sorted(x: Floats, q: float) -> float:
+    """Quantile by linear interpolation, as NumPy has it, without looking at all values again."""
+    at = q * (x.size - 1)
+    below = int(at)
+    above = min(below + 1, x.size - 1)
+    return float(x[below] + (at - below) * (x[above] - x[below]))
+
+
+def _medians(value: Floats, generation: Codes) -> Floats:
+    """Median of each generation; with one of them the values themselves."""
+    order = np.lexsort((value, generation))
+    value, generation = value[order], generation[order]
+    starts = np.flatnonzero(np.concatenate(([True], generation[1:] != generation[:-1])))
+    if starts.size == 1:
+        return value
+    size = np.diff(np.append(starts, value.size))
+    return np.asarray((value[starts + (size - 1) // 2] + value[starts + size // 2]) / 2)

@@ -1,0 +1,322 @@
+"""A table that somebody else wrote: a CSV or Parquet file, read into columns under our names.
+
+Only the columns that are asked for are read; nothing here loops over rows. What cannot be read is
+refused with the file, the row or column, and what to do; rows count from 1, without the header.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from ullage.common.errors import TABLE_BAD_CELL, TABLE_NO_COLUMN, TABLE_NOT_READABLE, UllageError
+from ullage.common.text import clean, nearest
+
+Role = Literal[
+    "environment", "value", "block", "generation", "workload", "metric", "unit", "better"
+]
+REQUIRED: Final[tuple[Role, ...]] = ("environment", "value")
+OPTIONAL: Final[tuple[Role, ...]] = (
+    "block",
+    "generation",
+    "workload",
+    "metric",
+    "unit",
+    "better",
+)
+OWN: Final = ("again_of", "environment_label", "emulated", "is_primary", "coordinate", "partner")
+"""What `samples.parquet` of a run folder has beside them."""
+
+ROLES: Final = (*REQUIRED, *OPTIONAL)
+_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+_TEXTS: Final = ("environment", "generation", "workload", "metric", "unit", "better")
+_HEAD: Final = 1 << 16
+_DELIMITERS: Final = ",;\t|"
+_NO_VALUE: Final = ("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "#N/A")
+"""A figure that is missing; anything else that is no number is refused."""
+
+
+def load(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
+    """Role → column (a `pyarrow.ChunkedArray`): `value` as float64, names as dictionary of text.
+
+    names: role → column, where it is not called like its role. Optional columns that the file does
+    not have are left out, unless `names` names them. TABLE_NOT_READABLE for anything that is not a
+    whole CSV (UTF-8, with a header) or Parquet file; TABLE_NO_COLUMN; TABLE_BAD_CELL for text in
+    `value`.
+    """
+    head = _head(file)
+    if head.startswith(b"PAR1"):
+        return _parquet(file, names)
+    return _csv(file, names, _text(file, head))
+
+
+def shown(name: object) -> str:
+    """A word of the table in a message: quoted, cut, and unable to steer a terminal."""
+    return f"'{clean(str(name), 60)}'"
+
+
+def _head(file: Path) -> bytes:
+    if file.is_dir():
+        raise _unreadable(file, "it is a folder", "of a run folder, name its samples.parquet")
+    try:
+        with pa.input_stream(str(file), compression="detect") as stream:
+            found: bytes = stream.read(_HEAD)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, _words(error), "check the path") from error
+    if not found:
+        raise _unreadable(file, "it is empty")
+    return found
+
+
+def _text(file: Path, head: bytes) -> str:
+    """The head of a text file."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        advice = "`iconv -f UTF-16 -t UTF-8` makes UTF-8 of it"
+        raise _unreadable(file, "it is UTF-16, not UTF-8", advice)
+    if b"\0" in head:
+        raise _unreadable(file, "it is neither text nor Parquet")
+    if head.lstrip()[:1] in (b"{", b"["):
+        advice = (
+            "DuckDB makes a CSV file of it:"
+            " `copy (select … from read_json('FILE')) to 'table.csv'`; see docs/guide/compare.md"
+        )
+        raise _unreadable(file, "it is JSON", advice)
+    try:
+        # The cut may go through the last character.
+        return head.decode("utf-8-sig", errors="strict" if len(head) < _HEAD else "ignore")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(file) from error
+
+
+def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
+    # Lines may end as on old Macs, and empty ones before the header do not count.
+    lines = io.StringIO(head.lstrip("\r\n"), newline="")
+    line = lines.readline().rstrip("\r\n")
+    delimiter = max(_DELIMITERS, key=line.count)
+    lines.seek(0)
+    try:
+        header = next(csv.reader(lines, delimiter=delimiter), [])
+    except csv.Error as error:
+        raise _unreadable(file, f"its first line: {_words(error)}") from error
+    try:
+        columns = _columns(file, names, header, OPTIONAL)
+    except UllageError as error:
+        raise (_no_header(file, line) or error) from None
+    types = {columns[role]: _TEXT for role in _TEXTS if role in columns}
+    value = columns["value"]
+
+    ragged: list[Any] = []
+
+    def kept(row: Any) -> str:
+        ragged.append(row)
+        return "error"
+
+    def read(value_type: Any, *, threads: bool = True) -> pa.Table:
+        return pacsv.read_csv(
+            file,
+            read_options=pacsv.ReadOptions(use_threads=threads),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=kept),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=[*dict.fromkeys(columns.values())],
+                column_types={**types, value: value_type},
+                null_values=list(_NO_VALUE),
+            ),
+        )
+
+    try:
+        try:
+            table = read(pa.float64())
+        except pa.ArrowInvalid as error:
+            if "conversion error to double" not in str(error):
+                raise
+            table = read(pa.string())
+    except (OSError, pa.ArrowException) as error:
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(file) from error
+        if ragged:
+            ragged.clear()
+            with contextlib.suppress(OSError, pa.ArrowException):
+                read(pa.string(), threads=False)  # only so are rows counted
+            if ragged:
+                raise _ragged(file, ragged[0], delimiter) from error
+        raise _unreadable(file, _words(error)) from error
+    return _typed(file, table, columns)
+
+
+def _no_header(file: Path, line: str) -> UllageError | None:
+    """What to say of a first line that names no columns, but is a known other thing."""
+    if line.casefold().startswith("sep="):
+        advice = "delete that line: which delimiter it is can be seen without it"
+        return _unreadable(file, f"its first line is {shown(line)}, not the header", advice)
+    if line.startswith("#"):
+        advice = "delete the comments: the first line must name the columns, without a #"
+        return _unreadable(file, f"its first line is the comment {shown(line)}", advice)
+    return None
+
+
+def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
+    """row: a `pyarrow.csv.InvalidRow`, whose number counts the header too."""
+    return _unreadable(
+        file,
+        f"row {row.number - 1:,} has {row.actual_columns:,} cells, but the header "
+        f"{row.expected_columns:,}: {shown(row.text)}",
+        f"give it as many cells as the header has; quote a text with a {delimiter!r} in it",
+    )
+
+
+def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        schema = pq.read_schema(file)
+        optional: tuple[str, ...] = OPTIONAL
+        if b"stamp" in (schema.metadata or {}):
+            optional = (*OPTIONAL, *OWN)
+        columns = _columns(file, names, schema.names, optional)
+        texts = [columns[role] for role in _TEXTS if role in columns]
+        table = pq.read_table(
+            file,
+            columns=[*dict.fromkeys(columns.values())],
+            read_dictionary=[name for name in texts if _is_text(schema.field(name).type)],
+            pre_buffer=False,  # the file is near, and would be there twice
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(file, _words(error)) from error
+    return _typed(file, table, columns)
+
+
+def _columns(
+    file: Path, names: Mapping[str, str], header: Sequence[str], optional: Iterable[str]
+) -> dict[str, str]:
+    """Role → column of the file. Spaces around a name do not count."""
+    found: dict[str, str] = {}
+    trimmed = [column.strip() for column in header]
+    for role in (*REQUIRED, *optional):
+        name = names.get(role, role).strip()
+        if name in trimmed:
+            if trimmed.count(name) > 1:
+                places = " and ".join(f"{at}" for at, each in enumerate(trimmed, 1) if each == name)
+                raise _unreadable(
+                    file,
+                    f"columns {places} are both called {shown(name)}",
+                    "give each another name in the header, and map the right one: "
+                    f"`--column {role}=NAME`",
+                )
+            found[role] = header[trimmed.index(name)]
+        elif role in REQUIRED or role in names:
+            raise UllageError(
+                TABLE_NO_COLUMN,
+                file=file,
+                column=shown(name),
+                found=", ".join(shown(column) for column in trimmed[:20]) or "none",
+                role=role,
+                suggestion=clean(nearest(name, trimmed[:100], listed=len(trimmed) <= 20), 400),
+            )
+    return found
+
+
+def _typed(file: Path, table: pa.Table, columns: Mapping[str, str]) -> dict[str, Any]:
+    """The columns under our names, each of the type that its role has."""
+    made: dict[str, Any] = {}
+    for role, name in columns.items():
+        column = table.column(name)
+        if role == "value":
+            made[role] = _numbers(file, name, column)
+        elif role in _TEXTS:
+            made[role] = _names(file, name, column)
+        else:
+            made[role] = column
+    return made
+
+
+def _numbers(file: Path, name: str, column: Any) -> Any:
+    if pa.types.is_float64(column.type):
+        return column
+    if not _is_text(column.type):
+        try:
+            return column.cast(pa.float64(), safe=False)
+        except pa.ArrowException as error:
+            raise _unreadable(
+                file, f"its column {shown(name)} holds {column.type}, not numbers"
+            ) from error
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    text = pc.if_else(pc.is_in(text, pa.array(_NO_VALUE)), None, text)
+    if (row := _first_unreadable(text)) is not None:
+        raise UllageError(
+            TABLE_BAD_CELL,
+            file=file,
+            row=f"{row + 1:,}",
+            column=name.strip(),
+            found=shown(text[row]),
+            allowed="a number is needed",
+            suggestion="write numbers with a point and without a unit; leave the cell empty where"
+            " the measurement failed",
+        )
+    return text.cast(pa.float64())
+
+
+def _first_unreadable(text: Any) -> int | None:
+    """The first row that is no number, by halving."""
+    start, length = 0, len(text)
+    if _all_numbers(text):
+        return None
+    while length > 1:
+        half = length // 2
+        if _all_numbers(text.slice(start, half)):
+            start, length = start + half, length - half
+        else:
+            length = half
+    return start
+
+
+def _all_numbers(text: Any) -> bool:
+    try:
+        text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _names(file: Path, name: str, column: Any) -> Any:
+    """Text as codes into a dictionary that all chunks share."""
+    try:
+        if pa.types.is_dictionary(column.type):
+            return column.unify_dictionaries().cast(_TEXT)
+        return column.cast(pa.string()).dictionary_encode()
+    except pa.ArrowException as error:
+        raise _unreadable(
+            file, f"its column {shown(name)} holds {column.type}, not names"
+        ) from error
+
+
+def _is_text(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _words(error: Exception) -> str:
+    """What Arrow or the system says, on one line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return clean(" ".join(text.split()), 200)
+
+
+def _not_utf8(file: Path) -> UllageError:
+    return _unreadable(
+        file, "it is not UTF-8", "`iconv -f LATIN1 -t UTF-8` makes UTF-8 of what is Latin-1"
+    )
+
+
+def _unreadable(
+    file: Path,
+    reason: str,
+    suggestion: str = "a CSV file (UTF-8, with a header) or a Parquet file is needed",
+) -> UllageError:
+    return UllageError(TABLE_NOT_READABLE, file=file, reason=reason, suggestion=suggestion)

@@ -1,0 +1,1 @@
+"""One figure for a machine."""

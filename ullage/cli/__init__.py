@@ -1,0 +1,1 @@
+"""What a person meets: commands and what they print."""

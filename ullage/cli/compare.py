@@ -1,0 +1,218 @@
+"""`ullage compare`: the options. What reads, analyses and prints is imported when needed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Final, cast, get_args
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from ullage.analysis.tables.request import Asked, Method, Wanted
+from ullage.cli.options import RUNS, RunsOption, print_json
+from ullage.common.quantities import Fraction
+from ullage.common.text import nearest
+from ullage.runs.records import Better, Correction
+
+MIN_RUNS: Final = 2
+
+
+def compare_command(
+    ctx: typer.Context,
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE | RUN RUN …",
+            help="A CSV or Parquet file with a row for each measurement: `environment`, `value`,"
+            " and where known `block`, `generation`, `workload`, `metric`, `unit`, `better`."
+            " Or run folders, or their names in --runs: the overheads of the others against those"
+            " of the first.",
+        ),
+    ],
+    *,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            help="Of a table: the environment that all others are compared with.",
+            show_default=False,
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            help="A column with another name: `value=time_s`; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    better: Annotated[
+        str | None,
+        typer.Option(
+            "--better",
+            help="higher or lower, of all metrics for which the table does not say.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="Without blocks: welch (geometric means, as with blocks; sound for skewed times),"
+            " fieller or delta (arithmetic means; zeros may stand in it).",
+        ),
+    ] = "welch",
+    quantile: Annotated[
+        str | None,
+        typer.Option("--quantile", help="Compare this quantile, such as 0.99.", show_default=False),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option("--margin", help="Differences under it do not matter: 2% or 0.02.")
+    ] = "2%",
+    confidence: Annotated[
+        str, typer.Option("--confidence", help="Of every interval: 95% or 0.95.")
+    ] = "95%",
+    correction: Annotated[
+        str, typer.Option("--correction", help="holm or benjamini-hochberg, over all verdicts.")
+    ] = "holm",
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again",
+            help="NAME=OF: NAME is OF measured a second time, and makes the noise floor;"
+            " may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also all that is known of each comparison.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Judge figures that somebody else measured, as `show` does; or compare several runs."""
+    from ullage.runs.reader import named
+
+    paths = [named(path, runs) for path in tables]
+    if paths[0].is_dir():
+        _refuse_options_of_tables(ctx)
+        _runs(paths, as_json=as_json, out=out)
+        return
+    if len(tables) > 1:
+        raise typer.BadParameter("give one table, or several run folders")
+    if baseline is None:
+        raise typer.BadParameter("a table needs --baseline ENVIRONMENT")
+    table = tables[0]
+    # Read by NumPy when it loads: threads of BLAS beside ours would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from ullage.analysis.tables import file
+    from ullage.analysis.tables import table as comparing
+
+    wanted = Wanted(
+        baseline=baseline,
+        asked=Asked(
+            margin=_share("--margin", margin, "2%"),
+            confidence=_share("--confidence", confidence, "95%", above=0.5),
+            method=cast(Method, _one_of("--method", method, get_args(Method))),
+            quantile=None if quantile is None else _share("--quantile", quantile, "99%"),
+        ),
+        correction=cast(Correction, _one_of("--correction", correction, get_args(Correction))),
+        again=_second_copies(again, baseline),
+    )
+    names = _pairs("--column", column, "ROLE=NAME")
+    for role in names:
+        _one_of("--column", role, file.ROLES)
+    way = None if better is None else _one_of("--better", better, get_args(Better))
+    # SciPy takes as long to load as a large file to be read: both at once.
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(import_module, "ullage.cli.compare_show")
+        sheet = comparing.read(table, names, cast("Better | None", way))
+        loading.result()
+    from ullage.analysis.tables.answer import analyse
+    from ullage.cli import compare_show
+
+    answer = analyse(sheet, wanted)
+    if out is not None:
+        compare_show.write(answer, out)
+    if as_json:
+        compare_show.print_json(answer)
+    else:
+        compare_show.show(answer, details=details)
+
+
+def _refuse_options_of_tables(ctx: typer.Context) -> None:
+    """Runs have all of this in their plans."""
+    for name in ctx.params.keys() - {"tables", "as_json", "out", "runs"}:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"--{name} is for a table: runs say it in their plans")
+
+
+def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
+    """The overheads of several runs against those of the first."""
+    from ullage.analysis import runchanges
+    from ullage.cli import compare_show
+    from ullage.runs import writer
+    from ullage.runs.reader import RunFolder, elastic_run, is_elastic, typed
+
+    if len(paths) < MIN_RUNS:
+        shows = f"`ullage show {typed(paths[0])}` shows one"
+        raise typer.BadParameter(f"name at least two run folders; {shows}")
+    if all(map(is_elastic, paths)):
+        raise elastic_run(paths[0], f"report {typed(paths[1])} --against {typed(paths[0])}")
+    first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
+    found = runchanges.compare(first, later)
+    if out is not None:
+        writer.put(out, compare_show.as_csv(found))
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        compare_show.show_changes(found)
+
+
+def _one_of(option: str, found: str, allowed: Iterable[str]) -> str:
+    if found not in set(allowed):
+        raise typer.BadParameter(f"{option}: {found!r}: {nearest(found, allowed)}")
+    return found
+
+
+def _share(option: str, found: str, such: str, above: float = 0) -> float:
+    """A fraction below 1 or a percentage, as in a plan."""
+    try:
+        share: float = TypeAdapter(Fraction).validate_python(found)
+    except ValidationError:
+        share = math.nan
+    if not share > above:
+        form = f"a fraction between {above:g} and 1, or a percentage such as {such}"
+        raise typer.BadParameter(f"{option}: {found!r} is not {form}")
+    return share
+
+
+def _second_copies(given: Iterable[str] | None, baseline: str) -> dict[str, str]:
+    again = _pairs("--again", given, "NAME=OF")
+    if (of := again.get(baseline)) is not None:
+        raise typer.BadParameter(
+            f"--again: {baseline!r} is the baseline and cannot be the second copy; "
+            f"write {f'{of}={baseline}'!r}, or choose another baseline"
+        )
+    return again
+
+
+def _pairs(option: str, given: Iterable[str] | None, form: str) -> dict[str, str]:
+    """`A=B`, repeated, as A → B."""
+    made: dict[str, str] = {}
+    for each in given or ():
+        name, equals, other = (part.strip() for part in each.partition("="))
+        if not (name and equals and other) or (option == "--again" and name == other):
+            raise typer.BadParameter(f"{option}: {each!r} is not {form}")
+        made[name] = other
+    return made

@@ -1,0 +1,210 @@
+"""Prints the answer of a table in the words, and with the table, of `ullage show`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.analysis.comparison.words import floor_words, listed, name
+from ullage.analysis.details import run_facts
+from ullage.analysis.runchanges import Change, Changes
+from ullage.analysis.sentences import asides, comparison_sentence
+from ullage.analysis.tables.answer import Answer
+from ullage.common.console import stderr, stdout
+from ullage.report import export
+from ullage.report.export import inert
+from ullage.runs import writer
+
+# Prints what changed between runs: sentences, a table, and what else is not what it was.
+
+COLUMNS: Final = (
+    "run",
+    "before",
+    "environment",
+    "workload",
+    "metric",
+    "overhead_before",
+    "overhead_now",
+    "change",
+    "low",
+    "high",
+    "floor",
+    "verdict",
+    "no_verdict",
+)
+MOST_OPEN: Final = 4
+"""Of more overheads of which nothing is decided, only their number is told."""
+COVERS: Final = (
+    "Intervals cover more blocks of these runs. Another day, or instances made anew, may move an "
+    "overhead by more: who claims a change shows it in several runs."
+)
+
+
+def show_changes(found: Changes) -> None:
+    """Print it: the answer on standard output, what to know beside it on standard error."""
+    for text in answer(found):
+        stdout.print(escape(text), soft_wrap=True)
+    stdout.print(_table(found))
+    stdout.print(COVERS, soft_wrap=True)
+    for text in (*found.differs, *found.baselines):
+        stderr.print(f"[cyan]note:[/] {escape(text)}", soft_wrap=True)
+    for text in found.left_out:
+        stderr.print(f"[yellow]left out:[/] {escape(text)}", soft_wrap=True)
+
+
+def answer(found: Changes) -> list[str]:
+    """What is decided, in sentences; of many that are not, how many."""
+    decided = [c for c in found.changes if c.verdict not in (None, "inconclusive")]
+    open_ones = [c for c in found.changes if c not in decided]
+    told = [sentence(found, c) for c in decided]
+    if len(open_ones) <= MOST_OPEN:
+        return [*told, *(sentence(found, c) for c in open_ones)]
+    return [*told, f"{len(open_ones)} of {len(found.changes)} overheads: no change is decided."]
+
+
+def sentence(found: Changes, c: Change) -> str:
+    """What became of one overhead."""
+    what = f"{name(c.environment_label, emulated=False, unequal=c.unequal)} in {c.workload_title}"
+    if c.no_verdict or c.change is None:
+        return f"{what}: no verdict in {c.run}: {c.no_verdict or 'no interval'}."
+    sure = f"{rounding.share(found.confidence)} interval {_between(c.change)}"
+    if c.verdict in ("worse", "better"):
+        seen = c.change if c.verdict == "worse" else rounding.inverse(c.change)
+        more = "more" if c.verdict == "worse" else "less"
+        sure = f"{rounding.share(found.confidence)} interval {_between(seen)}"
+        size = rounding.ratio(seen)[0]
+        return f"{what} costs {size}× {more} in {c.run} than in {c.before} ({sure})."
+    if c.verdict == "equivalent":
+        within = rounding.share(found.margin)
+        return f"{what} costs the same in {c.run} as in {c.before} within {within} ({sure})."
+    below = ""
+    if c.why == "below-floor" and c.floor is not None:
+        below = f", below what both runs differ by without a cause, {floor_words(c.floor)}"
+    return f"{what}: whether {c.run} changed it is not decided ({sure}{below})."
+
+
+def _between(interval: Interval) -> str:
+    _, low, high = rounding.ratio(interval)
+    return f"{low} to {high}"
+
+
+def _table(found: Changes) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in ("overhead of", "in", "before", "now", "change"):
+        table.add_column(head, justify="right" if head in ("before", "now", "change") else "left")
+    table.add_column(f"{rounding.share(found.confidence)} interval")
+    table.add_column("verdict")
+    for c in found.changes:
+        figures = [rounding.ratio(i)[0] if i else "" for i in (c.overhead_before, c.overhead_now)]
+        changed = (rounding.ratio(c.change)[0], _between(c.change)) if c.change else ("", "")
+        verdict = c.verdict or f"none: {c.no_verdict}"
+        cells = (c.environment_label, f"{c.workload_title} ({c.run})", *figures, *changed, verdict)
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def as_csv(found: Changes) -> bytes:
+    """A row for each change; figures in full."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for c in found.changes:
+        row = (
+            c.run,
+            c.before,
+            c.environment,
+            c.workload,
+            c.metric,
+            c.overhead_before.estimate if c.overhead_before else "",
+            c.overhead_now.estimate if c.overhead_now else "",
+            *((c.change.estimate, c.change.low, c.change.high) if c.change else ("", "", "")),
+            c.floor or "",
+            c.verdict or "",
+            c.no_verdict or "",
+        )
+        writer.writerow(map(inert, row))
+    return text.getvalue().encode()
+
+
+MOST_SENTENCES: Final = 12
+"""Of more comparisons the verdicts are counted, and the table tells them apart."""
+
+
+def write(answer: Answer, out: Path) -> None:
+    """The results as CSV, a row for each comparison."""
+    writer.put(out, export.export(answer.analysis, "csv"))
+
+
+def print_json(answer: Answer) -> None:
+    """The analysis as `show --json` prints it, with the notes before it."""
+    made = {"notes": list(answer.notes), **answer.analysis.dump()}
+    json.dump(made, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def show(answer: Answer, *, details: bool) -> None:
+    """Sentences and table on standard output, what was done to the rows on standard error."""
+    analysis = answer.analysis
+    for note in answer.notes:
+        stderr.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    for sentence in sentences(analysis):
+        stdout.print(escape(sentence), soft_wrap=True)
+    stdout.print(export.rich_table(analysis))
+    if details:
+        # How a run is laid out is not known of a table.
+        for line in export.lines(analysis)[len(run_facts(analysis)) :]:
+            stdout.print(escape(line), soft_wrap=True)
+    else:
+        for line in doubts(analysis):
+            stderr.print(f"[yellow]doubt:[/] {escape(line)}", soft_wrap=True)
+
+
+def sentences(analysis: Analysis) -> list[str]:
+    """One for each comparison; of many how many have which verdict. Then what to know beside it."""
+    primary = analysis.primary()
+    if not primary:
+        return [_nothing(analysis), *asides(analysis)]
+    if len(primary) <= MOST_SENTENCES:
+        told = [comparison_sentence(analysis, c) for c in primary]
+    else:
+        verdicts = Counter(str(c.verdict or "without a verdict") for c in primary)
+        order = ("worse", "better", "equivalent", "inconclusive", "without a verdict")
+        each = listed(f"{verdicts[word]:,} {word}" for word in order if verdicts[word])
+        told = [f"Of {len(primary):,} comparisons with {analysis.baseline_label}: {each}."]
+    return [*told, *asides(analysis)]
+
+
+def _nothing(analysis: Analysis) -> str:
+    baseline = analysis.baseline_label
+    copies = list(
+        dict.fromkeys(c.environment_label for c in analysis.again if c.baseline_label == baseline)
+    )
+    if analysis.comparisons or not copies:
+        return f"Nothing is compared with {baseline}."
+    own = "its own copy" if len(copies) == 1 else "its own copies"
+    return f"Nothing is left to compare with {baseline} but {own} {listed(copies)}."
+
+
+def doubts(analysis: Analysis) -> list[str]:
+    """A line for each kind of doubt: the first judged comparison that has it, and how many more."""
+    found: dict[str, list[tuple[Comparison, str]]] = {}
+    for c in (*analysis.comparisons, *analysis.again):
+        for doubt in c.doubts if c.primary else ():
+            found.setdefault(doubt.code, []).append((c, f"{doubt.message} {doubt.advice}"))
+    lines = [f"{doubt.message} {doubt.advice} ({doubt.code})" for doubt in analysis.doubts]
+    for code, each in found.items():
+        first, text = each[0]
+        more = f" (and {len(each) - 1:,} more)" if len(each) > 1 else ""
+        lines.append(f"{first.environment_label} in {first.workload_title}{more}: {text} ({code})")
+    return lines

@@ -1,0 +1,135 @@
+"""What this host can do, what is missing, and the command that adds it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ullage import environments
+from ullage.common.errors import UllageError
+from ullage.environments import Provider
+from ullage.environments.agent import client
+from ullage.host import cgroups, clock, facts
+from ullage.meters import energy
+from ullage.meters.energy import discovery as finding
+
+State = Literal["ok", "missing", "limited"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's answer."""
+
+    what: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+async def examine() -> list[Finding]:
+    """Look at the host; nothing is changed, and a small guest may be booted to try KVM."""
+    findings = [_root(), _cpus(), _agent(), _clock(), _cgroups()]
+    findings.append(_program("mmdebstrap", "the image"))
+    for provider in environments.PROVIDERS:
+        findings.append(await _provider(provider))
+    findings.append(await asyncio.to_thread(_energy))
+    return findings
+
+
+def as_json(findings: list[Finding]) -> dict[str, Any]:
+    """The same for machines, with the host's facts."""
+    return {"host": facts.facts(), "findings": [asdict(finding) for finding in findings]}
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("root", "ok", "all environments and the network are possible")
+    return Finding(
+        "root",
+        "limited",
+        "without root: `image: host`, rootless containers and VMs with user networking",
+        "run as root for pinned limits, the built image and network workloads",
+    )
+
+
+def _cpus() -> Finding:
+    count = len(os.sched_getaffinity(0))
+    if count >= 2:
+        return Finding("CPUs", "ok", f"{count}")
+    return Finding(
+        "CPUs", "limited", "one CPU: the two ends of a network workload share it", "use two or more"
+    )
+
+
+def _agent() -> Finding:
+    try:
+        return Finding("agent", "ok", str(client.binary()))
+    except UllageError as error:
+        return Finding("agent", "missing", error.message, error.hint)
+
+
+def _clock() -> Finding:
+    try:
+        promise = clock.promise()
+    except UllageError as error:
+        return Finding("clock", "missing", error.message, error.hint)
+    if promise.source == "counter" and promise.ordered_ns is not None:
+        detail = f"the counter; threads can be compared within {promise.ordered_ns} ns"
+        return Finding("clock", "ok", ", ".join([detail, *promise.reasons]))
+    return Finding(
+        "clock", "limited", ", ".join(promise.reasons), "`ullage clock check` says what to do"
+    )
+
+
+def _cgroups() -> Finding:
+    found = sorted(cgroups.available())
+    lacking = sorted({"cpuset", "memory", "freezer", "cpu"} - set(found))
+    if lacking:
+        return Finding(
+            "cgroups",
+            "limited",
+            f"no controller for {', '.join(lacking)}",
+            "mount the controllers, or boot with cgroup v2",
+        )
+    return Finding("cgroups", "ok", ", ".join(found))
+
+
+def _energy() -> Finding:
+    """A machine without any can do all else, so it is no more than limited."""
+    readable = [
+        each.name for each in finding.look(energy.ENERGY_METERS) if each.state == "readable"
+    ]
+    if readable:
+        return Finding("energy", "ok", f"{', '.join(readable)} can be read here")
+    return Finding(
+        "energy",
+        "limited",
+        "no meter can be read here without being told where it is",
+        "`ullage meter list` says what each of them needs",
+    )
+
+
+def _program(name: str, purpose: str) -> Finding:
+    if path := shutil.which(name):
+        return Finding(name, "ok", path)
+    return Finding(name, "missing", f"needed for {purpose}", f"apt-get install {name}")
+
+
+async def _provider(kind: type[Provider]) -> Finding:
+    what = f"provider {kind.name}"
+    try:
+        provider = kind(kind.options_model())
+        await provider.check()
+    except UllageError as error:
+        return Finding(what, "missing", error.message, error.hint)
+    if provider.emulated:
+        return Finding(
+            what,
+            "limited",
+            f"{provider.label()}: no guest boots with KVM here, so instructions are emulated",
+            "use a host with VT-x or AMD-V for figures that a KVM user would see",
+        )
+    return Finding(what, "ok", provider.label())

@@ -1,0 +1,135 @@
+"""`ullage elastic …`: the options. The bodies are in `ullage.experiments.elastic`, imported when needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ullage.cli.options import (
+    RUNS,
+    FormatOption,
+    Json,
+    OutOption,
+    PlanArgument,
+    ResumeOption,
+    RunsOption,
+)
+
+elastic_app = typer.Typer(
+    help="How fast an environment grows and shrinks, and what its users feel of it.",
+    no_args_is_help=True,
+)
+
+ElasticRun = Annotated[
+    Path | None,
+    typer.Argument(
+        help="The folder of an elastic run, or its name in --runs; without one, the newest there.",
+        show_default=False,
+    ),
+]
+
+
+@elastic_app.command("run")
+def run_command(
+    file: PlanArgument = None,
+    resume: ResumeOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show environments, order, time and parity; run nothing."),
+    ] = False,
+    *,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: viewers come, nodes are made and removed, repetition by repetition."""
+    from ullage.experiments.elastic.run import run
+
+    run.command(file, resume=resume, dry_run=dry_run, runs=runs, as_json=as_json)
+
+
+@elastic_app.command("show")
+def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """Say what a run found: blocked viewers, violations, allocation times, elasticity."""
+    from ullage.experiments.elastic.report import show
+
+    show.command(run, runs=runs, as_json=as_json)
+
+
+@elastic_app.command("report")
+def report_command(
+    run: ElasticRun = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="Another run, to compare with.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Another place for the page.", show_default=False),
+    ] = None,
+    charts: Annotated[
+        Path | None,
+        typer.Option(
+            "--charts", help="Also write the charts as SVG, PDF and PNG here.", show_default=False
+        ),
+    ] = None,
+    *,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Write a run's page: nodes and viewers over time, and every metric."""
+    from ullage.experiments.elastic.report import page
+
+    page.report(run, runs=runs, other=against, out=out, charts=charts)
+
+
+@elastic_app.command("export")
+def export_command(
+    run: ElasticRun = None,
+    form: FormatOption = "csv",
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            "--picture",
+            help="Which one: field (also without it), field-ENVIRONMENT, allocations or waits.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    out: OutOption = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Write the figures of a run as a table, or one of its pictures for a paper."""
+    from ullage.experiments.elastic.report import export
+
+    export.command(run, form, picture, runs=runs, out=out)
+
+
+@elastic_app.command("simulate")
+def simulate_command(
+    file: Annotated[Path, typer.Argument(help="What to simulate.")],
+    as_json: Json = False,
+) -> None:
+    """Let the same decisions run in simulated time, for as many viewers as you like."""
+    from ullage.experiments.elastic.simulator import simulate
+
+    simulate.command(file, as_json=as_json)
+
+
+@elastic_app.command("sweep")
+def sweep_command(
+    file: Annotated[Path, typer.Argument(help="What to simulate, and what to vary.")],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            help="Address of a Dask scheduler, whose workers then simulate: tcp://host:8786.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate over seeds and parameters, with intervals."""
+    from ullage.experiments.elastic.simulator import sweep
+
+    sweep.command(file, as_json=as_json, cluster=cluster)

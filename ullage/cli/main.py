@@ -1,0 +1,322 @@
+"""The command line: data on standard output, everything else on standard error.
+
+What takes long to import (SciPy, PyArrow, DuckDB, Altair) is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.markup import escape
+
+from ullage import __version__
+from ullage.cli.clock import clock_app
+from ullage.cli.compare import compare_command
+from ullage.cli.elastic import elastic_app
+from ullage.cli.live.terminal import RunProgress
+from ullage.cli.meter import meter_app
+from ullage.cli.options import (
+    RESULTS,
+    RUNS,
+    Json,
+    PlanArgument,
+    ResumeOption,
+    RunsOption,
+    print_json,
+)
+from ullage.cli.profile import profile_command
+from ullage.cli.study import study_app
+from ullage.cli.weigh import weigh_command
+from ullage.common.console import stderr, stdout
+from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.quantities import many
+from ullage.common.signals import interruptible
+from ullage.plan import matrix
+from ullage.plan import schema as plan
+from ullage.runs import writer
+from ullage.runs.reader import RunFolder, begun, named, typed
+
+if TYPE_CHECKING:
+    from ullage.engine.progress import Outcome, Progress
+
+app = typer.Typer(
+    name="ullage",
+    help="Measures the part of a machine that you pay for and don't get.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+image_app = typer.Typer(
+    help="The root filesystem that every environment runs from.", no_args_is_help=True
+)
+app.add_typer(image_app, name="image")
+app.add_typer(clock_app, name="clock")
+app.add_typer(elastic_app, name="elastic")
+app.add_typer(meter_app, name="meter")
+app.add_typer(study_app, name="study")
+app.command("compare")(compare_command)
+app.command("weigh")(weigh_command)
+app.command("profile")(profile_command)
+for name, command in RESULTS.items():
+    app.command(name)(command)
+
+
+def main() -> None:
+    """Entry point: errors of the catalogue become one sentence, a hint and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever the locale can show is shown
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except UllageError as error:
+        _fail(error)
+    except BrokenPipeError:
+        sys.exit(ExitCode.GATE_FAILED)
+    except OSError as error:
+        file = error.filename2 or error.filename or "standard output"
+        _fail(UllageError(FILE_FAILED, file=file, reason=error.strerror or error))
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def _fail(error: UllageError) -> NoReturn:
+    stderr.print(f"[red]error\\[{error.code}]:[/] {escape(error.message)}", soft_wrap=True)
+    stderr.print(f"[cyan]hint:[/] {escape(error.hint)}", soft_wrap=True)
+    sys.exit(error.kind.exit_code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ullage {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Measures the part of a machine that you pay for and don't get."""
+
+
+@app.command("doctor")
+def doctor_command(as_json: Json = False) -> None:
+    """Say what this host can do, what is missing, and the command that adds it."""
+    from ullage.cli import doctor
+
+    findings = asyncio.run(doctor.examine())
+    if as_json:
+        print_json(doctor.as_json(findings))
+    else:
+        marks = {
+            "ok": "[green]ok[/]",
+            "limited": "[yellow]limited[/]",
+            "missing": "[red]missing[/]",
+        }
+        for finding in findings:
+            stdout.print(
+                f"{marks[finding.state]:<18} {finding.what:<16} {escape(finding.detail)}",
+                soft_wrap=True,
+            )
+            if finding.hint:
+                stdout.print(f"         [cyan]hint:[/] {escape(finding.hint)}", soft_wrap=True)
+    if any(finding.state == "missing" for finding in findings):
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+@app.command("init")
+def init_command(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("plan.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of plans instead.")
+    ] = False,
+) -> None:
+    """Write a commented plan that runs as it is."""
+    from ullage.plan import template
+
+    if schema:
+        print(template.schema())
+        return
+    template.write(file, force=force)
+    stderr.print(escape(f"wrote {file}; next: ullage run {typed(file)}"), soft_wrap=True)
+
+
+@image_app.command("build")
+def image_build(
+    file: Annotated[
+        Path | None, typer.Argument(help="A plan; without one, what all workloads need.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build the root filesystem for a plan (cached by what is in it)."""
+    from ullage.host import image
+
+    cells = matrix.resolve(*plan.load(file)) if file else None
+    built = asyncio.run(image.build(matrix.packages(cells), matrix.artifacts(cells)))
+    if as_json:
+        print_json(
+            {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
+        )
+    else:
+        stdout.print(escape(f"{built.digest}\n{built.root}"), soft_wrap=True)
+
+
+@app.command("run")
+def run_command(
+    file: PlanArgument = None,
+    resume: ResumeOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show cells, order, time and power; run nothing.")
+    ] = False,
+    *,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            "--pilot",
+            help="With --dry-run: the run (a folder, or its name in --runs) whose spreads to plan"
+            " with; else the newest alike.",
+            show_default=False,
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve a page to this machine that follows the run.")
+    ] = False,
+    live_port: Annotated[
+        int,
+        typer.Option("--live-port", min=0, max=65535, help="Of the page; 0: any that is free."),
+    ] = 0,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: every environment and workload, in interleaved blocks."""
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a plan, or --resume RUN")
+    if pilot is not None and not dry_run:
+        raise typer.BadParameter("--pilot goes with --dry-run")
+    resume = None if resume is None else begun(named(resume, runs))
+    source = file if file is not None else Path(resume or "") / writer.PLAN
+    checked, document = plan.load(source)
+    cells = matrix.resolve(checked, document)
+    if dry_run:
+        from ullage.cli import dryrun
+
+        learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
+        dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
+        _say_if_too_small(cells)
+        _say_of_meters(checked, cells)
+        return
+    from ullage.engine.engine import Engine
+    from ullage.plan.instances import Needs
+
+    Needs(cells).check()
+
+    if resume is not None:
+        folder = resume
+    else:
+        folder = writer.new_folder(runs, checked.name)
+        writer.put(folder / writer.PLAN, source.read_bytes())
+    with ExitStack() as stack:
+        progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
+        if live:
+            from ullage.cli.live.progress import followed
+
+            progress = stack.enter_context(followed(progress, folder, checked, live_port))
+        engine = Engine(checked, cells, folder, progress, resume=resume is not None)
+        try:
+            outcome = interruptible(engine.run())
+        except asyncio.CancelledError:
+            stderr.print(
+                escape(f"interrupted; take it up with: ullage run --resume {typed(folder)}"),
+                soft_wrap=True,
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _conclude(outcome, as_json=as_json)
+
+
+def _say_if_too_small(cells: matrix.Matrix) -> None:
+    """A plan may be for another host: said, not refused."""
+    from ullage.plan.instances import Needs
+
+    try:
+        Needs(cells).check()
+    except UllageError as error:
+        stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
+
+
+def _say_of_meters(checked: plan.Plan, cells: matrix.Matrix) -> None:
+    """The same of energy meters that cannot be read here; and that a duet has no energy of one."""
+    from ullage.meters.energy import metering
+
+    for meter, error in asyncio.run(metering.absent(cells.meters)):
+        otherwise = "the run goes on without it" if meter.optional else error.hint
+        stderr.print(
+            f"[yellow]warning:[/] not on this host: energy meter {meter.label}: "
+            f"{escape(f'{error.message}; {otherwise}')}",
+            soft_wrap=True,
+        )
+    if cells.meters and checked.design == "duet":
+        stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
+
+
+def _conclude(outcome: Outcome, *, as_json: bool) -> None:
+    """The answer first, which needs no disk; then the derived files and the report."""
+    from ullage import report
+    from ullage.analysis import overhead, sentences
+    from ullage.runs import parquet
+
+    folder = RunFolder.open(outcome.folder)
+    analysis = overhead.analyse(folder)
+    if not as_json:
+        for sentence in sentences.answer(analysis):
+            stdout.print(escape(sentence), soft_wrap=True)
+    parquet.write(folder)
+    page = report.write(folder, analysis)
+    if as_json:
+        print_json(
+            {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
+        )
+    else:
+        stderr.print(
+            f"{many(outcome.blocks, 'block')}, {many(outcome.trials, 'trial')}, "
+            f"{outcome.failed} without figures; "
+            f"ended by {outcome.reason}\nreport: {escape(str(page))}",
+            soft_wrap=True,
+        )
+    if outcome.failed:
+        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
+
+
+@app.command("clean")
+def clean_command(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove everything that killed runs left: processes, containers, taps, mounts, cgroups."""
+    from ullage.host import leftovers
+
+    found = leftovers.find()
+    failures = [] if dry_run else leftovers.remove(found)
+    if as_json:
+        print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
+        return
+    for each in found:
+        stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
+    gone = len(found) - len(failures)
+    of = many(len(found) if dry_run else gone, "leftover")
+    stderr.print(f"{of} {'found' if dry_run else 'removed'}")
+    for left, why in failures:
+        stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
+    if failures:
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+if __name__ == "__main__":
+    main()

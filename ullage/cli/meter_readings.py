@@ -1,0 +1,665 @@
+"""The readings of a meter's file, printed as they are; and those that still come."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
+from rich.markup import escape
+
+from ullage.analysis.comparison import rounding
+from ullage.analysis.energy import series
+from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.series import Series, Stretch
+from ullage.cli.options import print_json
+from ullage.common.console import stderr, stdout
+from ullage.common.errors import (
+    ENERGY_BAD_INSTANT,
+    ENERGY_FILE_GONE,
+    ENERGY_FILE_REPLACED,
+    ENERGY_FIT_POOR,
+    ENERGY_LOGGER_BAD_NAME,
+    ENERGY_LOGGER_SEVERAL,
+    ENERGY_LOGGER_UNKNOWN,
+    ENERGY_NOT_KNOWN,
+    ENERGY_READINGS_BAD,
+    ENERGY_READINGS_NONE,
+    ExitCode,
+    UllageError,
+)
+from ullage.common.quantities import Delay, Seconds
+from ullage.common.text import clean
+from ullage.host import clock
+from ullage.meters import energy as meters
+from ullage.meters.energy import logger as background
+from ullage.meters.energy.discovery import Found, chosen, look
+from ullage.meters.energy.logger import Logger
+from ullage.meters.energy.model import Coefficients
+from ullage.meters.energy.model import fit as line
+from ullage.plan.meters import LABEL
+from ullage.runs.readings import Closed, Fault, Line, Opened, Reading
+from ullage.runs.records import Channel, addable
+from ullage.runs.writer import now_ns
+
+# What the file of an energy meter says between two instants, for scripts: `ullage meter`.
+
+CHANGED_S: Final = 1.0
+"""The wall clock was set when it is so far from where it should be."""
+
+SET_S: Final = 60.0
+"""Two sessions of one boot differ by no more in how far the two clocks are apart."""
+
+_DELAY: TypeAdapter[float] = TypeAdapter(Delay)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A time between two instants of the clock of the readings, ns."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One channel over one window."""
+
+    channel: Channel
+    window: Window
+    energy: Integral | Missing
+
+
+def instant(text: str, stretches: Sequence[Stretch]) -> int:
+    """`+90s` after the first start, seconds since 1970, or ISO 8601; ENERGY_BAD_INSTANT.
+
+    What is said by the wall clock is taken by what it showed when the meter was started: setting
+    it later changes nothing.
+    """
+    first = stretches[0].opened
+    if text.startswith("+"):
+        try:
+            return first.at_ns + round(_DELAY.validate_python(_plain(text[1:])) * 1e9)
+        except ValidationError:
+            reason = "after the plus stands a duration such as 500ms, 90s, 10m or 1h30m"
+            raise UllageError(ENERGY_BAD_INSTANT, found=repr(text), reason=reason) from None
+    epoch_ns = _epoch_ns(text)
+    before = [s.opened for s in stretches if s.opened.epoch_ns <= epoch_ns]
+    opened = before[-1] if before else first
+    return max(0, opened.at_ns + epoch_ns - opened.epoch_ns)
+
+
+def covered_span(stretches: Sequence[Stretch]) -> Window | None:
+    """From the first reading to the last; None: there are not two."""
+    instants = [reading.at_ns for stretch in stretches for reading in stretch.readings]
+    if not instants or instants[0] >= instants[-1]:
+        return None
+    return Window(instants[0], instants[-1])
+
+
+def span_s(stretches: Sequence[Stretch]) -> float:
+    """How long was measured: from the first reading of each stretch to its last."""
+    found = [covered_span([stretch]) for stretch in stretches]
+    return sum(window.seconds for window in found if window is not None)
+
+
+def measured(stretches: Sequence[Stretch], window: Window) -> list[Measured]:
+    """Each channel over all of the window."""
+    return [
+        Measured(each, window, _over(stretches, each.name, window)) for each in _channels(stretches)
+    ]
+
+
+def span_parts(stretches: Sequence[Stretch], window: Window) -> list[Measured]:
+    """Each channel over the parts of the window in which it is known."""
+    found = []
+    for each in _channels(stretches):
+        for stretch in stretches:
+            if any(each.name == channel.name for channel in stretch.opened.channels):
+                known = series.series(stretch, each.name)
+                found += [Measured(each, w, _integral(known, w)) for w in _known(known, window)]
+    return [part for part in found if isinstance(part.energy, Integral)]
+
+
+def clock_set_by(stretches: Sequence[Stretch]) -> float:
+    """Seconds by which the wall clock was set since the meter was started, on this same boot."""
+    opened = stretches[-1].opened
+    passed, shown = clock.ordered_ns() - opened.at_ns, now_ns() - opened.epoch_ns
+    found = (shown - passed) / 1e9
+    return found if passed >= 0 and abs(found) >= CHANGED_S else 0.0
+
+
+def read(file: Path) -> tuple[Stretch, ...]:
+    """The stretches of a file, one at least. ENERGY_READINGS_NONE, ENERGY_READINGS_BAD."""
+    stretches = series.read(file)
+    if not stretches:
+        reason = "it holds no readings" if file.exists() else "there is no such file"
+        raise UllageError(ENERGY_READINGS_NONE, file=file, reason=reason)
+    return stretches
+
+
+def of_last_boot(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
+    """Those whose instants are of one clock: it begins anew when the machine does.
+
+    It did when it stood lower than before, or when it and the wall clock are no longer as far apart
+    as they were: somebody may also have set the wall clock, and then what came before is left out
+    though it need not be.
+    """
+    if not stretches:
+        return ()
+    last = stretches[-1].opened
+    kept: list[Stretch] = []
+    for stretch in reversed(stretches):
+        opened = stretch.opened
+        apart = (last.epoch_ns - last.at_ns) - (opened.epoch_ns - opened.at_ns)
+        if abs(apart) > SET_S * 1e9 or (kept and opened.at_ns > kept[-1].opened.at_ns):
+            break
+        kept.append(stretch)
+    return tuple(reversed(kept))
+
+
+def _over(stretches: Sequence[Stretch], name: str, window: Window) -> Integral | Missing:
+    having = [s for s in stretches if any(c.name == name for c in s.opened.channels)]
+    within = [s for s in having if (w := covered_span([s])) and w.start_ns <= window.start_ns]
+    if not within:
+        return Missing("before", f"{name} has no reading before its start")
+    found = _integral(series.series(within[-1], name), window)
+    later = having.index(within[-1]) + 1 < len(having)
+    if isinstance(found, Missing) and found.code == "after" and later:
+        return Missing("gap", f"{name} was opened anew meanwhile")
+    return found
+
+
+def _integral(known: Series, window: Window) -> Integral | Missing:
+    return integrate(known, window.start_ns, window.end_ns)
+
+
+def _known(known: Series, window: Window) -> list[Window]:
+    """The window without what is cut out, and not beyond the readings."""
+    if known.at_ns.size == 0:
+        return []
+    start = max(window.start_ns, int(known.at_ns[0]))
+    end = min(window.end_ns, int(known.at_ns[-1]))
+    found = []
+    for cut in known.cuts:
+        if start < min(cut.start_ns, end):
+            found.append(Window(start, min(cut.start_ns, end)))
+        start = max(start, cut.end_ns)
+    return [*found, Window(start, end)] if start < end else found
+
+
+def _channels(stretches: Sequence[Stretch]) -> list[Channel]:
+    """Every channel of the file, as it was last."""
+    found = {channel.name: channel for s in stretches for channel in s.opened.channels}
+    return list(found.values())
+
+
+def _epoch_ns(text: str) -> int:
+    if _NUMBER.fullmatch(text):
+        return int(Decimal(text).scaleb(9))
+    try:
+        return int(Decimal(datetime.fromisoformat(text).timestamp()) * 10**9)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UllageError(ENERGY_BAD_INSTANT, found=repr(text), reason=error) from None
+
+
+def _plain(text: str) -> str | float:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+# Coefficients of the meter `model` from two files: of an instrument, and of the load.
+
+_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+
+
+def fitted_model(power: Path, load: Path, window: str) -> Coefficients:
+    """Mean power and mean load of each window in which both are known, and the line through them.
+
+    ENERGY_FIT_POOR, ENERGY_READINGS_NONE, ENERGY_READINGS_BAD.
+    """
+    try:
+        seconds = _SECONDS.validate_python(window)
+    except ValidationError as error:
+        reason = "a duration such as 5s"
+        raise UllageError(ENERGY_BAD_INSTANT, found=repr(window), reason=reason) from error
+    files = [of_last_boot(read(file)) for file in (power, load)]
+    for stretch in files[1]:
+        if not _is_load(stretch):
+            reason = f"{load} is no load: record one with `ullage meter start model --option "
+            raise UllageError(
+                ENERGY_FIT_POOR, reason=f"{reason}idle_watts=0 --option core_watts=1`"
+            )
+    spans = [covered_span(stretches) for stretches in files]
+    pairs: list[tuple[float, float]] = []
+    scopes = {c.scope for stretch in files[0] for c in stretch.opened.channels}
+    methods = {c.method for stretch in files[0] for c in stretch.opened.channels}
+    if len(scopes) != 1 or methods != {"measured"} or not scopes <= {"wall", "package"}:
+        told = ", ".join(sorted(scopes | methods)) or "no channel"
+        reason = f"{power} has {told}: it needs what one instrument measures, at the wall or of"
+        raise UllageError(ENERGY_FIT_POOR, reason=f"{reason} packages")
+    if spans[0] is not None and spans[1] is not None:
+        for part in _windows(spans[0], spans[1], seconds):
+            means = [_mean_w(stretches, part) for stretches in files]
+            if means[0] is not None and means[1] is not None:
+                pairs.append((means[0], means[1]))
+    scope = scopes.pop()
+    source = files[0][-1].opened.channels[0].source
+    watts, cpus = [p for p, _ in pairs], [c for _, c in pairs]
+    return line(watts, cpus, "wall" if scope == "wall" else "package", source)
+
+
+def _is_load(stretch: Stretch) -> bool:
+    """A watt of it is a busy CPU."""
+    opened, stated = stretch.opened, stretch.opened.options
+    watts = (stated.get("idle_watts"), stated.get("core_watts"))
+    return opened.meter == "model" and watts == (0, 1)
+
+
+def _windows(one: Window, other: Window, seconds: float) -> Iterator[Window]:
+    """The time that both have, cut into windows."""
+    step = round(seconds * 1e9)
+    start, end = max(one.start_ns, other.start_ns), min(one.end_ns, other.end_ns)
+    for at in range(start, end - step + 1, step):
+        yield Window(at, at + step)
+
+
+def _mean_w(stretches: tuple[Stretch, ...], window: Window) -> float | None:
+    """Of all channels together; None where one of them is not known."""
+    first = stretches[0].opened.channels[0]
+    adding = addable(stretches[-1].opened.channels, first.scope, first.method)
+    found = [e.energy for e in measured(stretches, window) if e.channel in adding]
+    known = [each for each in found if isinstance(each, Integral)]
+    return sum(each.mean_w for each in known) if len(known) == len(found) else None
+
+
+Form = Literal["text", "csv", "json"]
+COLUMNS: Final = ("time", "at_ns", "within_ns", "channel", "value", "unit", "fault", "message")
+_UNITS: Final = {"power": "W", "energy": "J"}
+_POLL_S: Final = 0.2
+_LINE: TypeAdapter[Line] = TypeAdapter(Line)
+
+
+def show(file: Path, form: Form, logger: Logger | None, *, follow: bool) -> None:
+    """Print it; with `follow` also what comes, until it is closed or its logger has died."""
+    writer = csv.writer(sys.stdout)
+    if form == "csv":
+        writer.writerow(COLUMNS)
+    opened: Opened | None = None
+    for number, text in enumerate(_lines(file, logger, follow=follow), start=1):
+        if form == "json":
+            sys.stdout.write(f"{text.decode(errors='replace')}\n")
+            line = None
+        else:
+            line = _parse(file, number, text)
+        if isinstance(line, Opened):
+            opened = line
+        if line is not None and opened is not None:
+            if form == "csv":
+                writer.writerows(_rows(line, opened))
+            elif words := _words(line, opened):
+                sys.stdout.write(f"{words}\n")
+        if follow:
+            sys.stdout.flush()
+
+
+def _lines(file: Path, logger: Logger | None, *, follow: bool) -> Iterator[bytes]:
+    rest = b""
+    with file.open("rb") as stream:
+        while True:
+            # Looked at before it is read: what is the file's was written until now.
+            _same(file, stream)
+            ending = not follow or (logger is not None and not logger.alive)
+            *whole, rest = (rest + stream.read()).split(b"\n")
+            yield from whole
+            if ending or (logger is None and _closed(whole)):
+                return
+            time.sleep(_POLL_S)
+
+
+def _same(file: Path, stream: IO[bytes]) -> None:
+    """ENERGY_FILE_REPLACED: another has the name now, or what was read is no longer in it."""
+    read = os.fstat(stream.fileno())
+    with suppress(FileNotFoundError):  # a file without its name is still the same
+        if not os.path.samestat(file.stat(), read) or read.st_size < stream.tell():
+            raise UllageError(ENERGY_FILE_REPLACED, file=file)
+
+
+def _closed(lines: list[bytes]) -> bool:
+    return bool(lines) and b'"event":"closed"' in lines[-1]
+
+
+def _parse(file: Path, number: int, text: bytes) -> Line:
+    try:
+        return _LINE.validate_json(text)
+    except ValidationError as error:
+        raise UllageError(
+            ENERGY_READINGS_BAD, path=file, line=number, reason="it is no line of a meter"
+        ) from error
+
+
+def _rows(line: Line, opened: Opened) -> Iterator[tuple[object, ...]]:
+    kinds = {channel.name: channel.kind for channel in opened.channels}
+    if isinstance(line, Reading):
+        for name, value in line.values.items():
+            unit = _UNITS[kinds[name]] if name in kinds else ""
+            when = _time(line.at_ns, opened)
+            yield when, line.at_ns, line.within_ns, name, repr(value), unit, "", ""
+    elif isinstance(line, Fault):
+        when, message = _time(line.at_ns, opened), clean(line.message)
+        yield when, line.at_ns, "", "", "", "", clean(line.code), message
+
+
+def _words(line: Line, opened: Opened) -> str | None:
+    when = _time(line.at_ns, opened)
+    match line:
+        case Opened():
+            names = ", ".join(channel.name for channel in line.channels)
+            return f"{when}  {clean(line.meter)} opened: {names}"
+        case Reading():
+            kinds = {channel.name: channel.kind for channel in opened.channels}
+            values = (f"{n} {v:.10g} {_UNITS[kinds[n]]}" for n, v in line.values.items())
+            return f"{when}  {'  '.join(values)}"
+        case Fault():
+            return f"{when}  fault: {clean(line.code)}: {clean(line.message)}"
+        case Closed():
+            return f"{when}  closed"
+
+
+def _time(at_ns: int, opened: Opened) -> str:
+    """UTC, by the wall clock as it stood when the meter was opened."""
+    epoch_ns = opened.epoch_ns + at_ns - opened.at_ns
+    return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+# What `ullage meter …` does: data on standard output, messages on standard error.
+
+_MARKS = {"readable": "green", "ask": "cyan", "absent": "yellow", "denied": "red"}
+
+
+def list_all(*, as_json: bool) -> None:
+    """All meters, tried with their defaults where they have them; and the loggers."""
+    found = look(meters.ENERGY_METERS)
+    loggers = background.loggers()
+    if as_json:
+        print_json(
+            {
+                "meters": [each.as_json() for each in found],
+                "loggers": [_logger(each) for each in loggers],
+            }
+        )
+        return
+    for each in found:
+        _show_meter(each)
+    for logger in loggers:
+        state = "" if logger.alive else f", died: {_death(logger)}"
+        if logger.file_gone:
+            state += ", but that file is gone: it was removed or moved"
+        stdout.print(
+            escape(
+                f"logger {logger.name}: {logger.meter} since {logger.since} into "
+                f"{logger.file}{state}"
+            ),
+            soft_wrap=True,
+        )
+
+
+def _show_meter(found: Found) -> None:
+    stdout.print(
+        f"[{_MARKS[found.state]}]{found.state:<8}[/] {found.name:<10} {escape(found.summary)}",
+        soft_wrap=True,
+    )
+    stdout.print(f"{'':20}{escape(found.detail)}", soft_wrap=True)
+    if found.hint:
+        stdout.print(f"{'':20}[cyan]hint:[/] {escape(found.hint)}", soft_wrap=True)
+
+
+def start(meter: str, file: Path, options: list[str], *, name: str, as_json: bool) -> None:
+    """Begin to read in the background."""
+    if not LABEL.fullmatch(name):
+        raise UllageError(ENERGY_LOGGER_BAD_NAME, found=repr(name))
+    before = background.find(name)
+    planned = chosen(name, meter, options)
+    logger = background.start(name, planned, file.absolute())
+    if caution := planned.make().caution():
+        stderr.print(
+            f"[yellow]warning:[/] {escape(f'{name} ({meter}): {caution}')}", soft_wrap=True
+        )
+    if before is not None and not before.alive:
+        stderr.print(
+            f"[yellow]warning:[/] the logger {name} of before died: "
+            f"{escape(f'{_death(before)}; its readings are in {before.file}')}",
+            soft_wrap=True,
+        )
+    if as_json:
+        print_json(_logger(logger))
+        return
+    stderr.print(
+        escape(
+            f"{name} reads {meter} every {logger.every_s:g} s into {logger.file}; "
+            f"`ullage meter stop {name}` ends it"
+        ),
+        soft_wrap=True,
+    )
+
+
+def log(which: str | None, *, form: Form, follow: bool) -> None:
+    """The readings of a logger or a file."""
+    file, logger = _file(which)
+    _some(file, logger)
+    show(file, form, logger if follow else None, follow=follow)
+
+
+def energy(
+    which: str | None, start: str | None, end: str | None, *, parts: bool, as_json: bool
+) -> int:
+    """The energy between two instants; the exit code."""
+    file, logger = _file(which)
+    stretches = _some(file, logger)
+    if any(text is not None and not text.startswith("+") for text in (start, end)):
+        _say_if_clock_was_set(stretches, logger)
+    window = _window(file, stretches, start, end)
+    if parts:
+        _show(known := span_parts(stretches, window), as_json=as_json)
+        if known:
+            return ExitCode.DONE
+        _refuse_unknown(measured(stretches, window))
+    found = measured(stretches, window)
+    _show(found, as_json=as_json)
+    _refuse_unknown(found)
+    return ExitCode.DONE
+
+
+def elapsed(which: str | None, *, as_json: bool) -> None:
+    """How long was measured."""
+    stretches = _some(*_file(which))
+    seconds = span_s(stretches)
+    if as_json:
+        readings = sum(len(each.readings) for each in stretches)
+        faults = sum(len(each.faults) for each in stretches)
+        print_json({"seconds": seconds, "readings": readings, "faults": faults})
+    else:
+        stdout.print(f"{seconds:.3f} s")
+
+
+def stop(which: str | None, *, as_json: bool) -> int:
+    """End a logger, and say what it saw; the exit code."""
+    logger = _named(which)
+    alive = background.stop(logger)
+    if logger.file_gone:
+        what = "was stopped" if alive else f"had died before: {_death(logger)}"
+        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=logger.file)
+    if not alive:
+        stderr.print(
+            f"[yellow]warning:[/] {logger.name} had died before: "
+            f"{escape(f'{_death(logger)}; what it had written is in {logger.file}')}",
+            soft_wrap=True,
+        )
+    stretches = _some(logger.file)
+    window = covered_span(stretches)
+    if window is None:
+        raise UllageError(ENERGY_NOT_KNOWN, what=logger.name, reason="there are not two readings")
+    found = measured(stretches, window)
+    _show(found, as_json=as_json)
+    if not as_json:
+        stdout.print(f"time: {span_s(stretches):.3f} s")
+    _refuse_unknown(found)
+    return ExitCode.DONE if alive else ExitCode.GATE_FAILED
+
+
+def fit(power: Path, load: Path, *, window: str) -> None:
+    """Coefficients for the meter `model`, from two files of the same time."""
+    pass
+
+    print(fitted_model(power, load, window).model_dump_json(indent=1))
+
+
+# --- which ----------------------------------------------------------------------------------------
+def _named(name: str | None) -> Logger:
+    """The logger of that name, or the only one. ENERGY_LOGGER_UNKNOWN, ENERGY_LOGGER_SEVERAL."""
+    known = background.loggers()
+    found = [each for each in known if name in (None, each.name)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(each.name for each in known)
+    if name is None and known:
+        raise UllageError(ENERGY_LOGGER_SEVERAL, known=names, first=known[0].name)
+    what = "there is no logger" if name is None else f"no logger and no file is named {name}"
+    raise UllageError(ENERGY_LOGGER_UNKNOWN, what=what, known=names or "none")
+
+
+def _file(which: str | None) -> tuple[Path, Logger | None]:
+    """A file of readings, and who writes it."""
+    file = Path(which) if which is not None else None
+    if file is not None and not LABEL.fullmatch(str(which)):
+        return file, None
+    known = [each.name for each in background.loggers()]
+    if file is not None and which not in known and file.exists():
+        return file, None
+    logger = _named(which)
+    return logger.file, logger
+
+
+def _some(file: Path, logger: Logger | None = None) -> tuple[Stretch, ...]:
+    """The stretches of a file that has some.
+
+    ENERGY_FILE_GONE where a logger writes it, ENERGY_READINGS_NONE, ENERGY_READINGS_BAD.
+    """
+    if logger is not None and logger.file_gone:
+        what = "still runs" if logger.alive else f"died: {_death(logger)}"
+        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=file)
+    stretches = read(file)
+    kept = of_last_boot(stretches)
+    if len(kept) < len(stretches):
+        left = len(stretches) - len(kept)
+        stderr.print(
+            f"[cyan]note:[/] {left} of {len(stretches)} sessions are of another boot, or of before "
+            "the clock was set; told is what came afterwards"
+        )
+    return kept
+
+
+def _window(
+    file: Path, stretches: tuple[Stretch, ...], start: str | None, end: str | None
+) -> Window:
+    covered = covered_span(stretches)
+    if covered is None:
+        raise UllageError(ENERGY_NOT_KNOWN, what=file, reason="there are not two readings yet")
+    window = Window(
+        covered.start_ns if start is None else instant(start, stretches),
+        covered.end_ns if end is None else instant(end, stretches),
+    )
+    if window.start_ns >= window.end_ns:
+        raise UllageError(ENERGY_NOT_KNOWN, what=file, reason="it ends before it starts")
+    return window
+
+
+def _say_if_clock_was_set(stretches: tuple[Stretch, ...], logger: Logger | None) -> None:
+    """Only of a logger that runs: its clock is this machine's, since this boot."""
+    if logger is not None and logger.alive and (by := clock_set_by(stretches)):
+        stderr.print(
+            f"[yellow]warning:[/] this machine's time was set by {by:+.1f} s since {logger.name} "
+            "began; instants are taken as its clock went on from then: better use `+90s`",
+            soft_wrap=True,
+        )
+
+
+# --- shown ----------------------------------------------------------------------------------------
+def _show(found: list[Measured], *, as_json: bool) -> None:
+    """What is known."""
+    if as_json:
+        print_json([_measured(each) for each in found])
+    for each in found:
+        if not as_json and not isinstance(each.energy, Missing):
+            stdout.print(_line(each), soft_wrap=True)
+
+
+def _refuse_unknown(found: list[Measured]) -> None:
+    """ENERGY_NOT_KNOWN where a channel has no energy, and why."""
+    for each in found:
+        if isinstance(each.energy, Missing):
+            what, reason = each.channel.name, f"{each.energy.code}: {each.energy.message}"
+            raise UllageError(ENERGY_NOT_KNOWN, what=what, reason=reason)
+
+
+def _line(found: Measured) -> str:
+    """`wall: 1234.5 J ± 1.2 J, 61.2 W over 20.163 s`."""
+    energy = found.energy
+    assert not isinstance(energy, Missing)
+    low, high = energy.joules - energy.expanded, energy.joules + energy.expanded
+    digits = rounding.decimals(low, high)
+    half = f" ± {energy.expanded:.{digits}f} J" if energy.expanded else ""
+    told = "" if found.channel.accuracy is not None else "; the meter's accuracy is not known"
+    how = "" if found.channel.method == "measured" else f" ({found.channel.method})"
+    return (
+        f"{found.channel.name}: {energy.joules:.{digits}f} J{half}{how}, "
+        f"{energy.mean_w:.4g} W over {energy.window_s:.3f} s{told}"
+    )
+
+
+def _measured(found: Measured) -> dict[str, Any]:
+    energy = found.energy
+    told: dict[str, Any] = {
+        "channel": found.channel.name,
+        "method": found.channel.method,
+        "scope": found.channel.scope,
+        "from_ns": found.window.start_ns,
+        "to_ns": found.window.end_ns,
+        "seconds": found.window.seconds,
+    }
+    if isinstance(energy, Missing):
+        return {**told, "joules": None, "reason": {"code": energy.code, "message": energy.message}}
+    return {
+        **told,
+        "joules": energy.joules,
+        "half_width_joules": energy.expanded,
+        "u_sampling": energy.u_sampling,
+        "u_resolution": energy.u_resolution,
+        "u_accuracy": energy.u_accuracy if found.channel.accuracy is not None else None,
+        "mean_watts": energy.mean_w,
+        "readings": energy.readings,
+    }
+
+
+def _logger(logger: Logger) -> dict[str, Any]:
+    state = {"alive": logger.alive, "file_gone": logger.file_gone}
+    return {**logger.model_dump(mode="json"), **state}
+
+
+def _death(logger: Logger) -> str:
+    return logger.ended or "it was killed, or the machine went down"

@@ -1,0 +1,139 @@
+"""`ullage study …`: the options. What recomputes, runs and draws is imported when needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ullage.cli.options import RUNS, Json, RunsOption, print_json
+from ullage.common.console import stderr, stdout
+
+if TYPE_CHECKING:
+    from ullage.experiments.studies.showing import Shown
+
+study_app = typer.Typer(
+    help="Published studies: their figures recomputed, their questions asked again here.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(help="Its name; `ullage study list` has them.")]
+
+
+@study_app.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List the studies: name, question, and what a run of each needs."""
+    from ullage.experiments.studies import STUDIES
+
+    studies = [study() for study in STUDIES]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": study.name,
+                    "title": study.title,
+                    "question": study.question,
+                    "source": study.source,
+                    "needs": study.needs,
+                    "quick": [plan.model_dump() for plan in study.plans(True)],
+                    "full": [plan.model_dump() for plan in study.plans(False)],
+                }
+                for study in studies
+            ]
+        )
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("study", no_wrap=True)
+    for column in ("quick", "full"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("question, and what a run needs")
+    for study in studies:
+        lengths = (_length(sum(p.minutes for p in study.plans(quick))) for quick in (True, False))
+        table.add_row(study.name, *lengths, escape(study.question))
+        table.add_row("", "", "", escape("needs " + "; ".join(study.needs)))
+    stdout.print(table)
+
+
+def _length(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+
+
+@study_app.command("show")
+def show_command(
+    name: Name,
+    run: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Runs of the study, or their names in --runs; without any, the newest there.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also write the page here.", show_default=False),
+    ] = None,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Recompute what was published, mark what disagrees, and put our own runs beside it."""
+    from ullage.experiments.studies import finding, get, showing
+    from ullage.runs.reader import named
+
+    study = get(name)
+    of_runs = (
+        finding.given(study, [named(path, runs) for path in run])
+        if run
+        else finding.latest(study, runs)
+    )
+    found = showing.shown(study, of_runs)
+    if as_json:
+        print_json(showing.dumped(found))
+    else:
+        showing.show(found, stdout)
+    if out is not None:
+        _write(found, out)
+
+
+@study_app.command("run")
+def run_command(
+    name: Name,
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The short form: minutes on two cores.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="The whole series.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the newest run of each plan.")
+    ] = False,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run the plans of a study, then show its tables and write its page, study.html."""
+    from ullage.experiments.studies import get, showing
+
+    if quick == full:
+        raise typer.BadParameter(f"say --quick or --full{', not both' if full else ''}")
+    study = get(name)
+    from ullage.experiments.studies import running
+
+    of_runs, code = running.run(study, quick=quick, resume=resume, runs=runs, as_json=as_json)
+    found = showing.shown(study, of_runs)
+    if as_json:
+        print_json(showing.dumped(found))
+    else:
+        showing.show(found, stdout)
+    from ullage.experiments.studies.page import NAME
+
+    _write(found, next(iter(of_runs.values())) / NAME)
+    if code:
+        raise typer.Exit(code)
+
+
+def _write(found: Shown, out: Path) -> None:
+    from ullage.experiments.studies import page
+
+    page.write(found, out)
+    stderr.print(f"study: {escape(str(out))}", soft_wrap=True)

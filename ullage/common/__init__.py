@@ -1,0 +1,1 @@
+"""What every room may use: text, files, errors, commands. A leaf: it imports no other room."""

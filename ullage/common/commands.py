@@ -1,0 +1,103 @@
+"""Short external programs: run one, take its output, give up after a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Final
+
+from ullage.common.errors import HOST_MISSING, UllageError
+
+# How often to look for what no event tells.
+
+SHARE: Final = 0.1
+SHORTEST_S: Final = 0.001
+"""The event loop's own timer is no finer."""
+LONGEST_S: Final = 0.01
+
+
+def rest_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
+    """Seconds until the next look, when it has been waited for so many.
+
+    So what is seen was there for a tenth of the wait at most, or for SHORTEST_S where that is more;
+    and never for more than `longest_s`. Looking costs little: some 35 looks in the first 100 ms.
+    """
+    return min(longest_s, max(SHORTEST_S, SHARE * waited_s))
+
+
+# The host's programs that ullage calls.
+
+
+def needed(program: str, package: str) -> str:
+    """Where the program is; HOST_MISSING with the Debian package that holds it when it is nowhere.
+
+    Also looks where system tools stand, which a plain user's PATH may lack.
+    """
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    found = shutil.which(program, path=path)
+    if found is None:
+        raise UllageError(HOST_MISSING, what=program, command=f"apt-get install {package}")
+    return found
+
+
+class CommandError(Exception):
+    """A program that could not be started, failed, or took too long."""
+
+    def __init__(self, program: str, status: int | None, reason: str) -> None:
+        self.program = program
+        self.status = status
+        """Exit status; None when it did not start or was stopped at the deadline."""
+        self.reason = reason
+        super().__init__(f"{program}: {reason}")
+
+
+async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> str:
+    """Standard output of the program; CommandError with the end of its standard error otherwise.
+
+    It has a session of its own: a Ctrl-C is for us alone, who may be tearing down with its help.
+    """
+    program = argv[0].rpartition("/")[2]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(program, None, error.strerror or str(error)) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await process.communicate(stdin.encode())
+    except TimeoutError:
+        raise CommandError(program, None, f"no answer after {timeout_s:g} s") from None
+    finally:
+        # Also when we are cancelled: nobody else would ever wait for it.
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        reason = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
+        raise CommandError(program, process.returncode, reason)
+    return out.decode(errors="replace")
+
+
+async def attempt(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> bool:
+    """The same where failure is an answer, such as removing what may be gone already."""
+    try:
+        await run(argv, stdin=stdin, timeout_s=timeout_s)
+    except CommandError:
+        return False
+    return True
+
+
+def tail(text: str, lines: int = 3) -> str:
+    """The last lines that say something, on one line."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(said[-lines:])[-600:]

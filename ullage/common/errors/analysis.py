@@ -1,0 +1,115 @@
+"""Errors of profiles of trials."""
+
+from typing import Final
+
+from ullage.common.errors.kind import ErrorKind
+
+# Errors of compare: tables of others.
+
+TABLE_NOT_READABLE: Final = ErrorKind(
+    "table-not-readable", "cannot read the table {file}: {reason}", "{suggestion}"
+)
+TABLE_NO_COLUMN: Final = ErrorKind(
+    "table-no-column",
+    "{file} has no column {column}; it has {found}",
+    "{suggestion}; `--column {role}=NAME` maps another name",
+)
+TABLE_BAD_CELL: Final = ErrorKind(
+    "table-bad-cell", "{file}: row {row}: {column}: found {found}; {allowed}", "{suggestion}"
+)
+TABLE_CONTRADICTS: Final = ErrorKind(
+    "table-contradicts",
+    "{file}: row {row}: {what} has the {column} {found}, but {first} before",
+    "{suggestion}",
+)
+TABLE_NO_ROWS: Final = ErrorKind(
+    "table-no-rows", "{file} holds {what}", "each row is one measurement of one environment"
+)
+TABLE_NO_ENVIRONMENT: Final = ErrorKind(
+    "table-no-environment", "{file} has no environment {found}", "{suggestion}"
+)
+TABLE_NO_DIRECTION: Final = ErrorKind(
+    "table-no-direction",
+    "{file} does not say whether more or less of {metric} is better",
+    "give `--better lower` (times, costs) or `--better higher` (rates), or a column `better`",
+)
+TABLE_TWO_DIRECTIONS: Final = ErrorKind(
+    "table-two-directions",
+    "{file}: `--better {better}` would hold for {metric} (in {unit}) as for {other} "
+    "(in {other_unit})",
+    "leave `--better` out and add a column `better` with lower or higher for each metric",
+)
+TABLE_TOO_MANY: Final = ErrorKind(
+    "table-too-many",
+    "{file} holds {found} {what}; at most {most} can be compared",
+    "does `--column` map the right columns? Else compare a part of the table",
+)
+RUNS_NOT_ALIKE: Final = ErrorKind(
+    "runs-not-alike",
+    "{run} cannot be compared with {base}: {reason}",
+    "compare runs of one plan, or of plans with the same baseline and some of the same workloads",
+)
+
+
+# Errors of tables, query and export.
+
+QUERY_FAILED: Final = ErrorKind(
+    "query-failed",
+    "DuckDB refuses the query: {reason}",
+    "the views are samples, events, meters and clocks;"
+    " `ullage query 'describe samples'` shows columns",
+)
+TABLES_NOT_WRITTEN: Final = ErrorKind(
+    "tables-not-written",
+    "cannot write the tables of {path}: {reason}",
+    "copy the run folder to where you may write",
+)
+EXPORT_UNKNOWN_FORMAT: Final = ErrorKind(
+    "export-unknown-format", "unknown format {found}; known are {allowed}", "{suggestion}"
+)
+EXPORT_NO_PICTURE: Final = ErrorKind(
+    "export-no-picture",
+    "the picture {picture} cannot be written as {form}, which is a table",
+    "add `--format` with one of {allowed}, or leave `--picture` out for the table",
+)
+EXPORT_NO_TABLE: Final = ErrorKind(
+    "export-no-table",
+    "the table of energies cannot be written as {form}, which is a picture",
+    "`--picture energy --format {form}`, without `--energy`, draws them; tables are csv, json, "
+    "latex, parquet",
+)
+EXPORT_UNKNOWN_PICTURE: Final = ErrorKind(
+    "export-unknown-picture", "{run} has no picture {found}; it has {allowed}", "{suggestion}"
+)
+
+
+# Errors of weigh.
+
+WEIGHTS_NOT_ONE: Final = ErrorKind(
+    "weights-not-one",
+    "the weights {given} add up to {total}, not to 1",
+    "in the same proportions: {corrected}",
+)
+WEIGH_NO_ENVIRONMENT: Final = ErrorKind(
+    "weigh-no-environment", "{run} has no environment {found} to weigh", "{suggestion}"
+)
+WEIGH_NO_FIGURE: Final = ErrorKind(
+    "weigh-no-figure", "{environment} cannot be weighed for {resource}: {reason}", "{suggestion}"
+)
+
+
+PERF_MISSING: Final = ErrorKind(
+    "perf-missing",
+    "perf is not here: what the host's CPUs worked at, function by function, is not told",
+    "install it: apt-get install linux-perf",
+)
+PERF_DENIED: Final = ErrorKind(
+    "perf-denied",
+    "perf may not look at this host ({reason}): what its CPUs worked at is not told",
+    "run as root, outside of a container, or set kernel.perf_event_paranoid to -1",
+)
+PERF_BROKEN: Final = ErrorKind(
+    "perf-broken",
+    "perf gave nothing to trust ({reason}): what the host's CPUs worked at is not told",
+    "try `perf record -e cpu-clock -a -- sleep 1`; on Debian, linux-perf fits every kernel",
+)

@@ -1,0 +1,43 @@
+"""Errors of runs and their folders."""
+
+from typing import Final
+
+from ullage.common.errors.kind import ErrorKind
+
+RUN_NOT_FOUND: Final = ErrorKind(
+    "run-not-found", "no run at {path}", "`ullage list` shows the runs here"
+)
+RUN_NOT_BEGUN: Final = ErrorKind(
+    "run-not-begun",
+    "nothing was measured in {path}: its run ended before it was prepared",
+    "`{command}` takes it up",
+)
+FILE_FAILED: Final = ErrorKind(
+    "file-failed",
+    "{file}: {reason}",
+    "name a place that exists, may be written and has room",
+)
+RUN_BAD_FORMAT: Final = ErrorKind(
+    "run-bad-format",
+    "{path} is not a run folder of format {format}: {reason}",
+    "use the version of ullage that wrote it, or a copy of the folder that is whole",
+)
+RUN_OF_ANOTHER_KIND: Final = ErrorKind(
+    "run-of-another-kind",
+    "{path} is the run of {what} plan",
+    "`{command}` is for it",
+)
+RUN_DISK_FULL: Final = ErrorKind(
+    "run-disk-full",
+    "the disk of {path} is full; what was journaled before is safe",
+    "free some space, then take the run up with `--resume`",
+)
+RUN_CHANGED: Final = ErrorKind(
+    "run-changed",
+    "{path} cannot go on: {what} changed since it began",
+    "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change, "
+    "of an elastic plan `repetitions`, to no fewer than it has done, and `budgets:`",
+)
+RUN_IN_USE: Final = ErrorKind(
+    "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
+)

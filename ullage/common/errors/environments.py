@@ -1,0 +1,153 @@
+"""Errors of the agent."""
+
+from typing import Final
+
+from ullage.common.errors.kind import ErrorKind, ExitCode
+
+# Errors of allocation.
+
+ALLOCATION_NO_ROOM: Final = ErrorKind(
+    "allocation-no-room",
+    "{count} may come to use {asked} of memory, {each} each with what the hypervisor may use;"
+    " this host has {free} left",
+    "lower `count` or `memory`, end what else runs here, or use a larger host",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_NO_COPY: Final = ErrorKind(
+    "allocation-no-copy",
+    "an instance of {provider} cannot have a copy of the image of its own: {reason}",
+    "write `copy: backing`, or make room on the disk",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_TOO_LATE: Final = ErrorKind(
+    "allocation-too-late",
+    "{name} was not ready within {seconds:g} s; the last that was seen of it: {last}",
+    "what was begun is taken down; a slow host needs a longer limit",
+    ExitCode.SOME_CELLS_FAILED,
+)
+ALLOCATION_APPLICATION: Final = ErrorKind(
+    "allocation-application",
+    "the application in {name} does not work: {reason}",
+    "try its command in an instance; what was begun is taken down",
+    ExitCode.SOME_CELLS_FAILED,
+)
+RELEASE_TOO_LATE: Final = ErrorKind(
+    "release-too-late",
+    "{name} was not gone within {seconds:g} s",
+    "its processes are killed; `ullage clean` removes what may still be there",
+    ExitCode.SOME_CELLS_FAILED,
+)
+
+
+# Errors of containers and their network.
+
+INSTANCE_NOT_STARTED: Final = ErrorKind(
+    "instance-not-started",
+    "{provider} could not start {name}: {reason}",
+    "`ullage doctor` shows what this host can do",
+    ExitCode.SOME_CELLS_FAILED,
+)
+INSTANCE_NOT_LIMITED: Final = ErrorKind(
+    "instance-not-limited",
+    "{provider} cannot limit {what} for {name} here: {reason}",
+    "run as root, or write `memory: host` and whole CPUs under `resources:`",
+)
+NETWORK_FAILED: Final = ErrorKind(
+    "network-failed",
+    "iproute2 could not set up the run's network: {reason}",
+    "`ullage doctor` shows what this host can do; `ullage clean` removes what an old run left",
+)
+NETWORK_FULL: Final = ErrorKind(
+    "network-full", "{what} is in use on {where}", "use fewer instances, or end other runs first"
+)
+NETWORK_FILTERED: Final = ErrorKind(
+    "network-filtered",
+    "the host's packet filter drops frames between two ports of {bridge}",
+    "accept them: `iptables -I FORWARD -s {blocks} -d {blocks} -j ACCEPT`",
+)
+
+
+# Errors of cgroups and limits.
+
+CGROUP_MISSING: Final = ErrorKind(
+    "cgroup-missing",
+    "this host has no cgroup controller {controller}",
+    "boot with that controller enabled, or leave the limit out of the plan",
+)
+CGROUP_DENIED: Final = ErrorKind(
+    "cgroup-denied",
+    "cannot set {what} in {path}: {reason}",
+    "run as root (inside a container with a writable cgroup file system), or write"
+    " `memory: host` and whole CPUs under `resources:`",
+)
+CGROUP_STUCK: Final = ErrorKind(
+    "cgroup-stuck",
+    "the cgroup {path} did not become {state} within {seconds:.0f} s",
+    "a process in it may hang in the kernel (state D); see `ps -eo pid,stat,wchan,args`",
+    ExitCode.SOME_CELLS_FAILED,
+)
+LIMIT_NOT_APPLIED: Final = ErrorKind(
+    "limit-not-applied",
+    "{instance}: asked for {asked}, but inside there is {seen}",
+    "`ullage doctor` shows which limits this host can set",
+)
+
+
+AGENT_BINARY_MISSING: Final = ErrorKind(
+    "agent-binary-missing",
+    "the agent's binary is not there; looked at {places}",
+    "`make build` builds it; or name it in $ULLAGE_AGENT",
+)
+PROGRAM_MISSING: Final = ErrorKind(
+    "program-missing",
+    "a program of ullage's own is not there: {program}",
+    "`make programs` builds those that workloads run",
+)
+AGENT_NOT_STARTED: Final = ErrorKind(
+    "agent-not-started",
+    "the agent of {agent} did not start: {reason}",
+    "`ullage doctor` shows what this host can do",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_LOST: Final = ErrorKind(
+    "agent-lost",
+    "the agent of {agent} is gone: {reason}",
+    "look at the instance's console log; its memory limit may be too low",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_SILENT: Final = ErrorKind(
+    "agent-silent",
+    "the agent of {agent} has not answered {op} for {seconds:.0f} s",
+    "the instance may be hung or starved; look at its console log",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_REFUSED: Final = ErrorKind(
+    "agent-refused",
+    "the agent of {agent} could not {op}: {reason} ({error})",
+    "check that the program or file exists in the image",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_CORRUPT: Final = ErrorKind(
+    "agent-corrupt",
+    "{path} did not arrive whole at or from {agent}: {reason}",
+    "the channel to the instance damages data; try another transport",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_CLOCK: Final = ErrorKind(
+    "agent-clock",
+    "the clock of {agent} cannot be known: {reason}",
+    "nothing that it says of time can be used; make the instance anew, or mend the host's clock",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_NOT_READY: Final = ErrorKind(
+    "agent-not-ready",
+    "{program} in {agent} did not print {text}: {reason}",
+    "its output is kept in the run folder",
+    ExitCode.SOME_CELLS_FAILED,
+)
+AGENT_FLOOD: Final = ErrorKind(
+    "agent-flood",
+    "{program} in {agent} printed more than {limit} and was killed",
+    "make the program less talkative",
+    ExitCode.SOME_CELLS_FAILED,
+)

@@ -1,0 +1,84 @@
+"""Errors of hosts and parity."""
+
+from typing import Final
+
+from ullage.common.errors.kind import ErrorKind
+
+# Errors of images, guest kernels and QEMU.
+
+IMAGE_BUILD_FAILED: Final = ErrorKind(
+    "image-build-failed", "the image could not be built: {reason}", "{suggestion}"
+)
+ARTIFACT_UNREACHABLE: Final = ErrorKind(
+    "artifact-unreachable",
+    "cannot fetch {url}: {reason}",
+    "can this host reach the Internet, or a proxy ($https_proxy)? leave the workload out if not",
+)
+ARTIFACT_CHANGED: Final = ErrorKind(
+    "artifact-changed",
+    "{url} is not what it was: its SHA-256 is {found}",
+    "nothing was kept; try again, and tell the maintainers of ullage if it stays so",
+)
+IMAGE_CHANGED: Final = ErrorKind(
+    "image-changed",
+    "image {digest} was changed since it was built: {what}",
+    "nothing may write to an image; remove {dir} and build it again",
+)
+IMAGE_LACKS_PACKAGE: Final = ErrorKind(
+    "image-lacks-package",
+    "the image has no program {programs}",
+    "a plan cannot add packages: name the Debian package in `packages` of the workload's class"
+    " (see CONTRIBUTING.md), or use the host's own programs with `image: host`",
+)
+DISK_NOT_MADE: Final = ErrorKind(
+    "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"
+)
+GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
+    "guest-kernel-unusable",
+    "no guest kernel from {package}: {reason}",
+    "run `apt-get update`, then try again",
+)
+VM_NEVER_BOOTED: Final = ErrorKind(
+    "vm-never-booted",
+    "{instance} said nothing within {deadline_s:g} s ({accelerator}): {tail}",
+    "a slow host needs a longer `boot_deadline_s`",
+)
+VM_FAILED: Final = ErrorKind(
+    "vm-failed",
+    "{instance}: {what}: {reason}",
+    "the end of its console may tell why: {console}",
+)
+VM_NEEDS_IMAGE: Final = ErrorKind(
+    "vm-needs-image",
+    "{instance} is a VM and cannot run from the host's own userland",
+    "leave `image: host` out of the plan, or the VM",
+)
+VM_NEEDS_NETWORK: Final = ErrorKind(
+    "vm-needs-network",
+    "{instance} is to aggregate NICs, and no workload of the plan uses the run's network",
+    "leave out `aggregation`, or add a workload that uses the network, such as `iperf3`",
+)
+VM_NO_KVM: Final = ErrorKind(
+    "vm-no-kvm",
+    "the plan asks for `accel: kvm`, but no guest boots with KVM here: {reason}",
+    "write `accel: auto`; the VM is then emulated, and every table says so",
+)
+
+
+HOST_MISSING: Final = ErrorKind(
+    "host-missing", "missing on this host: {what}", "install it: {command}"
+)
+HOST_NEEDS_ROOT: Final = ErrorKind(
+    "host-needs-root", "{what} needs root", "run as root, or {otherwise}"
+)
+HOST_TOO_SMALL: Final = ErrorKind(
+    "host-too-small",
+    "the plan asks for {asked}, this host has {has}",
+    "lower `resources:`, use a larger host, or leave out what needs CPUs of its own: "
+    "`design: duet`, a neighbour on `cpus: other`",
+)
+PARITY_UNEQUAL: Final = ErrorKind(
+    "parity-unequal",
+    "the environments are not equal in {nuisance}: {values}",
+    "make them equal, or write `allow: [{nuisance}]` in the plan; the report will then say so",
+)

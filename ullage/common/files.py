@@ -1,0 +1,138 @@
+"""Files of lines that only grow: a line is written whole or not at all, and torn ends are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+# Locks between processes.
+
+_POLL_S: Final = 0.2
+
+
+@contextlib.asynccontextmanager
+async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+    """Only one holder at a time on this host; the lock goes with the process, however that ends.
+
+    `waiting` is called once when somebody else holds it.
+    """
+    with path.open("wb") as file:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    waiting()
+                told = True
+                await asyncio.sleep(_POLL_S)
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Does anybody hold the lock now?"""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+# What a directory tree holds, so that a change can be told.
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def manifest(root: Path) -> dict[str, str]:
+    """Path → `mode uid:gid size content` of everything under `root`.
+
+    The content is the SHA-256 of a file, the target of a link, the numbers of a device. Times are
+    left out: reading a file may change one.
+    """
+    found: dict[str, str] = {}
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        for name in (*folders, *sorted(files)):
+            path = Path(folder) / name
+            found[str(path.relative_to(root))] = _line(path)
+    return found
+
+
+def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """The first thing that differs, for people; None when nothing does."""
+    for path in sorted({*before, *now}):
+        if path not in now:
+            return f"{path} is gone"
+        if path not in before:
+            return f"{path} is new"
+        if before[path] != now[path]:
+            return f"{path} is not the same"
+    return None
+
+
+def _line(path: Path) -> str:
+    status = path.lstat()
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        content = sha256_of(path)
+    elif stat.S_ISLNK(mode):
+        content = str(path.readlink())
+    elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        content = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    else:
+        content = "-"
+    size = 0 if stat.S_ISDIR(mode) else status.st_size
+    return f"{mode:o} {status.st_uid}:{status.st_gid} {size} {content}"
+
+
+_BLOCK: Final = 1 << 16
+
+
+def append(fd: int, file: Path, lines: bytes, *, wait: bool = False) -> None:
+    """Write them, or nothing of them: OSError, also for a full disk.
+
+    wait: until they are on the disk. They are with the kernel anyway, so `kill -9` takes none.
+    """
+    end = os.fstat(fd).st_size
+    try:
+        if os.write(fd, lines) != len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        if wait:
+            os.fsync(fd)
+    except BaseException:
+        os.ftruncate(fd, end)
+        raise
+
+
+def cut_torn_end(fd: int) -> bool:
+    """Take away what a killed writer, or a machine without power, has left of a line.
+
+    True: there was something.
+    """
+    end = os.fstat(fd).st_size
+    whole = end
+    while whole > 0:
+        start = max(0, whole - _BLOCK)
+        found = os.pread(fd, whole - start, start).rfind(b"\n")
+        whole = start + found + 1
+        if found >= 0:
+            break
+    if whole != end:
+        os.ftruncate(fd, whole)
+    return whole != end

@@ -1,0 +1,1 @@
+"""A run: its instances, blocks, trials, and what they leave in the run folder."""

@@ -1,0 +1,323 @@
+"""Runs a plan: provision, prepare, blocks of trials, tear down; the journal hears it all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ullage import __version__
+from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
+from ullage.common.quantities import format_seconds, many
+from ullage.engine import resolved
+from ullage.engine import turn as trial
+from ullage.engine.estimate import History, learn_from, provision_key
+from ullage.engine.fleet import Fleet
+from ullage.engine.progress import Outcome, Progress
+from ullage.engine.resolved import programs
+from ullage.engine.session import Session
+from ullage.environments.agent.client import binary
+from ullage.host import facts, image
+from ullage.meters.energy import metering
+from ullage.plan import schedule
+from ullage.plan.instances import of_plan
+from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
+from ullage.plan.meters import idle_s
+from ullage.plan.schema import Plan
+from ullage.runs.events import BlockDone, Finished, Provisioned, Synchronised, Trial
+from ullage.runs.pairs import primary_log_ratios
+from ullage.runs.reader import RunFolder, sessions
+from ullage.runs.records import FORMAT, ImageRecord, Parity, Resolved
+from ullage.runs.writer import RESOLVED, TRIALS, Journal, now_ns
+from ullage.stats.stop import StopRule
+
+
+class Engine(Session):
+    """One execution of one plan, or its resumption."""
+
+    ended = Finished
+
+    def __init__(
+        self, plan: Plan, matrix: Matrix, folder: Path, progress: Progress, *, resume: bool = False
+    ) -> None:
+        super().__init__(folder, progress.warning)
+        self.plan, self.matrix, self.progress = plan, matrix, progress
+        self.resume = resume
+        self.earlier: RunFolder | None = None
+        self.trials: dict[str, Trial] = {}
+        self.spent_s = 0.0
+        self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
+        self.history = History()
+        self.parity: tuple[Parity, ...] = ()
+        self.image: ImageRecord | None = None
+        self.fleet: Fleet | None = None
+        self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
+
+    async def run(self) -> Outcome:
+        """Run to the end, an error or a cancellation; whatever was made is removed again."""
+        with Journal(self.folder) as self.journal:
+            self._take_up()
+            if over := self._over():
+                return self._outcome(over)
+            await self._worked()
+        return self._outcome(self.reason)
+
+    async def _work(self) -> None:
+        await self._started(sessions(self.folder), resumed=self.earlier is not None)
+        async with self._provisioned() as fleet:
+            await self._rest()
+            self.reason = await self._blocks(fleet)
+            await self.metering.stop()
+
+    def _take_up(self) -> None:
+        """What earlier sessions have done. RUN_BAD_FORMAT where some of it is missing."""
+        if not self.resume:
+            return
+        if not (self.folder / RESOLVED).exists():
+            if any((self.folder / TRIALS).glob("*")):
+                raise UllageError(
+                    RUN_BAD_FORMAT, path=self.folder, format=FORMAT, reason=f"{RESOLVED} is missing"
+                )
+            return  # it was stopped before the first trial
+        self.earlier = RunFolder.open(self.folder)
+        self.seed = self.earlier.resolved.seed
+        self.trials = {done.trial: done for done in self.earlier.trials}
+        self.spent_s = self.earlier.spent_s
+
+    def _over(self) -> str | None:
+        """Why there is nothing left to do, when the run has ended and its plan allows no more."""
+        if self.earlier is None or self.earlier.finished is None:
+            return None
+        old, now = self.earlier.resolved.blocks, self.plan.blocks.model_dump()
+        reason = self.earlier.finished.reason
+        ended = reason in ("precision", "blocks", "budget") and old == now
+        # With another plan it is not this run that is over: that is refused as ever.
+        other = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
+        return reason if ended and not other else None
+
+    @contextlib.asynccontextmanager
+    async def _provisioned(self) -> AsyncIterator[Fleet]:
+        """Everything up, compared and written down."""
+        self.progress.step("checking what this host can do")
+        for environment in self.matrix.environments:
+            await environment.provider.check()
+        for meter, error in await metering.absent(self.matrix.meters):
+            if not meter.optional:
+                raise error
+        built = await self._image()
+        await self.metering.open()
+        if self.earlier is None:
+            self._write_resolved()
+        else:
+            self._compare(self.earlier.resolved)
+        self._meter()
+        self.fleet = fleet = Fleet(
+            self.tag,
+            self.matrix,
+            built,
+            binary(),
+            self.seed,
+            self._on_provisioned,
+            self._on_synchronised,
+            self._warn,
+            generation=self._generation(self._first_block()),
+        )
+        self.progress.step(f"starting {many(len(self.matrix.environments), 'environment')}")
+        await fleet.start()
+        found = {e.key: resolved.nuisances(e, fleet) for e in self.matrix.environments}
+        self.parity = resolved.compare(found, self.plan.allow)
+        self._write_resolved()
+        yield fleet
+        await fleet.cleanup()
+
+    def _meter(self) -> None:
+        """Read the energy meters that are there, from now on."""
+        self.metering.start()
+        if meters := self.metering.in_words():
+            self.progress.step(f"reading the energy meters {meters}")
+            if self.plan.design == "duet":
+                self._warn(metering.NOT_PER_TRIAL, metering.TWO_AT_ONCE)
+
+    async def _rest(self) -> None:
+        """Let the host be idle before the first block, so that its meters see what that takes."""
+        seconds = idle_s(self.plan)
+        if seconds and self.metering.in_words():
+            self.progress.step(f"resting {format_seconds(seconds)}, for the idle power")
+            self.journal.append(await self.metering.rest(seconds))
+
+    def _on_provisioned(self, event: Provisioned) -> None:
+        self.journal.append(event)
+        if of_plan(event.environment):
+            provider = self.matrix.environment(event.environment).provider
+            self.history.learn(provision_key(provider.name), event.seconds)
+
+    def _on_synchronised(self, event: Synchronised) -> None:
+        """On the disk with the trial that it belongs to."""
+        self.journal.append(event, wait=False)
+
+    async def _image(self) -> image.Image | None:
+        """Find or build what everything runs from, with every program that the workloads need."""
+        programs = needed_programs(self.matrix)
+        if self.plan.image == "host":
+            image.require_on_host(programs, artifacts(self.matrix))
+            self.image = await asyncio.to_thread(image.host_image, programs)
+            return None
+        self.progress.step("finding the image (built once, then cached)")
+        built = await image.build(packages(self.matrix), artifacts(self.matrix))
+        built.require(programs)
+        await built.verify()
+        self.image = built.record()
+        return built
+
+    def _compare(self, old: Resolved) -> None:
+        """What a run is made of must be what it was: its trials are paired and averaged."""
+        now = self._resolved()
+        if changed := resolved.changed(old, now):
+            raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
+        self._tell_diverged(resolved.moved(old, now))
+
+    async def _blocks(self, fleet: Fleet) -> str:
+        """Run blocks until a rule says stop; returns which one.
+
+        Where instances are made anew, the rule counts generations and looks only between two: their
+        means are what the intervals rest on.
+        """
+        blocks, step = self.plan.blocks, self.plan.repeat.instances or 1
+        until = blocks.until.half_width if blocks.until else None
+        rule = StopRule(
+            blocks.min // step, blocks.max // step, until, confidence=self.plan.confidence
+        )
+        number, width = 0, None
+        while True:
+            decision = None
+            if number % step == 0:
+                decision = rule.decide(self._log_ratios(number), number // step)
+                width = decision.widest_half_width
+            if number:
+                self.progress.block(number, blocks.max, width)
+            if decision and decision.stop:
+                return "precision" if decision.reason == "precision" else "blocks"
+            if decision and number >= blocks.min and self._over_budget(number, step):
+                return "budget"
+            await self._block(fleet, number)
+            number += 1
+
+    async def _block(self, fleet: Fleet, number: int) -> None:
+        began = time.monotonic()
+        turns = self.matrix.turns(self.seed, number)
+        todo = [turn for turn in turns if any(slot.trial not in self.trials for slot in turn)]
+        if todo and fleet.generation != self._generation(number):
+            self.progress.step(f"making all instances anew, after {many(number, 'block')}")
+            await fleet.renew(self._generation(number))
+        for turn in todo:
+            trials = await trial.run(
+                fleet,
+                self.matrix.load(turn[0].workload),
+                turn,
+                [self.journal.trial_folder(slot.trial) for slot in turn],
+                seed=self.seed + number,
+                iterations=self.plan.repeat.iterations,
+            )
+            self.journal.append(*trials)
+            self.metering.check()
+            for done in trials:
+                self.trials[done.trial] = done
+                self.progress.trial(done, done.order + 1, self.matrix.cells)
+        if todo:
+            seconds = time.monotonic() - began
+            self.spent_s += seconds
+            self._look_for_others()
+            self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _generation(self, block: int) -> int:
+        return schedule.generation(block, self.plan.repeat.instances)
+
+    def _first_block(self) -> int:
+        """The first that has anything left to do."""
+        number = 0
+        while all(
+            s.trial in self.trials for turn in self.matrix.turns(self.seed, number) for s in turn
+        ):
+            number += 1
+        return number
+
+    def _over_budget(self, blocks: int, more: int) -> bool:
+        """Would so many more blocks end too late?"""
+        budget = self.plan.blocks.budget
+        if budget is None:
+            return False
+        earlier = self.earlier.spent_s if self.earlier else 0.0
+        spent = earlier + time.monotonic() - self.began
+        return spent + more * self.spent_s / blocks > budget
+
+    def _log_ratios(self, blocks: int) -> dict[str, list[float]]:
+        """Comparison → log-ratios of so many blocks or their generations, above 0 worse."""
+        compared = [
+            e.key
+            for e in self.matrix.environments
+            if e.key != self.matrix.baseline and e.again_of is None
+        ]
+        metrics = {load.key: load.workload.metrics for load in self.matrix.loads}
+        done = [each for each in self.trials.values() if each.block < blocks]
+        return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
+
+    async def _tear_down(self) -> None:
+        """Remove everything, in order where that works, by its tag where not."""
+        await self.metering.stop()
+        try:
+            if self.fleet:
+                self.progress.step("removing the environments")
+                await self.fleet.stop()
+        except Exception as error:  # whatever it is, the rest must go too
+            self._warn("not-removed", f"the environments could not be removed in order: {error}")
+        finally:
+            await self._remove(self.tag)
+
+    def _finished(self, message: str) -> None:
+        super()._finished(message)
+        providers = {e.key: e.provider.name for e in self.matrix.environments}
+        learn_from(self.history, providers, self.trials.values())
+        self.history.save()
+
+    def _outcome(self, reason: str) -> Outcome:
+        trials = list(self.trials.values())
+        return Outcome(
+            folder=self.folder,
+            reason=reason,
+            blocks=len({done.block for done in trials}),
+            trials=len(trials),
+            failed=sum(done.status != "ok" for done in trials),
+        )
+
+    def _write_resolved(self) -> None:
+        self.journal.resolve(self._resolved())
+
+    def _resolved(self) -> Resolved:
+        return Resolved(
+            ullage=__version__,
+            run=self.folder.name,
+            tag=self.tag,
+            name=self.plan.name,
+            seed=self.seed,
+            baseline=self.matrix.baseline,
+            confidence=self.plan.confidence,
+            margin=self.plan.margin,
+            resources=self.plan.resources.model_dump(),
+            blocks=self.plan.blocks.model_dump(),
+            repeat=self.plan.repeat.model_dump(),
+            design=self.plan.design,
+            correction=self.plan.correction,
+            environments=tuple(
+                resolved.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
+            ),
+            workloads=tuple(resolved.workload(load) for load in self.matrix.loads),
+            meters=resolved.meters(),
+            energy_meters=self.metering.records(),
+            parity=self.parity,
+            image=self.image,
+            programs=programs([binary()]),
+            host=facts.facts(),
+        )

@@ -1,0 +1,396 @@
+"""The instances of a run: made together, kept frozen while idle, made again when one has died.
+
+Where the plan repeats instances, all of them are made anew between two generations of blocks: under
+the same names, on the same CPUs and in the same directories, so that only chance differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from ullage.common.errors import HOST_NEEDS_ROOT, UllageError
+from ullage.common.text import instance_name, printable
+from ullage.engine import trial_clocks
+from ullage.engine.team import Team, make_workspace, perform
+from ullage.environments import Instance, InstanceSpec, placement
+from ullage.environments.placement import Side
+from ullage.environments.provisioning.allocate import Node
+from ullage.host.image import Image
+from ullage.host.network import Network
+from ullage.host.paths import data_dir, state_dir
+from ullage.meters.perf import sampler as symbols
+from ullage.plan.instances import HOST, Kind, Needs, of_plan
+from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.neighbours import NEIGHBOUR
+from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised
+from ullage.runs.writer import now_ns
+from ullage.workloads.base import Conducted
+
+
+@dataclass
+class Fleet:
+    """All instances of a run."""
+
+    tag: str
+    matrix: Matrix
+    image: Image | None
+    agent: Path
+    seed: int
+    on_provisioned: Callable[[Provisioned], None]
+    on_synchronised: Callable[[Synchronised], None]
+    warn: Callable[[str, str], None]
+    """Told a code and a sentence about what goes wrong beside the trials."""
+    generation: int = 0
+    """How often the plan had all instances made anew."""
+    network: Network | None = None
+    away: Network | None = None
+    """The bridge of the other node."""
+    sampler: symbols.Sampler | None = None
+    """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
+    needs: Needs = field(init=False)
+    _instances: dict[str, list[Instance]] = field(default_factory=dict)
+    """In a duet those of the two sides, in their order."""
+    _names: dict[str, str] = field(default_factory=dict)
+    _broken: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    """Preparations that failed, by environment and workload."""
+    _unmade: dict[str, Reason] = field(default_factory=dict)
+    """Environments that could not be made for this generation."""
+    _keys: dict[str, str] = field(default_factory=dict)
+    """Instance → environment."""
+    _untidy: set[str] = field(default_factory=set)
+    """Instances of which it was said that a trial left processes; they are ended each time."""
+
+    def __post_init__(self) -> None:
+        self.needs = Needs(self.matrix)
+
+    async def start(self) -> None:
+        """Make the network and every instance, in parallel, prepare them, and freeze them."""
+        if trouble := self.needs.check():
+            self.warn("memory-overcommitted", trouble)
+        root = self.image.root if self.image else None
+        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn, root)
+        if self.needs.duet and (
+            trouble := placement.shared_core(self.matrix.environments[0].resources)
+        ):
+            self.warn("core-shared", trouble)
+        if self.needs.places - {"instance"}:
+            if os.geteuid() != 0:
+                raise UllageError(
+                    HOST_NEEDS_ROOT,
+                    what="a workload between two endpoints",
+                    otherwise="leave network workloads out",
+                )
+            self.network = await Network.create(self.tag)
+            await self.network.check_forwarding()
+            if "away" in self.needs.places:
+                self.away = await self.network.neighbour()
+        for environment in self.matrix.environments:
+            for load in self.matrix.loads:
+                if isinstance(load.workload, Conducted):
+                    load.workload.feasible(load.parameters, self.node(environment.key))
+        keys = self.needs.all
+        try:
+            async with asyncio.TaskGroup() as group:
+                for key in keys:
+                    group.create_task(self._provision(key))
+        except ExceptionGroup as several:
+            ours, others = several.split(UllageError)
+            if ours is None or others is not None:
+                raise
+            raise ours.exceptions[0] from several
+
+    async def renew(self, generation: int) -> None:
+        """Destroy all instances of all environments, and make them anew as at the start.
+
+        The network and the endpoints that stand for the host remain. An environment that cannot be
+        made fails its trials until it is tried again, in the next generation.
+        """
+        await self.cleanup()
+        await asyncio.gather(*(self._rest(i) for i in self._instances.get(HOST, ()) if i.alive))
+        keys = self.needs.renewed
+        await asyncio.gather(*(self._destroy(key) for key in keys))
+        self.generation = generation
+        self._unmade.clear()
+        async with asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(self._make_anew(key))
+
+    async def _make_anew(self, key: str) -> None:
+        try:
+            await self._provision(key)
+        except (UllageError, OSError) as error:
+            said = error.message if isinstance(error, UllageError) else str(error)
+            text = f"{key} could not be made anew: {printable(said, 2000)}"
+            self._unmade[key] = Reason(code="not-made", message=text)
+            self.warn("not-made", text)
+
+    async def stop(self) -> None:
+        """Remove everything that `start` made; what cannot be is told, and the rest goes on."""
+        if self.sampler:
+            await self.sampler.stop()
+        await asyncio.gather(
+            *(self._put_away(i) for instances in self._instances.values() for i in instances)
+        )
+        if self.network:
+            await self.network.destroy()
+
+    def up(self, environment: str) -> bool:
+        """True once its instances exist."""
+        return environment in self._instances
+
+    def node(self, environment: str) -> Node:
+        """Where more instances of the environment can be made, for a trial's own use."""
+        found = self.needs.environment(environment)
+        return Node(self.tag, found.provider, found.resources, self.image, self.agent, self.network)
+
+    def first(self, environment: str) -> Instance:
+        """The first instance of an environment."""
+        return self._instances[environment][0]
+
+    def broken(self, environment: str, load: Load) -> Reason | None:
+        """Why it cannot run there: who it needs could not be made anew, or it not be prepared."""
+        unmade = (self._unmade.get(key) for key in self._keys_of(environment, load))
+        return next(filter(None, unmade), None) or self._broken.get((environment, load.key))
+
+    def _keys_of(self, environment: str, load: Load) -> list[str]:
+        """Of whom a trial needs instances: the environment itself first."""
+        keys, partner = [environment], load.workload.partner(load.parameters)
+        if self.needs.environment(environment).neighbour:
+            keys.append(environment + NEIGHBOUR)
+        if partner:
+            keys.append(partner)
+        if "host" in load.places:
+            keys.append(HOST)
+        return list(dict.fromkeys(keys))
+
+    async def teams(self, environment: str, load: Load, side: Side | None = None) -> list[Team]:
+        """The teams of one trial, thawed and with their clocks read anew.
+
+        side: of a duet; None: both. An instance that died in an earlier trial is made again here.
+        """
+        for key in self._keys_of(environment, load):
+            if any(not instance.alive for instance in self._instances[key]):
+                await self._destroy(key)
+                await self._provision(key)
+        teams = self._complete(environment, load)
+        teams = teams if side is None else [teams[side]]
+        try:
+            await _each([m for team in teams for m in team.members], do=_wake)
+            for team in teams:
+                self._tell_clocks(team.members)
+        except BaseException:
+            await self.rest(teams)
+            raise
+        return teams
+
+    def _teams(self, environment: Environment, load: Load) -> list[Team]:
+        """Who is there of the environment: a team for each instance of the plan, or each side.
+
+        Where every instance plays a role, there is one team of all.
+        """
+        found = self._copies_of(environment)
+        if self.needs.duet:
+            return [Team(each) for each in (*found["instance"], *found["side"])]
+        none: list[None] = [None] * environment.instances
+        teams = [
+            Team(one, second, away, each=found["instance"])
+            for one, second, away in zip(
+                found["instance"],
+                found.get("second", none),
+                found.get("away", none),
+                strict=True,
+            )
+        ]
+        return teams[:1] if "each" in load.places else teams
+
+    def _complete(self, environment: str, load: Load) -> list[Team]:
+        """The environment's teams, with who else is there: each instance has its neighbour."""
+        teams = self._teams(self.needs.environment(environment), load)
+        partner = load.workload.partner(load.parameters)
+        none: list[None] = [None] * len(teams)
+        hosts = self._instances.get(HOST, none)
+        spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else none
+        neighbours = self._instances.get(environment + NEIGHBOUR, [])
+        return [
+            replace(team, host=host, partner=spare, neighbours=neighbours[i :: len(teams)]).only(
+                load.places
+            )
+            for i, (team, host, spare) in enumerate(zip(teams, hosts, spares, strict=False))
+        ]
+
+    async def rest(self, teams: Iterable[Team]) -> None:
+        """End what the trial left running, and freeze its members; the dead need neither.
+
+        One that cannot be frozen would load the others' trials: it is removed, and made again when
+        its turn comes.
+        """
+        members = [m for team in teams for m in team.members]
+        self._tell_clocks(members)
+        await asyncio.gather(*(self._rest(m) for m in members if m.alive))
+
+    def _tell_clocks(self, instances: Iterable[Instance]) -> None:
+        """Pass on what looks at their clocks there were."""
+        for instance in instances:
+            for look in instance.agent.taken():
+                key = self._keys[instance.name]
+                self.on_synchronised(trial_clocks.event(key, instance.name, look))
+
+    async def _rest(self, instance: Instance) -> None:
+        try:
+            left = await instance.agent.sweep()
+            await instance.freeze()
+        except (UllageError, OSError) as error:
+            if instance.alive:
+                self.warn("not-frozen", f"{instance.name} is made again: {error}")
+            await self._put_away(instance)
+            return
+        if left and instance.name not in self._untidy:
+            self._untidy.add(instance.name)
+            self.warn(
+                "left-running", f"processes outlived a trial in {instance.name}: {left}, ended"
+            )
+
+    async def give_up(self, instance: Instance, why: str) -> None:
+        """Remove one that no trial can use any more; it is made again when its turn comes."""
+        self.warn("not-ended", f"{instance.name} is made again: {why}")
+        await self._put_away(instance)
+
+    async def _put_away(self, instance: Instance) -> None:
+        try:
+            await instance.destroy()
+        except (UllageError, OSError) as error:
+            self.warn("not-removed", f"{instance.name} could not be removed in order: {error}")
+
+    async def cleanup(self) -> None:
+        """Run every workload's cleanup tasks, where there is still somebody to run them."""
+        for environment in self.matrix.environments:
+            for load in self.matrix.loads:
+                keys = self._keys_of(environment.key, load)
+                if not all(each.alive for key in keys for each in self._instances[key]):
+                    continue
+                try:
+                    for team in await self.teams(environment.key, load):
+                        await perform(team, load, self.seed, load.workload.cleanup)
+                except (UllageError, OSError) as error:
+                    self.warn("no-cleanup", f"{load.key} in {environment.key}: {error}")
+
+    async def _provision(self, key: str) -> None:
+        environment = self.needs.environment(key)
+        started = time.monotonic()
+        count = self.needs.count(environment)
+        made = await _all_or_none(
+            [environment.provider.create(self._spec(environment, i)) for i in range(count)]
+        )
+        self._instances[key] = made
+        for instance in made:
+            self._keys[instance.name] = key
+            self.on_provisioned(
+                Provisioned(
+                    environment=key,
+                    instance=instance.name,
+                    generation=self.generation,
+                    epoch_ns=now_ns(),
+                    seconds=time.monotonic() - started,
+                    facts=dict(instance.agent.facts),
+                    clock=ClockSaid(**asdict(instance.agent.said)),
+                )
+            )
+        self._tell_clocks(made)
+        try:
+            await self._prepare(environment)
+            await _each(made, do=_freeze)
+        except BaseException:
+            await self._destroy(key)  # the next trial makes them again
+            raise
+
+    async def _prepare(self, environment: Environment) -> None:
+        """Workspaces and preparation of every workload, in each instance that takes part."""
+        mine = self._instances[environment.key]
+        for load in self.matrix.loads:
+            for instance in mine:
+                await make_workspace(instance, load)
+            if not of_plan(environment.key):
+                continue
+            self._broken.pop((environment.key, load.key), None)
+            for team in self._teams(environment, load):
+                reason = await perform(team, load, self.seed, load.workload.prepare)
+                if reason:
+                    self._broken[environment.key, load.key] = reason
+
+    async def _destroy(self, key: str) -> None:
+        await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
+
+    def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
+        """What its instances are for → those."""
+        left = iter(self._instances[environment.key])
+        copies = self.needs.copies(environment)
+        return {kind: list(itertools.islice(left, count)) for kind, count in copies.items()}
+
+    def _spec(self, environment: Environment, index: int) -> InstanceSpec:
+        name = self._name(environment.key, index)
+        cpus, quota = self.needs.cpus(environment, index)
+        state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
+        for directory in (state, data):
+            directory.mkdir(parents=True, exist_ok=True)
+        return InstanceSpec(
+            tag=self.tag,
+            name=name,
+            cpus=cpus,
+            cpu_quota=quota,
+            memory_bytes=environment.resources.memory,
+            image=self.image,
+            agent=self.agent,
+            state_dir=state,
+            data_dir=data,
+            network=self.away if self.needs.kind(environment, index) == "away" else self.network,
+        )
+
+    def _name(self, key: str, index: int) -> str:
+        """A short name that no other environment of the run has."""
+        if key not in self._names:
+            base = instance_name(key)
+            name, suffix = base, 2
+            while name in self._names.values():
+                name, suffix = f"{base}-x{suffix}", suffix + 1
+            self._names[key] = name
+        return f"{self._names[key]}-{index}"
+
+
+async def _wake(instance: Instance) -> None:
+    """Let it go on, and look at its clock, unless the provider has done so."""
+    before = instance.agent.clock
+    await instance.thaw()
+    if instance.agent.clock is before:
+        await instance.agent.sync()
+
+
+async def _freeze(instance: Instance) -> None:
+    await instance.freeze()
+
+
+async def _each(
+    instances: Iterable[Instance], *, do: Callable[[Instance], Awaitable[None]]
+) -> None:
+    """Do it to all at once; an instance that is lost on the way shows in its trial, not here."""
+    todo = list(instances)
+    results = await asyncio.gather(*(do(instance) for instance in todo), return_exceptions=True)
+    for instance, result in zip(todo, results, strict=True):
+        if isinstance(result, BaseException) and instance.alive:
+            raise result
+
+
+async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instance]:
+    """Make several instances at once; when one fails, the others are removed again."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    made = [r for r in results if isinstance(r, Instance)]
+    for result in results:
+        if isinstance(result, BaseException):
+            await asyncio.gather(*(instance.destroy() for instance in made))
+            raise result
+    return made

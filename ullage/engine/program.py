@@ -1,0 +1,133 @@
+"""One program of a trial: where it runs, how it ended, and whether that can be believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.common.text import printable
+from ullage.environments import Instance
+from ullage.environments.agent.client import Finished, Process
+from ullage.runs.events import Reason
+from ullage.workloads.base import Output, Task
+
+CPU_TOLERANCE: Final = 1.10
+"""A program that used more CPU time than this times its limit ran without the limit."""
+
+EARLY_NS: Final = 1_000_000
+"""No agent starts a program so much before the agreed instant, beyond the clock's bound."""
+
+LAG_NS: Final = 250_000_000
+LAG_SHARE: Final = 0.1
+"""The news of an end is no older than the larger of LAG_NS and this share of the program's time."""
+
+
+class TrialFailedError(Exception):
+    """The work could not be done; carries the reason that the journal gets."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = Reason(code=code, message=message)
+
+
+@dataclass
+class Part:
+    """One program of the trial."""
+
+    name: str
+    """Role, with the number of its team when there are several."""
+    task: Task
+    instance: Instance
+    cwd: str
+    own: bool = True
+    """One of the workload's tasks; else what one of them had started, or a neighbour."""
+    process: Process | None = None
+    finished: Finished | None = None
+
+    async def wait(self) -> None:
+        """Until it has ended."""
+        assert self.process is not None
+        await self.process.started()
+        self.finished = await self.process.wait()
+
+    def check(self, instant_ns: int) -> None:
+        """TrialFailedError unless it ended by itself, in time, within its limits.
+
+        instant_ns: the agreed start, on the controller's clock.
+        """
+        done, process = self._ended()
+        if done.timed_out:
+            raise TrialFailedError(
+                "timeout",
+                f"{self.name} did not end within {self.task.timeout_s:g} s and was killed",
+            )
+        if done.signal is not None:
+            raise TrialFailedError(
+                "killed", f"{self.name} was killed by signal {done.signal}: {_tail(process)}"
+            )
+        if not process.complete:
+            raise TrialFailedError(
+                "output-cut",
+                f"{self.name} printed more than is looked at: have it print less, or into a file; "
+                "all of it is in the run folder",
+            )
+        self._check_clock(done, instant_ns)
+        self._check_limit(done)
+
+    def output(self) -> Output:
+        """What the workload may look at."""
+        done, process = self._ended()
+        return Output(
+            status=done.status,
+            signal=done.signal,
+            stdout=process.stdout.decode("utf-8", "replace"),
+            stderr=process.stderr.decode("utf-8", "replace"),
+            seconds=(done.end_ns - done.start_ns) / 1e9,
+            usage=done.usage,
+        )
+
+    def said(self) -> str:
+        """The end of what it printed, for a message."""
+        return _tail(self._ended()[1])
+
+    def _ended(self) -> tuple[Finished, Process]:
+        assert self.finished is not None and self.process is not None
+        return self.finished, self.process
+
+    def _check_clock(self, done: Finished, instant_ns: int) -> None:
+        """Start and end are told by the instance: they must fit what was seen from here.
+
+        A guest whose clock runs slow, was stepped or lies would else hand us its own figure: tools
+        inside measure with the same clock.
+        """
+        early = instant_ns - done.clock_bound_ns - EARLY_NS
+        late = done.arrived_ns + done.clock_bound_ns
+        lag = done.arrived_ns - done.end_ns
+        seen = done.arrived_ns - instant_ns
+        most = max(LAG_NS, LAG_SHARE * seen) + done.clock_bound_ns
+        if early <= done.start_ns and done.end_ns <= late and lag <= most:
+            return
+        raise TrialFailedError(
+            "clock-broken",
+            f"{self.name} says that it took {(done.end_ns - done.start_ns) / 1e9:.3f} s, from "
+            f"{(done.start_ns - instant_ns) / 1e9:+.3f} s after the agreed instant; here its end "
+            f"was seen {seen / 1e9:.3f} s after it",
+        )
+
+    def _check_limit(self, done: Finished) -> None:
+        elapsed = (done.end_ns - done.start_ns) / 1e9
+        spec = self.instance.spec
+        # A guest's kernel counts time that its vCPU had to wait for the quota as used.
+        quota = None if self.instance.own_kernel else spec.cpu_quota
+        limit = quota or len(spec.cpus)
+        used = done.usage.user_s + done.usage.system_s
+        if elapsed > 0.5 and used > CPU_TOLERANCE * limit * elapsed:
+            raise TrialFailedError(
+                "limit-not-held",
+                f"{self.name} used {used / elapsed:.2f} CPUs where the limit is {limit:g}",
+            )
+
+
+def _tail(process: Process) -> str:
+    text = (process.stderr or process.stdout).decode("utf-8", "replace").strip()
+    return printable(text[-500:], 500) or "it printed nothing"

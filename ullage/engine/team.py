@@ -1,0 +1,114 @@
+"""The instances that play the roles of one trial together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ullage.common.text import printable, slug
+from ullage.environments import Instance
+from ullage.environments.agent.client import Command
+from ullage.plan.matrix import Load
+from ullage.runs.events import Reason
+from ullage.workloads.base import Context, Place, Role, Task
+
+
+@dataclass
+class Team:
+    """Who is there, by the places that roles have."""
+
+    instance: Instance
+    second: Instance | None = None
+    away: Instance | None = None
+    partner: Instance | None = None
+    host: Instance | None = None
+    each: Sequence[Instance] = field(default_factory=tuple)
+    """Every instance of the environment, `instance` the first of them."""
+    neighbours: Sequence[Instance] = field(default_factory=tuple)
+    """They play no role of the workload: they load the host."""
+
+    def only(self, places: set[Place]) -> Team:
+        """Without those whose place no role has; the instance under test is always there."""
+        return replace(
+            self,
+            second=self.second if "second" in places else None,
+            away=self.away if "away" in places else None,
+            partner=self.partner if "partner" in places else None,
+            host=self.host if "host" in places else None,
+            each=self.each if "each" in places else (),
+        )
+
+    def players(self, roles: Iterable[Role]) -> dict[str, Instance]:
+        """Role → the instance that plays it, for the roles that have one."""
+        found: dict[str, Instance] = {}
+        for role in roles:
+            if role.place == "each":
+                found |= {f"{role.name}-{i}": each for i, each in enumerate(self.each)}
+            elif player := getattr(self, role.place):
+                found[role.name] = player
+        return found
+
+    @property
+    def ends(self) -> list[Instance]:
+        """What others of them work against: a second instance, or what stands for the host."""
+        found = (self.second, self.away, self.host)
+        return [each for each in found if each is not None and each not in self.each]
+
+    @property
+    def members(self) -> list[Instance]:
+        """Everybody there is, once."""
+        others = (self.second, self.away, self.partner, self.host, *self.neighbours)
+        found = [self.instance, *self.each, *(other for other in others if other is not None)]
+        return list({each.name: each for each in found}.values())
+
+
+# What a workload finds in its instances: workspaces, and its untimed tasks before and after.
+
+
+def workspace(instance: Instance, load: Load) -> str:
+    """The directory of a workload in an instance, as seen inside."""
+    return f"{instance.data}/{slug(load.key)}"
+
+
+async def make_workspace(instance: Instance, load: Load) -> None:
+    """Make it, with what of ours the workload wants inside."""
+    directory = workspace(instance, load)
+    await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
+    for name, file in load.workload.files(load.parameters).items():
+        await instance.agent.put(file, f"{directory}/{name}", 0o755)
+
+
+def context(team: Team, load: Load, seed: int) -> Context:
+    """What the workload may know of where it runs."""
+    players = team.players(load.workload.roles(load.parameters))
+    spec = team.instance.spec
+    return Context(
+        addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
+        cpus=len(spec.cpus),
+        memory_bytes=spec.memory_bytes,
+        seed=seed,
+        data=team.instance.data,
+        workspace=workspace(team.instance, load),
+        workspaces={role: workspace(player, load) for role, player in players.items()},
+    )
+
+
+async def perform(
+    team: Team, load: Load, seed: int, make: Callable[..., Sequence[Task]]
+) -> Reason | None:
+    """Run untimed tasks one after another; the first that fails is the reason."""
+    players = team.players(load.workload.roles(load.parameters))
+    known = context(team, load, seed)
+    for task in make(load.parameters, known):
+        if task.role not in players:
+            continue
+        cwd = task.cwd or known.workspaces[task.role]
+        command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
+        done, stdout, stderr = await players[task.role].agent.run(command)
+        if done.status != 0:
+            said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
+            return Reason(
+                code="prepare-failed",
+                message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
+            )
+    return None

@@ -1,0 +1,314 @@
+"""One trial while it runs: its programs start, are waited for and stopped, and what they leave is
+parsed.
+
+Services come up, everybody else starts at one agreed instant. Nothing here decides whether a figure
+is good: `check` of the workload does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.common.errors import UllageError
+from ullage.common.text import printable
+from ullage.engine import figures, trial_clocks
+from ullage.engine.figures import Figures
+from ullage.engine.fleet import Fleet
+from ullage.engine.launcher import Launcher
+from ullage.engine.program import Part, TrialFailedError
+from ullage.engine.team import Team, context, workspace
+from ullage.environments import Instance
+from ullage.environments.agent.client import Command, Finished, Process
+from ullage.host import clock
+from ullage.plan import neighbours
+from ullage.plan.matrix import Load
+from ullage.plan.schedule import Slot
+from ullage.runs.events import InstanceClock, Reason
+from ullage.runs.writer import disk_full_as_error
+from ullage.workloads.base import Conducted, Output
+
+KILLED_S: Final = 30.0
+"""A program has so long to be gone once it is killed; only the kernel can keep it longer."""
+
+Span = tuple[int, int]
+"""Two instants, ns."""
+
+
+@dataclass
+class Attempt:
+    """One trial while it runs."""
+
+    fleet: Fleet
+    load: Load
+    slot: Slot
+    folder: Path
+    seed: int
+    iterations: int
+    teams: list[Team] = field(default_factory=list)
+    rounds: list[list[Part]] = field(default_factory=list)
+    """The programs of each iteration that has begun."""
+    conducted: list[tuple[Span, Output]] = field(default_factory=list)
+    """When the controller itself worked in each iteration, and what came of it."""
+    closed: list[trial_clocks.Maps] = field(default_factory=list)
+    """The clocks, after each iteration."""
+    figures: list[list[Figures]] = field(default_factory=list)
+    """Of each iteration that went well, by team."""
+    metrics: Figures = field(default_factory=dict)
+    instances: dict[str, Figures] = field(default_factory=dict)
+    """Instance → its own, when there are several."""
+    clocks: dict[str, InstanceClock] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    status: str = "ok"
+    reason: Reason | None = None
+
+    def blame(self, status: str, code: str, message: str) -> None:
+        """It has no figures, for this reason; the first one counts."""
+        if self.reason is None:
+            self.status, self.reason = status, Reason(code=code, message=printable(message, 2000))
+
+    async def wake(self) -> None:
+        """Thaw its instances."""
+        self._refuse_broken()
+        self.teams = await self.fleet.teams(self.slot.environment, self.load, self.slot.side)
+        self._refuse_broken()  # what had died is made again, and prepared again
+
+    def _refuse_broken(self) -> None:
+        if reason := self.fleet.broken(self.slot.environment, self.load):
+            raise TrialFailedError(reason.code, reason.message)
+
+    async def begin(self) -> None:
+        """The services of an iteration come up."""
+        self.rounds.append(self._parts(len(self.rounds)))
+        await _together(self._start_service(part) for part in self._now(service=True))
+
+    async def work(self, instant_ns: int) -> None:
+        """Start everybody else at the agreed instant, and wait for all."""
+        if isinstance(self.load.workload, Conducted):
+            await self._conduct(self.load.workload)
+            return
+        workers = self._now(service=False)
+        await _together(self._spawn(part, at_ns=instant_ns) for part in workers)
+        await _together(self._finish(part) for part in workers)
+
+    async def end(self, instant_ns: int) -> None:
+        """Stop the services, look at the clocks, and parse what there is."""
+        for part in self._now(service=True):
+            _check_beside(part)
+        await _together(_end_service(part) for part in self._now(service=True))
+        self.closed.append(await trial_clocks.close(self.rounds[-1]))
+        for part in self.rounds[-1]:
+            if not part.task.service:
+                part.check(instant_ns)
+        outputs = self._outputs()
+        self.figures.append([figures.parsed(self.load, each) for each in outputs])
+        self.facts = self.load.workload.facts(self.load.parameters, outputs[0])
+        for part in self.rounds[-1]:
+            part.process = None  # its output is on the disk
+
+    async def conclude(self, own: trial_clocks.Own) -> None:
+        """What all of it comes to, once the last iteration is over."""
+        if self.reason is None and len(self.figures) < self.iterations:
+            raise TrialFailedError("partner-failed", f"{self.slot.partner} beside it failed")
+        self.clocks = trial_clocks.records(
+            self.closed, [part for each in self.rounds for part in each]
+        )
+        own.check()
+        if self.status == "ok":
+            self.metrics = self._mean(self.iteration_figures())
+            if len(self.teams) > 1 and not self.conducted:
+                names = [team.instance.name for team in self.teams]
+                each = zip(names, zip(*self.figures, strict=True), strict=True)
+                self.instances = {name: self._mean(of_one) for name, of_one in each}
+
+    def iteration_figures(self) -> list[Figures]:
+        """Of each iteration that went well, over the instances."""
+        return [figures.over_instances(of_teams) for of_teams in self.figures]
+
+    def _mean(self, of_iterations: Sequence[Figures]) -> Figures:
+        return figures.over_iterations(of_iterations, self.load.workload.metrics)
+
+    async def stop(self) -> None:
+        """Kill what still runs after a failure or an interruption.
+
+        Where that does not end it, its instance goes: what stays would load the trials after this.
+        """
+        for part in self.rounds[-1] if self.rounds else ():
+            if part.process and not part.finished and part.instance.alive:
+                try:
+                    await part.process.kill(9)
+                    part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
+                except (UllageError, TimeoutError) as error:
+                    if part.process.running and part.instance.alive:
+                        why = error.message if isinstance(error, UllageError) else _stays(part)
+                        await self.fleet.give_up(part.instance, why)
+
+    def spans(self) -> list[Span | None]:
+        """First start and last end of each iteration's work; None where none of it ended."""
+        if self.conducted:
+            return [span for span, _ in self.conducted]
+        return [
+            (min(d.start_ns for d in done), max(d.end_ns for d in done)) if done else None
+            for done in self._worked()
+        ]
+
+    def spread_ns(self) -> int | None:
+        """Latest minus earliest start, of the iteration where that was most; None: all alone."""
+        starts = [[d.start_ns for d in done] for done in self._worked() if len(done) > 1]
+        return max((max(each) - min(each) for each in starts), default=None)
+
+    def rtt_ns(self) -> int:
+        """Of the slowest instance that has work to start."""
+        return max((part.instance.agent.rtt_ns for part in self._now(service=False)), default=0)
+
+    def workers(self) -> list[Instance]:
+        """Whose programs take part in the work: neighbours do not."""
+        return [m for team in self.teams for m in team.members if m not in team.neighbours]
+
+    def _worked(self) -> list[list[Finished]]:
+        return [
+            [part.finished for part in each if part.finished and part.own and not part.task.service]
+            for each in self.rounds
+        ]
+
+    def _now(self, *, service: bool) -> list[Part]:
+        return [
+            part
+            for part in self.rounds[-1]
+            if part.task.service == service and (part.own or service)
+        ]
+
+    def _parts(self, iteration: int) -> list[Part]:
+        workload, parameters = self.load.workload, self.load.parameters
+        roles = workload.roles(parameters)
+        parts = []
+        for number, team in enumerate(self.teams):
+            known = context(team, self.load, self.seed)
+            players = team.players(roles)
+            for task in workload.tasks(parameters, known):
+                name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
+                name += f"-i{iteration:02d}" if self.iterations > 1 else ""
+                player = players[task.role]
+                parts.append(Part(name, task, player, task.cwd or workspace(player, self.load)))
+        return [*parts, *self._neighbours(iteration)]
+
+    def _neighbours(self, iteration: int) -> list[Part]:
+        found = self.fleet.matrix.environment(self.slot.environment).neighbour
+        if found is None:
+            return []
+        players = [each for team in self.teams for each in team.neighbours]
+        tasks = [neighbours.task(found, len(player.spec.cpus)) for player in players]
+        name = f"{neighbours.ROLE}-{iteration:02d}"
+        return [
+            Part(f"{name}-{number}", task, player, player.data, own=False)
+            for number, (task, player) in enumerate(zip(tasks, players, strict=True))
+        ]
+
+    async def _conduct(self, workload: Conducted[Any]) -> None:
+        """The controller's own work; the instances that are there anyway stand still meanwhile."""
+        idle = [team.instance for team in self.teams]
+        label = f"{self.slot.trial}i{len(self.conducted)}"
+        try:
+            await _together(instance.freeze() for instance in idle)
+            began = clock.ordered_ns()
+            node = self.fleet.node(self.slot.environment)
+            said = await workload.conduct(self.load.parameters, node, label)
+            ended = clock.ordered_ns()
+        finally:
+            await _together(instance.thaw() for instance in idle)
+        name = "main" if self.iterations == 1 else f"main-i{len(self.conducted):02d}"
+        with disk_full_as_error(self.folder):
+            (self.folder / f"{name}.stdout").write_text(said, "utf-8")
+        output = Output(0, None, said, "", (ended - began) / 1e9)
+        self.conducted.append(((began, ended), output))
+
+    async def _spawn(self, part: Part, *, at_ns: int | None = None) -> Process:
+        task = part.task
+        command = Command(
+            argv=task.argv, env=dict(task.env), cwd=part.cwd, timeout_s=task.timeout_s
+        )
+        part.process = await part.instance.agent.spawn(
+            command,
+            at_ns=at_ns,
+            stdout_path=self.folder / f"{part.name}.stdout",
+            stderr_path=self.folder / f"{part.name}.stderr",
+        )
+        return part.process
+
+    async def _finish(self, part: Part) -> None:
+        """Wait for it; and meanwhile start what it asks for."""
+        if not part.task.launches:
+            await part.wait()
+            return
+        mine = next(team for team in self.teams if part.instance in team.members)
+        players = mine.players(self.load.workload.roles(self.load.parameters)).values()
+        addresses = {each.address: each for each in players if each.address}
+        launcher = Launcher(part, addresses, lambda each: workspace(each, self.load))
+        try:
+            await launcher.run(self._spawn)
+        finally:
+            self.rounds[-1] += launcher.parts
+
+    async def _start_service(self, part: Part) -> None:
+        process = await self._spawn(part)
+        await process.started()
+        if part.task.ready is not None:
+            await process.wait_for_output(part.task.ready.encode(), part.task.ready_s)
+
+    def _outputs(self) -> list[dict[str, Output]]:
+        """Role → output, for each team, of the iteration that is over."""
+        if self.conducted:
+            return [{"main": self.conducted[-1][1]}]
+        parts = [part for part in self.rounds[-1] if part.own]
+        each = len(parts) // len(self.teams)
+        return [
+            {part.task.role: part.output() for part in parts[number * each : (number + 1) * each]}
+            for number in range(len(self.teams))
+        ]
+
+
+async def _together(todo: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Do all at once. The first that fails ends the others, and is raised when they have ended.
+
+    So none of them starts a program, or waits for one, when the trial is over already.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in todo:
+                group.create_task(each)
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from several
+
+
+def _check_beside(part: Part) -> None:
+    """TrialFailedError unless the neighbour was there to the end."""
+    if part.task.role == neighbours.ROLE and (part.process is None or not part.process.running):
+        raise TrialFailedError("neighbour-ended", f"{part.task.argv[0]} beside it ended by itself")
+
+
+async def _end_service(part: Part) -> None:
+    """A service may end by itself (`iperf3 -1`); else it is told to, then made to.
+
+    TrialFailedError where not even that ends it.
+    """
+    assert part.process is not None
+    task = part.task
+    for wait_s, signal in ((0.3, task.stop_signal), (task.stop_s, 9), (KILLED_S, None)):
+        try:
+            part.finished = await asyncio.wait_for(part.process.wait(), wait_s)
+        except TimeoutError:
+            if signal is None:
+                raise TrialFailedError("not-ended", _stays(part)) from None
+            await part.process.kill(signal)
+        else:
+            return
+
+
+def _stays(part: Part) -> str:
+    return (
+        f"{part.name} ({part.task.argv[0]}) has not ended in {part.instance.name}, although it "
+        "was killed: the kernel does not let it go"
+    )

@@ -1,0 +1,242 @@
+"""One turn: a trial, or the two of a duet at the same time; each checked and parsed.
+
+Services come up, everybody else starts at one agreed instant. With iterations the work is done
+several times in a row in the same instances, services and all, each time at an instant of its own.
+Nothing here decides whether a figure is good: `check` of the workload does, and a trial that fails
+it has a reason and no figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.common.errors import RUN_DISK_FULL, UllageError
+from ullage.engine import trial_clocks
+from ullage.engine.fleet import Fleet
+from ullage.engine.program import Part, TrialFailedError
+from ullage.engine.trial import Attempt, Span
+from ullage.host import clock
+from ullage.meters import Scene, metered
+from ullage.meters.guest import Guest
+from ullage.meters.perf.sampler import Watch
+from ullage.plan.matrix import Load
+from ullage.plan.schedule import Turn
+from ullage.runs.events import RoleRecord, Trial
+from ullage.runs.records import Metered
+from ullage.runs.writer import now_ns
+from ullage.workloads.base import InvalidTrialError
+
+LEAD_NS: Final = 2_000_000
+"""The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
+
+
+BESIDE: Final = 0.9
+"""The two of a duet overlap for so much of the shorter one, or neither has figures. What ran alone
+was not slowed by the neighbour: up to a tenth of that, a figure is off by a tenth of what the
+neighbour costs. From one agreed instant they miss it only where a program did not start, or was
+held up for long."""
+
+
+async def run(
+    fleet: Fleet,
+    load: Load,
+    turn: Turn,
+    folders: Sequence[Path],
+    *,
+    seed: int,
+    iterations: int = 1,
+) -> list[Trial]:
+    """Run the trials of one turn. Whatever goes wrong inside one becomes its reason."""
+    began, epoch_ns = clock.ordered_ns(), now_ns()
+    attempts = [
+        Attempt(fleet, load, slot, folder, seed, iterations)
+        for slot, folder in zip(turn, folders, strict=True)
+    ]
+    seen: list[Metered] = [{} for _ in attempts]
+    watches: list[Watch] = []
+    try:
+        with _blamed(*attempts):
+            own = trial_clocks.Own.now()
+            if await _each(attempts, Attempt.wake):
+                if fleet.sampler:
+                    watches = [fleet.sampler.watch(_scene(attempt)) for attempt in attempts]
+                seen = await _rounds(attempts, iterations)
+            await _each(attempts, Attempt.conclude, own)
+        _judge_beside(attempts)
+    finally:
+        await asyncio.gather(*(attempt.stop() for attempt in attempts))
+        await fleet.rest([team for attempt in attempts for team in attempt.teams])
+    trials = [
+        _trial(attempt, began, epoch_ns, each) for attempt, each in zip(attempts, seen, strict=True)
+    ]
+    if fleet.sampler:
+        for watch, attempt, done in zip(watches, attempts, trials, strict=False):
+            fleet.sampler.note(watch, attempt.folder, done.start_ns, done.end_ns)
+        await fleet.sampler.settle()
+    return trials
+
+
+def _scene(*attempts: Attempt) -> Scene:
+    names = [each.name for attempt in attempts for each in attempt.workers()]
+    ends = [each.name for attempt in attempts for team in attempt.teams for each in team.ends]
+    return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends))
+
+
+async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]:
+    """All iterations, or up to the first that goes wrong; what the meters saw of each attempt.
+
+    Nobody goes on before all are ready: the one that ends first waits.
+    """
+    seen: Metered = {}
+    guests = [Guest() for _ in attempts]
+    with ExitStack() as meters:
+        for number in range(iterations):
+            if not await _each(attempts, Attempt.begin):
+                break
+            if number == 0:
+                await _ask(guests, attempts)
+                for guest in guests:
+                    guest.begin()
+                seen = meters.enter_context(metered(scene=_scene(*attempts)))
+            instant = clock.ordered_ns() + LEAD_NS
+            instant += 10 * max(attempt.rtt_ns() for attempt in attempts)
+            await _each(attempts, Attempt.work, instant)
+            if number == iterations - 1:
+                meters.close()
+                await _ask(guests, attempts)
+            if not await _each(attempts, Attempt.end, instant):
+                break
+    return [{**seen, **({Guest.name: found} if (found := guest.end()) else {})} for guest in guests]
+
+
+async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
+    """Ask every guest of each attempt for its counters."""
+    for guest, attempt in zip(guests, attempts, strict=True):
+        inside = [each.agent.get for each in attempt.workers() if each.own_kernel and each.alive]
+        if inside:
+            await guest.ask(inside)
+
+
+async def _each(
+    attempts: Sequence[Attempt], step: Callable[..., Awaitable[None]], *arguments: Any
+) -> bool:
+    """A step of all that have not failed, at the same time; who fails at it holds up no other.
+
+    True when all is well.
+    """
+
+    async def one(attempt: Attempt) -> None:
+        with _blamed(attempt):
+            await step(attempt, *arguments)
+
+    todo = [one(attempt) for attempt in attempts if attempt.status != "failed"]
+    for result in await asyncio.gather(*todo, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+    return not any(attempt.reason for attempt in attempts)
+
+
+@contextmanager
+def _blamed(*attempts: Attempt) -> Iterator[None]:
+    """What goes wrong within is the reason of these trials; a full disk ends the run."""
+    try:
+        yield
+    except TrialFailedError as error:
+        found = "failed", error.reason.code, error.reason.message
+    except InvalidTrialError as error:
+        found = "invalid", "not-valid", str(error)
+    except UllageError as error:
+        if error.kind is RUN_DISK_FULL:
+            raise
+        found = "failed", error.code, error.message
+    else:
+        return
+    for attempt in attempts:
+        attempt.blame(*found)
+
+
+def _judge_beside(attempts: Sequence[Attempt]) -> None:
+    """The two of a duet have figures only if they ran beside each other, in every iteration."""
+    if len(attempts) == 1:
+        return
+    for one, other in zip(*(attempt.spans() for attempt in attempts), strict=False):
+        if (share := _overlap(one, other)) < BESIDE:
+            for attempt in attempts:
+                attempt.blame(
+                    "invalid",
+                    "not-beside",
+                    f"{share:.0%} of the shorter of the two ran beside {attempt.slot.partner}: "
+                    f"at least {BESIDE:.0%} must",
+                )
+
+
+def _overlap(one: Span | None, other: Span | None) -> float:
+    """Share of the shorter of two spans that lies within the other."""
+    if one is None or other is None:
+        return 0.0
+    shorter = min(end - start for start, end in (one, other))
+    return max(0, min(one[1], other[1]) - max(one[0], other[0])) / max(1, shorter)
+
+
+def _trial(attempt: Attempt, began: int, epoch_ns: int, seen: Metered) -> Trial:
+    """What is kept of it, whatever became of it."""
+    ended = clock.ordered_ns()
+    slot, ok, failed = attempt.slot, attempt.status == "ok", attempt.status == "failed"
+    parts = [part for each in attempt.rounds for part in each]
+    spans = [span for span in attempt.spans() if span is not None]
+    start = min((first for first, _ in spans), default=began)
+    end = max((last for _, last in spans), default=ended)
+    return Trial.model_validate(
+        {
+            "trial": slot.trial,
+            "block": slot.block,
+            "order": slot.order,
+            "position": slot.position,
+            "environment": slot.environment,
+            "workload": slot.workload,
+            "generation": attempt.fleet.generation,
+            "partner": slot.partner,
+            "side": slot.side,
+            "status": attempt.status,
+            "reason": attempt.reason,
+            "epoch_ns": epoch_ns + start - began,
+            "start_ns": start,
+            "end_ns": end,
+            "spread_ns": attempt.spread_ns(),
+            "overhead_s": (ended - began - (end - start if spans else 0)) / 1e9,
+            "metrics": attempt.metrics if ok else {},
+            "iterations": attempt.iteration_figures() if ok and attempt.iterations > 1 else (),
+            "instances": attempt.instances if ok else {},
+            "facts": attempt.facts,
+            "roles": tuple(_record(part, attempt.folder) for part in parts if part.finished),
+            "clocks": {} if failed else attempt.clocks,
+            "meters": {} if failed else seen,
+        }
+    )
+
+
+def _record(part: Part, folder: Path) -> RoleRecord:
+    done = part.finished
+    assert done is not None
+    raw = f"trials/{folder.name}/{part.name}"
+    return RoleRecord(
+        role=part.name,
+        instance=part.instance.name,
+        argv=part.task.argv,
+        status=done.status,
+        signal=done.signal,
+        start_ns=done.start_ns,
+        end_ns=done.end_ns,
+        late_ns=done.late_ns,
+        start_local_ns=done.start_local_ns,
+        end_local_ns=done.end_local_ns,
+        clock_bound_ns=done.clock_bound_ns,
+        clock_sure_ns=done.clock_sure_ns,
+        usage=done.usage,
+        stdout=f"{raw}.stdout",
+        stderr=f"{raw}.stderr",
+    )

@@ -1,0 +1,116 @@
+"""Files that go to an agent and come from it, each proved whole by its SHA-256."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.quantities import exact_bytes
+from ullage.environments.agent.channel import AgentError, Call, Channel, Exchange, quiet_future
+from ullage.environments.agent.frames import Data, FrameError, Kind, Message
+
+Piece = bytes | memoryview
+
+GET_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of a file that comes from inside, where nobody says how long it may be."""
+
+_CHUNK: Final = 128 * 1024
+
+
+async def put(channel: Channel, data: bytes | Path, path: str, mode: int) -> None:
+    """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole."""
+    if isinstance(data, bytes):
+        await _put(channel, _slices(data), len(data), path, mode)
+        return
+    with await asyncio.to_thread(data.open, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        await _put(channel, _reads(file, size), size, path, mode)
+
+
+async def get(channel: Channel, path: str, limit: int) -> bytes:
+    """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes."""
+    exchange = _Get(limit + 1)  # the agent stops there without a word
+    channel.request(exchange, path=path, limit=limit + 1)
+    await channel.answer(exchange, exchange.future)
+    if not exchange.whole:
+        raise _corrupt(channel, path)
+    if len(exchange.data) > limit:
+        reason = f"{path} is longer than {exact_bytes(limit)}"
+        raise AgentError(channel.agent, "get", "too-long", reason)
+    return bytes(exchange.data)
+
+
+async def _put(
+    channel: Channel, pieces: AsyncIterator[Piece], size: int, path: str, mode: int
+) -> None:
+    done = Call("put", "done", lambda answer: answer.text("sha256"))
+    number = channel.request(done, path=path, mode=mode, size=size)
+    digest = hashlib.sha256()
+    async for piece in pieces:
+        if done.future.done():  # refused: the rest is not wanted
+            break
+        digest.update(piece)
+        await channel.send_data(number, piece)
+    seen, _ = await channel.answer(done, done.future)
+    if seen != digest.hexdigest():
+        raise _corrupt(channel, path)
+
+
+def _corrupt(channel: Channel, path: str) -> UllageError:
+    reason = "its SHA-256 is not the sender's"
+    return UllageError(errors.AGENT_CORRUPT, path=path, agent=channel.agent, reason=reason)
+
+
+class _Get(Exchange):
+    """A file that comes from inside."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("get")
+        self.data = bytearray()
+        self.whole = False
+        self.future: asyncio.Future[None] = quiet_future()
+        self._limit = limit
+        self._digest = hashlib.sha256()
+
+    def on_message(self, message: Message, arrived_ns: int) -> bool:
+        """Take `done`."""
+        if message.op != "done":
+            raise FrameError(f"{message.op} in answer to get")
+        size, digest = message.integer("size"), message.text("sha256")
+        self.whole = size == len(self.data) and digest == self._digest.hexdigest()
+        self.future.set_result(None)
+        return True
+
+    def on_data(self, frame: Data) -> None:
+        """Take a piece of the file."""
+        if frame.kind is not Kind.FILE or len(self.data) + len(frame.data) > self._limit:
+            raise FrameError("more than was asked for in answer to get")
+        self.data += frame.data
+        self._digest.update(frame.data)
+
+    def on_fail(self, error: UllageError) -> None:
+        """It cannot be read, or the channel is gone."""
+        self.future.set_exception(error)
+
+
+async def _slices(data: bytes) -> AsyncIterator[Piece]:
+    view = memoryview(data)
+    for start in range(0, len(view), _CHUNK):
+        yield view[start : start + _CHUNK]
+
+
+async def _reads(file: BinaryIO, size: int) -> AsyncIterator[Piece]:
+    """Exactly `size` bytes, as they were promised; a file that shrinks meanwhile is an OSError."""
+    left = size
+    while left:
+        piece = await asyncio.to_thread(file.read, min(left, _CHUNK))
+        if not piece:
+            raise OSError(f"{file.name} shrank while it was read")
+        left -= len(piece)
+        yield piece

@@ -1,0 +1,1 @@
+"""Containers: OCI by crun, Docker or Podman, and LXC."""

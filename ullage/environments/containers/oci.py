@@ -1,0 +1,214 @@
+"""The OCI provider: containers as crun, Docker or Podman make them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from ullage.common.commands import attempt, needed, run
+from ullage.common.errors import INSTANCE_NOT_LIMITED, UllageError
+from ullage.common.quantities import memory_bytes
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.containers import crun_hybrid, oci_spec, seccomp
+from ullage.environments.containers.base import (
+    START_DEADLINE_S,
+    Container,
+    container_id,
+    environment,
+    remove_group,
+    starting,
+    thaw_if_there,
+)
+from ullage.environments.containers.docker import Docker
+from ullage.host.cgroups import Group, cgroup_path
+from ullage.host.network import Endpoint
+
+Runtime = Literal["crun", "docker", "podman"]
+
+_WITH_STORE: Final = frozenset({"docker", "podman"})
+_NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
+
+
+class OciOptions(Options):
+    """Fields of an `oci` environment in the plan."""
+
+    runtime: Runtime = Field("crun", description="what makes the container")
+
+
+class Oci(Provider):
+    """A container after the OCI specifications: namespaces, a cgroup, a read-only root.
+
+    `runtime: crun` (default) starts the container straight from the unpacked image, with what
+    Docker would give it: its default capabilities, masked paths and, where the package
+    golang-github-containers-common is installed, the default seccomp profile. Without that package
+    no system call is filtered, and the report says `seccomp: none`.
+
+    `runtime: docker` imports the image once and calls `docker run` with the same limits; the
+    storage driver is then part of what is measured. It cannot run from the host's own userland
+    (`image: host`). `runtime: podman` does the same with `podman
+    run`, with our own limits of open files and processes (at most 32,768 of the latter).
+
+    The network is a veth on the run's bridge. `/data` is a bind mount of a directory on the host's
+    disk; `/tmp`, `/run` and `/dev/shm` are in memory and count against the memory limit.
+
+    As a plain user crun runs rootless: one user id is mapped, the container shares the host's
+    network, CPUs are limited by affinity, and a memory limit or a CPU quota is refused, as a plain
+    user has no cgroup. A rootless container is never frozen.
+    """
+
+    name: ClassVar[str] = "oci"
+    options_model: ClassVar[type[Options]] = OciOptions
+    host_image: ClassVar[bool] = True
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        assert isinstance(options, OciOptions)
+        self._engine: Crun | Docker = (
+            Crun() if options.runtime == "crun" else Docker(options.runtime)
+        )
+
+    async def check(self) -> None:
+        """HOST_MISSING when the runtime is not there or does not answer."""
+        await self._engine.check()
+
+    def own_copy(self) -> str | None:
+        """Docker and Podman run from layers in a store of their own."""
+        name = self._engine.label
+        return f"{name} keeps images in a store of its own" if name in _WITH_STORE else None
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Start one container. INSTANCE_NOT_STARTED, LIMIT_NOT_APPLIED, INSTANCE_NOT_LIMITED."""
+        return await self._engine.create(spec)
+
+    def label(self) -> str:
+        """`container (crun)`."""
+        return f"container ({self._engine.label})"
+
+    def treatments(self) -> dict[str, str]:
+        """Runtime and version, seccomp, network, root, user namespace."""
+        return self._engine.treatments()
+
+
+class Crun:
+    """Containers by crun, straight from a `config.json` of ours."""
+
+    def __init__(self) -> None:
+        self._program = "crun"
+        self._version = "unknown"
+        self._seccomp: dict[str, Any] | None = None
+
+    @property
+    def label(self) -> str:
+        """What stands in the brackets."""
+        return "crun, rootless" if _rootless() else "crun"
+
+    async def check(self) -> None:
+        """HOST_MISSING when crun is not there."""
+        self._program = needed("crun", "crun")
+        first, _, _ = (await run([self._program, "--version"])).partition("\n")
+        self._version = first.removeprefix("crun version").strip()
+        self._seccomp = await asyncio.to_thread(seccomp.load, oci_spec.CAPABILITIES)
+
+    def treatments(self) -> dict[str, str]:
+        """What differs from native on purpose."""
+        return {
+            "runtime": f"crun {self._version}",
+            "seccomp": "containers default profile" if self._seccomp else "none",
+            "network": "the host's" if _rootless() else "veth on the run's bridge",
+            "root": "bind mount, read-only",
+            "user namespace": "one user" if _rootless() else "none",
+            "capabilities": "Docker's default",
+        }
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Write the bundle, run it, and check what the agent sees inside."""
+        async with starting("crun", spec) as undo:
+            if _rootless():
+                _refuse_limits(spec)
+            endpoint: Endpoint | None = None
+            netns: Path | None = None
+            if spec.network is not None:
+                endpoint = joined = await spec.network.namespace(spec.name)
+                netns = joined.netns_path
+                undo.push(spec.network.release, endpoint)
+                spec.told("addressed", joined.address)
+            bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
+            undo.push(self._delete, spec)
+            spec.told("booting", "")
+            agent = await AgentClient.launch(
+                self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
+                deadline_s=START_DEADLINE_S,
+                stderr=spec.state_dir / "crun.log",
+                env=environment(spec),
+                name=spec.name,
+            )
+            undo.push(agent.bye)
+            group = None
+            if not _rootless():
+                group = Group.find(spec.tag, spec.name)
+                undo.push(thaw_if_there, group)
+            verify_limits(spec, agent.facts)
+            address = endpoint.address if endpoint else None
+            return Container(spec, agent, group, address, undo)
+
+    def _write_bundle(self, spec: InstanceSpec, netns: Path | None) -> Path:
+        bundle = spec.state_dir / "bundle"
+        bundle.mkdir(exist_ok=True)
+        if spec.image is None:
+            root = bundle / "root"
+            binds = oci_spec.host_root(root)
+        else:
+            root, binds = spec.image.root, ()
+        container = oci_spec.Container(
+            spec=spec,
+            root=root,
+            netns=netns,
+            cgroup=cgroup_path(spec.tag, spec.name),
+            seccomp=self._seccomp,
+            rootless=_rootless(),
+            host_binds=binds,
+        )
+        text = json.dumps(oci_spec.config(container), indent=1)
+        (bundle / "config.json").write_text(text, encoding="utf-8")
+        return bundle
+
+    def _command(self, spec: InstanceSpec, *arguments: str) -> list[str]:
+        """The argument list of a crun call for this instance."""
+        command: list[str] = []
+        if _rootless():
+            # Without a cgroup the affinity, which children inherit, is what keeps it in its place.
+            command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpus)]
+        if crun_hybrid.needed():
+            command += [sys.executable, "-I", "-S", crun_hybrid.__file__]
+        manager = "disabled" if _rootless() else "cgroupfs"
+        command += [self._program, f"--cgroup-manager={manager}"]
+        return [*command, "--root", str(spec.state_dir / "crun"), *arguments]
+
+    async def _delete(self, spec: InstanceSpec) -> None:
+        await attempt(self._command(spec, "delete", "--force", container_id(spec)))
+        if not _rootless():
+            await remove_group(spec.tag, spec.name)
+
+
+def _rootless() -> bool:
+    return os.geteuid() != 0
+
+
+def _refuse_limits(spec: InstanceSpec) -> None:
+    """INSTANCE_NOT_LIMITED when the plan asks for a limit that only a cgroup can set."""
+    what = None
+    if spec.memory_bytes < memory_bytes():
+        what = "memory"
+    elif spec.cpu_quota is not None:
+        what = "a part of a CPU"
+    if what is not None:
+        raise UllageError(
+            INSTANCE_NOT_LIMITED, provider="crun", what=what, name=spec.name, reason=_NO_CGROUP
+        )

@@ -1,0 +1,1 @@
+"""One more instance, and its removal, with the instants of every part."""

@@ -1,0 +1,110 @@
+"""The node that instances are allocated on: this host, with what is left of its memory and CPUs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
+from ullage.common.quantities import format_bytes
+from ullage.environments import InstanceSpec, Provider, placement
+from ullage.environments.placement import Resources
+from ullage.host.image import Image
+from ullage.host.network import Network
+from ullage.host.paths import data_dir, state_dir
+from ullage.runs.allocations import Copy
+
+_MEMINFO: Final = Path("/proc/meminfo")
+
+
+@dataclass
+class Node:
+    """Where instances of one environment are made during a run."""
+
+    tag: str
+    provider: Provider
+    """After its `check`."""
+    resources: Resources
+    """Of each instance."""
+    image: Image | None
+    agent: Path
+    network: Network | None
+    copy: Copy = "backing"
+    """How an instance comes by its image."""
+    _budget: int | None = None
+    """Memory that was left before the first instance here."""
+    _turns: Counter[int] = field(default_factory=Counter)
+    """How many instances run at each place of the host's CPUs."""
+    _places: dict[str, int] = field(default_factory=dict)
+    """Instance → its place."""
+
+    async def prepare(self) -> None:
+        """What is done once for all instances, so that the first one does not wait for it."""
+        if self.image is not None and self.provider.stands_on == "disk":
+            await self.image.disk("raw")
+
+    def choose(self, name: str) -> InstanceSpec:
+        """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""
+        self.check_room(1)
+        places = range(len(os.sched_getaffinity(0)))
+        place = min(places, key=lambda each: (self._turns[each], each))
+        cpus, quota = placement.cpus(self.resources, place)
+        self._turns[place] += 1
+        self._places[name] = place
+        return InstanceSpec(
+            tag=self.tag,
+            name=name,
+            cpus=cpus,
+            cpu_quota=quota,
+            memory_bytes=self.resources.memory,
+            image=self.image,
+            agent=self.agent,
+            state_dir=state_dir(self.tag) / name,
+            data_dir=data_dir(self.tag) / name,
+            network=self.network,
+        )
+
+    @property
+    def used(self) -> int:
+        """Instances that have a place: those that were made and are not gone whole."""
+        return len(self._places)
+
+    def give_back(self, spec: InstanceSpec) -> None:
+        """Its place is free again."""
+        place = self._places.pop(spec.name, None)
+        if place is not None:
+            self._turns[place] -= 1
+
+    def check_room(self, count: int) -> None:
+        """ALLOCATION_NO_ROOM unless so many more fit into the memory that this host has left.
+
+        A VM keeps what it has once used, and may come to use all of it: those that were made here
+        count in full, however far they have come. A container takes what it uses.
+        """
+        if not self.provider.keeps_memory:
+            return
+        each = self.resources.memory + self.provider.overhead_bytes
+        asked, free = count * each, available_bytes()
+        if self._budget is None:
+            self._budget = free
+        free = min(free, self._budget - self.used * each)
+        if asked > free:
+            raise UllageError(
+                ALLOCATION_NO_ROOM,
+                count=f"{count} more VM{'s' if count > 1 else ''}",
+                asked=format_bytes(asked),
+                each=format_bytes(each),
+                free=format_bytes(max(0, free)),
+            )
+
+
+def available_bytes() -> int:
+    """Memory that this host could give without swapping, as its kernel estimates it."""
+    for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    raise OSError(f"{_MEMINFO} does not tell MemAvailable")

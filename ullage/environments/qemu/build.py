@@ -1,0 +1,235 @@
+"""Makes one VM, step by step, with a way back for each step."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common.cleanup import Undo
+from ullage.common.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, VM_NEEDS_NETWORK, UllageError
+from ullage.environments.agent.client import AgentClient, Command
+from ullage.environments.base import InstanceSpec, Told, verify_group, verify_limits
+from ullage.environments.qemu import guest
+from ullage.environments.qemu.command_line import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
+from ullage.environments.qemu.guest import failed, inside
+from ullage.environments.qemu.options import MIB, QemuOptions
+from ullage.environments.qemu.process import QemuProcess
+from ullage.host import clock, disks
+from ullage.host.cgroups import Group, Limits
+from ullage.host.guest_kernel import GuestKernel
+from ullage.host.network import TapEndpoint
+
+OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
+    "kvm": 256 * MIB,
+    "tcg": (256 + TCG_CACHE_MIB) * MIB,
+}
+"""What QEMU itself may use beside the guest's memory, in the limit that the host sets."""
+
+_BOOT_DEADLINES_S: Final = {"agent": 60.0, "systemd": 300.0}
+_MIN_DATA_BYTES: Final = 4 << 30
+_USER_NETWORK: Final = ("10.0.2.15", 24)
+_USER_MAC: Final = "02:75:6c:6c:61:67"
+_LINK_TRIES: Final = 20
+_CLOCKSOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A VM that runs."""
+
+    process: QemuProcess
+    agent: AgentClient
+    address: str | None
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes one VM; what undoes each step is put on the `undo` stack that `build` is given."""
+
+    options: QemuOptions
+    accelerator: Accelerator
+    cpu_model: str
+    kernel: GuestKernel
+    spec: InstanceSpec
+    words: tuple[str, ...] = ()
+    """More of the kernel's command line."""
+
+    async def build(self, undo: Undo) -> Built:
+        """The running VM, ready for work."""
+        drives = await self._drives(undo)
+        self.spec.told("copied", "")
+        group = self._group(undo)
+        tap = await self._tap(undo)
+        machine = self._machine(drives, tap)
+        console = self.spec.state_dir / "console.log"
+        undo.callback(console.unlink, missing_ok=True)
+        self.spec.told("booting", "")
+        process = await QemuProcess.start(
+            machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
+        )
+        undo.push(process.kill)
+        if group is not None:
+            verify_group(self.spec, self._limits, group, process.pid)
+        agent = await process.agent(self._deadline_s)
+        undo.push(agent.close)
+        if self.options.boot == "systemd":
+            await _finish_boot(process, agent, self._deadline_s)
+        if tap and self.options.aggregation:
+            await guest.join(process, agent, self.options.aggregation)
+        gateway = self.spec.network.gateway if tap and self.spec.network else None
+        await _configure(process, agent, tap, gateway, self.spec.told)
+        verify_limits(self.spec, agent.facts, virtual_machine=True)
+        return Built(process, agent, tap.address if tap else None)
+
+    @property
+    def _deadline_s(self) -> float:
+        return self.options.boot_deadline_s or _BOOT_DEADLINES_S[self.options.boot]
+
+    async def _drives(self, undo: Undo) -> tuple[Drive, ...]:
+        image = self.spec.image
+        if image is None:
+            raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
+        raw = await image.disk("raw")
+        if self.options.boot == "agent":
+            # The host's page cache holds it once for all clones.
+            root = Drive(raw, "raw", "writeback", read_only=True)
+        else:
+            image.require(["/sbin/init"])
+            layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
+            undo.callback(layer.unlink, missing_ok=True)
+            await disks.overlay(raw, "raw", layer)
+            root = Drive(layer, "qcow2", "writeback")
+        return root, await self._data_drive(undo)
+
+    async def _data_drive(self, undo: Undo) -> Drive:
+        disk = self.options.disk
+        size = disk.size or max(4 * self.spec.memory_bytes, _MIN_DATA_BYTES)
+        path = self.spec.data_dir / f"{self.spec.name}-data.{disk.format}"
+        raw = path.with_suffix(".raw")
+        for made in {path, raw}:
+            undo.callback(made.unlink, missing_ok=True)
+        label = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.spec.tag}/{self.spec.name}"))
+        await disks.ext4(raw, size, uuid=label)
+        if disk.format == "qcow2":
+            await disks.convert(raw, path)
+            raw.unlink()
+        return Drive(path, disk.format, disk.cache)
+
+    @property
+    def _limits(self) -> Limits:
+        """Of QEMU on the host."""
+        memory = self.spec.memory_bytes + OVERHEAD_BYTES[self.accelerator]
+        return Limits(self.spec.cpus, self.spec.cpu_quota, memory)
+
+    def _group(self, undo: Undo) -> Group | None:
+        spec = self.spec
+        if os.geteuid() != 0:
+            if spec.cpu_quota is not None:
+                raise UllageError(
+                    INSTANCE_NOT_LIMITED,
+                    provider="qemu",
+                    what="a part of a CPU",
+                    name=spec.name,
+                    reason="a plain user has no cgroup to set limits in",
+                )
+            return None
+        group = Group.create(spec.tag, spec.name, self._limits)
+        undo.push(group.remove)
+        undo.push(group.kill_all)
+        return group
+
+    async def _tap(self, undo: Undo) -> TapEndpoint | None:
+        network, many = self.spec.network, self.options.aggregation
+        if network is None and many:
+            raise UllageError(VM_NEEDS_NETWORK, instance=self.spec.name)
+        if network is None or self.options.network == "user":
+            return None
+        tap = await network.tap(self.spec.name, many.links if many else 1)
+        undo.push(network.release, tap)
+        return tap
+
+    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> Machine:
+        options, spec, kernel = self.options, self.spec, self.kernel
+        taps = tap.taps if tap else ((None, _USER_MAC),)
+        systemd = options.boot == "systemd"
+        return Machine(
+            name=spec.name,
+            accelerator=self.accelerator,
+            machine=options.machine,
+            cpu_model=self.cpu_model,
+            cpus=len(spec.cpus),
+            memory_bytes=spec.memory_bytes,
+            kernel=kernel.kernel,
+            initrd=kernel.initrd,
+            append=(
+                "console=ttyS0",
+                "quiet",
+                "panic=-1",
+                "net.ifnames=0",
+                "ipv6.disable_ipv6=1",
+                "ullage.root=/dev/vda",
+                # Without udev a login on the console would be waited for in vain, for 90 s.
+                *_emulated_words(self.accelerator),
+                *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ("ullage.ro",)),
+                "ullage.data=/dev/vdb",
+                f"ullage.hostname={spec.name}",
+                *self.words,
+            ),
+            drives=drives,
+            links=tuple(Link(options.nic, device, mac, options.vhost) for device, mac in taps),
+        )
+
+
+def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
+    """Let an emulated guest believe in its timer, and in the TSC where this host does so too.
+
+    QEMU makes the guest's counter of the host's, one for all vCPUs. The guest cannot know that:
+    with several vCPUs, or after a pause of a busy host, it would go over to the emulated HPET,
+    where a look at the clock takes microseconds, perhaps in the middle of a run. It would also
+    measure the counter's rate against the emulated timer, and be wrong by a factor on a busy host,
+    or miss the ticks by which it tests that timer, and panic.
+    """
+    if accelerator != "tcg":
+        return ()
+    try:
+        host = _CLOCKSOURCE.read_text(encoding="ascii").strip()
+    except OSError:
+        host = ""
+    if host not in {"tsc", "kvm-clock"}:
+        return ("no_timer_check",)
+    rate = clock.facts().rate
+    known = () if rate is None else (f"tsc_early_khz={round(rate.millihertz / 1e6)}",)
+    return ("no_timer_check", "tsc=reliable", *known)
+
+
+async def _configure(
+    vm: QemuProcess, agent: AgentClient, tap: TapEndpoint | None, gateway: str | None, told: Told
+) -> None:
+    """Bring the guest's network up; VM_FAILED when that cannot be done."""
+    address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
+    await inside(vm, agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
+    await inside(vm, agent, "ip", "link", "set", "eth0", "up")
+    if gateway is None:
+        return
+    told("addressed", address)
+    # An e1000 says that it has a link a second before it really passes packets.
+    for _ in range(_LINK_TRIES):
+        ping = Command(argv=("ping", "-n", "-q", "-c1", "-W1", gateway), timeout_s=30)
+        if (await agent.run(ping))[0].status == 0:
+            return
+        # The host's packet filter may drop pings, but it does not see ARP.
+        if b"lladdr" in await inside(vm, agent, "ip", "neighbour", "show", "to", gateway):
+            return
+    raise failed(vm, f"{gateway} does not answer")
+
+
+async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:
+    """Wait until systemd has started everything, so that no trial shares the VM with that."""
+    wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
+    _, stdout, stderr = await agent.run(wait)
+    if stdout.strip() not in {b"running", b"degraded"}:
+        said = (stdout + stderr).decode(errors="replace")
+        raise failed(vm, said or "no answer", "systemctl is-system-running --wait")

@@ -1,0 +1,128 @@
+"""QEMU's command line, from what a VM is to be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ullage.host.disks import DiskFormat
+
+Accelerator = Literal["kvm", "tcg"]
+Cache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
+Nic = Literal["virtio", "e1000"]
+
+AGENT_PORT: Final = "ullage.environments.agent.client"
+"""Name of the virtio-serial port that the agent serves on."""
+
+TCG_CACHE_MIB: Final = 256
+"""Translated code that emulation keeps. QEMU's own default may take 1 GiB of the host's memory."""
+
+NIC_DEVICES: Final[dict[Nic, str]] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
+
+# (direct, no-flush, write-cache): qemu(1), `cache=` of `-drive`.
+_CACHES: Final[dict[Cache, tuple[bool, bool, bool]]] = {
+    "none": (True, False, True),
+    "writeback": (False, False, True),
+    "writethrough": (False, False, False),
+    "directsync": (True, False, False),
+    "unsafe": (False, True, True),
+}
+
+
+@dataclass(frozen=True)
+class Drive:
+    """One virtio-blk disk."""
+
+    path: Path
+    format: DiskFormat
+    cache: Cache
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """One NIC, on a tap or (None) on QEMU's own user network without a way out."""
+
+    model: Nic
+    tap: str | None
+    mac: str
+    vhost: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A VM, as QEMU is told."""
+
+    name: str
+    accelerator: Accelerator
+    machine: str
+    cpu_model: str
+    cpus: int
+    memory_bytes: int
+    kernel: Path
+    initrd: Path
+    append: tuple[str, ...]
+    drives: tuple[Drive, ...] = ()
+    """In order: /dev/vda, /dev/vdb …"""
+    links: tuple[Link, ...] = ()
+    """In order: eth0, eth1 …"""
+
+
+def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
+    """The arguments after `qemu-system-x86_64`. The console is QEMU's standard output."""
+    accelerator = "kvm"
+    if machine.accelerator == "tcg":
+        accelerator = f"tcg,thread=multi,tb-size={TCG_CACHE_MIB}"
+    argv = ["-name", f"{machine.name},debug-threads=on"]
+    argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv += ["-accel", accelerator, "-machine", machine.machine, "-cpu", machine.cpu_model]
+    argv += ["-smp", f"{machine.cpus},sockets=1,cores={machine.cpus},threads=1"]
+    argv += ["-m", f"{machine.memory_bytes}B", "-rtc", "base=utc,clock=host"]
+    argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
+    argv += ["-append", " ".join(machine.append)]
+    argv += ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
+    argv += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
+    argv += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent_fd}"]
+    argv += ["-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"]
+    argv += ["-object", "rng-random,id=rng,filename=/dev/urandom"]
+    argv += ["-device", "virtio-rng-pci,rng=rng"]
+    for number, drive in enumerate(machine.drives):
+        argv += _drive(f"disk{number}", drive)
+    for number, link in enumerate(machine.links):
+        argv += _link(f"net{number}", link)
+    return argv
+
+
+def _drive(name: str, drive: Drive) -> list[str]:
+    direct, no_flush, write_cache = _CACHES[drive.cache]
+    cache = {"direct": direct, "no-flush": no_flush}
+    file = {
+        "driver": "file",
+        "node-name": f"{name}-file",
+        "filename": str(drive.path),
+        "read-only": drive.read_only,
+        "cache": cache,
+    }
+    # JSON, so that nothing in a path can be read as an option.
+    disk = {
+        "driver": drive.format,
+        "node-name": name,
+        "file": file,
+        "read-only": drive.read_only,
+        "cache": cache,
+    }
+    device = f"virtio-blk-pci,drive={name},write-cache={'on' if write_cache else 'off'}"
+    return ["-blockdev", json.dumps(disk), "-device", device]
+
+
+def _link(name: str, link: Link) -> list[str]:
+    if link.tap is None:
+        backend = f"user,id={name},restrict=on,ipv6=off"
+    else:
+        vhost = "on" if link.vhost else "off"
+        backend = f"tap,id={name},ifname={link.tap},script=no,downscript=no,vhost={vhost}"
+    # No `romfile`: nobody boots from the network.
+    device = f"{NIC_DEVICES[link.model]},netdev={name},mac={link.mac},romfile="
+    return ["-netdev", backend, "-device", device]

@@ -1,0 +1,79 @@
+"""What a plan may say of a VM."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ullage.common.quantities import Bytes, Seconds
+from ullage.environments.base import Options
+from ullage.environments.qemu.command_line import Cache, Nic
+from ullage.host.disks import DiskFormat
+from ullage.host.network import MOST_LINKS
+
+MIB: Final = 1 << 20
+
+
+class Disk(BaseModel):
+    """The data disk, `/data` inside."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: DiskFormat = Field("raw", description="format of the disk's file on the host")
+    cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
+    size: Annotated[Bytes, Field(ge=64 * MIB)] | None = Field(
+        None, description="`8GiB`; left out: four times the memory, at least 4 GiB"
+    )
+
+
+class Aggregation(BaseModel):
+    """Several NICs that are one inside: Linux's bonding."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["balance-rr", "balance-xor", "active-backup"] = Field(
+        "balance-rr",
+        description="`balance-rr`: packets in turn; `balance-xor`: each stream by one NIC; "
+        "`active-backup`: one NIC at a time. 802.3ad needs a switch that speaks LACP",
+    )
+    links: int = Field(
+        2, ge=2, le=MOST_LINKS, description="NICs; without any field of `aggregation` one"
+    )
+
+
+class QemuOptions(Options):
+    """What a plan may say of a VM."""
+
+    accel: Literal["auto", "kvm", "tcg"] = Field(
+        "auto", description="`auto`: KVM when a small guest really boots with it, else emulation"
+    )
+    machine: Literal["q35", "pc"] = Field("q35", description="the machine that is built")
+    cpu_model: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
+        max_length=200,
+        description="QEMU's `-cpu`; left out: `host` with KVM, `max` in emulation",
+    )
+    nic: Nic = Field("virtio", description="model of the network card")
+    network: Literal["auto", "tap", "user"] = Field(
+        "auto", description="`tap`: on the run's bridge, as root; `user`: closed, for anybody"
+    )
+    vhost: bool = Field(False, description="let the host's kernel move the packets of a virtio NIC")
+    aggregation: Aggregation | None = Field(
+        None, description="several NICs that are one inside; left out: one NIC"
+    )
+    disk: Disk = Field(Disk(), description="the data disk")
+    boot: Literal["agent", "systemd"] = Field(
+        "agent", description="`agent`: nothing else runs inside; `systemd`: a whole Debian boots"
+    )
+    modules: tuple[Literal["nfsv4", "nfsd"], ...] = Field(
+        (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
+    )
+    boot_deadline_s: Seconds | None = Field(None, description="left out: 60 s, with systemd 300 s")
+
+    @model_validator(mode="after")
+    def _aggregation_needs_a_bridge(self) -> QemuOptions:
+        if self.aggregation and self.network == "user":
+            raise ValueError("`aggregation` needs NICs on the run's bridge, so not `network: user`")
+        return self

@@ -1,0 +1,112 @@
+"""Does KVM work here? Only a guest that really boots with it can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common.commands import CommandError, needed, run
+from ullage.common.errors import HOST_MISSING, VM_NEVER_BOOTED, UllageError
+from ullage.common.files import file_lock
+from ullage.environments.qemu.command_line import Drive, Machine
+from ullage.environments.qemu.process import PACKAGE, PROGRAM, QemuProcess
+from ullage.host import disks
+from ullage.host.guest_kernel import GuestKernel
+from ullage.host.paths import boot_id, cache_dir
+
+DEVICE: Final = Path("/dev/kvm")
+DEADLINE_S: Final = 10.0
+_MEMORY_BYTES: Final = 256 << 20
+_DISK_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What came of it."""
+
+    works: bool
+    reason: str
+    """In plain words, for who wonders why."""
+
+
+async def qemu_version() -> str:
+    """Such as `7.2.22`."""
+    program = needed(PROGRAM, PACKAGE)
+    try:
+        said = await run([program, "--version"])
+    except CommandError as error:
+        command = f"apt-get install --reinstall {PACKAGE}"
+        raise UllageError(HOST_MISSING, what="a QEMU that runs", command=command) from error
+    return said.partition("version ")[2].split()[0]
+
+
+async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
+    """Boot a guest of 256 MiB with KVM, once for each boot of the host, kernel and QEMU.
+
+    That `/dev/kvm` opens is not enough: on some hosts every guest then hangs.
+    """
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        there = DEVICE.exists()
+        return Probe(False, f"{DEVICE} cannot be opened" if there else f"there is no {DEVICE}")
+    asked = (boot_id(), kernel.package, kernel.initrd.name, await qemu_version(), deadline_s)
+    key = hashlib.sha256(repr(asked).encode()).hexdigest()[:24]
+    known = cache_dir() / "probes" / f"kvm-{key}.json"
+    await asyncio.to_thread(known.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(known.with_suffix(".lock")):
+        if (probe := _remembered(known)) is None:
+            probe = await _boot(kernel, deadline_s)
+            unfinished = known.with_suffix(".new")
+            unfinished.write_text(json.dumps(probe.__dict__), encoding="utf-8")
+            unfinished.replace(known)
+    return probe
+
+
+def _remembered(path: Path) -> Probe | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Probe(works=found["works"] is True, reason=str(found["reason"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _machine(kernel: GuestKernel, folder: Path) -> Machine:
+    return Machine(
+        name="kvm-probe",
+        accelerator="kvm",
+        machine="q35",
+        cpu_model="host",
+        cpus=1,
+        memory_bytes=_MEMORY_BYTES,
+        kernel=kernel.kernel,
+        initrd=kernel.initrd,
+        append=("console=ttyS0", "quiet", "panic=-1", "ullage.root=/dev/vda"),
+        drives=(Drive(folder / "root.raw", "raw", "unsafe"),),
+    )
+
+
+async def _boot(kernel: GuestKernel, deadline_s: float) -> Probe:
+    """Boot it on an empty disk: the agent needs nothing but a place for its mounts."""
+    with tempfile.TemporaryDirectory(prefix="ullage-probe-") as name:
+        machine = _machine(kernel, Path(name))
+        await disks.ext4(machine.drives[0].path, _DISK_BYTES, uuid=str(uuid.uuid4()))
+        try:
+            process = await QemuProcess.start(machine, Path(name) / "console.log")
+        except UllageError as error:
+            return Probe(False, str(error.facts.get("reason", error.message)))
+        try:
+            agent = await process.agent(deadline_s)
+            await agent.close()
+        except UllageError as error:
+            if error.kind is VM_NEVER_BOOTED:
+                return Probe(False, f"a guest with KVM said nothing for {deadline_s:g} s")
+            return Probe(False, str(error.facts.get("reason", error.message)))
+        finally:
+            await process.kill()
+    return Probe(True, "a guest booted with KVM")

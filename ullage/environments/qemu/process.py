@@ -1,0 +1,228 @@
+"""One QEMU process: started inside its limits, spoken to over QMP, never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from qemu.qmp import QMPClient, QMPError
+
+from ullage.common.commands import needed
+from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
+from ullage.common.text import printable
+from ullage.environments import exec_pinned
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.qemu.command_line import Machine, command_line
+from ullage.host.cgroups import Group
+
+PROGRAM: Final = "qemu-system-x86_64"
+PACKAGE: Final = "qemu-system-x86"
+_START_PATIENCE_S: Final = 120.0
+"""Many that start at once on few CPUs take long; one that ends is seen at once."""
+_QMP_PATIENCE_S: Final = 30.0
+_CONSOLE_STORED: Final = 1 << 20
+_TAIL: Final = 4096
+_SHOWN: Final = 600
+
+
+class QemuProcess:
+    """A running QEMU with the VM's console, its monitor and the agent's port. Made by `start`."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        process: asyncio.subprocess.Process,
+        port: socket.socket,
+        console: Path,
+    ) -> None:
+        self.machine = machine
+        self._process = process
+        self._port: socket.socket | None = port
+        self._qmp = QMPClient(machine.name)
+        self._console = _Tail(console)
+        self._stderr = _Tail(None)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._listeners = [
+            asyncio.create_task(_listen(process.stdout, self._console.add)),
+            asyncio.create_task(_listen(process.stderr, self._stderr.add)),
+        ]
+
+    @classmethod
+    async def start(
+        cls,
+        machine: Machine,
+        console: Path,
+        *,
+        cpus: Sequence[int] = (),
+        group: Group | None = None,
+        tag: str = "",
+    ) -> QemuProcess:
+        """Start QEMU, on these CPUs and in the group when they are given.
+
+        What the guest's console prints goes to a file, up to 1 MiB. VM_FAILED when QEMU ends at
+        once. Its sockets are pairs made here: they have no path, so nobody else can connect.
+        """
+        program = needed(PROGRAM, PACKAGE)
+        port, port_inside = socket.socketpair()
+        monitor, monitor_inside = socket.socketpair()
+        with port_inside, monitor_inside:
+            fds = (port_inside.fileno(), monitor_inside.fileno())
+            argv = [program, *command_line(machine, *fds)]
+            places = [] if group is None else map(str, group.directories)
+            on = ",".join(map(str, cpus))
+            argv = [sys.executable, "-I", "-S", exec_pinned.__file__, on, *places, "--", *argv]
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env={**os.environ, "LC_ALL": "C", "ULLAGE_TAG": tag},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=fds,
+                start_new_session=True,
+            )
+        self = cls(machine, process, port, console)
+        try:
+            async with asyncio.timeout(_START_PATIENCE_S):
+                await self._qmp.connect(monitor)
+        except (QMPError, TimeoutError) as error:
+            said = str(error) or f"its monitor said nothing for {_START_PATIENCE_S:g} s"
+            failure = await self._failure("QEMU does not start", TimeoutError(said))
+            await self.kill()
+            raise failure from error
+        except BaseException:
+            await self.kill()
+            raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        """Of QEMU."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """False once QEMU has ended."""
+        return self._process.returncode is None
+
+    def failed(self, what: str, reason: str) -> UllageError:
+        """VM_FAILED, with the end of the console: its file goes with the VM."""
+        return UllageError(
+            VM_FAILED,
+            instance=self.machine.name,
+            what=what,
+            reason=printable(reason, _SHOWN),
+            console=self._console_end or "nothing",
+        )
+
+    async def agent(self, deadline_s: float) -> AgentClient:
+        """Wait until the agent inside says hello; VM_NEVER_BOOTED when it does not in time.
+
+        VM_FAILED, with the reason, when it says hello and cannot be worked with, or QEMU ends.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + deadline_s
+        port, self._port = self._port, None
+        assert port is not None, "asked for once"
+        reader, writer = await asyncio.open_unix_connection(sock=port)
+        try:
+            return await AgentClient.connect(
+                reader, writer, deadline_s=deadline_s, name=self.machine.name
+            )
+        except UllageError as error:
+            late = loop.time() >= deadline
+            if await self._ended_soon():
+                raise await self._failure("QEMU ended while the VM booted", error) from error
+            if late:
+                raise self._never_booted(deadline_s) from error
+            raise await self._failure("its agent cannot be worked with", error) from error
+
+    async def stop(self) -> None:
+        """Halt all vCPUs and the VM's clock."""
+        await self._execute("stop")
+
+    async def cont(self) -> None:
+        """Let them run on."""
+        await self._execute("cont")
+
+    async def kill(self) -> None:
+        """End QEMU, its VM and our ends of its sockets; does nothing when they are gone."""
+        if self.running:  # else its id may be another's by now
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        with contextlib.suppress(QMPError, OSError, EOFError):
+            await self._qmp.disconnect()
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+        await asyncio.wait(self._listeners)
+
+    async def _execute(self, command: str) -> None:
+        try:
+            async with asyncio.timeout(_QMP_PATIENCE_S):
+                await self._qmp.execute(command)
+        except (QMPError, TimeoutError) as error:
+            raise await self._failure(f"`{command}` failed", error) from error
+
+    async def _ended_soon(self) -> bool:
+        """True when QEMU is gone; its sockets close a moment before it can be waited for."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), 0.5)
+        return not self.running
+
+    async def _failure(self, what: str, error: BaseException) -> UllageError:
+        reason = str(error) or type(error).__name__
+        if await self._ended_soon():
+            await asyncio.wait(self._listeners, timeout=1)
+            reason = self._stderr.text or f"QEMU ended with status {self._process.returncode}"
+        return self.failed(what, reason[-_SHOWN:])
+
+    def _never_booted(self, deadline_s: float) -> UllageError:
+        return UllageError(
+            VM_NEVER_BOOTED,
+            instance=self.machine.name,
+            deadline_s=deadline_s,
+            accelerator=self.machine.accelerator,
+            tail=self._console_end or "nothing on its console",
+        )
+
+    @property
+    def _console_end(self) -> str:
+        return printable(self._console.text[-_SHOWN:], _SHOWN)
+
+
+class _Tail:
+    """The end of what somebody printed, in memory; the beginning of it in a file.
+
+    Both are bounded: what a guest prints must not fill the host.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stored = 0
+        self._tail = b""
+
+    @property
+    def text(self) -> str:
+        """The end, as text."""
+        return self._tail.decode(errors="replace").strip()
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._tail = (self._tail + data)[-_TAIL:]
+        if self._path is not None and self._stored < _CONSOLE_STORED:
+            with contextlib.suppress(OSError), self._path.open("ab") as file:
+                self._stored += file.write(data[: _CONSOLE_STORED - self._stored])
+
+
+async def _listen(stream: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+    while data := await stream.read(65536):
+        take(data)

@@ -1,0 +1,177 @@
+"""The `qemu` provider: virtual machines, with KVM where it works and emulated where not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from ullage.common.cleanup import Undo
+from ullage.common.commands import needed
+from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
+from ullage.common.quantities import format_bytes
+from ullage.environments.agent import client as agents
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider
+from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
+from ullage.environments.qemu.command_line import NIC_DEVICES, Accelerator
+from ullage.environments.qemu.options import QemuOptions
+from ullage.environments.qemu.probe import DEADLINE_S, kvm, qemu_version
+from ullage.host.guest_kernel import BONDING, GuestKernel, guest_kernel
+
+_CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
+_ASKED_FOR_KVM_S: Final = 60.0
+_VHOST: Final = Path("/dev/vhost-net")
+
+
+class Qemu(Provider):
+    """A virtual machine under QEMU.
+
+    All clones share one read-only disk that was made from the image, and boot Debian's own kernel,
+    which QEMU loads directly; `/data` is a disk of each VM's own. With `boot: systemd` the root
+    disk can be written, in a layer of the VM's own. With `aggregation` several NICs are one inside,
+    by Linux's bonding. All are ports of the run's bridge, which knows nothing of that: what goes to
+    the VM comes by the NIC that it last sent by. KVM is used when a probe VM really boots with
+    it; otherwise the VM is emulated, and called `qemu-tcg (emulated)` everywhere, because that is
+    not what a user of KVM gets. A VM has as many vCPUs as the instance has CPUs, and QEMU with all
+    its threads runs on just these. Without root: a closed network, and no control group on the
+    host, so a CPU quota is refused.
+    """
+
+    name: ClassVar[str] = "qemu"
+    options_model: ClassVar[type[Options]] = QemuOptions
+    keeps_memory: ClassVar[bool] = True
+    stands_on: ClassVar[Literal["root", "disk"]] = "disk"
+    provision_s: ClassVar[float] = 6.0
+
+    def __init__(self, options: Options) -> None:
+        assert isinstance(options, QemuOptions)
+        super().__init__(options)
+        self._wanted = options
+        self._accelerator: Accelerator | None = None
+        self._fallback = ""
+        self._kernel: GuestKernel | None = None
+        self._version = ""
+
+    async def check(self) -> None:
+        """HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, GUEST_KERNEL_UNUSABLE when it cannot be."""
+        needed("mkfs.ext4", "e2fsprogs")
+        needed("qemu-img", "qemu-utils")
+        wanted = self._wanted
+        if (wanted.network == "tap" or wanted.aggregation) and os.geteuid() != 0:
+            otherwise = "leave out `aggregation`" if wanted.aggregation else "write `network: user`"
+            raise UllageError(HOST_NEEDS_ROOT, what="a VM on a tap", otherwise=otherwise)
+        if wanted.vhost and not _VHOST.exists():
+            raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
+        self._version = await qemu_version()
+        more = (*wanted.modules, *((BONDING,) if wanted.aggregation else ()))
+        self._kernel = await guest_kernel(agents.binary(), more)
+        self._accelerator = await self._choose(self._kernel)
+
+    async def _choose(self, kernel: GuestKernel) -> Accelerator:
+        if self._wanted.accel == "tcg":
+            return "tcg"
+        asked = self._wanted.accel == "kvm"
+        probe = await kvm(kernel, _ASKED_FOR_KVM_S if asked else DEADLINE_S)
+        if probe.works:
+            return "kvm"
+        if asked:
+            raise UllageError(VM_NO_KVM, reason=probe.reason)
+        self._fallback = probe.reason
+        return "tcg"
+
+    def packages(self) -> tuple[str, ...]:
+        """systemd, when the VM boots with it."""
+        return ("systemd-sysv",) if self._wanted.boot == "systemd" else ()
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What the VMs run with; valid after `check`."""
+        if self._accelerator is None:
+            raise ValueError("not known before `check`")
+        return self._accelerator
+
+    @property
+    def kernel(self) -> GuestKernel:
+        """What the VMs boot; valid after `check`."""
+        if self._kernel is None:
+            raise ValueError("not known before `check`")
+        return self._kernel
+
+    @property
+    def overhead_bytes(self) -> int:
+        """What QEMU itself may use."""
+        return OVERHEAD_BYTES[self.accelerator]
+
+    @property
+    def emulated(self) -> bool:
+        """True without KVM."""
+        return self.accelerator == "tcg"
+
+    @property
+    def cpu_model(self) -> str:
+        """QEMU's `-cpu`."""
+        return self._wanted.cpu_model or _CPU_MODELS[self.accelerator]
+
+    def label(self) -> str:
+        """`qemu-kvm`, or `qemu-tcg (emulated)`."""
+        return "qemu-tcg (emulated)" if self.emulated else "qemu-kvm"
+
+    def treatments(self) -> dict[str, str]:
+        """Accelerator, versions and device models."""
+        wanted, disk = self._wanted, self._wanted.disk
+        emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
+        vhost = ", vhost" if wanted.vhost else ""
+        many = wanted.aggregation
+        count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
+        overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
+        return {
+            "accelerator": emulated if self.emulated else "kvm",
+            "hypervisor": f"QEMU {self._version}",
+            "machine": wanted.machine,
+            "cpu model": self.cpu_model,
+            "guest kernel": self.kernel.package,
+            "nic": f"{count}{NIC_DEVICES[wanted.nic]}{vhost}{bond}",
+            "disk": f"virtio-blk, {disk.format}, cache {disk.cache}",
+            "boot": wanted.boot,
+            **({"more modules": ", ".join(wanted.modules)} if wanted.modules else {}),
+            "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
+        }
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Boot one VM. VM_NEVER_BOOTED, VM_FAILED, and what disks and limits may raise."""
+        vm = Builder(self._wanted, self.accelerator, self.cpu_model, self.kernel, spec)
+        async with Undo() as undo:
+            built = await vm.build(undo)
+            return QemuInstance(spec, built, undo.pop_all())
+
+
+class QemuInstance(Instance):
+    """One running VM."""
+
+    own_kernel = True
+
+    def __init__(self, spec: InstanceSpec, built: Built, undo: Undo) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.agent = built.agent
+        self.address = built.address
+        self._process = built.process
+        self._undo = undo
+
+    @property
+    def pid(self) -> int:
+        """Of QEMU, on the host."""
+        return self._process.pid
+
+    async def freeze(self) -> None:
+        """Halt the vCPUs. The VM's clock stands still too."""
+        await self._process.stop()
+
+    async def thaw(self) -> None:
+        """Let it run on, and read its clock anew: it has lost the time that it was halted."""
+        await self._process.cont()
+        await self.agent.sync()
+
+    async def destroy(self) -> None:
+        """Kill QEMU; remove its disks, tap and control group."""
+        await self._undo.aclose()

@@ -1,0 +1,127 @@
+"""`ullage clock cost`: what a read of each clock costs, beside the published ratios."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from ullage.experiments.clock import lab
+from ullage.experiments.clock import view as words
+from ullage.experiments.clock.lab import Bar
+from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
+from ullage.experiments.clock.view import Section, Table, View
+from ullage.host.clock_model import Model
+
+SECONDS, QUICK_SECONDS = 10.0, 1.0
+_QUICK = CostOptions(rounds=15, reads=20_000)
+_OVER: tuple[Probe, ...] = ("counter", "monotonic")
+
+
+class PublishedRead(Model):
+    """A published figure."""
+
+    clock: Probe
+    name: str
+    mean_ns: float
+    sd_ns: float
+
+
+class Published(Model):
+    """What others measured, to be compared with as ratios."""
+
+    source: str
+    reads: list[PublishedRead]
+
+    def ratio(self, clock: Probe, over: Probe) -> float | None:
+        """One mean over another; None if one of them was not published."""
+        means = {read.clock: read.mean_ns for read in self.reads}
+        return means[clock] / means[over] if clock in means and over in means else None
+
+
+class CostReport(Model):
+    """What was measured here, and what was published."""
+
+    measured: CostOutcome
+    published: Published
+
+
+@cache
+def published() -> Published:
+    """The figures of 2015."""
+    text = (files("ullage.experiments.clock") / "data" / "clock2015_cost.json").read_text(
+        encoding="utf-8"
+    )
+    return Published.model_validate_json(text)
+
+
+def measure(progress: Bar, *, quick: bool) -> CostReport:
+    """Interleaved rounds of all clocks. CLOCK_NOT_MEASURED."""
+    told = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
+    measured = lab.cost(_QUICK if quick else CostOptions(), told)
+    return CostReport(measured=measured, published=published())
+
+
+def view(report: CostReport) -> View:
+    """A table of all clocks, cheapest first."""
+    measured = report.measured
+    ordered = sorted(measured.clocks, key=lambda cost: cost.ns.median)
+    heads = ("clock", "read by", "a read", "÷ counter", "÷ CLOCK_MONOTONIC")
+    table = Table(
+        f"Medians with 95 % intervals over {measured.rounds} rounds of {measured.reads:,} reads"
+        + (" (fewer than asked for: the time was up)" if measured.capped else ""),
+        (*heads, "published ÷ counter", "published ÷ CLOCK_MONOTONIC"),
+        tuple(_row(cost, report.published) for cost in ordered),
+        texts=("read by",),
+    )
+    return View(
+        "What a read of the clock costs",
+        tuple(_answer(measured)),
+        (
+            Section(
+                "Reads",
+                (
+                    "Nanoseconds are of this hour on this machine; ratios are of the same round. "
+                    f"Published beside them: {report.published.source}.",
+                ),
+                (table,),
+            ),
+            *absent(measured.absent),
+        ),
+    )
+
+
+def absent(what: list[Absent]) -> list[Section]:
+    """A section on what could not be measured, if there is something."""
+    if not what:
+        return []
+    return [Section("Not measured here", tuple(f"{one.what}: {one.why}" for one in what))]
+
+
+def _answer(measured: CostOutcome) -> list[str]:
+    sentences = []
+    for clock in ("rvec", "rvec-ordered"):
+        found = next((cost for cost in measured.clocks if cost.clock == clock), None)
+        if found is None:
+            continue
+        ratios = [
+            f"{words.ratio(ratio.ratio)} times {words.NAMES[ratio.over]}"
+            for ratio in found.ratios
+            if ratio.over in _OVER
+        ]
+        sentences.append(
+            f"A read of {words.NAMES[found.clock]} costs {words.span(found.ns.median)}"
+            + (f", {' and '.join(ratios)}." if ratios else ".")
+        )
+    return sentences
+
+
+def _row(cost: Cost, published: Published) -> tuple[str, ...]:
+    ratios = {ratio.over: words.ratio(ratio.ratio) for ratio in cost.ratios}
+    known = (published.ratio(cost.clock, over) for over in _OVER)
+    return (
+        words.NAMES[cost.clock],
+        cost.how,
+        words.spans(cost.ns),
+        *(ratios.get(over, "–") for over in _OVER),
+        *("–" if ratio is None else f"{ratio:.2f}" for ratio in known),
+    )

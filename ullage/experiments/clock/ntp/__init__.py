@@ -1,0 +1,1 @@
+"""How well NTP keeps guests' clocks."""

@@ -1,0 +1,202 @@
+"""What the NTP experiment is asked, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ullage.experiments.clock.ntp import logs
+from ullage.experiments.clock.ntp.logs import LogError, Measurement, Tracking, Update
+from ullage.experiments.clock.ntp.series import Correction, Exchange, Rate, Series
+
+LEARNING_UPDATES: Final = 8
+"""Until it has had so many, the daemon is still learning how wrong the oscillator is."""
+
+BURST_S: Final = 16
+"""So long may `iburst` measure every 2 s, whatever the polling interval: 4 to 8 times."""
+
+_LONGEST_SUBSECOND_S: Final = 3600
+
+Interval = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NtpOptions(_Model):
+    """What the experiment is asked."""
+
+    intervals_s: tuple[Interval, ...] = Field((0.0,), min_length=1, max_length=16)
+    """Polling intervals; 0: the shortest that chrony has."""
+    frequency_error_ppm: float = Field(-50.0, ge=-400, le=400, allow_inf_nan=False)
+    """Of the guest's oscillator; positive: it runs fast. chrony can take away 500 at most."""
+    observe_s: float = Field(150.0, ge=20, le=14_400, allow_inf_nan=False)
+    """How long chrony is watched at each polling interval; of less than 1 s: an hour at most."""
+    settle_s: float = Field(30.0, ge=0, le=86_400, allow_inf_nan=False)
+    """So long after its first update, and `LEARNING_UPDATES` more, chrony counts as settled."""
+
+    @model_validator(mode="after")
+    def _not_too_much(self) -> Self:
+        if self.observe_s > _LONGEST_SUBSECOND_S and min(self.intervals_s) < 1:
+            raise ValueError("a polling interval of less than 1 s is watched for an hour at most")
+        return self
+
+
+class Sizes(_Model):
+    """Sizes without their sign, in nanoseconds."""
+
+    count: int
+    mean_ns: float
+    sd_ns: float | None
+    """None with fewer than two."""
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    max_ns: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Self | None:
+        """None of nothing: that is no size."""
+        if not sizes:
+            return None
+        found = np.abs(np.array(sizes, dtype=np.float64))
+        p50, p90, p99 = (float(q) for q in np.quantile(found, (0.5, 0.9, 0.99)))
+        return cls(
+            count=len(sizes),
+            mean_ns=float(found.mean()),
+            sd_ns=float(found.std(ddof=1)) if len(sizes) > 1 else None,
+            p50_ns=p50,
+            p90_ns=p90,
+            p99_ns=p99,
+            max_ns=float(found.max()),
+        )
+
+
+class IntervalOutcome(_Model):
+    """What was seen at one polling interval."""
+
+    asked_s: float
+    poll: int
+    """chrony polls every 2^poll seconds; it has no other intervals."""
+    used_s: float | None
+    """Between two answers that chrony used, on average, without the burst at the start; None when
+    there were not two."""
+    observed_s: float
+    error_ppb: float
+    """Of the guest's oscillator, measured: CLOCK_MONOTONIC_RAW against the host's clock."""
+    error_bound_ppb: float
+    """`error_ppb` is wrong by this much at most, from the round trips alone."""
+    tracking: Tracking
+    """What chrony says at the end: its own estimate of that error, its RMS offset …"""
+    delay_ns: int
+    """Median round trip to the server."""
+    settled_ns: int | None
+    """When chrony counted as settled, since the first reading; None: never."""
+    decided: Sizes | None
+    """Offsets that settled chrony decided to correct, one an update."""
+    applied: Sizes | None
+    """Corrections that settled chrony made, as measured."""
+    decided_learning: Sizes | None
+    applied_learning: Sizes | None
+    rate_max_ppb: int | None
+    """The fastest slew of settled chrony, against true time."""
+    unexplained_ns: float
+    """The most that the clock moved from one reading to the next beyond what the kernel was told;
+    steps left out. Small: no correction escaped."""
+    updates: list[Update]
+    corrections: list[Correction]
+    """Changes that follow each other faster than the readings (10 ms) are one."""
+
+
+class NtpOutcome(_Model):
+    """The whole experiment; serialisable."""
+
+    options: NtpOptions
+    counter_khz: float
+    """The true frequency of the guest's counter, from a guest that was told another."""
+    server: str
+    versions: dict[str, str]
+    intervals: list[IntervalOutcome]
+
+
+class Said(NamedTuple):
+    """What chrony told of itself, as it was."""
+
+    tracking: str
+    """`chronyc -c tracking`."""
+    tracking_log: str
+    measurements_log: str
+
+
+def evaluate(
+    asked_s: float,
+    options: NtpOptions,
+    series: Series,
+    exchanges: Sequence[Exchange],
+    said: Said,
+) -> IntervalOutcome:
+    """From what was read to what was found. SeriesError, LogError."""
+    rate = series.rate(exchanges)
+    corrections = series.corrections(rate)
+    updates = logs.updates(said.tracking_log)
+    used = logs.measurements(said.measurements_log)
+    if not used or not updates:
+        raise LogError("chrony logged no measurement and no update")
+    settled = _settled(series, rate, updates, options.settle_s)
+    after_s = len(updates) if settled is None else settled.updates
+    late = [c for c in corrections if settled is not None and c.at_ns >= settled.at_ns]
+    early = corrections[: len(corrections) - len(late)]
+    return IntervalOutcome(
+        asked_s=asked_s,
+        poll=used[-1].poll,
+        used_s=mean_interval_s(used),
+        observed_s=float(series.raw[-1] - series.raw[0]) / 1e9 / (1 + rate.error_ppb / 1e9),
+        error_ppb=rate.error_ppb,
+        error_bound_ppb=rate.bound_ppb,
+        tracking=logs.tracking(said.tracking),
+        delay_ns=round(float(np.median([m.delay_ns for m in used]))),
+        settled_ns=None if settled is None else settled.at_ns,
+        decided=Sizes.of([u.offset_ns for u in updates[after_s:]]),
+        applied=Sizes.of([c.size_ns for c in late]),
+        decided_learning=Sizes.of([u.offset_ns for u in updates[:after_s]]),
+        applied_learning=Sizes.of([c.size_ns for c in early]),
+        rate_max_ppb=max((abs(c.rate_ppb) for c in late), default=None),
+        unexplained_ns=series.unexplained_max_ns(),
+        updates=updates,
+        corrections=corrections,
+    )
+
+
+class _Settled(NamedTuple):
+    at_ns: int
+    """In true time since the first reading."""
+    updates: int
+    """So many came before."""
+
+
+def _settled(
+    series: Series, rate: Rate, updates: Sequence[Update], settle_s: float
+) -> _Settled | None:
+    """When chrony had had its time to learn; None when it was not watched for so long."""
+    if len(updates) <= LEARNING_UPDATES:
+        return None
+    epoch_s = max(updates[0].epoch_s + settle_s, updates[LEARNING_UPDATES - 1].epoch_s + 1)
+    before = sum(u.epoch_s < epoch_s for u in updates)
+    first = int(np.searchsorted(series.real, round(epoch_s * 1e9)))
+    if before == len(updates) or first == len(series.real):
+        return None
+    passed = float(series.raw[first] - series.raw[0]) / (1 + rate.error_ppb / 1e9)
+    return _Settled(round(passed), before)
+
+
+def mean_interval_s(used: Sequence[Measurement]) -> float | None:
+    """Between two measurements, on average, after the burst at the start; None without two."""
+    burst = sum(one.epoch_s <= used[0].epoch_s + BURST_S for one in used)
+    polled = used[max(burst - 1, 0) :]
+    if len(polled) < 2:
+        return None
+    return (polled[-1].epoch_s - polled[0].epoch_s) / (len(polled) - 1)

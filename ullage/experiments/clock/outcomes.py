@@ -1,0 +1,355 @@
+"""What the measurements of the clock are asked and find: `ullage-clocklab`'s JSON as models.
+
+An option that is None is the measurement's own default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ullage.host.clock_model import Model
+
+Probe = Literal[
+    "counter",
+    "counter-fenced",
+    "rdtscp",
+    "rvec",
+    "rvec-ordered",
+    "rvec-stamp",
+    "monotonic",
+    "monotonic-raw",
+    "monotonic-syscall",
+]
+"""A way to read time."""
+
+Placement = Literal["pinned", "moves-itself", "is-moved"]
+"""Where the thread runs."""
+
+
+class Machine(Model):
+    """Where a figure comes from."""
+
+    architecture: str
+    clocksource: str | None
+    """The kernel's; None where it does not say."""
+    virtual_machine: bool
+    cpus: list[int]
+    promise: str
+    reasons: list[str]
+
+
+class Absent(Model):
+    """Something that could not be measured here, and why."""
+
+    what: str
+    why: str
+
+
+class Interval(Model):
+    """A median with its interval, by order statistics."""
+
+    median: float
+    low: float
+    high: float
+    confidence: float
+    """Less than 0.95 if there were too few values (under six)."""
+
+
+class Summary(Model):
+    """A distribution, in nanoseconds; quantiles are values that occurred."""
+
+    count: int
+    min_ns: float
+    p01_ns: float
+    p25_ns: float
+    p50_ns: float
+    p75_ns: float
+    p99_ns: float
+    p999_ns: float
+    max_ns: float
+    mean_ns: float
+    sd_ns: float
+
+
+class Bin(Model):
+    """From its lower edge up to, and not with, its upper one."""
+
+    from_ns: float
+    to_ns: float
+    count: int
+
+
+class Histogram(Model):
+    """Counts in bins of equal width in the logarithm."""
+
+    per_decade: int
+    under: int
+    """Values below a nanosecond."""
+    bins: list[Bin]
+
+
+class EcpOptions(Model):
+    """Of the ECP test."""
+
+    iterations: int | None = None
+    runs: int | None = None
+
+
+class Elapsed(Model):
+    """The elapsed times of one clock."""
+
+    clock: Probe
+    how: str
+    durations: Summary | None
+    """Of the additions alone."""
+    with_move: Summary | None
+    """Of the additions and the thread's own move to another core."""
+    zero: int
+    """Durations that are zero: not precise."""
+    backward: int
+    """Durations that are negative."""
+    steps: int
+    equal_steps: int
+    backward_steps: int
+    migrations: int
+
+
+class Placed(Model):
+    """What was found in one placement."""
+
+    placement: Placement
+    moves: int
+    clocks: list[Elapsed]
+
+
+class EcpOutcome(Model):
+    """Of the ECP test: is even the shortest piece of work told to take time?"""
+
+    machine: Machine
+    additions: int
+    work: str
+    iterations: int
+    runs: int
+    placements: list[Placed]
+    absent: list[Absent]
+
+
+class StrictOptions(Model):
+    """Of the test of strictness."""
+
+    reads: int | None = None
+    comparisons: int | None = None
+    cap_s: int | None = None
+
+
+class Alone(Model):
+    """Threads by themselves, under forced migration."""
+
+    threads: int
+    reads: int
+    ordered: int
+    backward: int
+    equal: int
+    moves: int
+    migrations: int
+    kernel_migrations: int | None
+    elapsed_ns: int
+    capped: bool
+
+
+class Across(Model):
+    """One clock across cores."""
+
+    clock: Probe
+    how: str
+    cores: int
+    comparisons: int
+    repeated: int
+    backward: int
+    equal: int
+    worst_ticks: int
+    worst_ns: int
+    capped: bool
+
+
+class StrictOutcome(Model):
+    """Of the test of strictness: does every value exceed the one before?"""
+
+    machine: Machine
+    alone: Alone | None
+    across: list[Across]
+    promised_ns: int | None
+    absent: list[Absent]
+
+
+class CostOptions(Model):
+    """Of the measurement of what a read costs."""
+
+    rounds: int | None = None
+    reads: int | None = None
+
+
+class Ratio(Model):
+    """One clock's cost divided by another's, over the rounds."""
+
+    over: Probe
+    ratio: Interval
+
+
+class Cost(Model):
+    """What a read of one clock costs."""
+
+    clock: Probe
+    how: str
+    ns: Interval
+    ratios: list[Ratio]
+
+
+class CostOutcome(Model):
+    """What a read of each clock costs."""
+
+    machine: Machine
+    rounds: int
+    reads: int
+    clocks: list[Cost]
+    absent: list[Absent]
+    capped: bool
+
+
+class LoopsOptions(Model):
+    """Of the loops."""
+
+    samples: int | None = None
+    keep: int | None = None
+
+
+class External(Model):
+    """A clock beside the processor's counter."""
+
+    kind: Literal["ptp", "hpet"]
+    device: str
+    name: str
+    independent: bool | None
+    """Whether it has an oscillator of its own; None where that cannot be known."""
+    why: str
+    passed_over: list[str]
+    """Other clocks that would not do, with the reason."""
+
+
+class Apart(Model):
+    """How much faster the clock runs than another."""
+
+    ppb: float
+    bound_ppb: float
+    over_ns: float
+
+
+class Timed(Model):
+    """The durations of one loop by one clock."""
+
+    durations: Summary
+    histogram: Histogram
+    first_ns: list[float]
+
+
+class Loop(Model):
+    """One loop."""
+
+    instructions: int
+    rvec: Timed
+    raw: Timed
+    external: Timed | None
+
+
+class LoopsOutcome(Model):
+    """How long loops of a known number of instructions take."""
+
+    machine: Machine
+    external: External | None
+    external_apart: Apart | None
+    raw_is: str
+    """What CLOCK_MONOTONIC_RAW is worth as a witness here."""
+    raw_apart: Apart | None
+    loops: list[Loop]
+    absent: list[Absent]
+    capped: bool
+
+
+class Flat(Model):
+    """All with the first server."""
+
+    kind: Literal["flat"] = "flat"
+
+
+class TwoLevel(Model):
+    """The first server serves the heads of groups, each head its group."""
+
+    kind: Literal["two-level"] = "two-level"
+    groups: int | None = None
+    """None: about the square root of the number of nodes."""
+
+
+class Binomial(Model):
+    """Everybody that is synchronised serves others until there are none left."""
+
+    kind: Literal["binomial"] = "binomial"
+
+
+class KAry(Model):
+    """Everybody serves so many others, level by level."""
+
+    kind: Literal["k-ary"] = "k-ary"
+    children: int = 4
+
+
+Topology = Annotated[Flat | TwoLevel | Binomial | KAry, Field(discriminator="kind")]
+
+
+class Synchronisation(Model):
+    """One that was measured."""
+
+    ns: int
+    messages: int
+    round_trip_ns: int
+    """The shortest."""
+
+
+class Synchronisations(Model):
+    """Whole synchronisations, drawn as they are."""
+
+    kind: Literal["synchronisations"] = "synchronisations"
+    measured: list[Synchronisation]
+
+
+class ScalingOptions(Model):
+    """Of the simulation."""
+
+    times: Synchronisations
+    nodes: list[int] | None = None
+    topologies: list[Topology] | None = None
+    repetitions: int | None = None
+    cap_s: int | None = None
+    seed: int | None = None
+
+
+class Point(Model):
+    """One number of nodes in one topology."""
+
+    topology: Topology
+    nodes: int
+    depth: int
+    total_ns: Interval
+    """Until the last node is synchronised."""
+    messages: Interval
+    busiest_messages: Interval
+    bound_ns: Interval
+    """Of the worst node."""
+
+
+class ScalingOutcome(Model):
+    """How synchronisation scales, simulated."""
+
+    points: list[Point]
+    capped: bool

@@ -1,0 +1,301 @@
+"""`ullage clock scaling`: three topologies to 10^6 nodes, simulated from exchanges measured here,
+beside as many real nodes as fit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from ullage.experiments.clock import lab, nodes
+from ullage.experiments.clock import view as words
+from ullage.experiments.clock.cost import absent
+from ullage.experiments.clock.lab import Bar
+from ullage.experiments.clock.outcomes import (
+    Absent,
+    Binomial,
+    Flat,
+    KAry,
+    Point,
+    ScalingOptions,
+    ScalingOutcome,
+    Synchronisation,
+    Synchronisations,
+    Topology,
+    TwoLevel,
+)
+from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.host import paths
+from ullage.host.clock_model import Model
+from ullage.host.network import Network
+
+if TYPE_CHECKING:
+    from ullage.report.charts.lanes import Drawing
+
+TOPOLOGIES: Final[tuple[Topology, ...]] = (Flat(), TwoLevel(), Binomial())
+_MILLION: Final = [2 * 10**k for k in range(6)] + [5 * 10**k for k in range(6)]
+_TABLE: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+class Real(Model):
+    """Real nodes in one topology, synchronised a few times."""
+
+    topology: Topology
+    nodes: int
+    elapsed_ns: list[int]
+    """From the beginning of the first synchronisation to the end of the last, each time."""
+    messages: list[int]
+    hard_ns: list[int]
+    """The hard bound of the worst node."""
+    failed: int
+    """Nodes that were not synchronised, of all times together."""
+    simulated_ns: float
+    """What the simulation says of so many nodes."""
+
+
+class Stage(Model):
+    """One kind of network."""
+
+    name: str
+    measured: list[Synchronisation]
+    """One after the other, on a quiet pair of nodes."""
+    simulated: ScalingOutcome
+    real: list[Real]
+
+
+class ScalingReport(Model):
+    """What was measured and what was simulated from it."""
+
+    stages: list[Stage]
+    absent: list[Absent]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What real nodes did on one kind of network."""
+
+    name: str
+    measured: list[Synchronisation]
+    runs: list[tuple[Topology, int, list[nodes.Run]]]
+
+
+def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingReport:
+    """The loopback; as root network namespaces on a bridge as well. CLOCK_NOT_MEASURED."""
+    count = max(2, processes or nodes.fitting())
+    if quick and processes is None:
+        count = min(count, 4)
+    lacking = []
+    found = [_really("processes on the loopback", [nodes.LOOPBACK] * count, progress, quick=quick)]
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        why = "that needs root and iproute2"
+        lacking.append(Absent(what="network namespaces", why=why))
+    else:
+        found.append(asyncio.run(_namespaces(count, progress, quick=quick)))
+    stages = [_simulated(one, progress, quick=quick) for one in found]
+    return ScalingReport(stages=stages, absent=lacking)
+
+
+async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _Found:
+    async with _network() as network:
+        made = []
+        for number in range(count):
+            endpoint = await network.namespace(f"n{number}")
+            made.append(nodes.Place(endpoint.address, endpoint.netns_path))
+        name = "network namespaces on a bridge"
+        return await asyncio.to_thread(_really, name, made, progress, quick=quick)
+
+
+@contextlib.asynccontextmanager
+async def _network() -> AsyncIterator[Network]:
+    tag = paths.new_tag()
+    paths.claim(tag, "clock scaling")
+    network = None
+    try:
+        network = await Network.create(tag)
+        yield network
+    finally:
+        if network is not None:
+            await network.destroy()
+        for directory in (paths.state_dir(tag), paths.data_dir(tag)):
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+def _really(name: str, where: Sequence[nodes.Place], progress: Bar, *, quick: bool) -> _Found:
+    counts = [n for n in (2, 4, 8, 16, 32, 64) if n < len(where)] + [len(where)]
+    with nodes.started(where, progress.stage(f"{name}: {len(where)} nodes start", 3)) as ready:
+        measured = ready.exchange(50 if quick else 300, progress.stage(f"{name}: a pair of nodes"))
+        told = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
+        return _Found(name, measured, _real(ready, counts, 3 if quick else 15, told))
+
+
+def _simulated(found: _Found, progress: Bar, *, quick: bool) -> Stage:
+    counts = {count for _, count, _ in found.runs}
+    simulated = lab.scaling(
+        ScalingOptions(
+            times=Synchronisations(measured=found.measured),
+            nodes=sorted({*counts, *_sizes(quick=quick)}),
+            topologies=list(TOPOLOGIES),
+            repetitions=7 if quick else 15,
+        ),
+        progress.stage(f"{found.name}: simulation", 0 if quick else 10),
+    )
+    real = [_beside(topology, size, runs, simulated) for topology, size, runs in found.runs]
+    return Stage(name=found.name, measured=found.measured, simulated=simulated, real=real)
+
+
+def _sizes(*, quick: bool) -> Iterator[int]:
+    most = 10_000 if quick else 1_000_000
+    return (size for size in {*_MILLION, *_TABLE} if size <= most)
+
+
+def _real(
+    ready: nodes.Nodes, counts: Sequence[int], times: int, told: lab.Told
+) -> list[tuple[Topology, int, list[nodes.Run]]]:
+    """Topologies in turn, so that a bad second does not hit one of them."""
+    found: dict[tuple[int, int], list[nodes.Run]] = {}
+    for done in range(times):
+        for count in counts:
+            for place, topology in enumerate(TOPOLOGIES):
+                run = ready.synchronise(topology, count)
+                found.setdefault((count, place), []).append(run)
+        told(done + 1, times)
+    return [(TOPOLOGIES[place], count, runs) for (count, place), runs in found.items()]
+
+
+def _beside(
+    topology: Topology, size: int, runs: Sequence[nodes.Run], simulated: ScalingOutcome
+) -> Real:
+    point = next(p for p in simulated.points if p.nodes == size and p.topology == topology)
+    return Real(
+        topology=topology,
+        nodes=size,
+        elapsed_ns=[run.elapsed_ns for run in runs],
+        messages=[run.messages for run in runs],
+        hard_ns=[run.hard_ns for run in runs],
+        failed=sum(run.failed for run in runs),
+        simulated_ns=point.total_ns.median,
+    )
+
+
+def name(topology: Topology) -> str:
+    """As people call it."""
+    match topology:
+        case Flat():
+            return "flat"
+        case TwoLevel():
+            return "two levels"
+        case Binomial():
+            return "binomial tree"
+        case KAry(children=children):
+            return f"tree, {children} children"
+
+
+def view(report: ScalingReport) -> View:
+    """For each network: simulated to a million nodes, and the real ones beside the simulation."""
+    answer = [_answer(stage) for stage in report.stages]
+    sections = [section for stage in report.stages for section in _sections(stage)]
+    return View("How synchronisation scales", tuple(answer), (*sections, *absent(report.absent)))
+
+
+def _answer(stage: Stage) -> str:
+    most = max(point.nodes for point in stage.simulated.points)
+    times = [
+        f"{words.span(point.total_ns.median)} ({name(point.topology)})"
+        for point in stage.simulated.points
+        if point.nodes == most
+    ]
+    return (
+        f"With exchanges as measured between {stage.name}, {most:,} nodes would be synchronised in"
+        f" {', '.join(times)}: simulated, without what a network does when all of them talk."
+    )
+
+
+def _sections(stage: Stage) -> list[Section]:
+    took = median(one.ns for one in stage.measured)
+    trip = median(one.round_trip_ns for one in stage.measured)
+    lines = (
+        f"Of {len(stage.measured)} synchronisations between a pair of nodes, the median took"
+        f" {words.span(took)}, with a shortest round trip of {words.span(trip)}.",
+        "In the simulation each is drawn from these; who is synchronised serves its own, one after"
+        " the other.",
+    )
+    chart = Chart(
+        partial(_draw, stage),
+        "Until the last node is synchronised, by number of nodes: simulated lines, and really"
+        " measured.",
+        "Time until all nodes are synchronised, by topology; the tables have the same figures.",
+    )
+    simulated = [p for p in stage.simulated.points if p.nodes in _TABLE]
+    heads = ("nodes", "topology", "time", "depth", "messages", "busiest node", "bound of the worst")
+    table = Table("Simulated", heads, tuple(map(_simulated_row, simulated)), texts=("topology",))
+    heads = ("nodes", "topology", "really", "simulated", "messages", "hard bound", "failed")
+    real = Table(
+        "Real nodes: medians; they share this host's cores, and the time includes handing over",
+        heads,
+        tuple(map(_real_row, stage.real)),
+        texts=("topology",),
+    )
+    return [Section(stage.name.capitalize(), lines, (table, real), (chart,))]
+
+
+def _simulated_row(point: Point) -> tuple[str, ...]:
+    return (
+        words.count(point.nodes),
+        name(point.topology),
+        words.spans(point.total_ns),
+        str(point.depth),
+        words.count(round(point.messages.median)),
+        words.count(round(point.busiest_messages.median)),
+        words.span(point.bound_ns.median),
+    )
+
+
+def _real_row(real: Real) -> tuple[str, ...]:
+    return (
+        words.count(real.nodes),
+        name(real.topology),
+        words.span(median(real.elapsed_ns)),
+        words.span(real.simulated_ns),
+        words.count(round(median(real.messages))),
+        words.span(median(real.hard_ns)),
+        words.count(real.failed),
+    )
+
+
+def _draw(stage: Stage) -> Drawing:
+    from ullage.report.charts import curve
+    from ullage.runs.records import Coordinate
+
+    lines = []
+    for topology in TOPOLOGIES:
+        points = [
+            curve.Point(
+                at=point.nodes,
+                middle=point.total_ns.median / 1e9,
+                low=point.total_ns.low / 1e9,
+                high=point.total_ns.high / 1e9,
+            )
+            for point in stage.simulated.points
+            if point.topology == topology
+        ]
+        lines.append(curve.Line(f"{name(topology)}, simulated", tuple(points)))
+        points = [
+            curve.Point(
+                at=real.nodes,
+                middle=median(real.elapsed_ns) / 1e9,
+                low=min(real.elapsed_ns) / 1e9,
+                high=max(real.elapsed_ns) / 1e9,
+                trials=len(real.elapsed_ns),
+            )
+            for real in stage.real
+            if real.topology == topology
+        ]
+        lines.append(curve.Line(f"{name(topology)}, real", tuple(points)))
+    return curve.draw(lines, Coordinate(name="nodes", unit=""), "until all are synchronised", "s")

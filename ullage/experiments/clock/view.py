@@ -1,0 +1,138 @@
+"""What a command shows: sentences, tables, charts. On the console as text, in a page as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from ullage.common.console import CleanConsole
+from ullage.experiments.clock.outcomes import Interval, Probe
+
+if TYPE_CHECKING:
+    from ullage.report.charts.lanes import Drawing
+
+# Figures as people read them.
+
+NAMES: dict[Probe, str] = {
+    "counter": "counter, unfenced",
+    "counter-fenced": "counter, fenced",
+    "rdtscp": "rdtscp",
+    "rvec": "ours (now)",
+    "rvec-ordered": "ours, ordered",
+    "rvec-stamp": "ours, with reasons",
+    "monotonic": "CLOCK_MONOTONIC",
+    "monotonic-raw": "CLOCK_MONOTONIC_RAW",
+    "monotonic-syscall": "CLOCK_MONOTONIC, system call",
+}
+
+
+def span(ns: float | None) -> str:
+    """A length of time: `111 ns`, `1.23 µs`, `4.5 s`; `unknown` for None."""
+    if ns is None:
+        return "unknown"
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if abs(ns) >= factor:
+            return f"{figure(ns / factor)} {unit}"
+    return f"{figure(ns)} ns"
+
+
+def figure(value: float) -> str:
+    """Three significant digits, or all before the point."""
+    size = abs(value)
+    if size >= 99.95 or round(value, 2) == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+
+
+def ratio(interval: Interval) -> str:
+    """`1.32 (1.30 to 1.35)`."""
+    return f"{interval.median:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def spans(interval: Interval) -> str:
+    """`21.3 ns (20.9 to 22.0)`, an interval in nanoseconds."""
+    return f"{span(interval.median)} ({span(interval.low)} to {span(interval.high)})"
+
+
+def rate(ppb: float) -> str:
+    """A difference of rates: `11.2 ppm`, `35 ppb`."""
+    if abs(ppb) >= 1000:
+        return f"{figure(ppb / 1000)} ppm"
+    return f"{figure(ppb)} ppb"
+
+
+def count(number: int) -> str:
+    """`1,000,000`."""
+    return f"{number:,}"
+
+
+def many(number: int, what: str) -> str:
+    """`1 message`, `1,000 messages`."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column is what a row is about, the others are figures unless named in `texts`."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart, drawn only for a page."""
+
+    draw: Callable[[], Drawing]
+    caption: str
+    label: str
+    """What a reader hears who does not see it."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the answer."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """All of it."""
+
+    title: str
+    answer: tuple[str, ...]
+    sections: tuple[Section, ...] = ()
+
+
+def show(view: View, console: CleanConsole) -> None:
+    """Print it."""
+    for sentence in view.answer:
+        console.print(escape(sentence), soft_wrap=True)
+    for section in view.sections:
+        console.print(f"\n[bold]{escape(section.title)}[/]")
+        for line in section.lines:
+            console.print(escape(line), soft_wrap=True)
+        for table in section.tables:
+            console.print(_rich(table))
+
+
+def _rich(table: Table) -> RichTable:
+    made = RichTable(
+        box=None, pad_edge=False, title=escape(table.caption), title_justify="left", title_style=""
+    )
+    for number, head in enumerate(table.heads):
+        text = number == 0 or head in table.texts
+        made.add_column(escape(head), justify="left" if text else "right")
+    for row in table.rows:
+        made.add_row(*map(escape, row))
+    return made

@@ -1,0 +1,355 @@
+"""What a reader should know before believing a figure: missing repetitions, clocks, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from ullage.analysis.comparison.rounding import quantity, share
+from ullage.analysis.comparison.words import listed
+from ullage.common.quantities import many
+from ullage.common.text import clean
+from ullage.experiments.elastic.analysis import reading
+from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
+from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
+from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
+from ullage.experiments.elastic.analysis.summary import Summary
+from ullage.experiments.elastic.folder import (
+    Asked,
+    FrontEnded,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Retried,
+    TakenBack,
+)
+from ullage.experiments.elastic.report.answer import counted, effect, effect_interval, figure
+from ullage.runs.records import Record
+from ullage.stats.verdict import LEAST_PAIRS
+
+MOST_NAMED: Final = 8
+MATTERS: Final = 0.1
+"""A bound matters that is more than this part of a figure, or moves a share by over a margin."""
+
+TIME_SCALED: Final = "time-scaled"
+"""The code with which a run may have warned of its scale itself."""
+
+RARE: Final = 0.02
+"""A share below this: see the coverages in docs/method/elastic-metrics.md."""
+
+
+class Doubt(Record):
+    """A reason to trust a figure less, or to know what it does not hold."""
+
+    code: str
+    message: str
+    advice: str = ""
+
+
+def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Doubt]:
+    """Everything that speaks against the figures, or limits what they say."""
+    return [
+        *_missing(run),
+        *_lost(run),
+        *_untold(run),
+        *_few(run, found),
+        *_rare(summary),
+        *_floor(summary),
+        *_clocks(summary),
+        *_course(run),
+        *_unended(run),
+        *_capped(run, summary),
+        *_energies(run),
+        *_injected(run),
+        *_scaled(run),
+        *(Doubt(code=clean(w.code, 60), message=clean(w.message, 600)) for w in run.warnings),
+    ]
+
+
+def _missing(run: ElasticRun) -> Iterator[Doubt]:
+    """Repetitions without figures, each with its reason."""
+    advice = {
+        "invalid": "Their viewers did not come as they should have, so what was measured is not "
+        "what was asked for. Use fewer viewers, or more shards or machines.",
+        "failed": "Nothing of them is in any figure.",
+        "unfinished": "The run ended before them; `--resume` takes it up again.",
+    }
+    for status, what in advice.items():
+        these = [r for r in run.repetitions if r.status == status]
+        if these:
+            head = f"{counted(len(these))} {_how(status, len(these))} no figures: "
+            named = [_named(run, r) for r in these[:MOST_NAMED]]
+            rest = len(these) - len(named)
+            more = f"; and {rest} more" if rest else ""
+            yield Doubt(
+                code=f"repetition-{status}",
+                message=f"{head}{'; '.join(named)}{more}.",
+                advice=what,
+            )
+    if run.finished is None:
+        yield Doubt(code="not-finished", message="The run has no end: it was interrupted or runs.")
+    nobody = [r for r in run.repetitions if r.counts and not r.sessions]
+    if nobody:
+        yield Doubt(
+            code="nobody-came",
+            message=f"In {counted(len(nobody))} no viewer came: there is no demand to follow.",
+            advice="Raise the rate of arrivals, or the time in which they come.",
+        )
+
+
+def _how(status: str, number: int) -> str:
+    """`failed and has`, `were invalid and have`."""
+    one = number == 1
+    verb = "" if status == "failed" else "was " if one else "were "
+    return f"{verb}{status} and {'has' if one else 'have'}"
+
+
+def _lost(run: ElasticRun) -> Iterator[Doubt]:
+    """Viewers who were due, and of whom there is no record: the generator was killed."""
+    for r in run.repetitions:
+        due = r.viewers.due if r.counts and r.viewers is not None else None
+        if due is not None and due != len(r.sessions):
+            yield Doubt(
+                code="viewers-missing",
+                message=f"{_named(run, r)}: of {due:,} viewers who were due {len(r.sessions):,} "
+                "have a record.",
+                advice="Its figures are those of the viewers that have one.",
+            )
+
+
+def _untold(run: ElasticRun) -> Iterator[Doubt]:
+    """Viewers who were gone, and whose places the front has kept."""
+    good = [r for r in run.repetitions if r.counts]
+    found = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
+    if found:
+        each = "; ".join(f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in found[:MOST_NAMED])
+        rest = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        yield Doubt(
+            code="viewers-untold",
+            message="Viewers were gone and could not tell the front, which kept their places until "
+            f"the end of the repetition: {each}{rest}.",
+            advice="A node with such a place is never idle, and has room for fewer: supply, PcBl "
+            "and the metrics of elasticity are off. Look why the front was away for so long.",
+        )
+
+
+def _named(run: ElasticRun, r: Repetition) -> str:
+    why = f" ({clean(r.reason.message, 300)})" if r.reason else ""
+    return f"{clean(run.label(r.environment), 60)} no. {r.number + 1}{why}"
+
+
+def _energies(run: ElasticRun) -> Iterator[Doubt]:
+    """Whether they were measured at all, and in all repetitions."""
+    meter = reading.meter(run.resolved)
+    if meter is None:
+        return
+    counting = [r for r in run.repetitions if r.counts]
+    having = [r for r in counting if r.energy_j is not None]
+    if having and meter.channels[0].method != "measured":
+        yield Doubt(
+            code="energy-not-measured",
+            message=f"The energies are {meter.channels[0].method}, by the meter "
+            f"{clean(meter.label, 60)} ({clean(meter.meter, 60)}): no instrument saw them.",
+            advice="docs/guide/energy-meters.md has the meters that measure.",
+        )
+    if len(having) < len(counting):
+        yield Doubt(
+            code="energy-missing",
+            message=f"{len(counting) - len(having)} of {len(counting)} repetitions have no energy: "
+            "the meter was not read, or failed, in some of their time.",
+            advice="Its file in `meters/` says when and why.",
+        )
+
+
+def _few(run: ElasticRun, found: Sequence[Side]) -> Iterator[Doubt]:
+    few = [side for side in found if 0 < len(side.figures) < LEAST_PAIRS]
+    if few:
+        each = listed(f"{clean(s.label, 60)} {len(s.figures)}" for s in few)
+        what = "intervals are wide, and no verdict is given"
+        if any(len(s.figures) == 1 for s in few):
+            what += "; from one repetition there is no interval"
+        yield Doubt(
+            code="too-few-repetitions",
+            message=f"Repetitions with figures: {each}. With fewer than {LEAST_PAIRS} {what}.",
+            advice=f"Set `repetitions: {LEAST_PAIRS}` or more.",
+        )
+    if len(found) > 1 and run.resolved.baseline is None:
+        yield Doubt(
+            code="no-baseline",
+            message="No environment is the baseline, so nothing is compared.",
+            advice="Name one in `baseline:`.",
+        )
+
+
+def _rare(summary: Summary) -> Iterator[Doubt]:
+    """Shares so small that the t interval over repetitions is known to be too short."""
+    found = [
+        f"{d.symbol} of {clean(e.label, 60)}"
+        for e in summary.environments
+        for d in (BY_NAME["blocked"], BY_NAME["affected"])
+        if (x := e.estimate(d.name)) is not None and x.low is not None and 0 < x.mean < RARE
+    ]
+    if found:
+        yield Doubt(
+            code="rare",
+            message=f"Under {share(RARE)}, where few viewers make the figure: {listed(found)}.",
+            advice="An interval that says 95 % covers about 82 to 94 % there; more viewers in a "
+            "repetition help more than more repetitions.",
+        )
+
+
+def _floor(summary: Summary) -> Iterator[Doubt]:
+    """The baseline's second copy, where it is further from the first than chance should make it."""
+    found = [
+        f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
+        for c in summary.contrasts
+        if c.again and BY_NAME[c.metric].primary and c.low is not None and c.high is not None
+        if not c.low <= (1.0 if c.kind == "ratio" else 0.0) <= c.high
+    ]
+    if found:
+        yield Doubt(
+            code="again-differs",
+            message=f"The baseline differs from its second copy, which is the same: "
+            f"{listed(found)}.",
+            advice=f"Chance does so in {share(1 - summary.confidence)} of the metrics; else what "
+            "differs by no more than this shows nothing.",
+        )
+
+
+def _clocks(summary: Summary) -> Iterator[Doubt]:
+    """Metrics that the bound of the clocks could have made."""
+    for e in summary.environments:
+        if e.clock_share == 0:
+            continue
+        wide = [
+            d.symbol or d.title
+            for d in DEFINITIONS
+            if d.two_clocks
+            and (x := e.estimate(d.name)) is not None
+            and e.clock_share > max(MARGIN / 2, MATTERS * abs(x.estimate))
+        ]
+        if wide:
+            yield Doubt(
+                code="clock-bound",
+                message=f"The clocks of {clean(e.label, 60)} may stand so far apart that a share "
+                f"of time is off by {figure(BY_NAME['timeshare_u'], e.clock_share)}: too wide for "
+                f"{listed(wide)}.",
+                advice="Do not use these; longer videos, or clocks on one host, narrow it.",
+            )
+
+
+def _course(run: ElasticRun) -> Iterator[Doubt]:
+    """What went wrong in repetitions that still have figures."""
+    kinds = (
+        (FrontEnded, "front-restarted", "the front ended and was started again on its log"),
+        (Lost, "node-lost", "a node that streamed was lost"),
+        (NotReady, "node-not-had", "a node could not be had"),
+        (Retried, "retried", "an allocation or a release was tried again"),
+    )
+    good = [r for r in run.repetitions if r.counts]
+    for kind, code, what in kinds:
+        yield from _happened(run, good, kind, code, what)
+    left = [
+        f"{clean(run.label(r.environment), 60)} no. {r.number + 1}: {clean(act.left, 200)}"
+        for r in good
+        for act in r.acts
+        if isinstance(act, Release) and act.left
+    ]
+    if left:
+        yield Doubt(
+            code="left-over",
+            message=f"Not all of a released node could be removed: {'; '.join(left[:MOST_NAMED])}",
+            advice="`ullage clean` removes it.",
+        )
+    notes = dict.fromkeys(
+        clean(note, 300) for r in good if r.outcome is not None for note in r.outcome.notes
+    )
+    yield from (Doubt(code="note", message=note) for note in list(notes)[:MOST_NAMED])
+
+
+def _happened(
+    run: ElasticRun, good: Iterable[Repetition], kind: type, code: str, what: str
+) -> Iterator[Doubt]:
+    times: dict[str, int] = {}
+    for r in good:
+        number = sum(isinstance(act, kind) for act in r.acts)
+        if number:
+            label = clean(run.label(r.environment), 60)
+            times[label] = times.get(label, 0) + number
+    if times:
+        each = listed(f"{number} times in {label}" for label, number in times.items())
+        yield Doubt(
+            code=code,
+            message=f"It happened that {what}: {each}.".replace(" 1 times", " once"),
+            advice="What it cost the viewers is in the figures.",
+        )
+
+
+def _unended(run: ElasticRun) -> Iterator[Doubt]:
+    """Nodes whose end is not in the log, or a log that ends within a line."""
+    found = []
+    for r in (r for r in run.repetitions if r.counts):
+        begun = {act.node for act in r.acts if isinstance(act, Asked | Ready)}
+        ended = {act.node for act in r.acts if isinstance(act, Release | NotReady | TakenBack)}
+        if missing := begun - ended:
+            found.append(f"{_named(run, r)} ({many(len(missing), 'node')})")
+        elif r.torn:
+            found.append(_named(run, r))
+    if found:
+        rest = len(found) - MOST_NAMED
+        more = f"; and {rest} more" if rest > 0 else ""
+        yield Doubt(
+            code="log-not-whole",
+            message="The log of the nodes ends too early, or does not say what became of all that "
+            f"were asked for: {'; '.join(found[:MOST_NAMED])}{more}.",
+            advice="Such a node counts as there until the end, one whose line is lost not at all: "
+            "figures of supply and allocation are off. Run it again, or use a copy that is whole.",
+        )
+
+
+def _capped(run: ElasticRun, summary: Summary) -> Iterator[Doubt]:
+    """Who is blocked at the cap is not blocked by an allocation's latency."""
+    for e in summary.environments:
+        most, seen = _cap(run, e.key), e.estimate("nodes_most")
+        if most is not None and seen is not None and seen.most >= most:
+            yield Doubt(
+                code="cap-reached",
+                message=f"In {clean(e.label, 60)} all {most} nodes that the plan allows were "
+                "allocated at once: who was blocked then may have been blocked by the cap.",
+                advice="Raise the cap of nodes, or read PcBl as that of a service of that size.",
+            )
+
+
+def _cap(run: ElasticRun, environment: str) -> int | None:
+    most = run.resolved.settings[environment].machine.get("max_nodes")
+    return most if isinstance(most, int) else None
+
+
+def _injected(run: ElasticRun) -> Iterator[Doubt]:
+    """Delays that the plan asks for."""
+    delays = [
+        f"{clean(run.label(key), 60)} for {quantity(setting.boot_delay_s, 's')}"
+        for key, setting in run.resolved.settings.items()
+        if setting.boot_delay_s > 0
+    ]
+    if delays:
+        yield Doubt(
+            code="boot-delay",
+            message="Every node was held back on purpose before it took viewers, in real time: "
+            f"{listed(delays)}.",
+            advice="TaR holds it; the stage `injected` shows it apart.",
+        )
+
+
+def _scaled(run: ElasticRun) -> Iterator[Doubt]:
+    scale = run.resolved.time_scale
+    if scale == 1 or any(w.code == TIME_SCALED for w in run.warnings):
+        return
+    yield Doubt(
+        code=TIME_SCALED,
+        message=f"The users' time ran {scale:g} times as fast: videos, patience and arrivals are "
+        "shorter by that; nodes, the network and the programs are not.",
+        advice="An allocation of 1 s weighs as much as one of "
+        f"{quantity(scale, 's')} would. Start-up of a connection weighs more than it should.",
+    )

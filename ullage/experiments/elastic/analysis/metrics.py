@@ -1,0 +1,206 @@
+"""The figures of one repetition, by the names of `definitions`.
+
+A figure that a repetition does not have (the time of an allocation where none was made, energy
+where no meter was) is absent: never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
+from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
+from ullage.experiments.elastic.analysis.elasticity import NS, Interval, measure, speed_up, standing
+from ullage.experiments.elastic.analysis.reading import Repetition, Session
+from ullage.experiments.elastic.folder import Asked, NotReady, Ready, Release, Resolved
+
+STAGES: Final = ("TeF", "TcI", "TiI")
+"""The parts of an allocation that have had names since 2015: choosing a host, copying the image,
+starting the instance."""
+INJECTED: Final = "injected"
+"""The stage in which a node was held back because the plan says so."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All figures of one repetition."""
+
+    repetition: Repetition
+    curves: Curves | None
+    """None: nobody came."""
+    figures: dict[str, float]
+    stages: dict[str, list[float]]
+    """Stage → seconds, one for each node that became ready and tells it."""
+    allocations: tuple[float, ...]
+    """TaR of each node that became ready, in seconds."""
+    waits: tuple[float, ...]
+    """Of each viewer who was served, in seconds, sorted."""
+    clock_share: float
+    """The most that the bound of the clocks can move a share of time, or a mean of nodes."""
+    standing_nodes: int | None
+    """Nodes of the constant supply that the speed-up compares with."""
+
+
+def measured(repetition: Repetition, resolved: Resolved) -> Measured:
+    """Every figure of a repetition that counts."""
+    found = curves(repetition, resolved)
+    waits = _waits(repetition.sessions)
+    taken, given = _allocations(repetition), _releases(repetition)
+    figures = _users(repetition, resolved, waits) | _allocated(repetition, taken, given)
+    share, nodes = 0.0, None
+    if found is not None:
+        followed, nodes = _followed(found, resolved)
+        figures |= followed | _cost(found, len(waits))
+        share = _clock_share(repetition, found)
+    figures |= _energy(repetition)
+    return Measured(repetition, found, figures, _stages(repetition), taken, waits, share, nodes)
+
+
+def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -> dict[str, float]:
+    sessions, outcome = repetition.sessions, repetition.outcome
+    figures = {"requests": float(len(sessions))}
+    if not sessions or outcome is None:
+        return figures
+    served = [s for s in sessions if s.was_served]
+    brief = BRIEF_WAIT_S / resolved.time_scale
+    figures |= {
+        "blocked": _part(sessions, [s for s in sessions if s.outcome == "blocked"]),
+        "turned_away": _part(sessions, [s for s in sessions if s.outcome in ("refused", "failed")]),
+    }
+    if resolved.patience_s > 0:
+        waited = [s for s in sessions if _wait_s(s) is None or _long(s, brief)]
+        figures["waited"] = _part(sessions, waited)
+    if served:
+        stalls = sum(v.length_ns for s in served for v in s.violations)
+        figures["affected"] = _part(served, [s for s in served if s.was_affected])
+        figures["stalled"] = stalls / NS / len(served)
+        last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
+        if last > outcome.start_ns:
+            took_s = _seconds(outcome.start_ns, last)
+            figures["bandwidth"] = 8 * sum(s.bytes for s in sessions) / took_s
+    if waits:
+        figures["wait_mean"] = float(np.mean(waits))
+        figures["wait_p95"] = float(np.quantile(waits, 0.95))
+    return figures
+
+
+def _long(session: Session, brief: float) -> bool:
+    wait = _wait_s(session)
+    return wait is not None and wait > brief
+
+
+def _wait_s(session: Session) -> float | None:
+    """From due to answered; None for who was never sent to a node."""
+    if not session.was_served or session.answered_ns is None:
+        return None
+    return max(0, session.answered_ns - session.due_ns) / NS
+
+
+def _waits(sessions: Iterable[Session]) -> tuple[float, ...]:
+    return tuple(sorted(w for s in sessions if (w := _wait_s(s)) is not None))
+
+
+def _part(all_of: Sequence[Session], some: Sequence[Session]) -> float:
+    return len(some) / len(all_of)
+
+
+def _allocations(repetition: Repetition) -> tuple[float, ...]:
+    asked = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Asked)}
+    ready = (a for a in repetition.acts if isinstance(a, Ready))
+    return tuple(_seconds(asked.get(a.node, a.asked_ns), a.at_ns) for a in ready)
+
+
+def _releases(repetition: Repetition) -> tuple[float, ...]:
+    """Without those that could not be removed whole: their end is not known."""
+    gone = (a for a in repetition.acts if isinstance(a, Release))
+    return tuple(_seconds(a.asked_ns, a.at_ns) for a in gone if not a.end and not a.left)
+
+
+def _allocated(
+    repetition: Repetition, taken: Sequence[float], given: Sequence[float]
+) -> dict[str, float]:
+    asked = sum(isinstance(a, Asked) for a in repetition.acts)
+    figures = {"allocations": float(asked)}
+    if asked:
+        figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / asked
+    if taken:
+        figures["tar"] = float(np.mean(taken))
+    if given:
+        figures["tlr"] = float(np.mean(given))
+    return figures
+
+
+def _stages(repetition: Repetition) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for act in repetition.acts:
+        if not isinstance(act, Ready):
+            continue
+        for stage, seconds in act.stages.items():
+            found.setdefault(stage, []).append(seconds)
+        if act.injected_s > 0:
+            found.setdefault(INJECTED, []).append(act.injected_s)
+    order = {stage: place for place, stage in enumerate(STAGES)}
+    return dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+
+
+def _followed(found: Curves, resolved: Resolved) -> tuple[dict[str, float], int]:
+    """Supply against demand; and the nodes of the constant supply."""
+    window = window_ns(resolved)
+    mine = measure(found.demanded, found.supplied, found.over, window)
+    still, nodes = standing(found.demanded, found.over)
+    epsilon = speed_up(mine, measure(found.demanded, still, found.over, window))
+    figures = {
+        "accuracy_u": mine.accuracy_u,
+        "accuracy_o": mine.accuracy_o,
+        "timeshare_u": mine.timeshare_u,
+        "timeshare_o": mine.timeshare_o,
+        "jitter": mine.jitter,
+        "theta_u": mine.theta_u,
+        "theta_o": mine.theta_o,
+        "instability": mine.instability,
+        "deviation": mine.deviation,
+    }
+    return figures | ({} if epsilon is None else {"speed_up": epsilon}), nodes
+
+
+def _cost(found: Curves, served: int) -> dict[str, float]:
+    edges = [found.over.begin, found.over.end, *found.allocated.at.tolist()]
+    begin, end = min(edges), max(edges)
+
+    def node_seconds(curve: Steps) -> float:
+        return curve.integral(begin, end) / NS
+
+    paid = node_seconds(found.allocated)
+    figures = {"node_time": paid / served} if served and paid else {}
+    return figures | {
+        "node_seconds": paid,
+        "ready_seconds": node_seconds(found.supplied),
+        "demanded_seconds": node_seconds(found.demanded),
+        "nodes_most": float(found.allocated.most(begin, end)),
+    }
+
+
+def _energy(repetition: Repetition) -> dict[str, float]:
+    """Where a meter was there for the whole time."""
+    joules = repetition.energy_j
+    if joules is None:
+        return {}
+    served = sum(session.was_served for session in repetition.sessions)
+    return {"energy": joules, **({"energy_per_viewer": joules / served} if served else {})}
+
+
+def _clock_share(repetition: Repetition, found: Curves) -> float:
+    """Each step of the supply may stand wrong by the bound, against the demand."""
+    bound = repetition.outcome.clock_bound_ns if repetition.outcome else 0
+    over: Interval = found.over
+    steps = np.abs(np.diff([v for _, v in found.supplied.corners(over.begin, over.end)])).sum()
+    return float(bound * steps / (over.end - over.begin))
+
+
+def _seconds(begin: int, end: int) -> float:
+    return (end - begin) / NS

@@ -1,0 +1,399 @@
+"""The folder of an elastic run: what lies where, and the records in it.
+
+    RUN/plan.yaml                           as the user wrote it
+    RUN/trace.txt                           the instants of `arrivals: {kind: trace}`, as given
+    RUN/resolved.json                       `Resolved`: the plan as it was understood
+    RUN/journal.jsonl                       `Event`s, fsynced: starts, repetitions, warnings, end
+    RUN/repetitions/ENVIRONMENT/NNN/        one repetition; ENVIRONMENT is `naming.slug(key)`
+        front.jsonl                         the front's own log of events and actions
+        controller.jsonl                    `Act`s: what was allocated and released, with times
+        viewers.json, sessions.jsonl        the viewers' summary, and one record a viewer
+        outcome.json                        `Outcome`: how the repetition ended
+        front.json, viewers-config.json     what the two programs were told
+        front.stderr, viewers.stderr        what they said beside
+        generators/                         viewers from several machines: all told and said
+
+Instants `*_ns` are nanoseconds of the run's global clock (`ullage.host.clock`) unless the name says
+`epoch`; durations are real seconds. `Resolved` has the users' time too, before the division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
+from ullage.common.text import slug
+from ullage.runs.events import ClockSaid, Reason, Started, Warned
+from ullage.runs.reader import is_elastic, is_ordinary, typed, unresolved
+from ullage.runs.records import (
+    EnergyMeterRecord,
+    EnvironmentRecord,
+    ImageRecord,
+    Nanoseconds,
+    Place,
+    Record,
+)
+
+T = TypeVar("T")
+
+FORMAT: Final = 1
+KIND: Final = "elastic"
+PLAN: Final = "plan.yaml"
+TRACE: Final = "trace.txt"
+RESOLVED: Final = "resolved.json"
+JOURNAL: Final = "journal.jsonl"
+REPETITIONS: Final = "repetitions"
+
+FRONT_LOG: Final = "front.jsonl"
+CONTROLLER_LOG: Final = "controller.jsonl"
+VIEWERS: Final = "viewers.json"
+SESSIONS: Final = "sessions.jsonl"
+OUTCOME: Final = "outcome.json"
+FRONT_CONFIG: Final = "front.json"
+VIEWERS_CONFIG: Final = "viewers-config.json"
+FRONT_STDERR: Final = "front.stderr"
+VIEWERS_STDERR: Final = "viewers.stderr"
+GENERATORS: Final = "generators"
+
+Status = Literal["ok", "failed", "invalid"]
+"""`failed`: it did not come to its end; `invalid`: it did, and its figures mean nothing."""
+
+
+class Video(Record):
+    """What every viewer watches, in real time."""
+
+    bytes: int
+    """Of the whole clip."""
+    bitrate_bps: float
+    """Bits a second at which it is watched."""
+    length_s: float
+    """Real seconds from its first frame to its last."""
+    kind: Literal["h264", "bytes"]
+    """A real clip, or bytes of the right number."""
+    sha256: str
+    made_by: str
+    """`ffmpeg 5.1.9 …`, or what made the bytes."""
+
+
+class Setting(Record):
+    """What an environment has for itself."""
+
+    boot_delay_s: float
+    """Real seconds that every node was held back after it was there: injected, not measured."""
+    machine: dict[str, Any]
+    """`config` of the decisions, as the front was given it: room, bounds of nodes, allocation."""
+    policy: dict[str, Any]
+    """`policy` of the decisions, as the front was given it."""
+
+
+class Resolved(Record):
+    """`resolved.json`: the plan as it was understood, with all that was found out."""
+
+    format: Literal[1] = 1
+    kind: Literal["elastic"] = "elastic"
+    ullage: str
+    run: str
+    tag: str
+    name: str
+    seed: int
+    baseline: str | None
+    """None: environments are shown side by side and not compared."""
+    confidence: float
+    repetitions: int
+    """That were planned, of each environment."""
+    time_scale: float
+    """The users' seconds in one real second."""
+    room: int
+    """Viewers that a node takes."""
+    arrivals: dict[str, Any]
+    """As the viewers were given it, in real time, without the seed."""
+    patience_s: float
+    """Real seconds that a viewer waits for a node."""
+    buffer_s: float
+    """Seconds of video that a viewer holds before it plays: real ones, whatever the scale."""
+    video: Video
+    users_time: dict[str, Any]
+    """Length, patience, boot delay, arrivals as the plan has them: the users' time."""
+    resources: dict[str, Any]
+    """Of a node, unless its environment has its own."""
+    budgets: dict[str, Any]
+    settings: dict[str, Setting]
+    """Environment → its own."""
+    environments: tuple[EnvironmentRecord, ...]
+    generators: dict[str, Any] | None = None
+    """The machines from which the viewers came: how many, what they are; None: from the host."""
+    energy_meters: tuple[EnergyMeterRecord, ...] = ()
+    image: ImageRecord | None = None
+    programs: dict[str, str] = Field(default_factory=dict)
+    """Agent, front and viewers: name → `sha256:…`."""
+    host: dict[str, Any] = Field(default_factory=dict)
+
+
+class Asked(Record):
+    """The front asked for a node, and the controller began to make it."""
+
+    event: Literal["asked"] = "asked"
+    node: int
+    instance: str
+    front_ns: Nanoseconds
+    """When the front decided so."""
+    at_ns: Nanoseconds
+    """When the controller had heard it: TaR counts from here, for the provider's part."""
+
+
+class Retried(Record):
+    """An allocation or a release failed, or hung until its limit, and was tried again."""
+
+    event: Literal["retried"] = "retried"
+    node: int
+    instance: str
+    what: Literal["allocate", "release"]
+    attempt: Place
+    """From 1: the one that failed."""
+    at_ns: Nanoseconds
+    why: str
+
+
+class Ready(Record):
+    """A node streams: its port was seen open."""
+
+    event: Literal["ready"] = "ready"
+    node: int
+    instance: str
+    address: str
+    """`ip:port` on the run's bridge."""
+    asked_ns: Nanoseconds
+    """When the attempt began that succeeded."""
+    made_ns: Nanoseconds
+    """The provider's instance was there: its agent had said hello."""
+    serving_ns: Nanoseconds
+    """Its server was there: the port was seen open from outside."""
+    at_ns: Nanoseconds
+    """The front was told: after the boot delay that the plan injects, if any."""
+    attempts: Place = 1
+    injected_s: float = 0.0
+    """How long it was held back on purpose."""
+    stages: dict[str, float] = Field(default_factory=dict)
+    """Parts of the allocation in seconds: `TeF`, `TcI`, `TiI`, and `application` after them."""
+    steps: dict[str, Nanoseconds] = Field(default_factory=dict)
+    """Every step of it, by the names in docs/guide/allocation.md, and when it happened."""
+
+
+class NotReady(Record):
+    """A node could not be had; the front was told."""
+
+    event: Literal["not-ready"] = "not-ready"
+    node: int
+    instance: str
+    asked_ns: Nanoseconds
+    at_ns: Nanoseconds
+    attempts: Place
+    why: str
+
+
+class Lost(Record):
+    """A node that streamed is gone; the front was told."""
+
+    event: Literal["lost"] = "lost"
+    node: int
+    instance: str
+    at_ns: Nanoseconds
+    why: str
+
+
+class TakenBack(Record):
+    """The front wanted it no more before it streamed: nothing of it is left."""
+
+    event: Literal["taken-back"] = "taken-back"
+    node: int
+    instance: str
+    front_ns: Nanoseconds
+    at_ns: Nanoseconds
+
+
+class Release(Record):
+    """A node was removed again."""
+
+    event: Literal["released"] = "released"
+    node: int
+    instance: str
+    front_ns: Nanoseconds
+    asked_ns: Nanoseconds
+    """When the controller began to remove it."""
+    at_ns: Nanoseconds
+    """Nothing of it was left."""
+    attempts: Place = 1
+    left: str = ""
+    """What could not be removed, and why; empty when all went."""
+    end: bool = False
+    """At the end of the repetition, not because the front asked for it."""
+
+
+class FrontEnded(Record):
+    """The front ended before it was told to; it was started again on the same log."""
+
+    event: Literal["front-ended"] = "front-ended"
+    at_ns: Nanoseconds
+    back_ns: Nanoseconds
+    """When it listened again."""
+    how: str
+
+
+Act = Annotated[
+    Asked | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
+    Field(discriminator="event"),
+]
+"""A line of `controller.jsonl`."""
+
+
+class Outcome(Record):
+    """`outcome.json`: how a repetition ended."""
+
+    format: Literal[1] = 1
+    environment: str
+    repetition: Place
+    order: Place
+    """Place among the environments of this repetition."""
+    seed: int
+    """Of the arrivals: the same for every environment of a repetition."""
+    status: Status
+    reason: Reason | None = None
+    """Why it has no figures."""
+    notes: tuple[str, ...] = ()
+    """What a reader of its figures must know: the front was restarted, nodes were lost …"""
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    """The first instant at which a viewer may arrive; of a failed one, when it began."""
+    end_ns: Nanoseconds
+    """The last viewer was gone; of a failed one, when it was given up."""
+    clock: ClockSaid | None = None
+    """Of the controller, at the end."""
+    clock_bound_ns: Nanoseconds = 0
+    """No instant of the front or of the viewers is further off."""
+    meters: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Meter → quantity → value, over the repetition."""
+
+
+class RepetitionDone(Record):
+    """A repetition ended, one way or the other: the journal's line."""
+
+    event: Literal["repetition"] = "repetition"
+    environment: str
+    repetition: Place
+    epoch_ns: Nanoseconds
+    seconds: float
+    status: Status
+    reason: Reason | None = None
+
+
+class Finished(Record):
+    """The run ended in order."""
+
+    event: Literal["finished"] = "finished"
+    epoch_ns: Nanoseconds
+    seconds: float
+    reason: Literal["repetitions", "interrupted", "failed"]
+    message: str = ""
+
+
+Event = Annotated[Started | RepetitionDone | Warned | Finished, Field(discriminator="event")]
+"""A line of `journal.jsonl`."""
+
+_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
+_ACT: Final[TypeAdapter[Act]] = TypeAdapter(Act)
+
+
+def repetition_folder(run: Path, environment: str, repetition: int) -> Path:
+    """Where the files of a repetition lie; repetitions count from 0."""
+    return run / REPETITIONS / slug(environment) / f"{repetition:03d}"
+
+
+def read_resolved(run: Path) -> Resolved:
+    """`resolved.json`. RUN_NOT_FOUND, RUN_NOT_BEGUN, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
+    file = run / RESOLVED
+    if not file.is_file():
+        raise unresolved(run, REPETITIONS, "elastic run")
+    _refuse_ordinary(run, "show")
+    try:
+        return Resolved.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise _bad(run, RESOLVED, error) from error
+
+
+def begun(run: Path) -> Path:
+    """The folder of an elastic run that can be taken up, even if it made no more than its plan.
+
+    RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an ordinary run.
+    """
+    _refuse_ordinary(run, "run --resume")
+    if not (run / PLAN).is_file():
+        raise UllageError(RUN_NOT_FOUND, path=run)
+    return run
+
+
+def _refuse_ordinary(run: Path, verb: str) -> None:
+    if not is_elastic(run) and is_ordinary(run):
+        command = f"ullage {verb} {typed(run)}"
+        raise UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
+
+
+def read_events(run: Path) -> tuple[Event, ...]:
+    """The journal. A last line without its newline was never acknowledged and is left out."""
+    return tuple(_lines(run, run / JOURNAL, _EVENT))
+
+
+def read_acts(repetition: Path) -> tuple[Act, ...]:
+    """What the controller did in a repetition; nothing when it came to nothing."""
+    return tuple(_lines(repetition, repetition / CONTROLLER_LOG, _ACT))
+
+
+def read_outcome(repetition: Path) -> Outcome | None:
+    """How a repetition ended; None when it did not."""
+    file = repetition / OUTCOME
+    if not file.is_file():
+        return None
+    try:
+        return Outcome.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise _bad(repetition, OUTCOME, error) from error
+
+
+def find(root: Path) -> list[Path]:
+    """The elastic runs under `root` (or `root` itself), newest name first."""
+    if is_elastic(root):
+        return [root]
+    if not root.is_dir():
+        return []
+    found = (path for path in root.iterdir() if is_elastic(path))
+    return sorted(found, key=lambda path: path.name, reverse=True)
+
+
+def newest(root: Path) -> Path:
+    """The elastic run that was started last; RUN_NOT_FOUND when there is none."""
+    found = find(root)
+    if not found:
+        raise UllageError(RUN_NOT_FOUND, path=root)
+    return found[0]
+
+
+def _lines(folder: Path, file: Path, adapter: TypeAdapter[T]) -> Iterator[T]:
+    if not file.is_file():
+        return
+    *lines, _ = file.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield adapter.validate_json(line)
+        except ValidationError as error:
+            raise _bad(folder, f"{file.name}, line {number}", error) from error
+
+
+def _bad(path: Path, where: str, error: ValidationError) -> UllageError:
+    """Without the input, which may be long."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in fault["loc"])[:80]
+    reason = f"{where}: {field}: {fault['msg']}" if field else f"{where}: {fault['msg']}"
+    return UllageError(RUN_BAD_FORMAT, path=path, format=f"{KIND} {FORMAT}", reason=reason)

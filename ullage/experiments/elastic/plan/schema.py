@@ -1,0 +1,440 @@
+"""The plan of an elastic run: what a user writes, checked field by field.
+
+What people do and what a machine takes to boot is written in the users' time, in which a film has
+its real length; `time_scale` says how many of the users' seconds pass in a real one. The network's
+own quantities (bitrate, buffer) are real. `ullage.experiments.elastic.plan.units` does the division.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ullage import environments
+from ullage.common.errors import (
+    PLAN_BAD_FIELD,
+    PLAN_NOT_ELASTIC,
+    PLAN_UNKNOWN_PROVIDER,
+    UllageError,
+)
+from ullage.common.fields import (
+    Fields,
+    Reader,
+    allowed_fields,
+    check_fields,
+    check_kind,
+    check_names,
+    checked,
+    no_environment,
+    unknown,
+)
+from ullage.common.quantities import Bytes, Delay, Fraction, Memory, Seconds, format_seconds
+from ullage.common.yamlfile import FieldPath, YamlFile
+from ullage.environments import Provider
+from ullage.environments.native import Native
+from ullage.environments.placement import Resources
+from ullage.plan.matrix import AGAIN, refuse_twins
+from ullage.plan.schema import MeterPlan
+
+# When viewers come, as a plan of an elastic run says it.
+
+MOST_VIEWERS: Final = 1_000_000
+"""In a repetition: each has a record."""
+
+
+class Arrivals(Fields):
+    """When viewers come, in the users' time."""
+
+    kind: Literal["poisson", "uniform", "trace", "flash-crowd"] = Field(
+        "poisson", description="`poisson`, `uniform`, `trace` (a file) or `flash-crowd`"
+    )
+    rate: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="viewers a second of the users' time"
+    )
+    viewers: int | None = Field(
+        None, ge=1, le=MOST_VIEWERS, strict=True, description="how many come; or say `lasting`"
+    )
+    lasting: Seconds | None = Field(
+        None,
+        description=f"for how long they come, about {MOST_VIEWERS:,} at most; or say `viewers`",
+    )
+    peak: float | None = Field(
+        None, gt=0, le=1e6, allow_inf_nan=False, description="of a `flash-crowd`: its highest rate"
+    )
+    at: Delay | None = Field(None, description="of a `flash-crowd`: when the rate jumps")
+    decay: Seconds | None = Field(
+        None, description="of a `flash-crowd`: in how long the rate falls back by e"
+    )
+    file: Path | None = Field(
+        None,
+        description="of a `trace`: instants in seconds of the users' time, one a line; a relative "
+        "path is one from where the command is started",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Arrivals:
+        crowd = {"peak": self.peak, "at": self.at, "decay": self.decay}
+        needed: dict[str, object] = {"file": self.file}
+        if self.kind != "trace":
+            needed = {"rate": self.rate, **(crowd if self.kind == "flash-crowd" else {})}
+            if (self.viewers is None) == (self.lasting is None):
+                raise ValueError("say either `viewers` or `lasting`")
+        every = {"rate": self.rate, "file": self.file, **crowd}
+        for name, value in every.items():
+            if (value is None) == (name in needed):
+                verb = "needs" if name in needed else "has no"
+                raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
+        if self.rate is not None and self.peak is not None and self.peak < self.rate:
+            raise ValueError(f"peak ({self.peak:g}) is less than rate ({self.rate:g})")
+        return self
+
+    @property
+    def expected(self) -> float:
+        """Viewers who come while it lasts, on average; what `viewers` says where that is said."""
+        if self.viewers is not None or self.rate is None or self.lasting is None:
+            return float(self.viewers or 0)
+        number = self.rate * self.lasting
+        if self.peak is not None and self.at is not None and self.decay is not None:
+            falling = max(0.0, self.lasting - self.at) / self.decay
+            number += (self.peak - self.rate) * self.decay * -math.expm1(-falling)
+        return number
+
+
+def check_number(arrivals: Arrivals, document: YamlFile) -> None:
+    """PLAN_BAD_FIELD where more would come than a repetition takes: `lasting` is a number too."""
+    if arrivals.lasting is None or arrivals.expected <= MOST_VIEWERS:
+        return
+    raise UllageError(
+        PLAN_BAD_FIELD,
+        file=document.name,
+        line=document.line(("arrivals", "lasting")),
+        field="arrivals.lasting",
+        found=f"{format_seconds(arrivals.lasting)}, in which {arrivals.expected:,.0f} viewers come",
+        allowed=f"at most {MOST_VIEWERS:,} come in a repetition",
+        suggestion="lower `lasting` or `rate`, or say how many come with `viewers`",
+    )
+
+
+ALLOCATABLE: Final = tuple(name for name in environments.names() if name != Native.name)
+"""Providers that can make one more: not the machine itself."""
+
+
+MOST_GENERATORS: Final = 32
+
+
+class NodeResources(Resources):
+    """Of a node, or of a machine from which viewers come: less than what a trial has."""
+
+    memory: Memory = Field(
+        Bytes(256 << 20), ge=64 << 20, description=Resources.model_fields["memory"].description
+    )
+
+
+class Policy(BaseModel):
+    """How many nodes to have. The fields beside `name` are the policy's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = Field(
+        "elastic-movie", description="`elastic-movie`, or another of docs/guide/elastic-policies.md"
+    )
+
+    @model_validator(mode="after")
+    def _told(self) -> Policy:
+        # JSON has no such numbers: the decisions would be told nothing, and take their default.
+        for name, value in (self.model_extra or {}).items():
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                raise ValueError(f"`{name}` is {value}; leave it out for its default")
+        return self
+
+
+class Nodes(Fields):
+    """What bounds the nodes, and how they are had."""
+
+    max: int | None = Field(
+        None, ge=1, le=250, description="nodes at a time; left out: 250, less the generators"
+    )
+    min: int = Field(0, ge=0, le=250, description="nodes that are kept, used or not")
+    allocation: Literal["one_at_a_time", "one_per_need", "one_per_request"] = Field(
+        "one_at_a_time", description="how many are made at the same time when viewers wait"
+    )
+    placement: Literal["fullest", "emptiest"] = Field(
+        "fullest", description="the node with room that a viewer is sent to"
+    )
+    waiting_room: int | None = Field(
+        None, ge=0, le=1_000_000, description="viewers that may wait; left out: any number"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Nodes:
+        if self.max is not None and self.min > self.max:
+            raise ValueError(f"min ({self.min}) is larger than max ({self.max})")
+        return self
+
+
+class Film(Fields):
+    """What every viewer watches."""
+
+    length: Seconds = Field(1800, description="of the users' time: `30m`")
+    bitrate: float = Field(
+        1_000_000, ge=8_000, le=1e9, description="bits a real second, whatever the scale"
+    )
+    generate: Literal["auto", "h264", "bytes"] = Field(
+        "auto",
+        description="`h264`: a real clip by ffmpeg; `bytes`: as many bytes as it would have; "
+        "`auto`: a clip where ffmpeg is installed and the bitrate is above 50 kbit/s",
+    )
+    buffer: Seconds = Field(2, description="video that a viewer holds before it plays: real time")
+
+
+class Attempts(Fields):
+    """How often, and for how long at a time, something is tried."""
+
+    tries: int = Field(3, ge=1, le=20, description="attempts in all")
+    limit: Seconds = Field(120, description="real time that an attempt may take")
+
+
+class Releases(Attempts):
+    """A removal is given up sooner."""
+
+    limit: Seconds = Field(60, description=Attempts.model_fields["limit"].description)
+
+
+class Budgets(Fields):
+    """What is spent before something is given up: real time."""
+
+    allocate: Attempts = Field(Attempts(), description="to make a node")
+    release: Releases = Field(Releases(), description="to remove a node")
+    front: int = Field(3, ge=0, le=100, description="times that a front that died is restarted")
+    silence: Seconds = Field(60, description="of a front that runs and answers nobody")
+    repetition: Seconds | None = Field(
+        None, description="for a repetition; left out: what its viewers may take, and 5 minutes"
+    )
+
+
+class GeneratorsPlan(BaseModel):
+    """Machines from which the viewers come. Fields not named here belong to their provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
+    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
+    resources: NodeResources = Field(NodeResources(), description="of each")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The provider's own fields."""
+        return dict(self.model_extra or {})
+
+
+class ElasticEnvironment(BaseModel):
+    """One environment. Fields not named here belong to its provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
+    resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
+    boot_delay: Delay | None = Field(None, description="other than the plan's")
+    policy: Policy | None = Field(None, description="other than the plan's")
+    nodes: Nodes | None = Field(None, description="other than the plan's")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The provider's own fields."""
+        return dict(self.model_extra or {})
+
+
+class ElasticPlan(Fields):
+    """A whole plan."""
+
+    DESCRIBED: ClassVar = "docs/guide/elastic.md"
+
+    name: str = Field(description="becomes part of the run folder's name")
+    environments: dict[str, ElasticEnvironment] = Field(min_length=1)
+    baseline: str | None = Field(
+        None, description="the environment that others are compared with; left out: none"
+    )
+    again: bool = Field(
+        False,
+        description="the baseline runs twice in each repetition: their difference is what chance "
+        "makes, and is never judged",
+    )
+    image: Literal["built", "host"] = Field(
+        "built", description="`host`: the host's own NGINX, for `oci` with crun only"
+    )
+    resources: NodeResources = Field(
+        NodeResources(), description="of every node of every environment"
+    )
+    meters: dict[str, MeterPlan] = Field(
+        {},
+        description="of energy: label → `{meter: NAME, …}`; the figure is that of the first that "
+        "is there",
+    )
+    room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
+    policy: Policy = Field(
+        Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
+    )
+    nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
+    arrivals: Arrivals = Field(description="when viewers come")
+    video: Film = Field(Film(), description="what they watch")
+    generators: GeneratorsPlan | None = Field(
+        None,
+        description="instances of this host from which the viewers come, each with its share; "
+        "left out: they are processes of the host",
+    )
+    patience: Delay = Field(
+        60,
+        description="users' time that a viewer waits for a node; 0: who finds no room is blocked "
+        "at once",
+    )
+    boot_delay: Delay = Field(
+        0, description="users' time that every node is held back: injected, and labelled"
+    )
+    time_scale: float = Field(
+        1, ge=1, le=3600, allow_inf_nan=False, description="users' seconds in a real one"
+    )
+    repetitions: int = Field(3, ge=1, le=10_000, strict=True, description="of each environment")
+    lateness_limit: Seconds = Field(
+        0.05, description="real time; viewers who come later than this make it invalid"
+    )
+    budgets: Budgets = Field(Budgets(), description="what is spent before something is given up")
+    confidence: Fraction = Field(0.95, description="of every interval")
+    seed: int | None = Field(
+        None, ge=0, lt=1 << 48, description="of order and arrivals; drawn when absent"
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of the run, ready to make nodes."""
+
+    key: str
+    provider: Provider
+    resources: Resources
+    boot_delay: float
+    """In the users' time."""
+    policy: Policy
+    nodes: Nodes
+    again_of: str | None = None
+    """This is the baseline's second copy."""
+
+
+@dataclass(frozen=True)
+class Generators:
+    """The machines from which the viewers come."""
+
+    number: int
+    provider: Provider
+    resources: Resources
+
+
+COMMON: Final = tuple(allowed_fields(ElasticEnvironment, ()))
+GENERATORS: Final = tuple(allowed_fields(GeneratorsPlan, ()))
+
+
+def check(document: YamlFile) -> ElasticPlan:
+    """Check every field but those that belong to providers; `resolve` checks these."""
+    check_fields(document, "plan", "docs/plans/elastic-lxc.yaml is one")
+    check_kind(document, own="arrivals", other="workloads", wrong=PLAN_NOT_ELASTIC)
+    plan = checked(ElasticPlan, document.data, document, ())
+    named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
+    check_names(document, named + [(("environments", key), key) for key in plan.environments])
+    if plan.baseline is not None and plan.baseline not in plan.environments:
+        raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
+    if plan.again:
+        _check_again(plan, document)
+    check_number(plan.arrivals, document)
+    return plan
+
+
+_READER: Final = Reader(check)
+load, loads = _READER.load, _READER.loads
+
+
+def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
+    """A baseline is needed, and its copy's folder must not be another's."""
+    taken = f"{plan.baseline}-again"
+    if plan.baseline is not None and taken not in plan.environments:
+        return
+    raise UllageError(
+        PLAN_BAD_FIELD,
+        file=document.name,
+        line=document.line(("again",)),
+        field="again",
+        found="true, and no `baseline`" if plan.baseline is None else f"true, and {taken}",
+        allowed="`again: true` has the baseline run a second time, under its name with `-again`",
+        suggestion="name a `baseline`" if plan.baseline is None else f"call {taken} otherwise",
+    )
+
+
+def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
+    """The environments, with their providers, the baseline's copy last; the first fault is
+    raised. Two that would be one as folders (`a-b`, `a--b`) are refused: PLAN_IMPOSSIBLE_MATRIX.
+    """
+    made = [_environment(plan, name, document) for name in plan.environments]
+    if plan.again and plan.baseline is not None:
+        copy = _environment(plan, plan.baseline, document)
+        made.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
+    refuse_twins([each.key for each in made], document, ("environments",))
+    return tuple(made)
+
+
+def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:
+    """Where the viewers come from, with its provider; None: from the host itself."""
+    entry, path = plan.generators, ("generators",)
+    if entry is None:
+        return None
+    provider = _made_by(plan, document, path, entry, environments.names())
+    return Generators(entry.number, provider, entry.resources)
+
+
+def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environment:
+    entry = plan.environments[name]
+    path = ("environments", name)
+    return Environment(
+        key=name,
+        provider=_made_by(plan, document, path, entry, ALLOCATABLE),
+        resources=entry.resources or plan.resources,
+        boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
+        policy=entry.policy or plan.policy,
+        nodes=entry.nodes or plan.nodes,
+    )
+
+
+def _made_by(
+    plan: ElasticPlan,
+    document: YamlFile,
+    path: tuple[str, ...],
+    entry: ElasticEnvironment | GeneratorsPlan,
+    allowed: Sequence[str],
+) -> Provider:
+    """The provider that `entry`, which stands at `path`, names, with its fields for it."""
+    name = entry.provider
+    if name not in allowed:
+        only_one = "native is the machine itself: there is no second one"
+        raise unknown(
+            PLAN_UNKNOWN_PROVIDER,
+            document,
+            (*path, "provider"),
+            name,
+            allowed,
+            suggestion=only_one if name == Native.name else "",
+        )
+    kind = environments.get(name)
+    if plan.image == "host" and not kind.host_image:
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line(("image",)),
+            field="image",
+            found="host",
+            allowed=f"{path[-1]}: {name} cannot run from the host's own userland",
+            suggestion="leave out `image: host`, so that one image is built for all",
+        )
+    also = COMMON if path[0] == "environments" else GENERATORS
+    return kind(checked(kind.options_model, entry.options, document, path, also=also))

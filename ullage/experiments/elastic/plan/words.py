@@ -1,0 +1,116 @@
+"""Settings of an elastic run in the plan's words and units: the users' time, where it has that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ullage.analysis.comparison.rounding import quantity
+from ullage.common.quantities import format_bytes, format_seconds, many
+from ullage.experiments.elastic.folder import Resolved, Video
+
+_AT_ONCE: Final = "none (who finds no room is blocked at once)"
+_RATES: Final = {"rate_hz": "rate", "peak_hz": "peak"}
+_TIMES: Final = {"duration_s": "lasting", "at_s": "at", "decay_s": "decay"}
+"""What the viewers are told, in real time → the plan's field."""
+_NODES: Final = {"max_nodes": "max", "min_nodes": "min"}
+"""`config` of the decisions → the plan's field of `nodes:`."""
+
+
+def duration(seconds: float) -> str:
+    """`500 ms`, `1.5 s`, `5 min`: exact, where `format_seconds` rounds."""
+    seconds = float(f"{seconds:.6g}")  # a scaled time has the noise of its division
+    if 0 < seconds < 1:
+        return f"{1e3 * seconds:g} ms"
+    step = 60 if seconds >= 3600 else 1
+    exact = seconds >= 60 and seconds % step == 0
+    return format_seconds(seconds) if exact else f"{seconds:g} s"
+
+
+def patience(run: Resolved) -> str:
+    """`30 s`."""
+    return duration(run.patience_s * run.time_scale) if run.patience_s else _AT_ONCE
+
+
+def arrivals(run: Resolved) -> str:
+    """`poisson, rate 0.02/s, 6 viewers`."""
+    return ", ".join(_arrivals(run.arrivals, run.time_scale))
+
+
+def _arrivals(told: Mapping[str, Any], scale: float) -> Iterator[str]:
+    for name, value in told.items():
+        number = isinstance(value, int | float)
+        if name in _RATES and number:
+            yield f"{_RATES[name]} {value / scale:.6g}/s"
+        elif name in _TIMES and number:
+            yield f"{_TIMES[name]} {duration(value * scale)}"
+        elif name == "count" and isinstance(value, int):
+            yield many(value, "viewer")
+        elif name == "sha256":
+            yield f"{name} {str(value)[:12]}"
+        elif name == "kind":
+            yield str(value)
+        elif name != "path":  # always the run's own copy
+            yield f"{name} {value}"
+
+
+def video(film: Video, scale: float) -> dict[str, str]:
+    """What it is → how it is told."""
+    return {
+        "length": duration(film.length_s * scale),
+        "bitrate": quantity(film.bitrate_bps, "bit/s", 6),
+        "kind": film.kind,
+    }
+
+
+def resources(given: Mapping[str, Any]) -> str:
+    """`1 CPU, 256MiB`."""
+    return ", ".join(_resources(given)) or "none"
+
+
+def _resources(given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        if name == "cpus" and isinstance(value, int | float):
+            yield f"{value:g} CPU{'' if value == 1 else 's'}"
+        elif name == "memory" and isinstance(value, int):
+            yield format_bytes(value)
+        elif value is not None:
+            yield f"{name} {value}"
+
+
+def generators(machines: Mapping[str, Any] | None) -> str:
+    """`2 × container (crun), 1 CPU, 256MiB each`; without machines the viewers are processes."""
+    if machines is None:
+        return "this host"
+    own = machines.get("options")
+    options = fields(own) if isinstance(own, Mapping) else {}
+    given = machines.get("resources")
+    parts = [
+        f"{machines.get('number')} × {machines.get('label')}",
+        resources(given) if isinstance(given, Mapping) else "",
+        *(f"{name} {value}" for name, value in options.items()),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def fields(given: Mapping[str, Any], within: str = "") -> dict[str, str]:
+    """Field → its value, without those that say nothing; of a field of fields `disk size`."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        whole = f"{within}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            found |= fields(value, f"{whole} ")
+        elif value is not None:
+            found[whole] = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return found
+
+
+def policy(given: Mapping[str, Any]) -> str:
+    """`hysteresis, up 2, down 3`."""
+    own = {name: value for name, value in given.items() if name != "name"}
+    return ", ".join([str(given.get("name")), *(f"{n} {v}" for n, v in fields(own).items())])
+
+
+def nodes(machine: Mapping[str, Any]) -> dict[str, str]:
+    """The plan's field of `nodes:` → its value; the room is the plan's own."""
+    return fields({_NODES.get(n, n): v for n, v in machine.items() if n != "room"})

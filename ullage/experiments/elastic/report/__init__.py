@@ -1,0 +1,1 @@
+"""The answer, page and tables of an elastic run."""

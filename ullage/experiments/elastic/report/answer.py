@@ -1,0 +1,269 @@
+"""The answer of an elastic run in plain words. No sentence says more than its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.rounding import MINUS, quantity, ratio, share
+from ullage.analysis.comparison.words import listed
+from ullage.experiments.elastic.analysis.contrasts import Contrast
+from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
+from ullage.experiments.elastic.analysis.summary import (
+    Against,
+    EnvironmentSummary,
+    Estimate,
+    Summary,
+)
+from ullage.stats.verdict import LEAST_PAIRS
+
+ANSWERED: Final = ("blocked", "affected", "tar", "deviation")
+"""The metrics that a sentence about an environment names."""
+
+
+def figure(d: Definition, value: float | None) -> str:
+    """A figure with its unit: `2.1 %`, `10.4 s`, `0.31 nodes`."""
+    if value is None:
+        return "–"
+    factor, unit = _SHOWN.get("%" if d.percent else d.unit, (0.0, ""))
+    if factor:
+        return f"{_signed(factor * value)}{unit}"
+    return f"{value:,.4g}" if d.unit == "count" else quantity(value, d.unit)
+
+
+_SHOWN: Final = {
+    "%": (100.0, " %"),
+    "1": (1.0, "×"),
+    "nodes": (1.0, " nodes"),
+    "node·s": (1.0, " node·s"),
+    "nodes/s": (60.0, " nodes/min"),
+}
+"""Unit → what a figure is multiplied with, and what stands after it."""
+
+
+def _signed(value: float) -> str:
+    """Three significant digits."""
+    text = quantity(abs(value), "")
+    return f"{MINUS}{text}" if value < 0 else text
+
+
+def interval(d: Definition, e: Estimate, repetitions: int) -> str:
+    """`1.4 to 2.8 %`, or why there is none; and of how many repetitions, where some lack it."""
+    told = e.why if e.low is None or e.high is None else spanned(d, e.low, e.high)
+    if len(e.values) == 1:
+        told = ""
+    if len(e.values) < repetitions:
+        part = f"{len(e.values)} of {counted(repetitions)}"
+        told = f"{told}, {part}" if told else part
+    return told
+
+
+def spanned(d: Definition, low: float, high: float) -> str:
+    """Two bounds with one unit."""
+    first, last = figure(d, low), figure(d, high)
+    number, _, unit = first.partition(" ")
+    same = last.endswith(f" {unit}")
+    return f"{number} to {last}" if same else f"{first} to {last}"
+
+
+def effect(c: Contrast) -> str:
+    """`1.32×`, or `+3.2 points`."""
+    if c.estimate is None:
+        return "–"
+    if c.kind == "ratio":
+        return f"{_ratio(c)[0]}×"
+    return _difference(c, c.estimate)
+
+
+def effect_interval(c: Contrast) -> str:
+    """`1.27× to 1.36×`, `+1.1 to +5.3 points`; empty where it has none."""
+    if c.low is None or c.high is None:
+        return ""
+    if c.kind == "ratio":
+        return "{}× to {}×".format(*_ratio(c)[1:])
+    low, high = _difference(c, c.low), _difference(c, c.high)
+    number, _, unit = low.partition(" ")
+    same = high.endswith(f" {unit}")
+    return f"{number} to {high}" if same else f"{low} to {high}"
+
+
+def _ratio(c: Contrast) -> tuple[str, str, str]:
+    """Estimate and bounds, with as many digits as they bear."""
+    assert c.estimate is not None
+    if c.low is None or c.high is None or not c.low > 0:
+        return f"{c.estimate:.2f}", "", ""
+    found = Interval(estimate=c.estimate, low=c.low, high=c.high, confidence=0.95, n=c.n, method="")
+    return ratio(found)
+
+
+def _difference(c: Contrast, value: float) -> str:
+    d = BY_NAME[c.metric]
+    sign = "+" if value > 0 else ""
+    text = f"{_signed(100 * value)} points" if d.percent else figure(d, value)
+    return f"{sign}{text}"
+
+
+def answer(summary: Summary) -> list[str]:
+    """One sentence for each environment, one for each that is compared, and the noise floor."""
+    return [
+        *(environment(summary, e) for e in summary.environments),
+        *compared(summary.contrasts),
+        *floors(summary.contrasts),
+    ]
+
+
+def floors(contrasts: Sequence[Contrast]) -> list[str]:
+    """What the baseline's second copy says: how far apart the same is from itself."""
+    found = [c for c in contrasts if c.again and BY_NAME[c.metric].primary]
+    if not found:
+        return []
+    said = [f"{_undecided_name(c)}" for c in found]
+    most = max(found, key=lambda c: c.n)
+    return [
+        f"{found[0].baseline_label} against itself{_how(most)}: {listed(said)}. Chance alone makes "
+        "so much (the noise floor)."
+    ]
+
+
+def against(found: Against) -> list[str]:
+    """One sentence for each environment that both runs have, and what to know of the two."""
+    told = compared(found.contrasts, found.other)
+    return [*told, *found.notes] if told else [*found.notes]
+
+
+def environment(summary: Summary, e: EnvironmentSummary) -> str:
+    """What its viewers felt, how long a node took, how well supply followed."""
+    if e.ok == 0:
+        what = f"none of its {e.ended} repetitions has figures" if e.ended else "it was never run"
+        if e.ended == 1:
+            what = "its only repetition has no figures"
+        return f"{e.label}: {what}."
+    waits = summary.patience_s > 0
+    parts = [_said(d, e, waits=waits) for name in ANSWERED if (d := _told(e, name)) is not None]
+    repetitions = counted(e.ok)
+    return (
+        f"{e.label}, {repetitions}: {'; '.join(parts)} ({share(summary.confidence)} intervals)."
+        if e.ok > 1
+        else f"{e.label}, {repetitions}, so without intervals: {'; '.join(parts)}."
+    )
+
+
+def _told(e: EnvironmentSummary, name: str) -> Definition | None:
+    return BY_NAME[name] if e.estimate(name) is not None else None
+
+
+_PHRASES: Final = {
+    "blocked": "{} of the requests were blocked",
+    "affected": "{} of the served viewers had a violation",
+    "tar": "a node took {} to be allocated",
+    "deviation": "supply was {} away from demand (elastic deviation)",
+}
+
+
+_NONE: Final = {
+    "blocked": "no request was blocked",
+    "affected": "no served viewer had a violation",
+}
+"""In place of 0 %."""
+
+
+_AT_ONCE: Final = "{} of the requests found no room and were blocked at once"
+"""In place of the phrase, where nobody had patience."""
+
+
+def _said(d: Definition, e: EnvironmentSummary, *, waits: bool) -> str:
+    found = e.estimate(d.name)
+    assert found is not None
+    if found.most == 0 and d.name in _NONE:
+        return _NONE[d.name]
+    words = figure(d, found.estimate)
+    if found.low is not None:
+        words += f" ({interval(d, found, e.ok)})"
+    phrase = _PHRASES[d.name] if waits or d.name != "blocked" else _AT_ONCE
+    return phrase.format(words)
+
+
+def compared(contrasts: Sequence[Contrast], other: str = "") -> list[str]:
+    """One sentence for each environment, about its primary metrics. other: the other run."""
+    pairs = dict.fromkeys((c.environment, c.baseline) for c in contrasts if not c.again)
+    return [
+        _compared(
+            [c for c in contrasts if (c.environment, c.baseline) == pair and c.primary], other
+        )
+        for pair in pairs
+    ]
+
+
+def _compared(found: Sequence[Contrast], other: str) -> str:
+    first = found[0]
+    whose = f"{first.baseline_label} in {other}" if other else first.baseline_label
+    parts = []
+    for verdict in ("worse", "better", "equivalent"):
+        these = [c for c in found if c.verdict == verdict]
+        if these:
+            parts.append(f"{verdict} in {listed(map(_decided, these))}")
+    parts += _open(found)
+    most = max(found, key=lambda c: c.n)
+    return f"{first.environment_label} against {whose}{_how(most)}: {'; '.join(parts)}."
+
+
+def _how(first: Contrast) -> str:
+    if first.n == 0:
+        return ""
+    if first.paired:
+        return f", {pairs(first)} of repetitions"
+    return f", {first.sizes[0]} against {counted(first.sizes[1])}, not paired"
+
+
+def pairs(c: Contrast) -> str:
+    """`1 pair`, `12 pairs`."""
+    return f"{c.n} {'pair' if c.n == 1 else 'pairs'}"
+
+
+def _decided(c: Contrast) -> str:
+    return f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
+
+
+def _open(found: Sequence[Contrast]) -> list[str]:
+    """What is not decided, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for c in found:
+        if c.verdict not in ("worse", "better", "equivalent"):
+            reasons.setdefault(undecided(c), []).append(_undecided_name(c))
+    return [f"not decided in {listed(names)}: {why}" for why, names in reasons.items()]
+
+
+def _undecided_name(c: Contrast) -> str:
+    title = BY_NAME[c.metric].title
+    if c.estimate is None:
+        return title
+    bounds = effect_interval(c)
+    return f"{title} ({effect(c)}{f', {bounds}' if bounds else ''})"
+
+
+def undecided(c: Contrast) -> str:
+    """Why, and what would decide it."""
+    if c.note:
+        return c.note
+    if c.why == "too-few-blocks":
+        had = counted(c.n) if c.n else "no repetition"
+        return f"{had} to compare, and a verdict needs {LEAST_PAIRS}: at least {c.more} more"
+    if c.why == "no-spread":
+        return "all repetitions are equal, which shows how coarsely was counted and not how exactly"
+    if c.why == "systematic":
+        return "the bound of the clocks is too wide to tell"
+    if c.more is None:
+        return "no practical number of repetitions would settle it"
+    return f"about {counted(c.more, 'more ')} would settle it"
+
+
+def counted(number: int, between: str = "") -> str:
+    """`1 repetition`, `12 more repetitions`."""
+    return f"{number:,} {between}repetition{'' if number == 1 else 's'}"
+
+
+def metrics_of(environments: Iterable[EnvironmentSummary]) -> list[Definition]:
+    """The metrics that any of them has, in the order of the list."""
+    have = {e.metric for environment in environments for e in environment.estimates}
+    return [d for name, d in BY_NAME.items() if name in have]

@@ -1,0 +1,258 @@
+"""`ullage elastic show`: what a run found, on the terminal. Needs nothing that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ullage.analysis.comparison.words import listed
+from ullage.cli.options import print_json
+from ullage.common.console import stderr, stdout
+from ullage.common.text import clean
+from ullage.experiments.elastic import folder
+from ullage.experiments.elastic.analysis import doubts as sound
+from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
+from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS
+from ullage.experiments.elastic.analysis.doubts import Doubt
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.analysis.summary import Against, Summary, summarise
+from ullage.experiments.elastic.folder import Resolved
+from ullage.experiments.elastic.plan import words
+from ullage.experiments.elastic.report import answer
+from ullage.runs.reader import named
+
+# Two elastic runs beside each other: which environments are partners, and what differs.
+
+Pairs = list[tuple[Side, Side]]
+
+
+def compare(
+    run: ElasticRun, mine: Sequence[Side], other: ElasticRun, theirs: Sequence[Side]
+) -> Against:
+    """Each environment against the one of the same name in the other run.
+
+    Where both have a single environment these two are partners, whatever their names.
+    """
+    pairs = _partners(mine, theirs)
+    return Against(
+        other=other.path.resolve().name,
+        contrasts=contrasts(pairs, run.resolved.confidence),
+        notes=tuple(_notes(run, mine, other, theirs, pairs)),
+    )
+
+
+def _partners(mine: Sequence[Side], theirs: Sequence[Side]) -> Pairs:
+    mine, theirs = ([side for side in of if side.again_of is None] for of in (mine, theirs))
+    if len(mine) == len(theirs) == 1:
+        return [(mine[0], theirs[0])]
+    named = {side.key: side for side in theirs}
+    return [(side, named[side.key]) for side in mine if side.key in named]
+
+
+def _notes(
+    run: ElasticRun,
+    mine: Sequence[Side],
+    other: ElasticRun,
+    theirs: Sequence[Side],
+    pairs: Pairs,
+) -> Iterator[str]:
+    if run.resolved.run == other.resolved.run:
+        yield "Both are the same run: there is nothing between them to be found."
+    if not pairs:
+        here, there = (clean(listed(s.label for s in of), 200) for of in (mine, theirs))
+        yield (
+            "The two runs have no environment of the same name, so nothing is compared: this one "
+            f"has {here}, the other {there}."
+        )
+        return
+    with_figures = [(a, b) for a, b in pairs if a.figures and b.figures]
+    if not with_figures:
+        yield "No environment has figures in both runs, so nothing is compared."
+    known = {side.key for pair in pairs for side in pair}
+    left = [s.label for s in mine if s.key not in known and s.again_of is None]
+    left += [
+        f"{s.label} (the other's)" for s in theirs if s.key not in known and s.again_of is None
+    ]
+    if left:
+        yield f"Without a partner: {clean(listed(left), 400)}."
+    differ = list(_differences(run.resolved, other.resolved, pairs))
+    if differ:
+        yield f"What differs between the two, and so is in every difference: {'; '.join(differ)}."
+    yield (
+        "The runs were made one after the other and not in turn: what else changed on the host "
+        "between them is in every difference too."
+    )
+
+
+def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
+    """Settings that are not the same, as a plan has them."""
+    told, there = _settings(one), _settings(two)
+    for name in told:
+        yield from _differs(name, told[name], there[name])
+    for a, b in pairs:
+        own, others = _own(one, a), _own(two, b)
+        for name in dict.fromkeys((*own, *others)):
+            what = f"{name} of {clean(a.label, 60)}"
+            yield from _differs(what, own.get(name, "none"), others.get(name, "none"))
+    for name in ("cpu_model", "kernel"):
+        known = (str(host.get(name, "not known")) for host in (one.host, two.host))
+        yield from _differs(name.replace("_", " "), *known)
+
+
+def _settings(run: Resolved) -> dict[str, str]:
+    """Of the whole run."""
+    film = words.video(run.video, run.time_scale)
+    return {
+        "time scale": f"×{run.time_scale:g}",
+        "room": str(run.room),
+        "patience": words.patience(run),
+        "buffer": words.duration(run.buffer_s),
+        "arrivals": words.arrivals(run),
+        "resources of a node": words.resources(run.resources),
+        "ullage": run.ullage,
+        "viewers' origin": words.generators(run.generators),
+        **{f"{name} of the video": value for name, value in film.items()},
+    }
+
+
+def _own(run: Resolved, side: Side) -> dict[str, str]:
+    """Of one environment."""
+    setting = run.settings[side.key]
+    return {
+        "policy": words.policy(setting.policy),
+        **{f"nodes: {name}": value for name, value in words.nodes(setting.machine).items()},
+        "boot delay": words.duration(setting.boot_delay_s * run.time_scale),
+    }
+
+
+def _differs(name: str, one: str, two: str) -> Iterator[str]:
+    if one != two:
+        yield f"{name} {clean(one, 200)}, there {clean(two, 200)}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run with all that follows from it."""
+
+    run: ElasticRun
+    sides: Sequence[Side]
+    summary: Summary
+    doubts: Sequence[Doubt]
+    against: Against | None = None
+
+
+def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
+    """Read a run (None: the newest under `runs`), and the one to compare it with.
+
+    Both are paths, or bare names of folders in `runs`.
+
+    RUN_NOT_FOUND, RUN_BAD_FORMAT.
+    """
+    opened = ElasticRun.open(folder.newest(runs) if run is None else named(run, runs))
+    mine = sides(opened)
+    made = summarise(opened, mine)
+    beside = None
+    if other is not None:
+        second = ElasticRun.open(named(other, runs))
+        beside = compare(opened, mine, second, sides(second))
+    return Found(opened, mine, made, sound.doubts(opened, made, mine), beside)
+
+
+def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
+    """Print the answer, the metrics and the comparisons."""
+    found = find(run, runs)
+    if as_json:
+        print_json(dumped(found))
+    else:
+        tell(found)
+
+
+def tell(found: Found) -> None:
+    """For people."""
+    for sentence in answer.answer(found.summary):
+        stdout.print(escape(sentence), soft_wrap=True)
+    stdout.print(_metrics(found.summary))
+    if found.summary.contrasts:
+        stdout.print(_contrasts(found.summary.contrasts))
+    for doubt in found.doubts:
+        line = f"{doubt.message} {doubt.advice} ({doubt.code})".replace("  ", " ")
+        stderr.print(f"[yellow]doubt:[/] {escape(line)}", soft_wrap=True)
+
+
+def dumped(found: Found) -> dict[str, Any]:
+    """Everything, for programs; with the definitions of the metrics, which it cannot be read
+    without."""
+    return {
+        "format": folder.FORMAT,
+        **found.summary.model_dump(mode="json"),
+        "definitions": {
+            name: {
+                "title": d.title,
+                "symbol": d.symbol,
+                "unit": d.unit,
+                "better": d.better,
+                "compared_by": d.scale,
+                "description": d.description,
+                "source": d.source,
+            }
+            for name, d in BY_NAME.items()
+        },
+        "doubts": [doubt.model_dump(mode="json") for doubt in found.doubts],
+    }
+
+
+def _metrics(found: Summary) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric")
+    for e in found.environments:
+        table.add_column(escape(f"{e.label}, {answer.counted(e.ok)}"), justify="right")
+    shown = answer.metrics_of(found.environments)
+    for group, title in GROUPS.items():
+        these = [d for d in shown if d.group == group]
+        if these:
+            table.add_row(f"[bold]{escape(title)}[/]")
+        for d in these:
+            cells = []
+            for e in found.environments:
+                estimate = e.estimate(d.name)
+                text = "–" if estimate is None else answer.figure(d, estimate.estimate)
+                bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
+                cells.append(f"{text} ({bounds})" if bounds else text)
+            name = f"  {d.title}" + (f" ({d.symbol})" if d.symbol not in ("", d.title) else "")
+            table.add_row(*map(escape, (name, *cells)))
+    return table
+
+
+def _contrasts(found: Sequence[Contrast]) -> Table:
+    """The primary metrics; the page has all."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("compared")
+    table.add_column("effect", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    table.add_column("from")
+    table.add_column("verdict")
+    heading = ""
+    for c in found:
+        if not BY_NAME[c.metric].primary:
+            continue
+        head = f"{c.environment_label} against {c.baseline_label}"
+        if head != heading:
+            heading = head
+            table.add_row(f"[bold]{escape(head)}[/]")
+        verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
+        if verdict in ("inconclusive", "no verdict"):
+            verdict = f"{verdict}: {answer.undecided(c)}"
+        row = (
+            f"  {BY_NAME[c.metric].title}",
+            answer.effect(c),
+            answer.effect_interval(c),
+            answer.pairs(c) if c.paired else answer.counted(c.n),
+            verdict,
+        )
+        table.add_row(*map(escape, row))
+    return table

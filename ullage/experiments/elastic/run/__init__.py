@@ -1,0 +1,1 @@
+"""An elastic run: front, viewers, nodes, controller."""

@@ -1,0 +1,427 @@
+"""Makes and removes nodes for the front, and keeps a log of it.
+
+One task a node lives from the front's wish until nothing of the node is left: it is made (again and
+again, within a budget), held back if the plan injects a boot delay, told to the front, watched, and
+removed. Whatever a provider does, the front hears in the end that a node is ready, failed or gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Protocol
+
+from ullage.common.errors import UllageError
+from ullage.common.text import printable
+from ullage.experiments.elastic.folder import (
+    Act,
+    Asked,
+    FrontEnded,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Retried,
+    TakenBack,
+)
+from ullage.experiments.elastic.plan.schema import Budgets
+from ullage.experiments.elastic.run.front import Front, Restarted, Wanted
+from ullage.host import clock
+
+# The writer of `controller.jsonl`.
+
+
+class Acts:
+    """Writes `controller.jsonl`; on the disk when it is closed."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("xb")
+
+    def add(self, act: Act) -> None:
+        """A line, with the kernel when this returns."""
+        self._file.write(act.model_dump_json().encode() + b"\n")
+        self._file.flush()
+
+    def __enter__(self) -> Acts:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._file as file:
+            os.fsync(file.fileno())
+
+
+_LONGEST_WHY: Final = 500
+_REST_S: Final = 0.25
+"""Before the front hears that a node could not be had: while viewers wait it asks for the next one
+at once, and a provider that refuses at once would be asked thousands of times a second."""
+
+
+class Made(Protocol):
+    """A node that streams."""
+
+    address: str
+    """`ip:port`."""
+    url: str
+    """Of the film."""
+
+    @property
+    def made_ns(self) -> int:
+        """The provider was done with it."""
+
+    @property
+    def serving_ns(self) -> int:
+        """It streamed."""
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Parts of its allocation, in seconds."""
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """Every instant of its making."""
+
+    async def gone(self) -> str:
+        """Wait until it streams no more; why."""
+
+    async def remove(self, limit_s: float) -> None:
+        """Remove it and all that it left; raises when that fails, or takes longer."""
+
+
+class Maker(Protocol):
+    """Who makes nodes."""
+
+    def name(self, node: int, attempt: int) -> str:
+        """What the instance is called."""
+
+    async def make(self, name: str, limit_s: float) -> Made:
+        """A node; raises when that fails, or takes longer: nothing of it is left then."""
+
+
+Phase = Literal["coming", "ready", "failed", "leaving", "gone"]
+
+
+@dataclass
+class _Node:
+    """What is known of a node, and what the front was told of it last."""
+
+    phase: Phase = "coming"
+    instance: str = ""
+    made: Made | None = None
+    told: dict[str, object] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+
+class Controller:
+    """Of one repetition."""
+
+    def __init__(
+        self, front: Front, maker: Maker, acts: Acts, budgets: Budgets, boot_delay_s: float = 0.0
+    ) -> None:
+        self.front, self.maker, self.acts = front, maker, acts
+        self.budgets, self.boot_delay_s = budgets, boot_delay_s
+        self.lost = 0
+        """Nodes that ended while they streamed."""
+        self.failed = 0
+        """Nodes that could not be had."""
+        self.left: list[str] = []
+        """What could not be removed, and why."""
+        self._nodes: dict[int, _Node] = {}
+        self._busy = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def run(self) -> None:
+        """Do what the front wants until it quits, then remove what is left.
+
+        ELASTIC_FRONT_DIED. Whatever ends it, nothing is left but what `left` names.
+        """
+        try:
+            await self._run()
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
+        finally:
+            away = (self._away(n) for n in self._nodes)
+            # One whose end cannot be written down does not keep the others.
+            for ended in await asyncio.gather(*away, return_exceptions=True):
+                if ended is not None:
+                    raise ended
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            try:
+                async for message in self.front.messages():
+                    if isinstance(message, Restarted):
+                        self._again(message)
+                    else:
+                        self._wanted(message, group)
+            finally:
+                for node in self._nodes.values():
+                    if node.task is not None and node.phase != "leaving":
+                        node.task.cancel()
+
+    async def idle(self) -> None:
+        """Wait until nothing is being made or removed."""
+        await self._idle.wait()
+
+    @property
+    def nodes(self) -> list[str]:
+        """The instances that stream now."""
+        return [node.instance for node in self._nodes.values() if node.phase == "ready"]
+
+    # --- what the front wants ---------------------------------------------------------------------
+    def _wanted(self, wish: Wanted, group: asyncio.TaskGroup) -> None:
+        node = self._nodes.get(wish.node)
+        if not wish.release:
+            if node is None:
+                node = self._nodes[wish.node] = _Node()
+                node.task = group.create_task(self._live(wish.node, node, wish.at_ns))
+            elif node.told:  # it was started again, and has not heard
+                self.front.tell(**node.told)
+            return
+        if node is None or node.phase == "gone":
+            self.front.tell(released=wish.node)
+        elif node.phase != "leaving":
+            coming, node.phase = node.phase == "coming", "leaving"
+            leave = self._leave(wish.node, node, node.task, wish.at_ns, coming=coming)
+            node.task = group.create_task(leave)
+
+    def _again(self, restarted: Restarted) -> None:
+        """The front is back: what it was told while it was dying may be lost, so it hears it again.
+
+        What it knows already it refuses, and says so in its own words.
+        """
+        self.acts.add(
+            FrontEnded(at_ns=restarted.ended_ns, back_ns=restarted.back_ns, how=restarted.how)
+        )
+        for node in self._nodes.values():
+            if node.told:
+                self.front.tell(**node.told)
+
+    # --- a node's life ----------------------------------------------------------------------------
+    async def _live(self, number: int, node: _Node, front_ns: int) -> None:
+        """Make it, tell the front, and watch it until it dies or is to leave."""
+        with _Busy(self):
+            if not await self._make(number, node, front_ns):
+                return
+        assert node.made is not None
+        why = printable(await node.made.gone(), _LONGEST_WHY)
+        node.phase = "failed"
+        self.lost += 1
+        self.acts.add(Lost(node=number, instance=node.instance, at_ns=clock.ordered_ns(), why=why))
+        self._tell(node, failed=number, why=why)
+        with _Busy(self):
+            await self._away(number)
+
+    async def _make(self, number: int, node: _Node, front_ns: int) -> bool:
+        """Try within the budget; False when it could not be had."""
+        budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
+        node.instance = self.maker.name(number, 1)
+        self.acts.add(Asked(node=number, instance=node.instance, front_ns=front_ns, at_ns=began))
+        for attempt in range(1, budget.tries + 1):
+            node.instance, asked_ns = self.maker.name(number, attempt), clock.ordered_ns()
+            try:
+                made = node.made = await self.maker.make(node.instance, budget.limit)
+            except Exception as error:  # whatever a provider does
+                why = _why(error)
+                self._retried(number, node, "allocate", attempt, why)
+                continue
+            why = await self._hold(node)
+            if not why:
+                node.phase = "ready"
+                self.acts.add(
+                    Ready(
+                        node=number,
+                        instance=node.instance,
+                        address=made.address,
+                        asked_ns=asked_ns,
+                        made_ns=made.made_ns,
+                        serving_ns=made.serving_ns,
+                        at_ns=clock.ordered_ns(),
+                        attempts=attempt,
+                        injected_s=self.boot_delay_s,
+                        stages=made.stages,
+                        steps=made.steps,
+                    )
+                )
+                self._tell(node, ready=number, address=made.address, url=made.url)
+                return True
+            self._retried(number, node, "allocate", attempt, why)
+            await self._remove(number, node)
+        node.phase = "failed"
+        self.failed += 1
+        self.acts.add(
+            NotReady(
+                node=number,
+                instance=node.instance,
+                asked_ns=began,
+                at_ns=clock.ordered_ns(),
+                attempts=budget.tries,
+                why=why,
+            )
+        )
+        await asyncio.sleep(_REST_S)
+        self._tell(node, failed=number, why=why)
+        return False
+
+    async def _hold(self, node: _Node) -> str:
+        """Hold it back as long as the plan says, from when it served; why it died then, if so."""
+        assert node.made is not None
+        until = node.made.serving_ns + round(self.boot_delay_s * 1e9)
+        left_s = (until - clock.ordered_ns()) / 1e9
+        if left_s <= 0:
+            return ""
+        try:
+            async with asyncio.timeout(left_s):
+                how = await node.made.gone()
+        except TimeoutError:
+            return ""
+        return printable(f"it ended before it was told to the front: {how}", _LONGEST_WHY)
+
+    async def _leave(
+        self,
+        number: int,
+        node: _Node,
+        before: asyncio.Task[None] | None,
+        front_ns: int,
+        *,
+        coming: bool,
+    ) -> None:
+        """Remove it because the front wants so, whatever it is doing."""
+        with _Busy(self):
+            if before is not None:
+                before.cancel()
+                await asyncio.wait({before})
+            asked_ns = clock.ordered_ns()
+            if node.made is not None:
+                done = await self._remove(number, node)
+                self._released(number, node, done, front_ns=front_ns, asked_ns=asked_ns)
+            elif coming and node.phase == "leaving" and node.instance:  # it was asked for
+                self.acts.add(
+                    TakenBack(
+                        node=number,
+                        instance=node.instance,
+                        front_ns=front_ns,
+                        at_ns=clock.ordered_ns(),
+                    )
+                )
+            node.phase = "gone"
+            self._tell(node, released=number)
+
+    async def _away(self, number: int) -> None:
+        """Remove what is left of it, though the front did not ask for that."""
+        node = self._nodes[number]
+        if node.made is None:
+            return
+        asked_ns = clock.ordered_ns()
+        done = await self._remove(number, node)
+        self._released(number, node, done, front_ns=asked_ns, asked_ns=asked_ns, end=True)
+
+    async def _remove(self, number: int, node: _Node) -> tuple[int, str]:
+        """Try within the budget; attempts that it took, and why it is left if all failed.
+
+        A failure that cannot be written down (a full disk) is raised when there is no more to try.
+        """
+        budget = self.budgets.release
+        made, node.made = node.made, None
+        assert made is not None
+        why = ""
+        unwritten: OSError | None = None
+        for attempt in range(1, budget.tries + 1):
+            try:
+                await made.remove(budget.limit)
+            except Exception as error:  # whatever a provider does
+                why = _why(error)
+                try:
+                    self._retried(number, node, "release", attempt, why)
+                except OSError as full:
+                    unwritten = full
+            except asyncio.CancelledError:
+                node.made = made  # the end of the repetition tries again
+                raise
+            else:
+                done = attempt, ""
+                break
+        else:
+            self.left.append(f"{node.instance}: {why}")
+            done = budget.tries, why
+        if unwritten is not None:
+            raise unwritten
+        return done
+
+    def _retried(
+        self,
+        number: int,
+        node: _Node,
+        what: Literal["allocate", "release"],
+        attempt: int,
+        why: str,
+    ) -> None:
+        """Write down that an attempt failed."""
+        self.acts.add(
+            Retried(
+                node=number,
+                instance=node.instance,
+                what=what,
+                attempt=attempt,
+                at_ns=clock.ordered_ns(),
+                why=why,
+            )
+        )
+
+    def _released(
+        self,
+        number: int,
+        node: _Node,
+        done: tuple[int, str],
+        *,
+        front_ns: int,
+        asked_ns: int,
+        end: bool = False,
+    ) -> None:
+        attempts, left = done
+        self.acts.add(
+            Release(
+                node=number,
+                instance=node.instance,
+                front_ns=front_ns,
+                asked_ns=asked_ns,
+                at_ns=clock.ordered_ns(),
+                attempts=attempts,
+                left=left,
+                end=end,
+            )
+        )
+
+    def _tell(self, node: _Node, **fields: object) -> None:
+        node.told = fields
+        self.front.tell(**fields)
+
+
+class _Busy:
+    """While it lasts, the controller is not idle."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def __enter__(self) -> None:
+        self._controller._busy += 1
+        self._controller._idle.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._controller._busy -= 1
+        if not self._controller._busy:
+            self._controller._idle.set()
+
+
+def _why(error: Exception) -> str:
+    """What a provider says of its failure."""
+    said = error.message if isinstance(error, UllageError) else str(error)
+    return printable(said or type(error).__name__, _LONGEST_WHY)

@@ -1,0 +1,352 @@
+"""One repetition: a front, nodes that come and go, viewers from the first to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ullage import meters
+from ullage.common.errors import ELASTIC_TOO_LONG, UllageError
+from ullage.common.quantities import many
+from ullage.common.text import instance_name
+from ullage.engine import resolved
+from ullage.environments.provisioning.node import Node as Host
+from ullage.experiments.elastic.folder import (
+    CONTROLLER_LOG,
+    FRONT_LOG,
+    OUTCOME,
+    SESSIONS,
+    Outcome,
+    Status,
+    repetition_folder,
+)
+from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
+from ullage.experiments.elastic.plan.units import Scaled
+from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
+from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
+from ullage.experiments.elastic.run.generators import Generators, Machines
+from ullage.experiments.elastic.run.nodes import StreamingNodes
+from ullage.experiments.elastic.run.viewers import AnyViewers, Summary, Viewers
+from ullage.host import clock
+from ullage.host.network import Network
+from ullage.runs.events import Reason
+from ullage.runs.records import Metered
+from ullage.runs.writer import disk_full_as_error, now_ns, put
+from ullage.workloads.web.clip import Clip
+
+TRACE: Final = "arrivals.txt"
+_SETTLE_S: Final = 60.0
+_LOOK_S: Final = 0.05
+_CHUNK_S: Final = 0.5
+"""Seconds of video in a viewer's request."""
+_LEAST_CHUNK: Final = 1024
+_ASKS: Final = 10
+"""How often a viewer asks whose nodes die: the front may send it to a dead one until it hears."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all repetitions of a run share."""
+
+    plan: ElasticPlan
+    folder: Path
+    """Of the run."""
+    tag: str
+    seed: int
+    network: Network
+    hosts: dict[str, Host]
+    """Environment → where its instances are made."""
+    clip: Clip
+    machines: Machines | None = None
+    """From which the viewers come; None: from this host."""
+
+    @property
+    def scaled(self) -> Scaled:
+        """The plan in real time."""
+        return Scaled(self.plan)
+
+    def maker(self, environment: Environment, repetition: int) -> Maker:
+        """Who makes the nodes of a repetition; none has a name that another has."""
+        # The last word that is no number: a node and its attempt are written after it.
+        prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
+        return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
+
+    def viewers(self, environment: Environment, repetition: int, folder: Path) -> AnyViewers:
+        """Who watches in a repetition."""
+        if self.machines is None:
+            return Viewers(folder, self.tag)
+        prefix = f"generator-of-{self._number(environment, repetition)}"
+        return Generators(self.machines, prefix, folder, self.scaled.repetition_s)
+
+    def _number(self, environment: Environment, repetition: int) -> str:
+        return f"{list(self.hosts).index(environment.key)}r{repetition}"
+
+
+def seed_of(run: int, repetition: int) -> int:
+    """Of the arrivals of a repetition: the same for all its environments, so that these pair."""
+    return (run * 1_000_003 + repetition * 7919 + 1) % (1 << 53)
+
+
+@dataclass
+class Repetition:
+    """One of one environment."""
+
+    setting: Setting
+    environment: Environment
+    number: int
+    order: int
+    maker: Maker | None = None
+    """Other than the setting's."""
+    front: Front = field(init=False)
+    controller: Controller = field(init=False)
+    viewers: AnyViewers = field(init=False)
+    unsettled: list[str] = field(default_factory=list, init=False)
+    """When nodes still came or went although nothing was left to wait for."""
+
+    def __post_init__(self) -> None:
+        run = self.setting.folder
+        self.folder = repetition_folder(run, self.environment.key, self.number)
+        self.viewers = self.setting.viewers(self.environment, self.number, self.folder)
+
+    async def run(self) -> Outcome:
+        """Run it; whatever goes wrong with it is its outcome, which is on the disk then.
+
+        A cancellation goes through, after everything was removed.
+        """
+        with disk_full_as_error(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that was interrupted
+            self.folder.mkdir(parents=True)
+        epoch_ns, start_ns, end_ns = now_ns(), clock.ordered_ns(), None
+        status: Status = "ok"
+        reason: Reason | None = None
+        seen: Metered = {}
+        try:
+            with meters.metered() as seen:
+                summary = await self._work()
+            start_ns, end_ns = summary.started_ns, summary.ended_ns
+            reason = self._doubt(summary)
+            status = "ok" if reason is None else "invalid"
+        except (UllageError, OSError) as error:
+            status, reason = "failed", _reason(error)
+        outcome = Outcome(
+            environment=self.environment.key,
+            repetition=self.number,
+            order=self.order,
+            seed=seed_of(self.setting.seed, self.number),
+            status=status,
+            reason=reason,
+            notes=tuple(self._notes()),
+            epoch_ns=epoch_ns,
+            start_ns=start_ns,
+            end_ns=clock.ordered_ns() if end_ns is None else end_ns,
+            clock=resolved.own_clock(),
+            clock_bound_ns=max(clock.promise().ordered_ns or 0, self.viewers.clock_bound_ns),
+            meters=seen if status == "ok" else {},
+        )
+        with disk_full_as_error(self.folder):
+            put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
+        return outcome
+
+    def _doubt(self, summary: Summary) -> Reason | None:
+        """Why what was measured means nothing; None: it does."""
+        if not summary.valid:
+            return Reason(code="viewers-invalid", message=summary.reason)
+        if summary.interrupted:
+            said = "they were ended from outside, before the last of them was gone"
+            return Reason(code="viewers-invalid", message=said)
+        if not self.front.shares_clock:
+            return Reason(
+                code="clock-unknown",
+                message="the front could not go over to the run's clock: what it says of time "
+                "cannot be compared with what viewers and nodes say",
+            )
+        return None
+
+    async def _work(self) -> Summary:
+        async with self.viewers:
+            return await self._served()
+
+    async def _served(self) -> Summary:
+        """The viewers' word, with a front and nodes for them."""
+        setting, scaled = self.setting, self.setting.scaled
+        budgets = setting.plan.budgets
+        self.front = Front(self._front_settings(), self.folder, setting.tag, budgets.front)
+        await self.front.start()
+        maker = self.maker or setting.maker(self.environment, self.number)
+        with Acts(self.folder / CONTROLLER_LOG) as acts:
+            self.controller = Controller(
+                self.front, maker, acts, budgets, scaled.boot_delay_s(self.environment)
+            )
+            control = asyncio.create_task(self.controller.run())
+            try:
+                summary = await self._heard(control)
+            finally:
+                await self.front.quit()  # which ends the controller too
+                await asyncio.wait({control})
+            control.result()
+            return summary
+
+    async def _heard(self, control: asyncio.Task[None]) -> Summary:
+        """The viewers' word, while the front answers. ELASTIC_FRONT_SILENT."""
+        limit_s = self.setting.plan.budgets.silence
+        watching = asyncio.create_task(self._watch(control))
+        silent = asyncio.create_task(silence(self.front, limit_s))
+        both: set[asyncio.Task[Summary]] = {watching, silent}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            return await (silent if silent.done() and not watching.done() else watching)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.wait(both)
+
+    async def _watch(self, control: asyncio.Task[None]) -> Summary:
+        """The viewers from first to last; raises what ends them, or the front, before its time."""
+        limit_s = self.setting.scaled.repetition_s
+        deadline = time.monotonic() + limit_s
+        if not await self._settle(control):  # the nodes that are kept from the beginning
+            self.unsettled.append("when the first viewer came")
+        watching = asyncio.create_task(self.viewers.run(self._viewers_settings()))
+        try:
+            left_s = max(0.0, deadline - time.monotonic())
+            await asyncio.wait(
+                {control, watching}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if control.done() and not watching.done():
+                control.result()
+            if not watching.done():
+                raise UllageError(ELASTIC_TOO_LONG, seconds=limit_s)
+            summary = watching.result()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+        if not await self._settle(control):  # the nodes that the last viewers left
+            self.unsettled.append("when it was ended")
+        return summary
+
+    async def _settle(self, control: asyncio.Task[None]) -> bool:
+        """Wait until no node comes or goes, as the front sees it. False: one still does."""
+        until = time.monotonic() + _SETTLE_S + self.setting.scaled.boot_delay_s(self.environment)
+        while time.monotonic() < until and not control.done():
+            idle = asyncio.create_task(self.controller.idle())
+            await asyncio.wait({idle, control}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            idle.cancel()
+            if idle.done() and not await moving(self.front.address):
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return control.done()
+
+    def _front_settings(self) -> dict[str, Any]:
+        setting, environment = self.setting, self.environment
+        return front_settings(
+            setting.plan, environment, f"{setting.network.gateway}:0", self.folder / FRONT_LOG
+        )
+
+    def _viewers_settings(self) -> dict[str, Any]:
+        setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
+        plan = setting.plan
+        bitrate = clip.size * 8 / scaled.length_s
+        return {
+            "front": f"http://{self.front.address}",
+            "allow": [str(setting.network.subnet)],
+            "arrivals": arrivals_settings(
+                plan, seed_of(setting.seed, self.number), self.folder / TRACE
+            ),
+            "video": {
+                "bytes": clip.size,
+                "bitrate_bps": max(8, round(bitrate)),
+                "chunk_bytes": max(_LEAST_CHUNK, round(bitrate / 8 * _CHUNK_S)),
+            },
+            "playback": {"buffer_s": plan.video.buffer},
+            "patience_s": scaled.patience_s,
+            "sessions": str(self.folder / SESSIONS),
+            "limits": {"asks": _ASKS},
+            "timing": {"realtime": may_go_first()},
+            "lateness_limit_ms": plan.lateness_limit * 1e3,
+            "clock": shared_clock(),
+        }
+
+    def _notes(self) -> list[str]:
+        """What a reader of the figures must know."""
+        notes = []
+        if deaths := getattr(getattr(self, "front", None), "deaths", []):
+            times = many(len(deaths), "time")
+            notes.append(f"the front died {times} and was started again on its log")
+        controller: Controller | None = getattr(self, "controller", None)
+        if controller is not None:
+            if controller.lost:
+                notes.append(f"{many(controller.lost, 'node')} died while streaming")
+            if controller.failed:
+                notes.append(f"{many(controller.failed, 'node')} could not be had")
+            notes += [f"not removed: {left}" for left in controller.left]
+        notes += [f"not removed: {left}" for left in self.viewers.left]
+        notes += self.viewers.notes
+        notes += [f"nodes still came or went {when}" for when in self.unsettled]
+        return notes
+
+
+def may_go_first() -> bool:
+    """May our programs go before all ordinary ones (SCHED_FIFO)? Not in every container of a root.
+
+    Viewers that wait for nodes to give way on a busy host would be late, and measure that.
+    """
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        return False
+    os.sched_setscheduler(0, policy, parameters)
+    return True
+
+
+def front_settings(
+    plan: ElasticPlan, environment: Environment, listen: str, log: Path
+) -> dict[str, Any]:
+    """The front's configuration."""
+    scaled = Scaled(plan)
+    return {
+        "listen": listen,
+        "config": scaled.machine(environment),
+        "policy": environment.policy.model_dump(mode="json"),
+        "log": str(log),
+        "patience_ms_max": math.ceil(scaled.patience_s * 1e3),
+        "alone_ms": 0,
+    }
+
+
+def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[str, Any]:
+    """The viewers' `arrivals`, in real time; a trace is written there, divided."""
+    arrivals, scale = plan.arrivals, plan.time_scale
+    if arrivals.kind == "trace":
+        times = units.trace_times(arrivals)
+        trace.write_text("".join(f"{at / scale:.9f}\n" for at in times), encoding="ascii")
+        return {"kind": "trace", "path": str(trace)}
+    assert arrivals.rate is not None
+    found: dict[str, Any] = {"kind": arrivals.kind, "rate_hz": arrivals.rate * scale}
+    if arrivals.viewers is not None:
+        found["count"] = arrivals.viewers
+    if arrivals.lasting is not None:
+        found["duration_s"] = arrivals.lasting / scale
+    if arrivals.kind == "flash-crowd":
+        assert arrivals.peak is not None and arrivals.at is not None and arrivals.decay is not None
+        found |= {
+            "peak_hz": arrivals.peak * scale,
+            "at_s": arrivals.at / scale,
+            "decay_s": arrivals.decay / scale,
+        }
+    if arrivals.kind != "uniform" and seed is not None:
+        found["seed"] = seed
+    return found
+
+
+def _reason(error: UllageError | OSError) -> Reason:
+    if isinstance(error, UllageError):
+        return Reason(code=error.code, message=error.message[:2000])
+    return Reason(code="os-error", message=(str(error) or type(error).__name__)[:2000])

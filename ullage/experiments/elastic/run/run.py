@@ -1,0 +1,342 @@
+"""`ullage elastic run`: environment by environment, repetition by repetition, and all removed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from ullage.cli.live.terminal import RunProgress
+from ullage.cli.options import print_json
+from ullage.common.console import stderr
+from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, ExitCode, UllageError
+from ullage.common.signals import interruptible
+from ullage.engine.resolved import diverged, programs
+from ullage.engine.session import Session
+from ullage.environments.agent import client
+from ullage.environments.provisioning.node import Node as Host
+from ullage.experiments.elastic import folder as folders
+from ullage.experiments.elastic.folder import Finished, Outcome, RepetitionDone, Resolved
+from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.plan.units import Scaled
+from ullage.experiments.elastic.run import front, nodes, viewers
+from ullage.experiments.elastic.run.checks import check
+from ullage.experiments.elastic.run.generators import Machines
+from ullage.experiments.elastic.run.repetition import Repetition, Setting
+from ullage.experiments.elastic.run.resolved import changes, resolved
+from ullage.host import binaries, image
+from ullage.host.network import Network
+from ullage.meters.energy.base import PlannedMeter
+from ullage.meters.energy.metering import Metering
+from ullage.plan import schedule
+from ullage.plan.meters import named
+from ullage.runs import reader as runfolders
+from ullage.runs.events import Started
+from ullage.runs.records import ImageRecord
+from ullage.runs.writer import Journal, disk_full_as_error, new_folder, now_ns, put
+from ullage.workloads.web import clip as clips
+
+# The run's own copy of the trace that its plan names.
+#
+# A relative path in a plan is one from where the command was started, as in any plan. So that a run
+# is taken up from anywhere, and although the file has changed, it goes by what it was given first.
+
+
+def keep(plan: ElasticPlan, run: Path) -> ElasticPlan:
+    """Copy it into the run's folder; the plan that reads it there. OSError."""
+    if plan.arrivals.file is None:
+        return plan
+    put(run / folders.TRACE, plan.arrivals.file.read_bytes())
+    return kept(plan, run)
+
+
+def kept(plan: ElasticPlan, run: Path) -> ElasticPlan:
+    """The plan with the copy of an earlier session; as it is where there is none."""
+    file = run / folders.TRACE
+    if plan.arrivals.file is None or not file.is_file():
+        return plan
+    arrivals = plan.arrivals.model_copy(update={"file": file})
+    return plan.model_copy(update={"arrivals": arrivals})
+
+
+SCALED = "time-scaled"
+"""Code of the warning that a second is not a second."""
+DOUBTFUL = "plan-doubtful"
+"""Code of a warning of what the plan asks for and no host, or not this one, can do well."""
+
+
+def command(
+    file: Path | None, *, resume: Path | None, dry_run: bool = False, runs: Path, as_json: bool
+) -> None:
+    """The body of `ullage elastic run`."""
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a plan, or --resume RUN")
+    resume = None if resume is None else folders.begun(runfolders.named(resume, runs))
+    source = file if file is not None else Path(resume or "") / folders.PLAN
+    plan, document = plans.load(source)
+    if resume is not None:
+        plan = kept(plan, resume)
+    environments = plans.resolve(plan, document)
+    generators = plans.generators(plan, document)
+    meters = named(plan.meters, document)
+    if dry_run:
+        from ullage.cli import elastic_dryrun  # noqa: PLC0415 - a run does not need it
+
+        if resume is not None and runfolders.is_elastic(resume):  # its order is drawn already
+            plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
+        shown = (plan, environments, document, meters)
+        elastic_dryrun.show(*shown, generators=generators, runs=runs, as_json=as_json)
+        return
+    asyncio.run(check(plan, environments, document, generators))
+    if resume is not None:
+        folder = resume
+    else:
+        folder = new_folder(runs, plan.name)
+        put(folder / folders.PLAN, source.read_bytes())
+        plan = keep(plan, folder)
+    progress = ElasticProgress(plan.repetitions * len(environments))
+    with progress:
+        run = Run(
+            plan,
+            environments,
+            folder,
+            progress,
+            generators=generators,
+            meters=meters,
+            resume=resume is not None,
+        )
+        try:
+            outcomes = interruptible(run.run())
+        except asyncio.CancelledError:
+            again = runfolders.typed(folder)
+            stderr.print(
+                escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
+                soft_wrap=True,
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _conclude(folder, as_json=as_json)
+    if any(outcome.status != "ok" for outcome in outcomes):
+        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
+
+
+def _conclude(folder: Path, *, as_json: bool) -> None:
+    """The answer first, which needs no disk; then the page."""
+    from ullage.experiments.elastic.report import page as reporting  # noqa: PLC0415 - a dry run does not need them
+    from ullage.experiments.elastic.report import show
+
+    found = show.find(folder, folder.parent)
+    if not as_json:
+        show.tell(found)
+    page = reporting.write(found)
+    if as_json:
+        print_json({"folder": str(folder), "report": str(page), **show.dumped(found)})
+    else:
+        stderr.print(f"report: {escape(str(page))}", soft_wrap=True)
+
+
+class ElasticProgress(RunProgress):
+    """What a person sees of an elastic run."""
+
+    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+        """A repetition ended."""
+        self.live.update(self.task, completed=number)
+        text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
+        if done.reason is not None:
+            stderr.print(
+                f"[yellow]{done.status}[/] {escape(text)}: {escape(done.reason.message[:300])}"
+            )
+        else:
+            self._line(f"{text}: done after {(done.end_ns - done.start_ns) / 1e9:.0f} s")
+        for note in done.notes:
+            stderr.print(f"[cyan]note:[/] {escape(note)}")
+
+
+class Run(Session):
+    """One execution of one plan, or its resumption."""
+
+    ended = Finished
+
+    def __init__(
+        self,
+        plan: ElasticPlan,
+        environments: tuple[Environment, ...],
+        folder: Path,
+        progress: ElasticProgress,
+        *,
+        meters: Sequence[PlannedMeter] = (),
+        generators: Generators | None = None,
+        resume: bool = False,
+    ) -> None:
+        super().__init__(folder, progress.warning)
+        self.generators = generators
+        self.plan, self.environments = plan, environments
+        self.progress, self.resume = progress, resume
+        self.scaled = Scaled(plan)
+        self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
+        self.outcomes: dict[tuple[str, int], Outcome] = {}
+        self.earlier: Resolved | None = None
+        self.sessions: list[Started] = []
+        self.image: ImageRecord | None = None
+        self.network: Network | None = None
+        self.metering = Metering(meters, self.tag, folder, self._warn)
+
+    async def run(self) -> list[Outcome]:
+        """Run to the end, an error or a cancellation; whatever was made is removed again."""
+        with Journal(self.folder) as self.journal:
+            self._take_up()
+            await self._worked()
+        return list(self.outcomes.values())
+
+    async def _work(self) -> None:
+        await self._started(self.sessions, resumed=self.earlier is not None)
+        for doubt in units.said_before(self.plan, self.environments):
+            self._warn(DOUBTFUL, doubt)
+        if limits := units.limits_of_scale(self.plan):
+            self._warn(SCALED, limits)
+        setting = await self._prepared()
+        await self._repetitions(setting)
+        await self.metering.stop()
+        self.reason = "repetitions"
+
+    def _take_up(self) -> None:
+        """What earlier sessions have done."""
+        if not self.resume:
+            return
+        events = folders.read_events(self.folder)
+        self.sessions = [event for event in events if isinstance(event, Started)]
+        done = [event for event in events if isinstance(event, RepetitionDone)]
+        if not (self.folder / folders.RESOLVED).exists() and not done:
+            return  # it was stopped before the first repetition
+        self.earlier = folders.read_resolved(self.folder)
+        self.seed = self.earlier.seed
+        for each in done:
+            place = folders.repetition_folder(self.folder, each.environment, each.repetition)
+            outcome = folders.read_outcome(place)
+            if outcome is None:
+                where = place.relative_to(self.folder)
+                raise UllageError(
+                    RUN_BAD_FORMAT,
+                    path=self.folder,
+                    format=f"{folders.KIND} {folders.FORMAT}",
+                    reason=f"{where}/{folders.OUTCOME} is missing",
+                )
+            self.outcomes[each.environment, each.repetition] = outcome
+        has = 1 + max((each.repetition for each in done), default=-1)
+        if has > self.plan.repetitions:
+            what = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
+            raise UllageError(RUN_CHANGED, path=self.folder, what=what)
+
+    async def _prepared(self) -> Setting:
+        """Image, film and bridge: what all repetitions share."""
+        plan = self.plan
+        built = await self._image()
+        film = await clips.make(
+            self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
+        )
+        await self.metering.open()
+        now = resolved(
+            plan,
+            self.environments,
+            film,
+            self.image,
+            run=self.folder,
+            tag=self.tag,
+            seed=self.seed,
+            generators=self.generators,
+            energy_meters=self.metering.records(),
+            programs=programs(self._programs()),
+        )
+        if self.earlier is not None and (changed := changes(self.earlier, now)):
+            raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
+        self._tell_diverged(diverged(self.earlier, now) if self.earlier is not None else ())
+        with disk_full_as_error(self.folder):
+            put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
+        self.metering.start()
+        self.network = await Network.create(self.tag)
+        await self.network.check_forwarding()
+        hosts = {each.key: self._host(each, built) for each in self.environments}
+        more = self.generators
+        machines = None if more is None else Machines(more.number, self._host(more, built))
+        shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
+        return Setting(*shared, machines)
+
+    @staticmethod
+    def _programs() -> Iterator[Path]:
+        yield client.binary()
+        for name in (front.PROGRAM, viewers.PROGRAM):
+            yield binaries.program(name)
+
+    def _host(self, of: Environment | Generators, built: image.Image | None) -> Host:
+        """Where its instances are made."""
+        return Host(
+            tag=self.tag,
+            provider=of.provider,
+            resources=of.resources,
+            image=built,
+            agent=client.binary(),
+            network=self.network,
+        )
+
+    async def _image(self) -> image.Image | None:
+        if self.plan.image == "host":
+            self.image = await asyncio.to_thread(image.host_image, nodes.PROGRAMS)
+            return None
+        self.progress.step("finding the image (built once, then cached)")
+        more = [] if self.generators is None else [self.generators.provider]
+        providers = [*(each.provider for each in self.environments), *more]
+        wanted = {name for each in providers for name in each.packages()}
+        built = await image.build([*nodes.PACKAGES, *sorted(wanted)])
+        built.require(nodes.PROGRAMS)
+        await built.verify()
+        if any(each.stands_on == "disk" for each in providers):
+            await built.disk("raw")  # not in the first node's time
+        self.image = built.record()
+        return built
+
+    async def _repetitions(self, setting: Setting) -> None:
+        todo = list(self._todo())
+        for environment, number, order in todo:
+            key = environment.key
+            self.progress.step(f"repetition {number + 1} of {self.plan.repetitions}: {key}")
+            self._look_for_others()
+            began = time.monotonic()
+            outcome = await Repetition(setting, environment, number, order).run()
+            self.journal.append(
+                RepetitionDone(
+                    environment=key,
+                    repetition=number,
+                    epoch_ns=now_ns(),
+                    seconds=time.monotonic() - began,
+                    status=outcome.status,
+                    reason=outcome.reason,
+                )
+            )
+            self._look_for_others()
+            self.metering.check()
+            self.outcomes[key, number] = outcome
+            all_of_them = self.plan.repetitions * len(self.environments)
+            self.progress.repetition(outcome, len(self.outcomes), all_of_them)
+
+    def _todo(self) -> Iterator[tuple[Environment, int, int]]:
+        """What is left to do: environments within each repetition, in balanced order by seed."""
+        by_key = {each.key: each for each in self.environments}
+        for number in range(self.plan.repetitions):
+            for slot in schedule.block(self.seed, number, list(by_key), ["film"]):
+                if (slot.environment, number) not in self.outcomes:
+                    yield by_key[slot.environment], number, slot.order
+
+    async def _tear_down(self) -> None:
+        """Remove everything, in order where that works, by its tag where not."""
+        await self.metering.stop()
+        try:
+            if self.network is not None:
+                await self.network.destroy()
+        finally:
+            await self._remove(self.tag)

@@ -1,0 +1,130 @@
+"""The viewers, as the controller sees them: a process that runs to its end and sums up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ullage.common.commands import tail
+from ullage.common.errors import ELASTIC_VIEWERS_FAILED, UllageError
+from ullage.common.text import printable
+from ullage.experiments.elastic.folder import VIEWERS, VIEWERS_CONFIG, VIEWERS_STDERR
+from ullage.experiments.elastic.run.front import ended
+from ullage.host import binaries
+from ullage.runs.records import LATEST_NS
+from ullage.runs.writer import put
+
+PROGRAM: Final = "ullage-viewers"
+LONGEST_SUMMARY: Final = 16 << 20
+
+
+class Summary(BaseModel):
+    """What of their summary decides whether the repetition counts; `viewers.json` has all of it."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    valid: bool
+    interrupted: bool = False
+    """They were ended from outside: who still watched was cut, and some did not come."""
+    started_ns: int = Field(ge=0, lt=LATEST_NS)
+    """Their schedule's zero."""
+    ended_ns: int = Field(ge=0, lt=LATEST_NS)
+    """The last of them was gone."""
+    why: str | list[str] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it is not valid, in one line."""
+        said = self.why if isinstance(self.why, list) else [self.why or "they do not say why"]
+        return printable("; ".join(map(str, said)), 500)
+
+
+class AnyViewers(Protocol):
+    """All viewers of one repetition; within `async with` they can be run."""
+
+    notes: Sequence[str]
+    """How well they did, when they have."""
+    clock_bound_ns: int
+    """Their instants are not further off than this, or than our own."""
+    left: Sequence[str]
+    """What of theirs could not be removed, and why."""
+
+    async def __aenter__(self) -> AnyViewers:
+        """Make what they need."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Remove that."""
+
+    async def run(self, settings: dict[str, Any]) -> Summary:
+        """Run them all; `viewers.json` and `sessions.jsonl` are there then."""
+
+
+class Viewers:
+    """All viewers of one repetition, as processes of this host."""
+
+    def __init__(self, folder: Path, tag: str) -> None:
+        self.folder, self.tag = folder, tag
+        self.notes: Sequence[str] = ()
+        self.left: Sequence[str] = ()
+        self.clock_bound_ns = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Viewers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that starts all others; None before it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self, settings: dict[str, Any]) -> Summary:
+        """Run them all; `viewers.json` has their summary then. ELASTIC_VIEWERS_FAILED."""
+        config = self.folder / VIEWERS_CONFIG
+        put(config, json.dumps(settings, indent=1).encode())
+        with (self.folder / VIEWERS_STDERR).open("wb") as stderr:
+            self._process = process = await asyncio.create_subprocess_exec(
+                str(binaries.program(PROGRAM)),
+                "run",
+                "--config",
+                str(config),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "ULLAGE_TAG": self.tag},
+                start_new_session=True,  # a Ctrl-C is for us alone
+            )
+        assert process.stdout is not None
+        try:
+            said = await process.stdout.read(LONGEST_SUMMARY + 1)
+            while len(said) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
+                said += more
+            status = await process.wait()
+        finally:
+            await self.kill()
+        try:
+            summary = Summary.model_validate_json(said)
+        except ValidationError:
+            told = tail(
+                (self.folder / VIEWERS_STDERR).read_bytes()[-4096:].decode("utf-8", "replace")
+            )
+            reason = f"{ended(status)}: {printable(told, 500)}" if told else ended(status)
+            raise UllageError(ELASTIC_VIEWERS_FAILED, reason=reason) from None
+        put(self.folder / VIEWERS, said)
+        return summary
+
+    async def kill(self) -> None:
+        """See that they are gone, with all their processes."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, 9)
+            await self._process.wait()

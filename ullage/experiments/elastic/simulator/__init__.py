@@ -1,0 +1,1 @@
+"""Elastic runs that are simulated, and the twin of a real one."""

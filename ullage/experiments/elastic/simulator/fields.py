@@ -1,0 +1,432 @@
+"""The fields of a simulation's specification, and how the simulator's own are made of them.
+
+Words are those of the plan of an elastic run where both have the thing: `room`, `policy`, `nodes`,
+`arrivals`, `video`, `patience`. All times are the users'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, fmean
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from ullage.common.fields import Fields
+from ullage.common.quantities import Delay, Seconds
+from ullage.experiments.elastic.plan.schema import Policy
+from ullage.runs.allocations import Copy
+
+# The figures of a simulation: what each means, and where it stands in the simulator's outcome.
+#
+# One with the name of a metric of real runs is that metric; what has no such one has another name.
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure."""
+
+    name: str
+    unit: str
+    meaning: str
+    at: tuple[str, ...]
+    """Its path in the outcome."""
+    share: bool = False
+    """It is between 0 and 1, and so are the ends of its interval."""
+    signed: bool = False
+    """It may be below 0, and so may those."""
+    over: float = 1.0
+    """What the outcome's value is divided by."""
+
+    def of(self, outcome: Mapping[str, Any]) -> float | None:
+        """Its value; None where there is none, such as the mean wait of nobody."""
+        value: Any = outcome
+        for part in self.at:
+            value = None if value is None else value[part]
+        return None if value is None else float(value) / self.over
+
+
+FIGURES: Final = (
+    Figure("QtRvS", "1", "viewers that came", ("viewers", "requests")),
+    Figure("PcBl", "1", "share of them that was blocked", ("blocked",), share=True),
+    Figure("turned_away_viewers", "1", "viewers with no place to wait, or never a node",
+           ("viewers", "turned_away")),
+    Figure("waited_viewers", "1", "viewers that waited and were served", ("viewers", "waited")),
+    Figure("waited_mean", "s", "how long these waited, on the average", ("wait", "mean_s")),
+    Figure("waited_p99", "s", "99 % of these waited no longer", ("wait", "p99_s")),
+    Figure("PcAf", "1", "share of the served viewers whose stream broke with its node",
+           ("affected",), share=True),
+    Figure("cut", "1", "viewers that lost their node and did not see the rest", ("viewers", "cut")),
+    Figure("nodes_asked", "1", "nodes that were asked for", ("nodes", "asked")),
+    Figure("nodes_failed", "1", "nodes that never became ready", ("nodes", "failed")),
+    Figure("nodes_most", "1", "nodes at a time, at most", ("whole", "most_nodes")),
+    Figure("node_seconds", "node·s", "nodes over time, from asked for until gone: what is paid for",
+           ("whole", "node_s")),
+    Figure("TaR", "s", "from asking for a node until it streams, on the average",
+           ("allocation", "mean_s")),
+    Figure("watching_most", "1", "viewers served at a time, at most",
+           ("whole", "watching", "most")),
+    Figure("accuracy_u", "1", "nodes missing, on the average over time",
+           ("elasticity", "under_nodes")),
+    Figure("accuracy_o", "1", "nodes too many, on the average over time",
+           ("elasticity", "over_nodes")),
+    Figure("theta_u", "1", "share of the demanded nodes that was missing, over time",
+           ("elasticity", "under_part"), share=True),
+    Figure("theta_o", "1", "nodes too many, as a share of the demanded ones, over time",
+           ("elasticity", "over_part")),
+    Figure("timeshare_u", "1", "share of the time in which nodes were missing",
+           ("elasticity", "under_time"), share=True),
+    Figure("timeshare_o", "1", "share of the time in which there were too many",
+           ("elasticity", "over_time"), share=True),
+    Figure("jitter", "nodes/s", "how much oftener supply changed than demand",
+           ("elasticity", "jitter_per_minute"), signed=True, over=60),
+    Figure("instability", "1", "share of the time in which supply did not move as demand did",
+           ("elasticity", "instability"), share=True),
+    Figure("deviation", "1", "elastic deviation from a supply that follows perfectly",
+           ("elasticity", "deviation")),
+    Figure("speed_up", "1", "elastic speed-up over a constant supply; above 1: better",
+           ("elasticity", "speed_up")),
+)  # fmt: skip
+
+
+def figures(outcome: Mapping[str, Any]) -> dict[str, float]:
+    """Name → value, of those that there are."""
+    found = ((figure.name, figure.of(outcome)) for figure in FIGURES)
+    return {name: value for name, value in found if value is not None}
+
+
+def said(value: float, unit: str) -> str:
+    """A value for people: by the minute where a real run's page tells it so."""
+    if unit == "nodes/s":
+        value, unit = 60 * value, "nodes/min"
+    text = f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return text if unit == "1" else f"{text} {unit}"
+
+
+Times = Literal[
+    "fixed",
+    "exponential",
+    "uniform",
+    "normal",
+    "log-normal",
+    "gamma",
+    "weibull",
+    "pareto",
+    "empirical",
+    "in-turn",
+]
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "fixed": ("value",),
+    "exponential": ("mean",),
+    "uniform": ("low", "high"),
+    "normal": ("mean", "deviation"),
+    "log-normal": ("mean", "deviation"),
+    "gamma": ("mean", "deviation"),
+    "weibull": ("scale", "shape"),
+    "pareto": ("least", "shape"),
+    "empirical": ("values",),
+    "in-turn": ("values",),
+}
+"""Kind of time → the fields that it has, and no others."""
+
+_THEIRS: Final = {
+    "value": "s",
+    "mean": "mean_s",
+    "deviation": "sd_s",
+    "low": "low_s",
+    "high": "high_s",
+    "scale": "scale_s",
+    "shape": "shape",
+    "least": "least_s",
+    "values": "values_s",
+}
+
+
+_DELAY: Final = TypeAdapter[float](Delay)
+
+
+class Time(Fields):
+    """How long something takes: `60s`, or a kind of distribution with its fields."""
+
+    kind: Times = Field("fixed", description=f"one of {', '.join(NEEDED)}")
+    value: Delay | None = Field(None, description="of `fixed`")
+    mean: Delay | None = Field(None, description="of the time itself, not of its logarithm")
+    deviation: Delay | None = Field(None, description="standard deviation of the time itself")
+    low: Delay | None = Field(None, description="of `uniform`: the least")
+    high: Delay | None = Field(None, description="of `uniform`: the most")
+    scale: Seconds | None = Field(None, description="of `weibull`")
+    shape: float | None = Field(None, gt=0, le=1e6, description="of `weibull` and `pareto`")
+    least: Seconds | None = Field(None, description="of `pareto`: no time is shorter")
+    values: tuple[Delay, ...] | None = Field(
+        None,
+        min_length=1,
+        description="of `empirical` (all alike) and `in-turn` (one after another)",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        return data if isinstance(data, dict | Time) else {"value": _delay(data)}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Time:
+        _only(self, self.kind, NEEDED[self.kind], tuple(_THEIRS))
+        return self
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        given = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
+        return {"kind": self.kind, **{k: v for k, v in given.items() if v is not None}}
+
+    def mean_s(self) -> float:
+        """On the average, in seconds; infinite where the tail is too long for one."""
+        shape = self.shape or 1.0
+        match self.kind:
+            case "fixed":
+                found = self.value
+            case "uniform":
+                found = fmean((self.low or 0.0, self.high or 0.0))
+            case "empirical" | "in-turn":
+                found = fmean(self.values or (0.0,))
+            case "weibull":
+                found = (self.scale or 0.0) * _factorial(1 / shape)
+            case "pareto":
+                found = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
+            case "normal" if self.deviation:
+                found = _above_0(self.mean or 0.0, self.deviation)
+            case _:
+                found = self.mean
+        return found or 0.0
+
+
+def _factorial(x: float) -> float:
+    try:
+        return math.gamma(1 + x)
+    except OverflowError:
+        return math.inf
+
+
+def _delay(data: Any) -> float:
+    """What is written plainly. ValueError of the field in which it stands: `value` nobody wrote."""
+    if isinstance(data, bool):
+        raise ValueError("a duration such as 500ms, 90s, 10m or 1h30m")
+    try:
+        return _DELAY.validate_python(data)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise ValueError(message.removeprefix("Value error, ")) from None
+
+
+def _above_0(mean: float, deviation: float) -> float:
+    """Of a normal distribution from which is drawn again while it is negative."""
+    normal = NormalDist(mean, deviation)
+    return mean + deviation**2 * normal.pdf(0) / (1 - normal.cdf(0))
+
+
+def _only(fields: Fields, kind: str, needed: tuple[str, ...], every: tuple[str, ...]) -> None:
+    """ValueError unless the fields of this kind are given, and of `every` no others."""
+    for name in every:
+        if (getattr(fields, name) is None) == (name in needed):
+            verb = "needs" if name in needed else "has no"
+            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
+
+
+class Nodes(Fields):
+    """What bounds the nodes, and how they are had."""
+
+    max: int | None = Field(
+        None, ge=0, le=100_000_000, description="nodes at a time; left out: any number"
+    )
+    min: int = Field(0, ge=0, le=100_000_000, description="nodes that are kept, used or not")
+    allocation: Literal["one_at_a_time", "one_per_need", "one_per_request"] = Field(
+        "one_at_a_time", description="how many are made at the same time when viewers wait"
+    )
+    placement: Literal["fullest", "emptiest"] = Field(
+        "fullest", description="the node with room that a viewer is sent to"
+    )
+    waiting_room: int | None = Field(
+        None, ge=0, le=1_000_000_000, description="viewers that may wait; left out: any number"
+    )
+
+
+Rate = Annotated[float, Field(ge=0, le=1e9)]
+AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
+
+Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "surge", "daily", "profile"]
+_COMING: Final[Mapping[str, dict[str, str]]] = {
+    "poisson": {"rate": "rate_hz"},
+    "uniform": {"rate": "rate_hz"},
+    "trace": {"file": "at_s"},
+    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "decay": "decay_s"},
+    "surge": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "for_": "for_s"},
+    "daily": {"rate": "rate_hz", "swing": "swing", "peak_at": "peak_at_s"},
+    "profile": {"rates": "rates_hz", "step": "step_s"},
+}
+"""Kind of arrivals → its fields, and what the simulator calls them."""
+
+
+class Arrivals(Fields):
+    """When viewers come."""
+
+    kind: Coming = Field("poisson", description=f"one of {', '.join(_COMING)}")
+    viewers: int | None = Field(
+        None, ge=1, le=1_000_000_000_000, strict=True, description="how many come, at most"
+    )
+    lasting: Seconds | None = Field(None, description="nobody comes after this")
+    rate: float | None = Field(None, gt=0, le=1e9, description="viewers a second, on the average")
+    peak: float | None = Field(
+        None, gt=0, le=1e9, description="of a `flash-crowd` its highest rate, of a `surge` its rate"
+    )
+    at: Delay | None = Field(None, description="of a `flash-crowd`, a `surge`: when it begins")
+    decay: Seconds | None = Field(
+        None, description="of a `flash-crowd`: in how long the rate falls back by e"
+    )
+    for_: Seconds | None = Field(None, alias="for", description="of a `surge`: how long")
+    swing: float | None = Field(
+        None, ge=0, le=1, description="of `daily`: how much more than the mean come at the peak"
+    )
+    peak_at: Delay | None = Field(None, description="of `daily`: after midnight, when it begins")
+    rates: tuple[Rate, ...] | None = Field(None, min_length=1, description="of `profile`: a step")
+    step: Seconds | None = Field(None, description="of `profile`: how long each rate lasts")
+    file: Path | None = Field(
+        None, description="of a `trace`: instants in seconds, one a line, in order"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Arrivals:
+        every = {name for fields in _COMING.values() for name in fields}
+        _only(self, self.kind, tuple(_COMING[self.kind]), tuple(sorted(every)))
+        if self.kind != "trace" and self.viewers is None and self.lasting is None:
+            raise ValueError("say `viewers`, or `lasting`, or both")
+        return self
+
+    def rust(self, trace: list[float] | None) -> dict[str, Any]:
+        """As the simulator has it; `trace`: the instants in the file."""
+        fields = _COMING[self.kind]
+        given = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
+        return {"kind": self.kind, **given, **({"at_s": trace} if trace is not None else {})}
+
+
+class Film(Fields):
+    """What viewers watch."""
+
+    length: Time = Field(Time(value=1800), description="how long each watches: `30m`")
+
+
+class Allocation(Fields):
+    """How long a node takes to come: from one of `run`, `table`, `time` and `stages`."""
+
+    run: Path | None = Field(
+        None, description="folder of a run: what its nodes or instances took, by number at a time"
+    )
+    environment: str | None = Field(
+        None, description="of the run, or of the table where it has such a column"
+    )
+    copy_: Copy | None = Field(
+        None, alias="copy", description="of a run of `provisioning` that has both"
+    )
+    table: Path | None = Field(
+        None, description="CSV: `seconds`, and where known `concurrent` and `environment`"
+    )
+    time: Time | None = Field(None, description="`60s`, or a distribution")
+    stages: dict[str, Time] | None = Field(
+        None, min_length=1, description="the times of its parts, which add up: `TeF`, `TcI`, `TiI`"
+    )
+    slow_down: dict[AtATime, Annotated[float, Field(gt=0, le=1e9)]] = Field(
+        {}, description="nodes allocated at the same time → times as long; linear between"
+    )
+    gives_up: Seconds | None = Field(None, description="after this an allocation has failed")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, data: Any) -> Any:
+        plain = not isinstance(data, dict | Allocation) or (
+            isinstance(data, dict) and "kind" in data
+        )
+        if not plain:
+            return data
+        return {"time": data if isinstance(data, dict | Time) else _delay(data)}
+
+    @model_validator(mode="after")
+    def _one(self) -> Allocation:
+        sources = (self.run, self.table, self.time, self.stages)
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("say one of `run`, `table`, `time` and `stages`")
+        if self.environment is not None and self.run is None and self.table is None:
+            raise ValueError("`environment` belongs to `run` and `table`")
+        if self.copy_ is not None and self.run is None:
+            raise ValueError("`copy` belongs to `run`")
+        return self
+
+
+class Failures(Fields):
+    """What goes wrong."""
+
+    never_ready: float = Field(
+        0, ge=0, le=1, description="probability: `allocation: gives_up` ends it"
+    )
+    error: float = Field(0, ge=0, le=1, description="probability that an attempt is an error")
+    error_after: Time = Field(Time(value=1), description="how long until the error")
+    retries: int = Field(0, ge=0, le=1000, description="attempts after the first")
+    retry_after: Time = Field(Time(value=1), description="between an error and the next attempt")
+    lifetime: Time | None = Field(None, description="of a ready node; left out: for ever")
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        return {
+            "never_ready": self.never_ready,
+            "error": self.error,
+            "error_after": self.error_after.rust(),
+            "retries": self.retries,
+            "retry_after": self.retry_after.rust(),
+            "lifetime": self.lifetime and self.lifetime.rust(),
+        }
+
+
+class Hosts(Fields):
+    """What nodes are made on."""
+
+    count: int = Field(ge=0, le=10_000_000, description="hosts")
+    nodes_each: int = Field(ge=0, le=100_000, description="nodes that fit on one")
+    placement: Literal["spread", "pack"] = Field("spread", description="fewest first, or most")
+    first_image: Time | None = Field(
+        None, description="how much longer it takes on a host that has no copy of the image yet"
+    )
+
+    def rust(self) -> dict[str, Any]:
+        """As the simulator has it."""
+        image = self.first_image and self.first_image.rust()
+        return {**self.model_dump(exclude={"first_image"}), "first_image": image}
+
+
+class Specification(Fields):
+    """What is simulated."""
+
+    DESCRIBED: ClassVar = "docs/guide/elastic-simulator.md"
+
+    name: str = Field("simulation", max_length=200, description="what to call it")
+    room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
+    policy: Policy = Field(
+        Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
+    )
+    nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
+    arrivals: Arrivals = Field(description="when viewers come")
+    video: Film = Field(Film(), description="what they watch")
+    patience: Time | None = Field(
+        Time(value=60),
+        description="`null`: they wait as long as it takes; 0: who finds no room is blocked at "
+        "once",
+    )
+    reconnect: Time | None = Field(
+        None, description="after how long one asks again whose node failed; left out: it does not"
+    )
+    allocation: Allocation = Field(description="how long a node takes to come")
+    release: Time = Field(Time(value=0), description="how long a node takes to go")
+    failures: Failures = Field(Failures(), description="what goes wrong")
+    hosts: Hosts | None = Field(None, description="what nodes are made on; left out: room for all")
+    warm_up: Delay = Field(0, description="left out of what is told of the steady state")
+    points: int = Field(500, ge=0, le=100_000, description="of the curves, at most; 0: none")
+    seed: int = Field(1, ge=0, lt=1 << 53, strict=True, description="of all random numbers")

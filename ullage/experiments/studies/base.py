@@ -1,0 +1,171 @@
+"""What a study is: published figures recomputed, plans that ask the question again, and answers.
+
+A study is a folder here: `README.md`, `published/*.csv`, its plans, and `study.py` with a class,
+which the folder's `__init__.py` names. This is the analysis side: nothing here imports the engine.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from ullage.runs.records import Record
+
+README: Final = "README.md"
+PUBLISHED: Final = "published"
+_TIE: Final = 1e-9
+"""A half stays a half, though binary fractions miss it."""
+
+
+class Figure(Record):
+    """One figure: recomputed from published raw figures, or from a run of our own."""
+
+    value: float | None
+    """None: it cannot be said; `why` says why not."""
+    low: float | None = None
+    """Bounds of its interval; None: it has none (what was measured once has no spread)."""
+    high: float | None = None
+    printed: str | None = None
+    """As the document prints it, digit by digit: `165.7`. None: not that we know of."""
+    why: str = ""
+    """Of a disagreement or of a missing value: where it comes from."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Does the value round to what was printed? None: there is nothing to compare.
+
+        Half a unit of the last printed place is allowed, whichever way the original rounded.
+        """
+        if self.printed is None or self.value is None:
+            return None
+        slack = 0.5 * 10.0 ** -decimals(self.printed) * (1 + _TIE)
+        return math.isclose(self.value, number(self.printed), rel_tol=1e-15, abs_tol=slack)
+
+
+Cell = Figure | str
+"""Of a table; text where a word is the answer: a verdict, a name."""
+
+
+class Column(Record):
+    """A column of figures."""
+
+    title: str
+    unit: str = ""
+    """As people write it: `W`, `MiB/s`; empty for a ratio."""
+    decimals: int = 4
+    """With which its figures are shown; a printed one is shown as printed."""
+
+
+class Row(Record):
+    """A row: what it is about, and a cell for each column."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+class Table(Record):
+    """A derived table: the published one, or the same made of our own runs."""
+
+    key: str
+    """Short, for programs and tests: `disk-ratios`."""
+    caption: str
+    of: str
+    """Head of the first column: what a row is about."""
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    """What follows from it, and how it was made; whole sentences."""
+
+    def figures(self) -> Iterator[tuple[Row, Column, Figure]]:
+        """Every figure with its place."""
+        for row in self.rows:
+            for column, cell in zip(self.columns, row.cells, strict=True):
+                if isinstance(cell, Figure):
+                    yield row, column, cell
+
+    def value(self, row: str, column: str) -> float | None:
+        """The value at a place; KeyError when there is no such figure."""
+        for at, of, figure in self.figures():
+            if (at.label, of.title) == (row, column):
+                return figure.value
+        raise KeyError((row, column))
+
+
+class StudyPlan(Record):
+    """A plan in the study's folder."""
+
+    name: str
+    """The `name:` in the file, by which its run folders are known: `cmu-overhead-quick`."""
+    file: str
+    """`quick.yaml`"""
+    minutes: float
+    """That it takes on a quiet 2-core machine, the image apart."""
+    elastic: bool = False
+    """It is for `ullage elastic run`."""
+    clock: bool = False
+    """It says what `ullage clock` is to measure (`studies.clockrun`)."""
+
+
+class Study(ABC):
+    """One of the studies.
+
+    `name` is that of its folder, with dashes; all names of its plans begin with it.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[str]
+    """One sentence that ends with a question mark."""
+    source: ClassVar[str]
+    """What was published, by whom and when, as it is called in a sentence."""
+    needs: ClassVar[tuple[str, ...]]
+    """What the host must have, each in a few words: `root`, `the image`."""
+
+    @abstractmethod
+    def tables(self) -> tuple[Table, ...]:
+        """Each published derived table, recomputed from the published raw figures.
+
+        A figure that does not agree with the printed one says why.
+        """
+
+    @abstractmethod
+    def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
+        """What to run, in this order, in the quick form or in the full one."""
+
+    @abstractmethod
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+        """The same questions answered by runs of our own, with intervals, beside the published.
+
+        `runs`: name of a plan → run folder, all of one form (quick or full). A plan may be missing:
+        then what would rest on it is left out. Raises what opening a run folder raises.
+        """
+
+    @property
+    def folder(self) -> Path:
+        """Where its files lie."""
+        return Path(inspect.getfile(type(self))).parent
+
+    def readme(self) -> str:
+        """Question, method, what the original got wrong and how we avoid it; Markdown."""
+        return (self.folder / README).read_text(encoding="utf-8")
+
+    def published(self, name: str) -> list[dict[str, str]]:
+        """The rows of `published/NAME.csv`, as they were transcribed."""
+        file = self.folder / PUBLISHED / f"{name}.csv"
+        with file.open(encoding="utf-8", newline="") as rows:
+            return list(csv.DictReader(rows))
+
+
+def number(printed: str) -> float:
+    """A printed figure as a number; thousands may be apart by commas."""
+    return float(printed.replace(",", ""))
+
+
+def decimals(printed: str) -> int:
+    """How many decimals a printed figure has."""
+    return len(printed.partition(".")[2])

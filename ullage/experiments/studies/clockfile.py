@@ -1,0 +1,46 @@
+"""What a study's plan for the clock leaves: `clock.json` in a folder among the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
+from ullage.experiments.clock.check import CheckReport
+from ullage.experiments.clock.cost import CostReport
+from ullage.experiments.clock.ntp.report import NtpReport
+from ullage.experiments.clock.scaling import ScalingReport
+from ullage.host.clock_model import Model
+
+FILE: Final = "clock.json"
+FORMAT: Final = 1
+
+
+class Measured(Model):
+    """What was measured of the clock; each is what the command of that name prints as JSON."""
+
+    format: Literal[1] = FORMAT
+    name: str
+    """Of the plan."""
+    check: CheckReport | None = None
+    cost: CostReport | None = None
+    scaling: ScalingReport | None = None
+    ntp: NtpReport | None = None
+
+
+def is_one(path: Path) -> bool:
+    """Is it such a folder?"""
+    return (path / FILE).is_file()
+
+
+def read(path: Path) -> Measured:
+    """What a folder holds. RUN_NOT_FOUND, RUN_BAD_FORMAT."""
+    try:
+        return Measured.model_validate_json((path / FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise UllageError(RUN_NOT_FOUND, path=path) from error
+    except (OSError, ValidationError) as error:
+        reason = f"{FILE} is not what `ullage study run` writes"
+        raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error

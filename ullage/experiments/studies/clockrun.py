@@ -1,0 +1,75 @@
+"""A study's plan for the clock: what `ullage clock` measures, one after another, and kept.
+
+```yaml
+name: elastic-clock-time-quick
+measure: [check, cost, scaling]
+quick: true
+```
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ullage.common.fields import Fields, checked
+from ullage.common.yamlfile import read
+from ullage.experiments.clock import check as checking
+from ullage.experiments.clock import cost, scaling
+from ullage.experiments.clock.lab import Bar
+from ullage.experiments.clock.ntp import report
+from ullage.experiments.clock.ntp.outcome import Interval, NtpOptions
+from ullage.experiments.studies.clockfile import FILE, Measured, is_one
+from ullage.host import clock
+from ullage.runs import writer
+
+Command = Literal["check", "cost", "scaling", "ntp"]
+
+
+class ClockPlan(Fields):
+    """What is to be measured."""
+
+    name: str = Field(description="becomes part of the folder's name")
+    measure: Annotated[tuple[Command, ...], Field(min_length=1)] = Field(
+        description="commands of `ullage clock`"
+    )
+    quick: bool = Field(False, description="each in its short form")
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)] = Field(
+        (0.0,), description="of `ntp`: polling intervals in seconds"
+    )
+
+
+def load(file: Path) -> ClockPlan:
+    """Read and check a plan; a fault names its line."""
+    document = read(file)
+    return checked(ClockPlan, document.data, document, ())
+
+
+def check(file: Path) -> None:
+    """Raise what is wrong with the plan or with this host's clock. CLOCK_NOT_BUILT among others."""
+    load(file)
+    clock.check()
+    clock.require()
+
+
+def run(folder: Path) -> None:
+    """Measure what the plan in a folder says, unless that was done; as `ullage clock` raises."""
+    if is_one(folder):
+        return
+    plan = load(folder / writer.PLAN)
+    with Bar() as bar:
+        found = Measured(
+            name=plan.name,
+            check=checking.measure(bar, quick=plan.quick) if "check" in plan.measure else None,
+            cost=cost.measure(bar, quick=plan.quick) if "cost" in plan.measure else None,
+            scaling=scaling.measure(bar, quick=plan.quick, processes=None)
+            if "scaling" in plan.measure
+            else None,
+            ntp=report.measure(bar, NtpOptions(intervals_s=plan.intervals))
+            if "ntp" in plan.measure
+            else None,
+        )
+    with writer.disk_full_as_error(folder):
+        writer.put(folder / FILE, found.model_dump_json(indent=1).encode())

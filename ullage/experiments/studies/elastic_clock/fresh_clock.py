@@ -1,0 +1,190 @@
+"""The clock from measurements of our own: its reads, its precision, how it is spread over nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ullage.experiments.clock import view
+from ullage.experiments.clock.check import CheckReport
+from ullage.experiments.clock.cost import CostReport
+from ullage.experiments.clock.ntp.report import NtpReport
+from ullage.experiments.clock.outcomes import Cost, Interval, Probe
+from ullage.experiments.clock.scaling import ScalingReport, name
+from ullage.experiments.studies import clockfile
+from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
+from ullage.experiments.studies.elastic_clock.derived_elastic import Read
+
+_OVER: Final[tuple[Probe, ...]] = ("counter", "monotonic")
+_THERE: Final = {"counter": "tsc", "monotonic": "monotonic", "rvec": "rvec"}
+"""Ours → theirs."""
+_NODES: Final = (10, 1_000, 100_000, 1_000_000)
+
+
+def tables(path: Path, read: Read) -> list[Table | None]:
+    """Of a folder that a plan for the clock left."""
+    found = clockfile.read(path)
+    return [
+        _cost(found.cost, read("clock2015_cost")) if found.cost else None,
+        _precision(found.check) if found.check else None,
+        _scaling(found.scaling) if found.scaling else None,
+        _ntp(found.ntp, read("clock2015_ntp")) if found.ntp else None,
+    ]
+
+
+def _figure(found: Interval | None, scale: float = 1.0) -> Figure:
+    if found is None:
+        return Figure(value=None, why="not measured here")
+    return Figure(value=found.median / scale, low=found.low / scale, high=found.high / scale)
+
+
+def _cost(report: CostReport, published: list[dict[str, str]]) -> Table:
+    """S4.8: ratios of the same round, beside the published ones."""
+
+    def there(clock: Probe, over: Probe) -> Figure:
+        if clock not in _THERE:
+            return Figure(value=None, why="no such clock was published")
+        return Figure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
+
+    def cells(cost: Cost) -> tuple[Cell, ...]:
+        ratios = {ratio.over: ratio.ratio for ratio in cost.ratios}
+        ours = tuple(_figure(ratios.get(over)) for over in _OVER)
+        return (_figure(cost.ns), *ours, *(there(cost.clock, over) for over in _OVER))
+
+    return Table(
+        key="clock-cost-fresh",
+        caption="What a read of each clock costs, here and there",
+        of="clock",
+        columns=(
+            Column(title="a read", unit="ns", decimals=2),
+            *(Column(title=f"÷ {view.NAMES[over]}", decimals=3) for over in _OVER),
+            *(Column(title=f"÷ {view.NAMES[over]} there", decimals=2) for over in _OVER),
+        ),
+        rows=tuple(
+            Row(label=view.NAMES[cost.clock], cells=cells(cost))
+            for cost in sorted(report.measured.clocks, key=lambda cost: cost.ns.median)
+        ),
+        notes=(
+            "Medians of interleaved rounds with 95 % intervals by order statistics; ratios are of "
+            "the same round. Nanoseconds are of this machine and hour.",
+        ),
+    )
+
+
+def _precision(report: CheckReport) -> Table:
+    """S4.7, S4.8: is even the shortest piece of work told to take time?"""
+    ecp = report.ecp
+    return Table(
+        key="clock-ecp-fresh",
+        caption=f"Strictly increasing and precise? {ecp.additions} additions, "
+        f"{ecp.iterations:,} times in each of {ecp.runs} runs",
+        of="clock, thread",
+        columns=(
+            Column(title="median", unit="ns", decimals=1),
+            Column(title="zero", decimals=0),
+            Column(title="negative", decimals=0),
+        ),
+        rows=tuple(
+            Row(
+                label=f"{view.NAMES[found.clock]}, {placed.placement.replace('-', ' ')}",
+                cells=(
+                    Figure(value=found.durations.p50_ns)
+                    if found.durations
+                    else Figure(value=None, why="no duration was measured"),
+                    Figure(value=float(found.zero)),
+                    Figure(value=float(found.backward)),
+                ),
+            )
+            for placed in ecp.placements
+            for found in placed.clocks
+        ),
+        notes=(
+            "A duration of zero, or a negative one, is the clock's fault: it is not precise.",
+            "The tests found nothing against the clock."
+            if report.kept
+            else "The tests found the clock wrong on this machine.",
+        ),
+    )
+
+
+def _scaling(report: ScalingReport) -> Table:
+    """S4.10: until all nodes are synchronised, real and simulated, and the bound of the worst."""
+    rows = []
+    for stage in report.stages:
+        for real in stage.real:
+            rows.append(
+                Row(
+                    label=f"{stage.name}, {name(real.topology)}, {real.nodes} real",
+                    cells=(
+                        Figure(value=sum(real.elapsed_ns) / len(real.elapsed_ns) / 1e6),
+                        Figure(value=sum(real.messages) / len(real.messages)),
+                        Figure(value=max(real.hard_ns) / 1e3),
+                    ),
+                )
+            )
+        for point in stage.simulated.points:
+            if point.nodes in _NODES:
+                rows.append(
+                    Row(
+                        label=f"{stage.name}, {name(point.topology)}, {point.nodes:,} simulated",
+                        cells=(
+                            _figure(point.total_ns, 1e6),
+                            _figure(point.messages),
+                            _figure(point.bound_ns, 1e3),
+                        ),
+                    )
+                )
+    return Table(
+        key="clock-scaling-fresh",
+        caption="Synchronising many nodes once: time, messages, bound of the worst node",
+        of="network, topology, nodes",
+        columns=(
+            Column(title="all nodes", unit="ms", decimals=2),
+            Column(title="messages", decimals=0),
+            Column(title="bound", unit="µs", decimals=1),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "Simulated from synchronisations measured here. One takes at most 1 ms and 200 "
+            "messages, whatever the network does: the published rule for when to stop has no cap, "
+            "and its 481 messages of 44.5 µs each did not fit into the millisecond that was "
+            "claimed for a node.",
+        ),
+    )
+
+
+def _ntp(report: NtpReport, published: list[dict[str, str]]) -> Table:
+    """S4.12: the corrections that chrony makes, and those of 2015."""
+    there = {float(row["interval_s"]): float(row["mean_adjustment_us"]) for row in published}
+
+    def cells(asked_s: float, mean_ns: float | None) -> tuple[Cell, ...]:
+        ours = (
+            Figure(value=None, why="chrony made no correction that counts")
+            if mean_ns is None
+            else Figure(value=mean_ns / 1e3)
+        )
+        if asked_s not in there:
+            return (ours, Figure(value=None, why="nothing was published for this interval"))
+        return (ours, Figure(value=there[asked_s]))
+
+    return Table(
+        key="clock-ntp-fresh",
+        caption="Corrections of an NTP daemon, by the interval between two polls",
+        of="interval, s",
+        columns=(
+            Column(title="mean", unit="µs", decimals=2),
+            Column(title="mean there", unit="µs", decimals=2),
+        ),
+        rows=tuple(
+            Row(
+                label=f"{one.asked_s:g}",
+                cells=cells(one.asked_s, one.applied.mean_ns if one.applied else None),
+            )
+            for one in report.measured.intervals
+        ),
+        notes=(
+            "Here chrony disciplines the clock of an emulated guest whose oscillator is wrong by a "
+            "known amount, and its corrections are seen from outside. It polls each 2^n seconds.",
+        ),
+    )

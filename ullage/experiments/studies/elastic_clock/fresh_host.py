@@ -1,0 +1,121 @@
+"""Steps 1 and 2 from a run of our own: streams of a host, and the parts of an allocation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from ullage.analysis.comparison.model import Comparison
+from ullage.analysis.comparison.rounding import share
+from ullage.experiments.studies import measured
+from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.experiments.studies.elastic_clock.derived_elastic import Read, mean_of
+
+STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
+PARTS: Final = (
+    ("allocation_time", "TaR"),
+    ("choose_time", "TeF"),
+    ("copy_time", "TcI"),
+    ("boot_time", "TiI"),
+    ("release_time", "TlR"),
+)
+"""Metric of `provisioning` → what the study calls it."""
+_THERE: Final = {"native": "native", "lxc": "lxc", "qemu": "kvm"}
+"""Provider → technique of the published streams."""
+
+
+def tables(path: Path, read: Read) -> list[Table | None]:
+    """Of a run of `quick-host.yaml` or `full-host.yaml`."""
+    run = measured.opened(path)
+    of = {
+        kind: [c for c in run.analysis.comparisons if run.kind(c) == kind]
+        for kind in ("streaming", "provisioning")
+    }
+    told = [c for c in of["streaming"] if c.metric in _told(run, c)]
+    streams = measured.ratios(
+        run,
+        told,
+        "streams-fresh",
+        "Streams of one host, and the servers' CPU time for each",
+        _beside(run, read) if any(c.metric == "viewers" for c in told) else None,
+    )
+    allocations = measured.ratios(
+        run,
+        [c for c in of["provisioning"] if c.metric in ("allocation_time", "release_time")],
+        "allocation-ratios-fresh",
+        "Making an instance, and taking it away",
+    )
+    return [streams, _parts(run, of["provisioning"], read), allocations]
+
+
+def _told(run: measured.Opened, c: Comparison) -> tuple[str, ...]:
+    """What of a streaming workload says something: a number of viewers that was given does not."""
+    return STREAMS if run.parameters(c)["viewers"] is None else ("server_cpu_per_stream",)
+
+
+def _beside(run: measured.Opened, read: Read) -> measured.Beside:
+    """Published clients of the same technique with one instance, as a ratio to the native ones."""
+    clients = {
+        row["technique"]: float(row["clients_total"])
+        for row in read("elastic2015_streaming")
+        if row["vms"] == "1"
+    }
+    providers = {e.key: e.provider for e in run.folder.resolved.environments}
+
+    def cells(c: Comparison) -> tuple[Cell, ...]:
+        there = _THERE.get(providers[c.environment])
+        if c.metric != "viewers" or there is None:
+            return (Figure(value=None, why="nothing was published that could be compared"),)
+        return (Figure(value=clients["native"] / clients[there]),)
+
+    return measured.Beside((Column(title="one instance there", decimals=3),), cells)
+
+
+def _parts(run: measured.Opened, comparisons: list[Comparison], read: Read) -> Table | None:
+    """S4.2 with its parts, which were defined there and never reported: medians, in seconds."""
+    if not comparisons:
+        return None
+    rows: list[Row] = []
+    for workload in dict.fromkeys(c.workload for c in comparisons):
+        of = {(c.environment, c.metric): c for c in comparisons if c.workload == workload}
+        first = next(iter(of.values()))
+        count = run.parameters(first)["count"]
+        rows.append(_row(f"{first.baseline_label}, {count} at once", of, first.environment, True))
+        for environment in dict.fromkeys(key for key, _ in of):
+            label = measured.name(of[environment, "allocation_time"])
+            rows.append(_row(f"{label}, {count} at once", of, environment, False))
+    return Table(
+        key="allocation-fresh",
+        caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
+        of="environment",
+        columns=tuple(Column(title=symbol, unit="s", decimals=4) for _, symbol in PARTS),
+        rows=(*rows, *(_published(row) for row in read("elastic2015_allocation"))),
+        notes=(
+            "TeF: choosing a host; TcI: copying the image; TiI: booting; of several at once TaR is "
+            "until the last is up, and the parts are means over them. Medians, with intervals of "
+            f"{share(run.analysis.confidence)} from six blocks on; those there are means of 20, "
+            "and the parts were not reported.",
+            "Here the image is a directory or a disk on the same host, there it was a disk of "
+            "2.8 GB behind a cloud's own storage: only the parts can be set side by side, and the "
+            "order in which they matter.",
+        ),
+    )
+
+
+def _row(
+    label: str, of: dict[tuple[str, str], Comparison], environment: str, baseline: bool
+) -> Row:
+    take = measured.baseline if baseline else measured.environment
+    cells = (
+        take(of[environment, metric])
+        if (environment, metric) in of
+        else Figure(value=None, why="not told by this run")
+        for metric, _ in PARTS
+    )
+    return Row(label=label, cells=tuple(cells))
+
+
+def _published(row: dict[str, str]) -> Row:
+    gone = Figure(value=None, why="defined there, never reported")
+    label = f"{row['hypervisor']} on {row['platform']} there"
+    return Row(label=label, cells=(mean_of(row), gone, gone, gone, gone))

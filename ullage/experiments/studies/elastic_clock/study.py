@@ -1,0 +1,64 @@
+"""The study `elastic-clock`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ullage.experiments.studies.base import Study, StudyPlan, Table
+from ullage.experiments.studies.elastic_clock import (
+    derived_clock,
+    derived_elastic,
+    fresh_clock,
+    fresh_elastic,
+    fresh_host,
+)
+
+QUICK: Final = (
+    StudyPlan(name="elastic-clock-time-quick", file="quick-clock.yaml", minutes=0.2, clock=True),
+    StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
+    StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
+)
+FULL: Final = (
+    StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=12, clock=True),
+    StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
+    StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
+    StudyPlan(name="elastic-clock-full", file="full.yaml", minutes=90, elastic=True),
+)
+
+
+class ElasticClock(Study):
+    """ElasticMovie and the clock under it."""
+
+    name = "elastic-clock"
+    title = "Elastic environments and a global clock"
+    question = (
+        "How many streams does a host sustain, how long does one more instance take, whom does "
+        "that turn away, and what does a clock for all of it cost?"
+    )
+    source = "a study of elastic environments and global physical clocks, 2015"
+    needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
+
+    def tables(self) -> tuple[Table, ...]:
+        """Streams, allocation, blocked viewers, watts; then the clock's."""
+        return (*derived_elastic.tables(self.published), *derived_clock.tables(self.published))
+
+    def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
+        """The clock, the host's own two steps, the elastic run."""
+        return QUICK if quick else FULL
+
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+        """Steps 1 to 3, then the clock; of those that were run."""
+        made: list[Table | None] = []
+        for plan in sorted((*QUICK, *FULL), key=lambda each: each.clock):
+            path = runs.get(plan.name)
+            if path is None:
+                continue
+            if plan.clock:
+                made += fresh_clock.tables(path, self.published)
+            elif plan.elastic:
+                made += fresh_elastic.tables(path, self.published)
+            else:
+                made += fresh_host.tables(path, self.published)
+        return tuple(table for table in made if table is not None)

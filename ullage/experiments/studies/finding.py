@@ -1,0 +1,99 @@
+"""Which run folders belong to a study: by the name of the plan that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN, UllageError
+from ullage.experiments.studies import clockfile
+from ullage.experiments.studies.base import Study, StudyPlan
+from ullage.runs.reader import RESOLVED
+from ullage.runs.records import FORMAT
+
+Runs = Mapping[str, Path]
+"""Name of a plan → a run of it."""
+
+
+class _Named(BaseModel):
+    """All that is asked of a folder here."""
+
+    name: str
+
+
+def plan_of(path: Path) -> str:
+    """The name of the plan that a folder, elastic or not, is a run of.
+
+    RUN_NOT_FOUND, RUN_BAD_FORMAT.
+    """
+    if clockfile.is_one(path):
+        return clockfile.read(path).name
+    file = path / RESOLVED
+    if not file.is_file():
+        raise UllageError(RUN_NOT_FOUND, path=path)
+    try:
+        return _Named.model_validate_json(file.read_bytes()).name
+    except ValidationError as error:
+        reason = f"{RESOLVED} does not say of which plan it is"
+        raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error
+
+
+def given(study: Study, paths: Sequence[Path]) -> Runs:
+    """Runs that the user names: of plans of one form, one of each at most.
+
+    RUN_NOT_FOUND, RUN_BAD_FORMAT; STUDY_OTHER_RUN for all else.
+    """
+    found: dict[str, Path] = {}
+    allowed = {plan.name for quick in (True, False) for plan in study.plans(quick)}
+    for path in paths:
+        name = plan_of(path)
+        if name not in allowed:
+            raise UllageError(
+                STUDY_OTHER_RUN,
+                path=path,
+                found=ascii(name),
+                allowed=", ".join(sorted(allowed)) or "no more",
+                study=study.name,
+            )
+        found[name] = path
+        form = next(names for names in _forms(study) if name in names)
+        allowed = form - set(found)
+    return found
+
+
+def newest(plans: Iterable[StudyPlan], root: Path) -> Runs:
+    """The newest run of each plan under `root`; none of a plan that was never run."""
+    wanted = {plan.name for plan in plans}
+    found: dict[str, Path] = {}
+    for path in _folders(root):
+        try:
+            name = plan_of(path)
+        except UllageError:
+            continue  # `ullage list` says what is wrong with it
+        if name in wanted:
+            found.setdefault(name, path)
+    return found
+
+
+def latest(study: Study, root: Path) -> Runs:
+    """Of the form, quick or full, that was run last; empty when the study was never run."""
+    forms = [newest(study.plans(quick), root) for quick in (True, False)]
+    return max(forms, key=lambda runs: max((path.name for path in runs.values()), default=""))
+
+
+def _folders(root: Path) -> list[Path]:
+    """All run folders under `root`, or itself, elastic or not or of the clock, newest first."""
+    if _is_run(root):
+        return [root]
+    inside = root.iterdir() if root.is_dir() else ()
+    return sorted(filter(_is_run, inside), key=lambda path: path.name, reverse=True)
+
+
+def _is_run(path: Path) -> bool:
+    return (path / RESOLVED).is_file() or clockfile.is_one(path)
+
+
+def _forms(study: Study) -> tuple[set[str], ...]:
+    return tuple({plan.name for plan in study.plans(quick)} for quick in (True, False))

@@ -1,0 +1,174 @@
+"""Figures of our own runs for the tables of studies: ratios with intervals, as in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.analysis import overhead
+from ullage.analysis.comparison import words
+from ullage.analysis.comparison.energy_model import EnergyFigure
+from ullage.analysis.comparison.estimates import Absolute
+from ullage.analysis.comparison.model import Analysis, Comparison
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.energy import words as energy_words
+from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.runs.reader import RunFolder, stamp
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A run, read and analysed."""
+
+    folder: RunFolder
+    analysis: Analysis
+
+    def parameters(self, comparison: Comparison) -> dict[str, Any]:
+        """Those of its workload, as the plan has them with all defaults."""
+        workloads = self.folder.resolved.workloads
+        return next(w.parameters for w in workloads if w.key == comparison.workload)
+
+    def kind(self, comparison: Comparison) -> str:
+        """The name of its workload: `sysbench-cpu`, however it is called in the plan."""
+        workloads = self.folder.resolved.workloads
+        return next(w.workload for w in workloads if w.key == comparison.workload)
+
+
+@lru_cache(maxsize=8)
+def _opened(path: Path, _stamp: str) -> Opened:
+    folder = RunFolder.open(path)
+    return Opened(folder, overhead.analyse(folder))
+
+
+def opened(path: Path) -> Opened:
+    """A run and its analysis, made once; raises what opening a run folder raises."""
+    return _opened(path, stamp(path))
+
+
+def ratio(comparison: Comparison) -> Figure:
+    """Its ratio to the baseline, above 1 worse, with its interval; why not where there is none."""
+    if comparison.no_verdict or comparison.ratio is None:
+        return Figure(value=None, why=comparison.no_verdict or "no pair of trials gave a ratio")
+    interval = comparison.interval
+    if interval is None:
+        return Figure(value=comparison.ratio, why="one block has no spread")
+    return Figure(value=interval.estimate, low=interval.low, high=interval.high)
+
+
+def baseline(comparison: Comparison, scale: float = 1.0) -> Figure:
+    """The median of its baseline, over `scale` (1e6 for MB/s), with that median's interval."""
+    return _median(comparison.baseline_values, scale)
+
+
+def environment(comparison: Comparison, scale: float = 1.0) -> Figure:
+    """The same of its environment."""
+    return _median(comparison.environment_values, scale)
+
+
+def _median(found: Absolute | None, scale: float) -> Figure:
+    if found is None:
+        return Figure(value=None, why="no trial gave a figure")
+    low, high = found.median_low, found.median_high
+    return Figure(
+        value=found.median / scale,
+        low=None if low is None else low / scale,
+        high=None if high is None else high / scale,
+    )
+
+
+def name(comparison: Comparison) -> str:
+    """What its environment is called, with emulation and what is not equal."""
+    label = comparison.environment_label
+    return words.name(label, emulated=comparison.emulated, unequal=comparison.unequal)
+
+
+RATIO: Final = Column(title="ratio", decimals=3)
+VERDICT: Final = Column(title="verdict")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Columns that stand beside ours: the published figures for the same question."""
+
+    columns: tuple[Column, ...] = ()
+    of: Callable[[Comparison], tuple[Cell, ...]] = lambda _: ()
+
+
+def ratios(
+    run: Opened,
+    comparisons: Iterable[Comparison],
+    key: str,
+    caption: str,
+    beside: Beside | None = None,
+) -> Table | None:
+    """A row for each comparison: ratio, interval, verdict, and what was published; None of none."""
+    other = beside or Beside()
+    rows = tuple(
+        Row(
+            label=f"{name(c)}, {c.workload_title}" + ("" if c.primary else f" ({c.metric})"),
+            cells=(ratio(c), str(c.verdict or "no verdict"), *other.of(c)),
+        )
+        for c in comparisons
+    )
+    if not rows:
+        return None
+    analysis = run.analysis
+    return Table(
+        key=key,
+        caption=caption,
+        of="environment and work",
+        columns=(RATIO, VERDICT, *other.columns),
+        rows=rows,
+        notes=(
+            f"How many times worse than {analysis.baseline_label}; intervals are "
+            f"{share(analysis.confidence)} each, from {words.blocks(analysis.blocks)}.",
+        ),
+    )
+
+
+def energies(run: Opened, key: str, caption: str) -> Table | None:
+    """Energy and power of each cell, by how and of what they were told; None without a meter."""
+    if not run.analysis.energy:
+        return None
+    rows = tuple(
+        Row(
+            label=f"{each.environment_label}, {each.workload_title}",
+            cells=(
+                energy_words.source(each.method, each.scope),
+                _absolute(each.energy),
+                _absolute(each.mean_power),
+                _absolute(each.above_idle),
+                _times(each.per_unit or each.energy),
+                str((each.per_unit or each.energy).verdict or "no verdict"),
+            ),
+        )
+        for each in run.analysis.energy
+    )
+    columns = (
+        Column(title="how it is known"),
+        Column(title="a trial", unit="J", decimals=1),
+        Column(title="mean power", unit="W", decimals=1),
+        Column(title="above idle", unit="J", decimals=1),
+        Column(title="for the work, times the baseline", decimals=3),
+        VERDICT,
+    )
+    notes = (energy_words.note(run.analysis), *energy_words.told(run.analysis))
+    return Table(
+        key=key, caption=caption, of="environment and work", columns=columns, rows=rows, notes=notes
+    )
+
+
+def _absolute(found: EnergyFigure | None) -> Figure:
+    if found is None:
+        return Figure(value=None, why="no idle power was measured")
+    return Figure(value=found.values.median, low=found.low, high=found.high)
+
+
+def _times(found: EnergyFigure) -> Figure:
+    """With the meter's own uncertainty in the interval."""
+    if found.ratio is None or found.budget is None:
+        return Figure(value=None, why="the baseline, or without pairs")
+    return Figure(value=found.ratio.estimate, low=found.budget.low, high=found.budget.high)

@@ -1,0 +1,93 @@
+"""Making and removing several instances at once (S5.4), from a run of our own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ullage.analysis.comparison.model import Comparison
+from ullage.analysis.comparison.rounding import share
+from ullage.experiments.studies import measured
+from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.network_pipeline.derived import Read
+
+CREATE, DELETE = "allocation_time", "release_time"
+_WORDS: Final = {CREATE: "make", DELETE: "remove"}
+
+
+def tables(run: Opened, plan: str, read: Read) -> list[Table | None]:
+    """Times by number of instances, then how each compares with the baseline.
+
+    Two plans of the study make instances, so the name of the plan is a part of the tables' keys.
+    """
+    found = [c for c in run.analysis.comparisons if run.kind(c) == "provisioning"]
+    if not found:
+        return []
+    return [
+        _times(run, found, f"{plan}-create-fresh", read("network2017_create")),
+        measured.ratios(
+            run,
+            [c for c in found if c.metric in _WORDS],
+            f"{plan}-create-ratios-fresh",
+            "Making and removing instances, against the baseline",
+        ),
+    ]
+
+
+def _times(
+    run: Opened, found: list[Comparison], key: str, published: list[dict[str, str]]
+) -> Table:
+    """Medians, in seconds; a column for each number of instances."""
+    of = {(c.environment, _count(run, c), c.metric): c for c in found}
+    counts = sorted({count for _, count, _ in of})
+    first = next(iter(of.values())).environment
+    rows = [
+        Row(
+            label=f"{run.analysis.baseline_label}, {word}",
+            cells=tuple(_figure(of.get((first, count, metric)), own=False) for count in counts),
+        )
+        for metric, word in _WORDS.items()
+    ]
+    for environment in dict.fromkeys(key for key, _, _ in of):
+        label = next(measured.name(c) for (key, _, _), c in of.items() if key == environment)
+        rows += [
+            Row(
+                label=f"{label}, {word}",
+                cells=tuple(
+                    _figure(of.get((environment, count, metric)), own=True) for count in counts
+                ),
+            )
+            for metric, word in _WORDS.items()
+        ]
+    rows += [_published(row, counts) for row in published]
+    return Table(
+        key=key,
+        caption="Instances made and removed at once: from the request until the last one is done",
+        of="environment",
+        columns=tuple(Column(title=str(count), unit="s", decimals=3) for count in counts),
+        rows=tuple(rows),
+        notes=(
+            f"Medians with {share(run.analysis.confidence)} intervals, from six blocks on. Those "
+            "there were made through a cloud's own interface, on several hosts; here the provider "
+            "is asked directly, on one.",
+        ),
+    )
+
+
+def _count(run: Opened, c: Comparison) -> int:
+    return int(run.parameters(c)["count"])
+
+
+def _figure(c: Comparison | None, *, own: bool) -> Figure:
+    if c is None:
+        return Figure(value=None, why="not in this run")
+    return measured.environment(c) if own else measured.baseline(c)
+
+
+def _published(row: dict[str, str], counts: list[int]) -> Row:
+    def cell(count: int) -> Cell:
+        if str(count) == row["instances"]:
+            return Figure(value=float(row["create_s"]))
+        return Figure(value=None, why="not among the published figures")
+
+    return Row(label=f"{row['platform']} there, make", cells=tuple(map(cell, counts)))

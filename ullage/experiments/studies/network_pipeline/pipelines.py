@@ -1,0 +1,130 @@
+"""dedup and ferret on more and more threads (S5.6): speed-up, and what bounds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ullage.analysis.comparison.rounding import share
+from ullage.experiments.studies.base import Column, Figure, Row, Table
+from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.within import Term, environments, label, product, workloads
+from ullage.runs.records import WorkloadRecord
+
+PIPELINES: Final = ("dedup", "ferret")
+THROUGHPUT: Final = "throughput"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One pipeline with one source of its input, by threads of its middle stages."""
+
+    name: str
+    keys: dict[int, str]
+    """Threads → key of the workload."""
+
+
+def series(run: Opened) -> list[Series]:
+    """Those of a run."""
+    found: dict[str, dict[int, str]] = {}
+    for kind in PIPELINES:
+        for record in workloads(run.folder, kind):
+            found.setdefault(_name(record), {})[_threads(record)] = record.key
+    return [Series(name, dict(sorted(keys.items()))) for name, keys in found.items()]
+
+
+def _name(record: WorkloadRecord) -> str:
+    return f"{record.workload} from {'disk' if _from_disk(record) else 'memory'}"
+
+
+def _threads(record: WorkloadRecord) -> int:
+    return int(record.parameters["threads"])
+
+
+def _from_disk(record: WorkloadRecord) -> bool:
+    return str(record.parameters["source"]) == "disk"
+
+
+def speedups(run: Opened) -> Table | None:
+    """How many times as fast each is as with its fewest threads, block by block."""
+    found = [each for each in series(run) if len(each.keys) > 1]
+    if not found:
+        return None
+    counts = sorted(set().union(*(each.keys for each in found)))
+    fewest = counts[0]
+    compared = [count for count in counts if count != fewest]
+    rows = [
+        Row(
+            label=f"{label(run.folder, environment)}, {each.name}",
+            cells=tuple(
+                product(
+                    run,
+                    (
+                        Term(1, environment, each.keys.get(count, ""), THROUGHPUT),
+                        Term(-1, environment, each.keys.get(fewest, ""), THROUGHPUT),
+                    ),
+                )
+                for count in compared
+            ),
+        )
+        for environment in environments(run.folder)
+        for each in found
+    ]
+    return Table(
+        key="speedups-fresh",
+        caption=f"Pipelines: times as fast as with {fewest} in each middle stage",
+        of="environment, pipeline",
+        columns=tuple(Column(title=f"{count} threads", decimals=3) for count in compared),
+        rows=tuple(rows),
+        notes=(
+            f"Of throughputs of the same block, with {share(run.analysis.confidence)} intervals, "
+            "not corrected for their number. An instance has as many CPUs as the plan gives it: "
+            "more threads than that can only hide waiting.",
+        ),
+    )
+
+
+def bound(run: Opened) -> Table | None:
+    """CPU time and time in calls for the disk, of a second of the pipeline."""
+    found = [record for kind in PIPELINES for record in workloads(run.folder, kind)]
+    if not found:
+        return None
+    return Table(
+        key="bound-fresh",
+        caption="What bounds the pipelines: CPUs busy, and time in calls for the disk, in a second",
+        of="environment, pipeline, threads",
+        columns=(Column(title="CPUs", decimals=3), Column(title="disk", decimals=3)),
+        rows=tuple(
+            Row(
+                label=f"{label(run.folder, environment)}, {_name(record)}, {_threads(record)}",
+                cells=(
+                    _busy(run, environment, record, "cpu_seconds"),
+                    _busy(run, environment, record, "io_seconds")
+                    if _from_disk(record)
+                    else "no disk",
+                ),
+            )
+            for environment in environments(run.folder)
+            for record in found
+        ),
+        notes=(
+            "CPU time, and time within calls that read, write and flush, over the time of the "
+            "pipeline. Near the CPUs that an instance has: bound by them; disk near 1: bound by "
+            "the disk. Far below both: it waited for CPUs that others of the host had. In an "
+            "emulated VM both are as the guest counts them.",
+        ),
+    )
+
+
+def _busy(run: Opened, environment: str, record: WorkloadRecord, metric: str) -> Figure:
+    """Seconds of a kind over those of the pipeline, which are its work over its throughput."""
+    terms = (
+        Term(1, environment, record.key, metric),
+        Term(1, environment, record.key, THROUGHPUT),
+    )
+    return product(run, terms, scale=1 / _work(record))
+
+
+def _work(record: WorkloadRecord) -> float:
+    """What throughput × seconds comes to: bytes of input, or queries."""
+    return float(record.parameters["size" if record.workload == "dedup" else "queries"])

@@ -1,0 +1,186 @@
+"""What a study shows: tables as text, as JSON, and on the terminal. Needs nothing that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison.estimates import Interval
+from ullage.common.console import CleanConsole
+from ullage.common.quantities import many
+from ullage.experiments.studies.base import Cell, Column, Figure, Study, Table
+from ullage.experiments.studies.finding import Runs
+
+FORMAT: Final = 1
+DIFFERS: Final = "≠"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A study with all that is to be shown of it."""
+
+    study: Study
+    tables: tuple[Table, ...]
+    """Recomputed from the published figures."""
+    fresh: tuple[Table, ...]
+    """From our own runs."""
+    runs: Runs
+
+
+def shown(study: Study, runs: Runs) -> Shown:
+    """Recompute the published tables, and answer the same from runs where there are some."""
+    return Shown(study, study.tables(), study.fresh(runs) if runs else (), runs)
+
+
+def dumped(found: Shown) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "format": FORMAT,
+        "study": found.study.name,
+        "title": found.study.title,
+        "question": found.study.question,
+        "published": [_dumped(table) for table in found.tables],
+        "runs": {name: str(path) for name, path in found.runs.items()},
+        "fresh": [_dumped(table) for table in found.fresh],
+    }
+
+
+def _dumped(table: Table) -> dict[str, Any]:
+    """A table, each figure with whether it agrees with the printed one."""
+    made = table.model_dump(mode="json")
+    for row, plain in zip(table.rows, made["rows"], strict=True):
+        for cell, each in zip(row.cells, plain["cells"], strict=True):
+            if isinstance(cell, Figure):
+                each["agrees"] = cell.agrees
+    return made
+
+
+def summary(found: Shown) -> list[str]:
+    """The first lines: the question, and how much of what was published can be recomputed."""
+    figures = [figure for table in found.tables for _, _, figure in table.figures()]
+    agreeing = sum(figure.agrees is True for figure in figures)
+    differing = sum(figure.agrees is False for figure in figures)
+    if not figures:
+        return [found.study.question, f"Of {found.study.source} no table can be recomputed."]
+    lines = [
+        found.study.question,
+        f"Of {found.study.source}: {many(len(found.tables), 'table')} with "
+        f"{many(len(figures), 'figure')}, recomputed from the published raw figures.",
+    ]
+    if agreeing + differing:
+        lines.append(
+            f"{agreeing + differing} of them are known as printed: {agreeing} agree to the last "
+            f"digit, {differing} do not" + (f", marked {DIFFERS}." if differing else ".")
+        )
+    else:
+        lines.append("None of them is known as printed, so none could disagree.")
+    return lines
+
+
+def head(column: Column) -> str:
+    """A column's title with its unit."""
+    return f"{column.title}, {column.unit}" if column.unit else column.title
+
+
+def text(cell: Cell, column: Column) -> str:
+    """A cell in words: value, interval, and the printed figure where it is another."""
+    if isinstance(cell, str):
+        return cell
+    if cell.value is None:
+        return _bounds(cell, column) or "–"
+    if cell.printed is not None:
+        agrees = f"{cell.printed} = printed"
+        return agrees if cell.agrees else f"{_plain(cell.value, column)} {DIFFERS} {cell.printed}"
+    return _with_interval(cell.value, cell, column)
+
+
+def _with_interval(value: float, figure: Figure, column: Column) -> str:
+    """Of a ratio as many digits as its interval bears."""
+    if figure.low is None or figure.high is None:
+        return _plain(value, column)
+    if column.unit or min(value, figure.low) <= 0:
+        return f"{_plain(value, column)} ({_bounds(figure, column)})"
+    middle, low, high = rounding.ratio(_interval(value, figure.low, figure.high))
+    return f"{middle} ({low} to {high})"
+
+
+def _interval(estimate: float, low: float, high: float) -> Interval:
+    return Interval(estimate=estimate, low=low, high=high, confidence=0.95, n=2, method="")
+
+
+def _bounds(figure: Figure, column: Column) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"{_plain(figure.low, column)} to {_plain(figure.high, column)}"
+
+
+def _plain(value: float, column: Column) -> str:
+    return f"{value:,.{column.decimals}f}"
+
+
+def notes(table: Table) -> list[str]:
+    """What stands under a table: its notes, then why figures disagree or are missing."""
+    why: dict[str, str] = {}
+    for _, _, figure in table.figures():
+        if figure.why and figure.agrees is not True:
+            why.setdefault(figure.why, _sign(figure))
+    return [*table.notes, *(f"{sign}: {reason}." for reason, sign in why.items())]
+
+
+def _sign(figure: Figure) -> str:
+    """By what a reader knows a figure that has something to explain."""
+    if figure.agrees is False:
+        return DIFFERS
+    if figure.value is not None:
+        return "No interval"
+    return "–" if figure.low is None else "A range"
+
+
+def show(found: Shown, console: CleanConsole) -> None:
+    """Print all of it."""
+    for line in summary(found):
+        console.print(escape(line), soft_wrap=True)
+    _print(found.tables, console)
+    if found.runs:
+        console.print(f"\n[bold]Our own runs: {escape(_listed(found.runs.values()))}[/]")
+        _print(found.fresh, console)
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    return ", ".join(map(str, paths))
+
+
+def _print(tables: Iterable[Table], console: CleanConsole) -> None:
+    for table in tables:
+        console.print(f"\n[bold]{escape(table.caption)}[/]", soft_wrap=True)
+        if table.rows:
+            console.print(_rich(table))
+        for note in notes(table):
+            console.print(escape(note), soft_wrap=True)
+
+
+def _rich(table: Table) -> RichTable:
+    made = RichTable(box=None, pad_edge=False)
+    made.add_column(escape(table.of))
+    for place, column in enumerate(table.columns):
+        words = all(isinstance(row.cells[place], str) for row in table.rows)
+        made.add_column(escape(head(column)), justify="left" if words else "right")
+    for row in table.rows:
+        cells = (
+            _marked(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)
+        )
+        made.add_row(escape(row.label), *cells)
+    return made
+
+
+def _marked(cell: Cell, column: Column) -> str:
+    """With the colour of a disagreement."""
+    plain = escape(text(cell, column))
+    differs = isinstance(cell, Figure) and cell.agrees is False
+    return f"[red]{plain}[/]" if differs else plain

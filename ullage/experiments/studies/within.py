@@ -1,0 +1,87 @@
+"""Figures made of several cells of a run, block by block: speed-ups, what communication adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.analysis.comparison.words import blocks
+from ullage.experiments.studies.base import Figure
+from ullage.experiments.studies.measured import Opened
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+from ullage.runs.records import WorkloadRecord
+from ullage.stats.interval import collapse, t_interval
+
+MOST_WITHOUT = 0.1
+"""No figure where more than this part of a cell's trials has none: as for every verdict."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One factor of a product: a metric of a cell, to a power."""
+
+    power: float
+    environment: str
+    workload: str
+    metric: str
+
+
+def product(run: Opened, terms: Sequence[Term], scale: float = 1.0) -> Figure:
+    """scale · ∏ metric^power, with Student's t over the logs of the blocks.
+
+    All terms of a block were measured within it, so what they have in common cancels. Only blocks
+    count in which all have a figure; where the instances were made several times, the makings are
+    what counts. The standard error is widened for repeated looks as all others of the run are.
+    """
+    columns = []
+    for term in terms:
+        trials = [t for t in run.folder.trials if _is_of(t, term)]
+        found = {t.block: (t.generation, x) for t in trials if (x := _scalar(t, term)) is not None}
+        if not trials or len(trials) - len(found) > MOST_WITHOUT * len(trials):
+            why = f"of {blocks(len(trials))} {len(found)} have a figure of {term.workload}"
+            return Figure(value=None, why=why)
+        columns.append((term.power, found))
+    whole = sorted(set.intersection(*(set(found) for _, found in columns)))
+    if not whole:
+        return Figure(value=None, why="no block has a figure of all")
+    generations = [columns[0][1][block][0] for block in whole]
+    logs = [
+        math.log(scale) + math.fsum(power * math.log(found[block][1]) for power, found in columns)
+        for block in whole
+    ]
+    units = collapse(logs, generations)
+    if units.size < 2:
+        return Figure(value=math.exp(float(units[0])), why="one block has no spread")
+    interval = t_interval(units, run.analysis.confidence, run.analysis.stop.widening)
+    return Figure(value=interval.estimate, low=interval.low, high=interval.high)
+
+
+def _is_of(trial: Trial, term: Term) -> bool:
+    return (trial.environment, trial.workload) == (term.environment, term.workload)
+
+
+def _scalar(trial: Trial, term: Term) -> float | None:
+    """Its figure above 0; None of a trial without one."""
+    if trial.status != "ok":
+        return None
+    found = trial.metrics.get(term.metric)
+    return found if isinstance(found, float) and found > 0 else None
+
+
+def environments(folder: RunFolder) -> list[str]:
+    """Keys of a run's environments, without second copies."""
+    return [e.key for e in folder.resolved.environments if e.again_of is None]
+
+
+def label(folder: RunFolder, key: str) -> str:
+    """What tables call an environment; emulation is said."""
+    found = next(e for e in folder.resolved.environments if e.key == key)
+    emulated = " (emulated)" if found.emulated and "emulated" not in found.label else ""
+    return found.label + emulated
+
+
+def workloads(folder: RunFolder, name: str) -> list[WorkloadRecord]:
+    """The parameter sets of one workload, however the plan calls them."""
+    return [w for w in folder.resolved.workloads if w.workload == name]

@@ -1,0 +1,421 @@
+"""Control groups, version 1, version 2 or both at once: limits, freezer, kill.
+
+What is mounted where is read from /proc/self/mountinfo and never assumed. A group is one path,
+`/ullage/TAG/NAME`, in every hierarchy that it needs; other runtimes are given the same path, so
+that the freezer and `ullage clean` find what they made.
+Sources: Documentation/admin-guide/cgroup-v1/*.rst and cgroup-v2.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common import commands, errors
+from ullage.common.errors import UllageError
+from ullage.host.paths import TAG, check_tag
+
+ROOT: Final = "ullage"
+"""The directory of all our groups in each hierarchy."""
+
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~-]{0,63}")
+_CONTROLLERS: Final = frozenset({"cpu", "cpuset", "memory", "freezer"})
+_PERIOD_US: Final = 100_000
+_UNLIMITED_BYTES: Final = 1 << 62
+"""Version 1 says no limit by a number as large as it goes."""
+_PATIENCE_S: Final = 10.0
+_SHORT_POLL_S: Final = 0.0001
+_SHORT_POLLS: Final = 10
+_IN_USE: Final = {errno.EBUSY, errno.ENOTEMPTY}
+_GONE: Final = {errno.ENOENT, errno.ENODEV}
+_TRIES: Final = 10
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted cgroup tree."""
+
+    path: Path
+    version: int
+    controllers: frozenset[str]
+    """Those of `cpu`, `cpuset`, `memory`, `freezer` that it can use."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the processes of a group may use; None: as much as there is."""
+
+    cpus: tuple[int, ...] | None = None
+    cpu_quota: float | None = None
+    """CPUs' worth of time in each period of 100 ms."""
+    memory_bytes: int | None = None
+
+    @property
+    def controllers(self) -> set[str]:
+        """What is needed to set them."""
+        asked = {"cpuset": self.cpus, "cpu": self.cpu_quota, "memory": self.memory_bytes}
+        return {controller for controller, limit in asked.items() if limit is not None}
+
+
+def hierarchies() -> list[Hierarchy]:
+    """All cgroup trees of this host, each once."""
+    found: dict[str, Hierarchy] = {}
+    for line in _MOUNTINFO.read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        device, path = fields[2], Path(unescape(fields[4]))
+        kind, options = after.split()[0], after.split()[-1]
+        if kind == "cgroup2":
+            found.setdefault(device, Hierarchy(path, 2, _v2_controllers(path)))
+        elif kind == "cgroup":
+            held = frozenset(options.split(",")) & _CONTROLLERS
+            found.setdefault(device, Hierarchy(path, 1, held))
+    return list(found.values())
+
+
+def available() -> set[str]:
+    """The controllers that can be used here: of `cpu`, `cpuset`, `memory`, `freezer`."""
+    return {name for hierarchy in hierarchies() for name in hierarchy.controllers}
+
+
+def cgroup_path(tag: str, name: str) -> str:
+    """The path of a group below the root of each hierarchy, to hand to other runtimes."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"not a name: {name!r}")
+    return f"/{ROOT}/{check_tag(tag)}/{name}"
+
+
+def tags() -> set[str]:
+    """The tags that have a group somewhere."""
+    roots = [hierarchy.path / ROOT for hierarchy in hierarchies()]
+    return {
+        place.name
+        for root in roots
+        if root.is_dir()
+        for place in root.iterdir()
+        if TAG.fullmatch(place.name)
+    }
+
+
+class Group:
+    """One group, in every hierarchy where it exists; with the groups below it."""
+
+    def __init__(self, path: str, places: Sequence[tuple[Hierarchy, Path]]) -> None:
+        self.path = path
+        self._places = list(places)
+
+    @classmethod
+    def create(cls, tag: str, name: str, limits: Limits) -> Group:
+        """Make the group and set its limits.
+
+        Root's is always one to the CPU scheduler too, as a container is: on a busy host each of
+        its processes would else have a share of its own. CGROUP_MISSING when the host lacks a
+        controller that a limit or the freezer needs, CGROUP_DENIED when the kernel refuses. Nothing
+        is left behind then.
+        """
+        group = cls(cgroup_path(tag, name), [])
+        needed = {"freezer", *limits.controllers}
+        if os.geteuid() == 0:
+            needed |= {"cpu"} & available()
+        try:
+            # Version 1 first: where both can freeze, other runtimes use the old freezer.
+            for hierarchy in sorted(hierarchies(), key=lambda h: h.version):
+                wanted = needed & hierarchy.controllers
+                needed -= wanted
+                if wanted:
+                    place = hierarchy.path / group.path.lstrip("/")
+                    group._places.append((hierarchy, place))
+                    _make(hierarchy, place, wanted)
+            if needed:
+                raise UllageError(errors.CGROUP_MISSING, controller=", ".join(sorted(needed)))
+            group._limit(limits)
+        except UllageError:
+            group.remove_once()
+            raise
+        return group
+
+    @classmethod
+    def find(cls, tag: str, name: str | None = None) -> Group:
+        """The group as it is now, whoever made it; without a name all groups of the tag.
+
+        It may be nowhere: then it has no processes, and there is nothing to remove.
+        """
+        path = f"/{ROOT}/{check_tag(tag)}" if name is None else cgroup_path(tag, name)
+        places = [(h, h.path / path.lstrip("/")) for h in hierarchies()]
+        return cls(path, [(h, place) for h, place in places if place.is_dir()])
+
+    @property
+    def directories(self) -> list[Path]:
+        """Where it is; a process that writes itself to `cgroup.procs` of each has joined."""
+        return [place for _, place in self._places]
+
+    def pids(self) -> set[int]:
+        """The processes in it and in the groups below it."""
+        found: set[int] = set()
+        for directory in self._every_directory():
+            # A directory that has just gone has no processes.
+            with contextlib.suppress(OSError):
+                found.update(map(int, (directory / "cgroup.procs").read_text().split()))
+        return found
+
+    def holds(self, pid: int) -> bool:
+        """True when the process itself is in it, wherever it is."""
+        for place in self.directories:
+            try:
+                if str(pid) not in (place / "cgroup.procs").read_text().split():
+                    return False
+            except OSError:
+                return False
+        return bool(self._places)
+
+    def limits(self) -> Limits:
+        """The limits that the kernel says it has."""
+        cpus = self._told("cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective")
+        quota = self._told("cpu", "cpu.cfs_quota_us", "cpu.max").split()
+        period = self._told("cpu", "cpu.cfs_period_us", "cpu.max").split()
+        memory = self._told("memory", "memory.limit_in_bytes", "memory.max")
+        return Limits(
+            cpus=_cpu_list(cpus) if cpus else None,
+            cpu_quota=int(quota[0]) / int(period[-1]) if quota and quota[0].isdecimal() else None,
+            memory_bytes=int(memory)
+            if memory.isdecimal() and int(memory) < _UNLIMITED_BYTES
+            else None,
+        )
+
+    def _told(self, controller: str, v1: str, v2: str) -> str:
+        """What a file of the controller says; nothing where there is no such file."""
+        for hierarchy, place in self._places:
+            file = place / (v1 if hierarchy.version == 1 else v2)
+            if controller in hierarchy.controllers and file.is_file():
+                return _read(file).strip()
+        return ""
+
+    async def freeze(self) -> None:
+        """Stop every process in it; CGROUP_STUCK when one does not stop."""
+        await self._set_frozen(True)
+
+    async def thaw(self) -> None:
+        """Let them run on."""
+        await self._set_frozen(False)
+
+    async def kill_all(self) -> None:
+        """Kill every process in it, frozen or not; CGROUP_STUCK when one does not die."""
+        await _until(self.kill_once, self.path, "empty of processes")
+
+    async def remove(self) -> None:
+        """Remove it, the groups below it, and the parents that are empty then.
+
+        Its processes must be gone. CGROUP_STUCK when the kernel does not let it go.
+        """
+        await _until(self.remove_once, self.path, "removable")
+
+    def _limit(self, limits: Limits) -> None:
+        for hierarchy, place in self._places:
+            v1 = hierarchy.version == 1
+            if limits.cpus is not None and "cpuset" in hierarchy.controllers:
+                _write(place / "cpuset.cpus", ",".join(map(str, limits.cpus)))
+            if limits.cpu_quota is not None and "cpu" in hierarchy.controllers:
+                quota_us = round(limits.cpu_quota * _PERIOD_US)
+                if v1:
+                    _write(place / "cpu.cfs_period_us", str(_PERIOD_US))
+                    _write(place / "cpu.cfs_quota_us", str(quota_us))
+                else:
+                    _write(place / "cpu.max", f"{quota_us} {_PERIOD_US}")
+            if limits.memory_bytes is not None and "memory" in hierarchy.controllers:
+                _limit_memory(place, v1, limits.memory_bytes)
+
+    def _freezer(self) -> tuple[Hierarchy, Path]:
+        """The place whose freezer holds the processes; the old one where there are both."""
+        able = [(h, place) for h, place in self._places if "freezer" in h.controllers]
+        if not able:
+            raise UllageError(errors.CGROUP_MISSING, controller="freezer")
+        return min(able, key=lambda found: found[0].version)
+
+    async def _set_frozen(self, frozen: bool) -> None:
+        hierarchy, place = self._freezer()
+        if hierarchy.version == 2:
+            _write(place / "cgroup.freeze", str(int(frozen)))
+            wanted = f"frozen {int(frozen)}"
+            events = place / "cgroup.events"
+            await _until(lambda: wanted in _read(events), self.path, wanted)
+            return
+        state, wanted = place / "freezer.state", "FROZEN" if frozen else "THAWED"
+
+        def reached() -> bool:
+            # A process that forks meanwhile can leave the group FREEZING until told again.
+            _write(state, wanted)
+            return _read(state).strip() == wanted
+
+        await _until(reached, self.path, wanted)
+
+    def kill_once(self) -> bool:
+        """Kill who is in it now; True when nobody was. `kill_all` does it until then."""
+        freezers = [place / "freezer.state" for place in self._every_directory()]
+        if os.getpid() not in self.pids():
+            _try_each(freezers, "FROZEN")  # so that nobody forks faster than we kill
+        for place in self.directories:
+            _try_each([place / "cgroup.kill"], "1")
+        pids = self.pids() - {os.getpid()}
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _try_each(freezers, "THAWED")  # in version 1 the frozen die only then
+        return not pids
+
+    def remove_once(self) -> bool:
+        """Remove what can be removed now; True when nothing is left. See `remove`."""
+        gone = True
+        for directory in self._every_directory():
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in _IN_USE:
+                    raise _denied("removal", directory, error) from error
+                gone = False
+        for hierarchy, place in self._places if gone else ():
+            _remove_empty_parents(hierarchy, place)
+        return gone
+
+    def _every_directory(self) -> list[Path]:
+        """The group's directories and all below, the deepest first."""
+        walks = (os.walk(place, topdown=False) for place in self.directories)
+        return [Path(top) for walk in walks for top, _, _ in walk]
+
+
+async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
+    """Look closely at first, as most changes take microseconds, then as `looking` says."""
+    began = time.monotonic()
+    for _ in range(_SHORT_POLLS):
+        if reached():
+            return
+        # The event loop's own timer is no finer than 1 ms; all of these together last as long.
+        time.sleep(_SHORT_POLL_S)  # noqa: ASYNC251
+    while not reached():
+        waited_s = time.monotonic() - began
+        if waited_s > _PATIENCE_S:
+            raise UllageError(errors.CGROUP_STUCK, path=path, state=state, seconds=_PATIENCE_S)
+        await asyncio.sleep(commands.rest_s(waited_s))
+
+
+def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
+    """Make the directory and its parents, ready for the wanted controllers.
+
+    Another run that ends may remove a parent between that and its child: it was empty.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _make_once(hierarchy, place, wanted)
+        except UllageError as error:
+            if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE):
+                raise
+    return _make_once(hierarchy, place, wanted)
+
+
+def _make_once(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
+    steps = [hierarchy.path]
+    for part in place.relative_to(hierarchy.path).parts:
+        parent, directory = steps[-1], steps[-1] / part
+        if hierarchy.version == 2:
+            _enable(parent, wanted - {"freezer"})
+        try:
+            directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _denied("a group", directory, error) from error
+        if hierarchy.version == 1 and "cpuset" in wanted:
+            # An old cpuset is born empty, and nobody can enter it before both are set.
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if not _read(directory / name).strip():
+                    _write(directory / name, _read(parent / name).strip())
+            # Groups that a container engine makes below are born full then.
+            _write(directory / "cgroup.clone_children", "1")
+        steps.append(directory)
+
+
+def _enable(parent: Path, controllers: set[str]) -> None:
+    control = parent / "cgroup.subtree_control"
+    missing = controllers - set(_read(control).split())
+    if missing:
+        _write(control, " ".join(f"+{name}" for name in sorted(missing)))
+
+
+def _limit_memory(place: Path, v1: bool, size: int) -> None:
+    """Memory and swap together: a workload that swaps measures the disk."""
+    if not v1:
+        _write(place / "memory.max", str(size))
+        if (place / "memory.swap.max").exists():
+            _write(place / "memory.swap.max", "0")
+        return
+    _write(place / "memory.limit_in_bytes", str(size))
+    if (place / "memory.memsw.limit_in_bytes").exists():
+        _write(place / "memory.memsw.limit_in_bytes", str(size))
+
+
+def _v2_controllers(path: Path) -> frozenset[str]:
+    """Of a version 2 tree; it can freeze in every group, that is not a controller there."""
+    try:
+        held = (path / "cgroup.controllers").read_text().split()
+    except OSError:
+        return frozenset()
+    return frozenset({"freezer", *held}) & _CONTROLLERS
+
+
+def _remove_empty_parents(hierarchy: Hierarchy, place: Path) -> None:
+    for parent in place.parents:
+        if parent == hierarchy.path or not parent.is_relative_to(hierarchy.path):
+            return
+        try:
+            parent.rmdir()
+        except OSError:
+            return
+
+
+def _cpu_list(text: str) -> tuple[int, ...]:
+    """The kernel's notation, `0-2,5`."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+def _try_each(files: list[Path], text: str) -> None:
+    for file in files:
+        if file.exists():
+            with contextlib.suppress(OSError):
+                file.write_text(text)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError as error:
+        raise _denied(file.name, file.parent, error) from error
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise _denied(f"{file.name} to {text}", file.parent, error) from error
+
+
+def _denied(what: str, path: Path, error: OSError) -> UllageError:
+    reason = error.strerror or str(error)
+    return UllageError(errors.CGROUP_DENIED, what=what, path=path, reason=reason)
+
+
+def unescape(text: str) -> str:
+    """Undo mountinfo's octal escapes of blanks."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,125 @@
+"""Disk images for VMs: ext4 in a file, as raw or qcow2."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from ullage.common.commands import CommandError, needed, run
+from ullage.common.errors import DISK_NOT_MADE, UllageError
+from ullage.host.cgroups import unescape
+
+# What is mounted where, and removing directories without removing what is mounted in them.
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+def points() -> list[Path]:
+    """Every mount point of this process's namespace, the oldest first."""
+    lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    return [Path(unescape(line.split()[4])) for line in lines]
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove the directory and all in it; what is gone already is no error.
+
+    OSError (EBUSY) while anything is mounted in it: the removal would go through to that, and
+    what builders and containers mount are the host's own `/dev` and the user's own files.
+    """
+    if not directory.is_dir() or directory.is_symlink():
+        return
+    inside = [path for path in points() if path.is_relative_to(directory.resolve())]
+    if inside:
+        raise OSError(errno.EBUSY, f"{inside[0]} is still mounted", os.fspath(directory))
+    shutil.rmtree(directory)
+
+
+DiskFormat = Literal["raw", "qcow2"]
+
+_PATIENCE_S: Final = 600.0
+
+
+async def ext4(
+    path: Path,
+    size_bytes: int,
+    *,
+    uuid: str,
+    root: Path | None = None,
+    within: Sequence[str] = (),
+) -> None:
+    """An ext4 file system in a new sparse file, with the content of `root` when that is given.
+
+    The identifier is also the seed of its directory hashes. `within` is a command that runs
+    another one, such as `unshare …`, where owners are to be read differently. Raises DISK_NOT_MADE.
+    """
+    program = needed("mkfs.ext4", "e2fsprogs")
+    content = [] if root is None else ["-d", str(root)]
+    # Nothing is left to be initialised later: that would be disk traffic in the middle of a trial.
+    extended = f"hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0"
+    if root is None:
+        extended += ",root_owner=0:0"
+    with path.open("xb") as file:
+        file.truncate(size_bytes)
+    argv = [
+        *within,
+        program,
+        "-q",
+        "-F",
+        "-m",
+        "0",
+        "-U",
+        uuid,
+        "-E",
+        extended,
+        *content,
+        str(path),
+    ]
+    try:
+        await _make(argv, path)
+    except BaseException:
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - at once
+        raise
+
+
+async def convert(raw: Path, path: Path) -> None:
+    """The same disk as qcow2, with its tables laid out beforehand but no space taken.
+
+    Raises DISK_NOT_MADE.
+    """
+    options = "preallocation=metadata,lazy_refcounts=off"
+    await _qemu_img("convert", "-f", "raw", "-O", "qcow2", "-o", options, str(raw), str(path))
+
+
+async def overlay(base: Path, base_format: DiskFormat, path: Path) -> None:
+    """A qcow2 file that holds what is written over an unchanged base. Raises DISK_NOT_MADE."""
+    await _qemu_img("create", "-q", "-f", "qcow2", "-F", base_format, "-b", str(base), str(path))
+
+
+async def _qemu_img(*argv: str) -> None:
+    await _make([needed("qemu-img", "qemu-utils"), *argv], Path(argv[-1]))
+
+
+async def _make(argv: list[str], path: Path) -> None:
+    try:
+        await run(argv, timeout_s=_PATIENCE_S)
+    except CommandError as error:
+        raise UllageError(DISK_NOT_MADE, path=path, reason=error.reason) from error
+
+
+def space_for(root: Path) -> int:
+    """Bytes that an ext4 file system needs for a tree, with a quarter and 256 MiB to spare."""
+    size = 0
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            status = (Path(folder) / name).lstat()
+            size += 4096 * (1 + -(-status.st_size // 4096)) if not _is_node(status.st_mode) else 0
+    mebibyte = 1 << 20
+    return -(-(size * 5 // 4 + 256 * mebibyte) // mebibyte) * mebibyte
+
+
+def _is_node(mode: int) -> bool:
+    return (mode & 0o170000) in {0o020000, 0o060000}

@@ -1,0 +1,285 @@
+"""One root filesystem that every environment of a run stands on.
+
+Built once, named by the digest of its bytes, kept in the cache, and never written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.common.commands import CommandError, attempt, needed, run
+from ullage.common.errors import (
+    HOST_MISSING,
+    IMAGE_BUILD_FAILED,
+    IMAGE_CHANGED,
+    IMAGE_LACKS_PACKAGE,
+    UllageError,
+)
+from ullage.common.files import difference, file_lock, is_held, manifest, sha256_of
+from ullage.host import disks, mmdebstrap
+from ullage.host.artifacts import Artifact, stage
+from ullage.host.disks import DiskFormat
+from ullage.host.paths import cache_dir
+from ullage.runs.records import ImageRecord
+
+BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
+_FORMAT: Final = 1
+_FACTS: Final = "image.json"
+_UNFINISHED: Final = ".new"
+_DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
+_PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+_TAR_PATIENCE_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built image. Everything that runs from it mounts it read-only."""
+
+    digest: str
+    """`sha256:…` of the tar: the same package versions give the same one."""
+    root: Path
+    """The unpacked filesystem."""
+    tar: Path
+    packages: Mapping[str, str]
+    """Every Debian package inside → its version."""
+    dir: Path
+    """Where it is kept, with its disks."""
+
+    async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
+        """The image as a disk with one ext4 file system, made once. Read-only for all."""
+        path = self.dir / f"disk.{format}"
+        if path.exists():
+            return path
+        async with file_lock(self.dir.with_suffix(".lock")):
+            if not path.exists():
+                with tempfile.TemporaryDirectory(dir=self.dir, prefix=f"{_UNFINISHED}-") as name:
+                    made = Path(name) / path.name
+                    await self._make_disk(format, made)
+                    made.chmod(0o444)
+                    made.rename(path)
+        return path
+
+    async def _make_disk(self, kind: DiskFormat, made: Path) -> None:
+        if kind == "raw":
+            size = await asyncio.to_thread(disks.space_for, self.root)
+            if os.geteuid() == 0:
+                await disks.ext4(made, size, uuid=_DISK_UUID, root=self.root)
+            else:
+                await self._make_disk_unprivileged(made, size)
+            return
+        raw = self.dir / "disk.raw"
+        if not raw.exists():
+            raw = made.with_suffix(".raw")
+            await self._make_disk("raw", raw)
+        await disks.convert(raw, made)
+
+    async def _make_disk_unprivileged(self, made: Path, size: int) -> None:
+        """The same where `root` belongs to us: with the owners that the tar names.
+
+        They exist in a user namespace; only there can the copy be read and removed again.
+        """
+        within = [needed("unshare", "util-linux"), "--map-root-user", "--map-auto", "--"]
+        copy = made.parent / "copy"
+        copy.mkdir()
+        try:
+            await _unpack(self.tar, copy, within)
+            await disks.ext4(made, size, uuid=_DISK_UUID, root=copy, within=within)
+        finally:
+            await attempt([*within, "rm", "-rf", str(copy)], timeout_s=_TAR_PATIENCE_S)
+
+    def require(self, programs: Iterable[str]) -> None:
+        """IMAGE_LACKS_PACKAGE unless each program is on the PATH inside."""
+        lacking = [name for name in programs if not self._has(name)]
+        if lacking:
+            raise UllageError(IMAGE_LACKS_PACKAGE, programs=", ".join(lacking))
+
+    def _has(self, program: str) -> bool:
+        # A link counts by its name: an absolute one would be followed on the host.
+        places = (program.lstrip("/"),) if "/" in program else [f"{d}/{program}" for d in _PATH]
+        return any(os.path.lexists(self.root / place) for place in places)
+
+    async def verify(self) -> None:
+        """IMAGE_CHANGED when the tar or the unpacked filesystem is not what was built."""
+        digest = await asyncio.to_thread(sha256_of, self.tar)
+        what = None if f"sha256:{digest}" == self.digest else "its tar"
+        if what is None:
+            facts = await asyncio.to_thread(_read_facts, self.dir)
+            now = await asyncio.to_thread(manifest, self.root)
+            what = difference(facts["manifest"], now)
+        if what is not None:
+            raise UllageError(IMAGE_CHANGED, digest=self.digest, what=what, dir=self.dir)
+
+    def record(self) -> ImageRecord:
+        """As it goes into the run folder."""
+        return ImageRecord(kind="built", digest=self.digest, packages=dict(self.packages))
+
+
+async def build(
+    packages: Sequence[str],
+    artifacts: Sequence[Artifact] = (),
+    *,
+    on_progress: Callable[[str], None] | None = None,
+) -> Image:
+    """The image with these packages and the base ones, from the cache when it was built before.
+
+    artifacts: files that no package holds.
+
+    `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
+    """
+    progress = on_progress or (lambda _: None)
+    wanted = sorted({*BASE_PACKAGES, *packages})
+    lines = (each.line for each in artifacts)
+    asked = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *wanted, *lines))
+    place = cache_dir() / "images" / hashlib.sha256(asked.encode()).hexdigest()[:24]
+    if (place / _FACTS).exists():
+        return _load(place)
+    await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
+        if not (place / _FACTS).exists():
+            await asyncio.to_thread(_remove_unfinished, place)
+            await _build_new(wanted, artifacts, place, progress)
+    return _load(place)
+
+
+def require_on_host(programs: Mapping[str, str], artifacts: Iterable[Artifact] = ()) -> None:
+    """HOST_MISSING with all programs that the host does not have, else with the first file.
+
+    programs: name → the Debian package that holds it.
+    """
+    lacking = [name for name in programs if shutil.which(name) is None]
+    if lacking:
+        packages = sorted({programs[name] for name in lacking})
+        command = f"apt-get install {' '.join(packages)}"
+        raise UllageError(HOST_MISSING, what=", ".join(lacking), command=command)
+    for artifact in artifacts:
+        if not Path(artifact.path).exists():
+            raise UllageError(HOST_MISSING, what=artifact.path, command=f"put {artifact.url} there")
+
+
+def host_image(programs: Iterable[str]) -> ImageRecord:
+    """The host's own userland, for `image: host`: the packages that hold these programs.
+
+    A host without dpkg's database gives no packages.
+    """
+    found = [Path(path) for program in programs if (path := shutil.which(program))]
+    owners = _owners({str(name) for path in found for name in (path, path.resolve())})
+    try:
+        versions = _versions(Path("/"))
+    except OSError:
+        versions = {}
+    packages = {owner: versions[owner] for owner in sorted(owners) if owner in versions}
+    return ImageRecord(kind="host", digest="host", packages=packages)
+
+
+def _owners(paths: set[str]) -> set[str]:
+    """The packages that installed these files, from dpkg's lists."""
+    # A merged /usr: packages may still list /bin/x for what is found as /usr/bin/x.
+    wanted = {name.encode() for path in paths for name in (path, path.removeprefix("/usr"))}
+    return {
+        file.name.removesuffix(".list").partition(":")[0]
+        for file in Path("/var/lib/dpkg/info").glob("*.list")
+        if not wanted.isdisjoint(file.read_bytes().splitlines())
+    }
+
+
+def _load(place: Path) -> Image:
+    facts = _read_facts(place)
+    return Image(facts["digest"], place / "root", place / "rootfs.tar", facts["packages"], place)
+
+
+def _read_facts(place: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((place / _FACTS).read_text(encoding="utf-8"))
+        if facts["format"] == _FORMAT and all(
+            k in facts for k in ("digest", "packages", "manifest")
+        ):
+            return dict(facts)
+        what = f"{_FACTS} is of another format"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{_FACTS} cannot be read: {error}"
+    raise UllageError(IMAGE_CHANGED, digest=place.name, what=what, dir=place)
+
+
+async def _build_new(
+    wanted: Sequence[str],
+    artifacts: Sequence[Artifact],
+    place: Path,
+    progress: Callable[[str], None],
+) -> None:
+    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+    try:
+        made = work / "image"
+        (made / "root").mkdir(parents=True)
+        tar, extra = made / "rootfs.tar", work / "extra"
+        if artifacts:
+            progress("fetching what no package holds")
+            await stage(artifacts, extra)
+        more = sorted(extra.iterdir()) if artifacts else []
+        await mmdebstrap.bootstrap(wanted, tar, work, progress, more)
+        progress("unpacking")
+        await _unpack(tar, made / "root")
+        progress("computing digests")
+        facts = {
+            "format": _FORMAT,
+            "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
+            "suite": mmdebstrap.SUITE,
+            "asked": list(wanted),
+            "artifacts": {each.path: each.sha256 for each in artifacts},
+            "packages": await asyncio.to_thread(_versions, made / "root"),
+            "manifest": await asyncio.to_thread(manifest, made / "root"),
+        }
+        (made / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        made.rename(place)
+    finally:
+        with contextlib.suppress(OSError):  # `abandoned` finds what stays
+            await asyncio.to_thread(disks.remove_tree, work)
+
+
+async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
+    argv = [*within, needed("tar", "tar"), "--extract", "--numeric-owner", "--xattrs"]
+    argv += ["--xattrs-include=*", "--file", str(tar), "--directory", str(root)]
+    if os.geteuid() != 0:
+        # Who is not root has no device nodes; a VM gets its /dev from its kernel.
+        argv += ["--exclude=./dev/*", "--same-owner" if within else "--no-same-owner"]
+    try:
+        await run(argv, timeout_s=_TAR_PATIENCE_S)
+    except CommandError as error:
+        raise UllageError(
+            IMAGE_BUILD_FAILED, reason=error.reason, suggestion="is there space left in the cache?"
+        ) from error
+
+
+def _versions(root: Path) -> dict[str, str]:
+    """What dpkg installed inside, from its own database."""
+    text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8", errors="replace")
+    found: dict[str, str] = {}
+    for stanza in text.split("\n\n"):
+        lines = (line.partition(": ") for line in stanza.splitlines() if line[:1] not in {"", " "})
+        fields = {key: value for key, _, value in lines}
+        if fields.get("Status", "").endswith(" installed"):
+            found[fields["Package"]] = fields["Version"]
+    return dict(sorted(found.items()))
+
+
+def abandoned() -> list[Path]:
+    """What builders that died have left in the cache; `mounts.remove_tree` removes each."""
+    images = cache_dir() / "images"
+    halves = [(path, path.name.split("-")[1]) for path in images.glob(f"{_UNFINISHED}-*-*")]
+    halves += [(path, path.parent.name) for path in images.glob(f"*/{_UNFINISHED}-*")]
+    return sorted(path for path, name in halves if not is_held(images / f"{name}.lock"))
+
+
+def _remove_unfinished(place: Path) -> None:
+    """What a builder that died has left: we hold the lock, so it is nobody's."""
+    for left in (*place.parent.glob(f"{_UNFINISHED}-{place.name}-*"), place):
+        disks.remove_tree(left)

@@ -1,0 +1,381 @@
+"""What runs that died left on this host: find it by tag, remove it.
+
+Both functions run programs and wait; call them through `asyncio.to_thread` from a loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ullage.common.errors import UllageError
+from ullage.host import cgroups, disks, image, paths
+
+Kind = Literal[
+    "crun",
+    "lxc",
+    "docker",
+    "podman",
+    "process",
+    "cgroup",
+    "mount",
+    "netns",
+    "link",
+    "state",
+    "data",
+    "build",
+]
+
+_CONTAINER: Final = re.compile(r"ullage-(u[0-9a-f]{7})(?:-.*)?")
+_DEVICE: Final = re.compile(r"(u[0-9a-f]{7})(?:[-.].*)?")
+_PROCESS: Final = re.compile(r"(\d+)@(\d+) .*")
+_NETNS: Final = Path("/run/netns")
+_LINKS: Final = Path("/sys/class/net")
+_PATIENCE_S: Final = 10.0
+_POLL_S: Final = 0.005
+_COMMAND_S: Final = 60.0
+_LXC_NOT_RUNNING: Final = frozenset({2})
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that carries a tag."""
+
+    kind: Kind
+    name: str
+    tag: str
+    """Empty for what belongs to no run: a half-built image."""
+
+
+def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> list[Leftover]:
+    """All leftovers, or those of one tag, in the order in which they can be removed.
+
+    What belongs to a controller that still lives is left out; unless it is this very process and
+    `own` is told, or `force`.
+    """
+    if tag is not None:
+        paths.check_tag(tag)
+    found = [one for finder in _FINDERS for one in finder() if tag in {None, one.tag}]
+    if force:
+        return found
+    living = {
+        each
+        for each in {one.tag for one in found if one.tag}
+        if paths.lives(each) and not (own and paths.claimed_here(each))
+    }
+    return [one for one in found if one.tag not in living]
+
+
+def remove(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str]]:
+    """Remove them, in the order given; what is gone already is no error.
+
+    It must be the order of `find`: a directory goes only after what is mounted in it.
+    Returns those that could not be removed, each with the reason.
+    """
+    failures = []
+    for one in leftovers:
+        try:
+            _REMOVERS[one.kind](one)
+        except UllageError as error:
+            failures.append((one, error.message))
+        except subprocess.SubprocessError as error:
+            failures.append((one, str(error)))
+        except OSError as error:
+            failures.append((one, error.strerror or str(error)))
+    return failures
+
+
+# --- containers -----------------------------------------------------------------------------------
+def _find_crun() -> Iterator[Leftover]:
+    yield from _containers("crun", Path("/run/crun"))
+
+
+def _remove_crun(one: Leftover) -> None:
+    root, _, name = one.name.rpartition("/")
+    try:
+        _run("crun", "--root", root, "delete", "--force", name)
+    except subprocess.SubprocessError:
+        # A `crun run` that still waited for it has removed it in the same moment.
+        if Path(one.name).exists():
+            raise
+
+
+def _find_lxc() -> Iterator[Leftover]:
+    yield from _containers("lxc", Path("/var/lib/lxc"))
+
+
+def _remove_lxc(one: Leftover) -> None:
+    root, _, name = one.name.rpartition("/")
+    _run("lxc-stop", "-P", root, "-n", name, "--kill", fine=_LXC_NOT_RUNNING)
+    disks.remove_tree(Path(one.name))
+
+
+def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Leftover]:
+    """Both keep a directory for each container; ours below the state of its instance."""
+    ours = [root for state in _tagged(paths.state_root()) for root in state.glob(f"*/{runtime}")]
+    for root in [default, *ours]:
+        for path in _listed(root):
+            if found := _CONTAINER.fullmatch(path.name):
+                yield Leftover(runtime, str(path), found[1])
+
+
+def _find_docker() -> Iterator[Leftover]:
+    yield from _find_daemon("docker")
+
+
+def _find_podman() -> Iterator[Leftover]:
+    # Asked by a plain user it starts a process that stays, so only who has used it is asked for.
+    store = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "containers"
+    if os.geteuid() == 0 or store.is_dir():
+        yield from _find_daemon("podman")
+
+
+def _find_daemon(program: Literal["docker", "podman"]) -> Iterator[Leftover]:
+    every = _lines(program, "ps", "--all", "--filter", "name=ullage-u", "--format", "{{.Names}}")
+    for name in every:
+        if found := _CONTAINER.fullmatch(name.strip()):
+            yield Leftover(program, name.strip(), found[1])
+
+
+def _remove_daemon(one: Leftover) -> None:
+    try:
+        _run(one.kind, "rm", "--force", one.name)
+    except subprocess.SubprocessError:
+        if one.kind != "podman":
+            raise
+        # With its monitor killed, the first try only finds out that the container is dead.
+        _run(one.kind, "rm", "--force", one.name)
+
+
+# --- processes and cgroups ------------------------------------------------------------------------
+def _find_processes() -> Iterator[Leftover]:
+    members = {pid: tag for tag in cgroups.tags() for pid in cgroups.Group.find(tag).pids()}
+    spared = _ancestors()
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit() or int(directory.name) in spared:
+            continue
+        pid = int(directory.name)
+        tag = members.get(pid) or _tag_in_environment(directory)
+        born = paths.process_start_time(pid)
+        if tag is not None and born is not None:
+            yield Leftover("process", f"{pid}@{born} {_command_name(directory)}", tag)
+
+
+def _ancestors() -> set[int]:
+    """This process and its parents: whoever called us is no leftover."""
+    found, pid = set(), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        pid = _parent(pid)
+    return found
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def _tag_in_environment(directory: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        for variable in (directory / "environ").read_bytes().split(b"\0"):
+            name, _, value = variable.partition(b"=")
+            if name == b"ULLAGE_TAG" and paths.TAG.fullmatch(value.decode("ascii", "replace")):
+                return value.decode("ascii")
+    return None
+
+
+def _command_name(directory: Path) -> str:
+    try:
+        name = (directory / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "?"
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def _remove_process(one: Leftover) -> None:
+    found = _PROCESS.fullmatch(one.name)
+    if found is None:
+        raise ValueError(one.name)
+    pid, born = int(found[1]), int(found[2])
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        # The handle is of one process for ever; is it still the one that was found?
+        if paths.process_start_time(pid) == born:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            if not select.select([handle], [], [], _PATIENCE_S)[0]:
+                raise OSError(errno.EBUSY, f"still alive after {_PATIENCE_S:g} s")
+    finally:
+        os.close(handle)
+
+
+def _find_cgroups() -> Iterator[Leftover]:
+    for tag in sorted(cgroups.tags()):
+        yield Leftover("cgroup", f"/{cgroups.ROOT}/{tag}", tag)
+
+
+def _remove_cgroup(one: Leftover) -> None:
+    group = cgroups.Group.find(one.tag)
+    _wait(group.kill_once)
+    _wait(group.remove_once)
+
+
+# --- mounts, network, directories -----------------------------------------------------------------
+def _find_mounts() -> Iterator[Leftover]:
+    roots = [*_tagged(paths.state_root()), *_tagged(paths.data_root())]
+    for path in reversed(disks.points()):  # what was mounted last goes first
+        for root in roots:
+            if path.is_relative_to(root):
+                yield Leftover("mount", str(path), root.name)
+
+
+def _remove_mount(one: Leftover) -> None:
+    if Path(one.name) in disks.points():
+        _run("umount", "--lazy", "--no-canonicalize", one.name)
+
+
+def _find_netns() -> Iterator[Leftover]:
+    yield from _named("netns", _NETNS)
+
+
+def _find_links() -> Iterator[Leftover]:
+    yield from _named("link", _LINKS)
+
+
+def _named(kind: Literal["netns", "link"], directory: Path) -> Iterator[Leftover]:
+    for path in _listed(directory):
+        if found := _DEVICE.fullmatch(path.name):
+            yield Leftover(kind, path.name, found[1])
+
+
+def _remove_netns(one: Leftover) -> None:
+    if (_NETNS / one.name).exists():
+        _run("ip", "netns", "delete", one.name)
+
+
+def _remove_link(one: Leftover) -> None:
+    path = _LINKS / one.name
+    if not path.exists():
+        return
+    try:
+        _run("ip", "link", "delete", "dev", one.name)
+    except subprocess.SubprocessError:
+        if path.exists():  # else it went with its peer or its namespace meanwhile
+            raise
+
+
+def _find_state() -> Iterator[Leftover]:
+    yield from (Leftover("state", str(path), path.name) for path in _tagged(paths.state_root()))
+
+
+def _find_data() -> Iterator[Leftover]:
+    yield from (Leftover("data", str(path), path.name) for path in _tagged(paths.data_root()))
+
+
+def _find_builds() -> Iterator[Leftover]:
+    yield from (Leftover("build", str(path), "") for path in image.abandoned())
+
+
+def _remove_directory(one: Leftover) -> None:
+    disks.remove_tree(Path(one.name))
+
+
+def _tagged(root: Path) -> list[Path]:
+    return [path for path in _listed(root) if paths.TAG.fullmatch(path.name)]
+
+
+def _listed(directory: Path) -> list[Path]:
+    """What is in it; nothing when it is not there, or another user's."""
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+# --- helpers --------------------------------------------------------------------------------------
+def _lines(program: str, *arguments: str) -> list[str]:
+    """What the program prints; nothing when it is not here or cannot do it (no daemon)."""
+    if shutil.which(program) is None:
+        return []
+    try:
+        return _run(program, *arguments).splitlines()
+    except (subprocess.SubprocessError, OSError):
+        return []
+
+
+def _run(*argv: str, fine: frozenset[int] = frozenset()) -> str:
+    """Run it, out of a Ctrl-C's reach.
+
+    SubprocessError with what it said on another status than 0 or a fine one.
+    """
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_COMMAND_S,
+        check=False,
+        start_new_session=True,
+    )
+    if done.returncode and done.returncode not in fine:
+        raise _CommandFailedError(f"{argv[0]}: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+class _CommandFailedError(subprocess.SubprocessError):
+    pass
+
+
+def _wait(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not reached():
+        if time.monotonic() > deadline:
+            raise OSError(errno.EBUSY, f"still in use after {_PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+
+
+_FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
+    _find_crun,
+    _find_lxc,
+    _find_docker,
+    _find_cgroups,  # before the processes: it thaws the frozen, who could not die
+    _find_processes,
+    _find_podman,  # no daemon: it removes a container only once nothing of it lives
+    _find_mounts,
+    _find_netns,
+    _find_links,
+    _find_state,
+    _find_data,
+    _find_builds,
+)
+_REMOVERS: Final[dict[Kind, Callable[[Leftover], None]]] = {
+    "crun": _remove_crun,
+    "lxc": _remove_lxc,
+    "docker": _remove_daemon,
+    "podman": _remove_daemon,
+    "process": _remove_process,
+    "cgroup": _remove_cgroup,
+    "mount": _remove_mount,
+    "netns": _remove_netns,
+    "link": _remove_link,
+    "state": _remove_directory,
+    "data": _remove_directory,
+    "build": _remove_directory,
+}

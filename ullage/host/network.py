@@ -1,0 +1,363 @@
+"""The run's own network: one bridge, a private /24, and the endpoints that stand on it.
+
+Native endpoints, containers and VMs are all ports of the same bridge, so that a ratio between them
+tells of what stands inside them and not of the path. Everything is named by the run's tag. The
+host's other interfaces, its forwarding and its packet filter are left alone; traffic stays on the
+bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import ipaddress
+import os
+import shutil
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common.commands import attempt
+from ullage.common.errors import (
+    HOST_MISSING,
+    HOST_NEEDS_ROOT,
+    NETWORK_FAILED,
+    NETWORK_FILTERED,
+    NETWORK_FULL,
+    UllageError,
+)
+from ullage.host import iproute, paths
+
+INSIDE: Final = "eth0"
+"""What an endpoint's own end is called."""
+
+CANDIDATES: Final = tuple(
+    ipaddress.IPv4Network(block) for block in ("10.213.0.0/16", "172.29.0.0/16", "198.18.0.0/16")
+)
+"""Where a /24 is looked for: RFC 1918, and in the last place RFC 2544 (benchmarking)."""
+
+MOST_LINKS: Final = 4
+"""NICs of a VM that are one inside."""
+
+_DEVICES: Final = Path("/sys/class/net")
+_FIRST_HOST: Final = 2
+_LAST_HOST: Final = 254
+_TAP_KINDS: Final = "txyz"
+"""A letter for each tap of a VM, in the names of devices."""
+_PROBES: Final = 10
+_PROBE_TIMEOUT_S: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One place on the bridge."""
+
+    name: str
+    device: str
+    """The host's end: a veth or a tap, a port of the bridge."""
+    mac: str
+    """Of the end that has the address."""
+    address: str
+    prefix: int
+    link: str
+    """The bridge."""
+
+
+@dataclass(frozen=True)
+class NamespaceEndpoint(Endpoint):
+    """A network namespace with `lo` and `eth0` up."""
+
+    netns_path: Path
+
+
+@dataclass(frozen=True)
+class TapEndpoint(Endpoint):
+    """A tap for a VM, or several; the guest sets MAC and address itself."""
+
+    more: tuple[str, ...] = ()
+    """The host's ends of its other NICs, ports of the same bridge."""
+
+    @property
+    def taps(self) -> tuple[tuple[str, str], ...]:
+        """Device and MAC of each NIC; the first has the endpoint's own."""
+        devices = (self.device, *self.more)
+        return tuple((device, _other_mac(self.mac, n)) for n, device in enumerate(devices))
+
+
+def choose_subnet(tag: str, taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
+    """A /24 that overlaps no route. It starts at a place that follows from the tag."""
+    routes = [network for network in taken if network.prefixlen > 0]
+    first = _digest(tag)[0]
+    for block in CANDIDATES:
+        if any(block.subnet_of(route) for route in routes):
+            continue
+        base = int(block.network_address)
+        for step in range(256):
+            subnet = ipaddress.IPv4Network((base + ((first + step) % 256 << 8), 24))
+            if not any(subnet.overlaps(route) for route in routes):
+                return subnet
+    raise UllageError(NETWORK_FULL, what="every private /24 that ullage may use", where="this host")
+
+
+class Network:
+    """The bridge of one run. Make it with `create`, and always end with `destroy`."""
+
+    def __init__(
+        self,
+        tag: str,
+        subnet: ipaddress.IPv4Network,
+        bridge: str = "br",
+        hosts: set[int] | None = None,
+    ) -> None:
+        self.tag = paths.check_tag(tag)
+        self.bridge = f"{tag}-{bridge}"
+        self.subnet = subnet
+        self._hosts: set[int] = set() if hosts is None else hosts
+
+    @classmethod
+    async def create(cls, tag: str) -> Network:
+        """Make the bridge, up, with the gateway's address on it.
+
+        Raises HOST_NEEDS_ROOT, HOST_MISSING (no iproute2), NETWORK_FULL.
+        """
+        if os.geteuid() != 0:
+            raise UllageError(
+                HOST_NEEDS_ROOT, what="a bridge", otherwise="leave out workloads that use a network"
+            )
+        if shutil.which("ip") is None:
+            raise UllageError(HOST_MISSING, what="ip", command="apt-get install iproute2")
+        lock = await asyncio.to_thread(_lock)
+        try:
+            network = cls(tag, choose_subnet(tag, await iproute.routes()))
+            try:
+                await network._make_bridge()
+            except BaseException:
+                await network.destroy()
+                raise
+        finally:
+            os.close(lock)
+        return network
+
+    async def neighbour(self) -> Network:
+        """The bridge of another node, one cable away: a veth from this bridge to that one.
+
+        Same subnet, no address of its own. It goes when this network is destroyed.
+        """
+        other = Network(self.tag, self.subnet, "br2", self._hosts)
+        here, there = f"{self.tag}-up", f"{self.tag}-dn"
+        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        await iproute.batch(
+            f"link add name {other.bridge} address {self._mac(255)} {kind}",
+            f"link set dev {other.bridge} addrgenmode none",
+            f"link set dev {other.bridge} up",
+            f"link add name {here} type veth peer name {there}",
+            *(f"link set dev {device} addrgenmode none" for device in (here, there)),
+            f"link set dev {here} master {self.bridge} up",
+            f"link set dev {there} master {other.bridge} up",
+        )
+        for device in (other.bridge, here, there):
+            iproute.disable_ipv6(device)
+        return other
+
+    @property
+    def prefix(self) -> int:
+        """Bits of the subnet's mask."""
+        return self.subnet.prefixlen
+
+    @property
+    def gateway(self) -> str:
+        """The host's own address on the bridge. Nothing is forwarded beyond it."""
+        return str(self.subnet[1])
+
+    def mac(self, address: str) -> str:
+        """Of the endpoint that has the address: it is the same for the whole run."""
+        return self._mac(int(ipaddress.IPv4Address(address)) & 0xFF)
+
+    def reserve(self, name: str) -> Endpoint:
+        """Address, MAC and device name for one who makes the veth himself (LXC)."""
+        return Endpoint(*self._place(name, "v"))
+
+    async def namespace(self, name: str) -> NamespaceEndpoint:
+        """A new network namespace on the bridge."""
+        netns = f"{self.tag}-{name}"
+        endpoint = NamespaceEndpoint(*self._place(name, "v"), netns_path=iproute.NETNS_DIR / netns)
+        try:
+            await iproute.batch(f"netns add {netns}")
+            await self._join(endpoint, endpoint.netns_path)
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    async def move_into(self, pid: int, name: str) -> Endpoint:
+        """Put an `eth0` on the bridge into the network namespace of a running process."""
+        endpoint = Endpoint(*self._place(name, "v"))
+        try:
+            await self._join(endpoint, Path(f"/proc/{pid}/ns/net"))
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    async def tap(self, name: str, links: int = 1) -> TapEndpoint:
+        """A tap on the bridge, up, that any root process may open; or several, for one address."""
+        place = self._place(name, "t")
+        host = place[1].removeprefix(f"{self.tag}-t")
+        more = tuple(f"{self.tag}-{_TAP_KINDS[n]}{host}" for n in range(1, links))
+        endpoint = TapEndpoint(*place, more=more)
+        try:
+            for device, _ in endpoint.taps:
+                await iproute.batch(
+                    f"tuntap add dev {device} mode tap vnet_hdr",
+                    f"link set dev {device} addrgenmode none",
+                    f"link set dev {device} master {self.bridge} up",
+                )
+                self.silence(device)
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
+
+    def silence(self, device: str) -> None:
+        """No IPv6 on one of the host's ends, so that no neighbour discovery disturbs a trial."""
+        iproute.disable_ipv6(device)
+
+    async def release(self, endpoint: Endpoint) -> None:
+        """Remove an endpoint; does nothing when it is gone."""
+        more = endpoint.more if isinstance(endpoint, TapEndpoint) else ()
+        for device in (endpoint.device, *more):
+            await attempt(["ip", "link", "delete", "dev", device])
+        if isinstance(endpoint, NamespaceEndpoint):
+            await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
+        ends = [_DEVICES / device for device in (endpoint.device, *more)]
+        if isinstance(endpoint, NamespaceEndpoint):
+            ends.append(endpoint.netns_path)
+        there = [end.name for end in ends if end.exists()]
+        if there:  # else the address would be given to another, whose device could not be made
+            raise UllageError(NETWORK_FAILED, reason=f"{', '.join(there)} could not be removed")
+        self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
+
+    async def destroy(self) -> None:
+        """Remove all that carries the tag; does nothing when it is gone."""
+        self._hosts.clear()
+        await remove(self.tag)
+
+    async def check_forwarding(self) -> None:
+        """Send datagrams from a port of the bridge to another; NETWORK_FILTERED when all are lost.
+
+        The host's packet filter may see bridged frames (br_netfilter), and Docker sets its FORWARD
+        policy to DROP. A datagram that arrives says more than any reading of the rules.
+        """
+        one, two = await self.namespace("probe-1"), await self.namespace("probe-2")
+        try:
+            arrived = await asyncio.to_thread(_datagram_arrives, one, two)
+        finally:
+            await self.release(one)
+            await self.release(two)
+        if not arrived:
+            raise UllageError(NETWORK_FILTERED, bridge=self.bridge, blocks=CANDIDATES[0])
+
+    async def _make_bridge(self) -> None:
+        bridge = self.bridge
+        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        await iproute.batch(
+            f"link add name {bridge} address {self._mac(1)} {kind}",
+            f"link set dev {bridge} addrgenmode none",
+            f"address add {self.gateway}/{self.prefix} dev {bridge}",
+            f"link set dev {bridge} up",
+        )
+        iproute.disable_ipv6(bridge)
+
+    async def _join(self, endpoint: Endpoint, netns: Path) -> None:
+        """A veth from the bridge into the namespace, the inner end configured and up."""
+        device = endpoint.device
+        # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
+        target = netns.name if netns.parent == iproute.NETNS_DIR else netns.parts[2]
+        await iproute.batch(
+            f"link add name {device} type veth peer name {INSIDE} address {endpoint.mac}"
+            f" netns {target}",
+            f"link set dev {device} addrgenmode none",
+            f"link set dev {device} master {self.bridge} up",
+        )
+        self.silence(device)
+        await asyncio.to_thread(iproute.within, netns, lambda: iproute.disable_ipv6("all"))
+        await iproute.batch(
+            "link set dev lo up",
+            f"address add {endpoint.address}/{endpoint.prefix} dev {INSIDE}",
+            f"link set dev {INSIDE} up",
+            netns=netns,
+        )
+
+    def _place(self, name: str, kind: str) -> tuple[str, str, str, str, int, str]:
+        """The fields of an `Endpoint`, at the lowest free address."""
+        if not _is_name(name):
+            raise ValueError(f"not a name: {name!r}")
+        free = (n for n in range(_FIRST_HOST, _LAST_HOST + 1) if n not in self._hosts)
+        host = next(free, None)
+        if host is None:
+            raise UllageError(
+                NETWORK_FULL, what=f"every address of {self.subnet}", where="this run"
+            )
+        self._hosts.add(host)
+        device = f"{self.tag}-{kind}{host}"
+        return name, device, self._mac(host), str(self.subnet[host]), self.prefix, self.bridge
+
+    def _mac(self, host: int) -> str:
+        """Locally administered, unicast, and the same for the same tag and place."""
+        return ":".join(f"{byte:02x}" for byte in (0x02, *_digest(self.tag)[:4], host))
+
+
+def _other_mac(mac: str, number: int) -> str:
+    """Of the n-th NIC of the same VM: locally administered and unicast too."""
+    return f"{0x02 + 4 * number:02x}{mac[2:]}"
+
+
+async def remove(tag: str) -> None:
+    """Remove every device and network namespace of a run, also of one that died."""
+    prefix = f"{paths.check_tag(tag)}-"
+    for name in await asyncio.to_thread(iproute.namespaces, prefix):
+        await attempt(["ip", "netns", "delete", name])
+    for _, name in socket.if_nameindex():
+        if name.startswith(prefix):
+            await attempt(["ip", "link", "delete", "dev", name])
+
+
+def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) -> bool:
+    def udp(address: str) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((address, 0))
+        return made
+
+    with (
+        iproute.within(receiver.netns_path, lambda: udp(receiver.address)) as there,
+        iproute.within(sender.netns_path, lambda: udp(sender.address)) as here,
+    ):
+        there.settimeout(_PROBE_TIMEOUT_S)
+        for _ in range(_PROBES):  # a busy host may lose one; a filter loses all
+            here.sendto(b"ullage", there.getsockname())
+            with contextlib.suppress(TimeoutError):
+                return there.recv(16) == b"ullage"
+        return False
+
+
+def _lock() -> int:
+    """A descriptor that only one run on this host holds while it chooses its subnet."""
+    root = paths.state_root()
+    root.mkdir(parents=True, exist_ok=True)
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    return directory
+
+
+def _is_name(name: str) -> bool:
+    """Safe as a part of a file name and on a line of `ip -batch`."""
+    plain = name.replace("-", "").replace("_", "").replace(".", "")
+    return plain.isascii() and plain.isalnum() and len(name) <= 60
+
+
+def _digest(tag: str) -> bytes:
+    return hashlib.sha256(tag.encode()).digest()

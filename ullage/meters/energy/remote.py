@@ -1,0 +1,244 @@
+"""What the meters outside of the machine share: faults at opening, addresses, secrets, watts."""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+import ssl
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AfterValidator, Field
+
+from ullage.common.quantities import Fraction
+from ullage.common.text import clean
+from ullage.meters.energy.base import (
+    READ_DEADLINE_S,
+    EnergyMeter,
+    FaultError,
+    MeterOptions,
+    refusal,
+)
+from ullage.runs.readings import Channel
+
+# Which HTTPS certificates a meter trusts.
+
+
+def trust(ca_file: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
+    """Those of the file, else of the system; `insecure`: any. FaultError (denied)."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise FaultError("denied", f"ca_file {ca_file}: {error}") from error
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+MOST_W: Final = 1e6
+"""Above it no figure is believed: a megawatt is a hall full of racks."""
+
+_QUOTED: Final = 200
+"""Characters of a foreign answer that a message shows."""
+_ADDRESS: Final = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?")
+
+Rating = Annotated[float, Field(gt=0, le=MOST_W, allow_inf_nan=False)]
+"""W of a UPS at a load of 100 %."""
+
+
+class OutsideOptions(MeterOptions):
+    """What a plan may say of any meter outside of the machine."""
+
+    accuracy: Fraction | None = Field(
+        None, description="relative half width that its maker states, `3%`; none is known else"
+    )
+
+
+class OutsideMeter(EnergyMeter):
+    """A meter that is asked over a line or a network, and may vanish and come back.
+
+    After a fault the way to it is let go; the next reading looks for a new one. A question that was
+    not answered is not asked again within the same reading: every failed attempt is a fault.
+    """
+
+    fixes: ClassVar[Mapping[str, str]]
+    """Code of a fault → what a person does about it; `gone` stands for those that are missing."""
+
+    def open(self) -> tuple[Channel, ...]:
+        """Ask once: ENERGY_METER_ABSENT, ENERGY_METER_DENIED, ENERGY_METER_BAD_ANSWER."""
+        try:
+            return self.describe()
+        except FaultError as fault:
+            self.close()
+            fix = self.fixes.get(fault.code, self.fixes["gone"])
+            raise refusal(self.name, self.where(), fault, fix) from fault
+
+    def read(self) -> Mapping[str, float]:
+        """Ask once more."""
+        try:
+            values = self.ask()
+        except FaultError:
+            self.close()
+            raise
+        return {name: believable(name, value) for name, value in values.items()}
+
+    @abstractmethod
+    def where(self) -> str:
+        """What messages call the source."""
+
+    @abstractmethod
+    def describe(self) -> tuple[Channel, ...]:
+        """Find the source and what it has. FaultError."""
+
+    @abstractmethod
+    def ask(self) -> Mapping[str, float]:
+        """Channel → value now, finding the source anew where it was let go. FaultError."""
+
+
+def believable(name: str, value: float) -> float:
+    """The power or energy as it is; FaultError (nonsense) where no machine can take it."""
+    if not math.isfinite(value):
+        raise FaultError("nonsense", f"{name} is no number")
+    if value < 0:
+        raise FaultError("nonsense", f"{name} is negative: {value:g}")
+    return value
+
+
+def watts(told: str, what: str) -> float:
+    """A power in W from an answer's words. FaultError (nonsense)."""
+    return power(number(told, what), what)
+
+
+def power(value: float, what: str) -> float:
+    """A power in W, or a load in %, that a running machine may take. FaultError (nonsense).
+
+    0 is what meters tell that have not looked yet, or that look at nothing.
+    """
+    if value == 0:
+        raise FaultError("nonsense", f"{what} is 0: it sees nothing of a running machine")
+    if believable(what, value) > MOST_W:
+        raise FaultError("nonsense", f"{what} is {value:g} W, more than any machine takes")
+    return value
+
+
+def number(told: str, what: str) -> float:
+    """A plain decimal number from an answer's words. FaultError (nonsense)."""
+    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", told.strip()):
+        raise FaultError("nonsense", f"{what} is no number: {quoted(told)}")
+    return float(told)
+
+
+def step(told: str) -> float:
+    """The smallest step that a number written so can make: 0.01 of `14.30`, 1 of `14`."""
+    return 10.0 ** -len(told.strip().partition(".")[2])
+
+
+def quoted(answer: str) -> str:
+    """A foreign answer, short and harmless."""
+    return clean(repr(answer), _QUOTED)
+
+
+def address(text: str, port: int) -> tuple[str, int]:
+    """`HOST`, `HOST:PORT` or `[IPv6]:PORT` in its parts; ValueError when it is none of them."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or text.startswith("-") or int(match["port"] or port) not in range(1, 65536):
+        raise ValueError("a host or address, with a port where it is not the usual one: `ups:3493`")
+    return match["host"].strip("[]"), int(match["port"] or port)
+
+
+def _an_address(text: str) -> str:
+    address(text, 1)
+    return text
+
+
+Address = Annotated[str, AfterValidator(_an_address)]
+"""`HOST`, `HOST:PORT` or `[IPv6]:PORT`, as a plan writes it."""
+
+
+def secret(file: Path) -> str:
+    """The one line of a file that holds a password. FaultError (denied)."""
+    try:
+        with file.open("rb") as stream:
+            line = stream.read(1024).decode()
+    except OSError as error:
+        raise FaultError("denied", f"password file {file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise FaultError("denied", f"password file {file} is no text") from None
+    line = line.removesuffix("\n").removesuffix("\r")
+    if not line or not line.isprintable():
+        raise FaultError("denied", f"password file {file} is not one line with a password")
+    return line
+
+
+class Line:
+    """A TCP connection with one deadline for all that is said on it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._until_s = time.monotonic() + READ_DEADLINE_S
+        self._kept = b""
+        with faults():
+            self._socket = socket.create_connection((host, port), READ_DEADLINE_S)
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        """All of it."""
+        with faults():
+            self._wait()
+            self._socket.sendall(data)
+
+    def exactly(self, size: int) -> bytes:
+        """So many bytes. FaultError."""
+        while len(self._kept) < size:
+            self._receive()
+        taken, self._kept = self._kept[:size], self._kept[size:]
+        return taken
+
+    def until(self, mark: bytes, most: int) -> bytes:
+        """What comes before the mark, `most` bytes at most. FaultError."""
+        while mark not in self._kept:
+            if len(self._kept) > most:
+                raise FaultError("nonsense", f"no end within {most} bytes")
+            self._receive()
+        taken, _, self._kept = self._kept.partition(mark)
+        return taken
+
+    def _receive(self) -> None:
+        with faults():
+            self._wait()
+            more = self._socket.recv(4096)
+        if not more:
+            raise FaultError("gone", "it closed the connection in the middle of its answer")
+        self._kept += more
+
+    def _wait(self) -> None:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+
+
+@contextmanager
+def faults() -> Iterator[None]:
+    """Failures of a line or a connection as faults: `silent`, `denied`, `gone`."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise FaultError("silent", f"no answer within {READ_DEADLINE_S:g} s") from error
+    except ssl.SSLCertVerificationError as error:
+        reason = f"its certificate is not trusted: {error.verify_message}"
+        raise FaultError("denied", reason) from error
+    except PermissionError as error:
+        raise FaultError("denied", error.strerror or "permission denied") from error
+    except OSError as error:
+        raise FaultError("gone", error.strerror or str(error)) from error

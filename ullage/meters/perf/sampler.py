@@ -1,0 +1,395 @@
+"""What the host's CPUs work at, function by function, while a run lasts: one `perf record`.
+
+`perf` looks at every CPU so and so often, in every environment alike and from the first trial to
+the last; nothing of it begins or ends in a trial. Its file is read between two trials, every two
+minutes, and each trial is cut out of it at its own start and end by the run's clock.
+
+`perf` reads no program's own file but the host's hypervisors': it is root, and those in an instance
+are anybody's. What else it could not name we look for in the files of the run's image, which are
+ours (`mapped`). Of all others it is the file that was running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ullage.common.commands import needed, tail
+from ullage.common.errors import PERF_BROKEN, PERF_DENIED, PERF_MISSING, UllageError
+from ullage.common.text import printable
+from ullage.host import clock
+from ullage.meters import process_groups, procfs
+from ullage.meters.base import Scene
+from ullage.meters.perf.mappings import OwnFiles
+from ullage.meters.perf.script import FIELDS, Folder, Window
+from ullage.meters.process_groups import Group
+from ullage.runs.symbols import Symbols
+from ullage.runs.writer import disk_full_as_error, put
+
+FILE: Final = "symbols.json"
+"""In the folder of each trial."""
+EVERY_S: Final = 120.0
+"""The samples are read when so much time has gone by, between two trials."""
+_HZ: Final = 49
+"""Not 50: what the kernel does at each of its ticks would be seen each time or never. To print
+and fold a sample takes 25 µs, so of each busy CPU this is an eighth of a percent."""
+_MOST_HZ: Final = 800
+"""Over all CPUs: with more than 16 of them each is looked at less often."""
+_MOST_BYTES: Final = "128M"
+_READY_S: Final = 60.0
+_END_S: Final = 30.0
+_READ_S: Final = 600.0
+_POLL_S: Final = 0.005
+_LINE: Final = 1 << 16
+_CHUNK: Final = 1 << 18
+_LATEST: Final = (1 << 31) - 1
+_OVER: Final = "it ended while the run went on"
+
+_RECORD: Final = (
+    *("record", "--quiet", "--all-cpus", "--event", "cpu-clock:I"),  # I: not where it is idle
+    *("--clockid", "CLOCK_MONOTONIC_RAW", "--switch-output=signal"),
+    *("--no-buildid", "--no-buildid-cache", f"--max-size={_MOST_BYTES}"),
+)
+_SCRIPT: Final = (
+    *("script", "--ns", "-F", FIELDS),
+    *("--show-task-events", "--show-mmap-events", "--show-lost-events"),
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """The clock of the samples and the run's, at about the same instant."""
+
+    raw_ns: int
+    ordered_ns: int
+    half_ns: int
+    """The two are no further apart."""
+
+    @classmethod
+    def now(cls) -> Look:
+        """The closest of a few."""
+        return min((cls._once() for _ in range(5)), key=lambda look: look.half_ns)
+
+    @classmethod
+    def _once(cls) -> Look:
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        ordered = clock.ordered_ns()
+        after = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        return cls((before + after) // 2, ordered, (after - before + 1) // 2)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A trial that has begun."""
+
+    before: Look
+    roots: dict[int, Group]
+    ends: frozenset[int]
+    """Of these, those at the other end."""
+
+
+class _Control:
+    """The pipes over which perf can be asked whether it looks; it ends when they are closed."""
+
+    def __init__(self) -> None:
+        self.asked, self._ask = os.pipe()
+        self._answer, self.answered = os.pipe()
+        os.set_blocking(self._answer, False)
+
+    def ping(self) -> None:
+        """Ask."""
+        os.write(self._ask, b"ping\n")
+
+    def answers(self) -> bool:
+        """Has it?"""
+        try:
+            return os.read(self._answer, 16).startswith(b"ack")
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Once it has ended."""
+        for descriptor in (self.asked, self._ask, self._answer, self.answered):
+            os.close(descriptor)
+
+
+@dataclass
+class _Noted:
+    """A trial that is over, whose samples have not been read yet."""
+
+    folder: Path
+    start_ns: int
+    end_ns: int
+    bound_ns: int
+    window: Window
+
+
+@dataclass
+class Sampler:
+    """`perf record` while it runs; made by `start`."""
+
+    directory: Path
+    perf: str
+    hz: int
+    process: asyncio.subprocess.Process
+    control: _Control
+    warn: Callable[[str, str], None]
+    files: OwnFiles
+    _read_s: float = field(default_factory=time.monotonic)
+    _noted: list[_Noted] = field(default_factory=list)
+    _said: set[str] = field(default_factory=set)
+
+    @classmethod
+    async def start(
+        cls, directory: Path, warn: Callable[[str, str], None], image: Path | None = None
+    ) -> Sampler:
+        """Begin to look, and wait until it does. PERF_MISSING, PERF_DENIED, PERF_BROKEN.
+
+        `directory` is private and ours alone; it is made here. `perf` ends with this process,
+        however that ends. image: the root that the run's instances have.
+        """
+        perf, files = _perf(), OwnFiles(image)
+        _lay_out(directory)
+        hz = max(1, min(_HZ, _MOST_HZ // (os.cpu_count() or 1)))
+        argv = [needed("setpriv", "util-linux"), "--pdeathsig", "KILL", "--", perf, *_RECORD]
+        argv += [f"--freq={hz}", f"--output={directory / 'now'}"]
+        control = _Control()
+        try:
+            process = await _recording(argv, directory / "said", control)
+        except BaseException:
+            control.close()
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return cls(directory, perf, hz, process, control, warn, files)
+
+    def watch(self, scene: Scene) -> Watch:
+        """A trial begins: who is who, and what time it is."""
+        return Watch(Look.now(), process_groups.members(scene), process_groups.ends(scene))
+
+    def note(self, watch: Watch, folder: Path, start_ns: int, end_ns: int) -> None:
+        """It is over; its instants are of the run's clock. Nothing if perf has ended meanwhile."""
+        if self._over():
+            self._say(_broken(_OVER))
+            return
+        after = Look.now()
+        offsets = [look.raw_ns - look.ordered_ns for look in (watch.before, after)]
+        shift = sum(offsets) // 2
+        bound = abs(offsets[1] - offsets[0]) + max(watch.before.half_ns, after.half_ns)
+        window = Window(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
+        self._noted.append(_Noted(folder, start_ns, end_ns, bound, window))
+
+    async def settle(self) -> None:
+        """Between two trials: read what there is, if it is time."""
+        if self._noted and time.monotonic() - self._read_s >= EVERY_S:
+            await self._told(self._switch)
+
+    async def stop(self) -> None:
+        """Stop looking, and read the rest."""
+        try:
+            await self._told(self._end)
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    async def _told(self, finish: Callable[[], Awaitable[None]]) -> None:
+        """Read the files once `finish` has closed them; what goes wrong is said, and no more."""
+        over = self._over()  # by itself, before we have it end
+        try:
+            await finish()
+            await self._read(cut=over)
+        except UllageError as error:
+            if error.kind is not PERF_BROKEN:
+                raise
+            self._noted.clear()
+            self._say(error)
+        self._read_s = time.monotonic()
+
+    def _over(self) -> bool:
+        """Has perf ended? It does so without an error when its file is as large as it may be."""
+        return self.process.returncode is not None
+
+    def _say(self, error: UllageError) -> None:
+        """Once."""
+        if error.message not in self._said:
+            self._said.add(error.message)
+            self.warn(error.code, error.message)
+
+    async def _switch(self) -> None:
+        """Have the samples so far in a file of their own."""
+        if self._over():
+            return
+        before = len(self._files())
+        self.process.send_signal(signal.SIGUSR2)
+        await _until(lambda: len(self._files()) > before, "it does not close its file", _END_S)
+
+    async def _end(self) -> None:
+        if not self._over():
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGINT)
+            try:
+                await asyncio.wait_for(self.process.wait(), _END_S)
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
+        self.control.close()
+
+    def _files(self) -> list[Path]:
+        """Those that are complete."""
+        return sorted(self.directory.glob("now.*"))
+
+    async def _read(self, *, cut: bool) -> None:
+        """cut: perf ended by itself, so trials may go on after its last record."""
+        if not self._noted:
+            return
+        folder = Folder([each.window for each in self._noted], os.getpid(), self.files)
+        files = self._files()
+        if not files:
+            raise _broken("it left no file")
+        for file in files:
+            await self._fold(file, folder)
+            file.unlink()
+        noted, self._noted = self._noted, []
+        for each in noted:
+            if cut and each.window.end_ns > folder.latest_ns:
+                self._say(_broken(_OVER))  # nobody looked at all of it
+            else:
+                self._write(each, folder.lost)
+
+    async def _fold(self, file: Path, folder: Folder) -> None:
+        """Have perf print one file, and take its lines as they come."""
+        process = await asyncio.create_subprocess_exec(
+            *(self.perf, *_SCRIPT, "--input", str(file)),
+            *("--symfs", str(self.directory / "files"), "--kallsyms=/proc/kallsyms"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+            limit=_CHUNK,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(_READ_S):
+                rest = b""
+                while chunk := await process.stdout.read(_CHUNK):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    if len(rest) > _LINE:
+                        raise _broken("perf script prints a line without an end")
+                    for line in lines:
+                        folder.take(line.decode("utf-8", "replace"))
+                await process.wait()
+        except TimeoutError as error:
+            raise _broken("perf script does not end") from error
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise _broken(f"perf script ended with {process.returncode}")
+
+    def _write(self, each: _Noted, lost: int) -> None:
+        table = each.window.table()
+        found = Symbols(
+            hz=self.hz,
+            cpus=os.cpu_count() or 1,
+            start_ns=each.start_ns,
+            end_ns=each.end_ns,
+            bound_ns=each.bound_ns,
+            lost=min(lost, _LATEST),
+            rows=table.rows,
+            rest=table.rest,
+            folded=table.folded,
+            bin_ns=each.window.bin_ns,
+            over_time=each.window.over_time(),
+            by_core=each.window.by_core(),
+            cores_over_time=each.window.cores_over_time(),
+        )
+        with disk_full_as_error(each.folder):
+            put(each.folder / FILE, found.model_dump_json().encode())
+
+
+async def started(
+    directory: Path, warn: Callable[[str, str], None], image: Path | None = None
+) -> Sampler | None:
+    """A sampler, or None where this host has none: that is said, and the run goes on."""
+    try:
+        return await Sampler.start(directory, warn, image)
+    except UllageError as error:
+        if error.kind not in (PERF_MISSING, PERF_DENIED, PERF_BROKEN):
+            raise
+        warn(error.code, f"{error.message}; {error.hint}")
+        return None
+
+
+def _perf() -> str:
+    found = shutil.which("perf")
+    if found is None:
+        raise UllageError(PERF_MISSING)
+    return found
+
+
+async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.subprocess.Process:
+    """Start perf, and ask it until it answers: then it looks."""
+    with said.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *(*argv, f"--control=fd:{control.asked},{control.answered}"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=stderr,
+            env={**os.environ, "LC_ALL": "C"},
+            pass_fds=(control.asked, control.answered),
+            start_new_session=True,
+        )
+    control.ping()
+    try:
+        await _until(
+            lambda: control.answers() or process.returncode is not None, "no answer", _READY_S
+        )
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode is not None:
+        raise _refused(procfs.whole(said))
+    return process
+
+
+def _refused(said: str) -> UllageError:
+    """Why perf ended at once."""
+    if "perf_event_paranoid" in said or "ermi" in said:
+        reason = procfs.read("/proc/sys/kernel/perf_event_paranoid")
+        return UllageError(
+            PERF_DENIED, reason=f"kernel.perf_event_paranoid is {(reason or 'unknown').strip()}"
+        )
+    return _broken(printable(tail(said), 200) or "it ended at once")
+
+
+def _lay_out(directory: Path) -> None:
+    """With the only files of programs that perf may read: the host's own hypervisors."""
+    root = directory / "files"
+    root.mkdir(parents=True, mode=0o700)
+    for place in ("/usr/bin", "/usr/libexec", "/usr/local/bin"):
+        for program in Path(place).glob("qemu-system-*"):
+            link = root / place.lstrip("/") / program.name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(program)
+
+
+async def _until(done: Callable[[], bool], otherwise: str, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while not done():
+        if time.monotonic() > deadline:
+            raise _broken(otherwise)
+        await asyncio.sleep(_POLL_S)
+
+
+def _broken(reason: str) -> UllageError:
+    return UllageError(PERF_BROKEN, reason=reason)

@@ -1,0 +1,179 @@
+"""What instances a run needs: of which environments, how many of each, what for, on which CPUs.
+
+All of it follows from the plan, so nothing is made or asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from ullage.environments import Options, placement
+from ullage.environments.native import Native
+from ullage.environments.placement import Placed
+from ullage.plan.matrix import Environment, Matrix
+from ullage.plan.neighbours import NEIGHBOUR
+
+HOST: Final = "host"
+"""Key of the native endpoints that stand for `the host` in network workloads."""
+
+Kind = Literal["instance", "side", "second", "away", "spare"]
+"""What an instance is for: under test; the other side of a duet; a second endpoint on the same
+node, or on another; the other end of a workload that another environment runs."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Of one run."""
+
+    matrix: Matrix
+
+    @property
+    def duet(self) -> bool:
+        """Trials run in pairs."""
+        return self.matrix.design == "duet"
+
+    @property
+    def places(self) -> set[str]:
+        """Where roles of any workload stand."""
+        return {place for load in self.matrix.loads for place in load.places}
+
+    @property
+    def renewed(self) -> list[str]:
+        """Keys of all that is made anew together: environments and their neighbours."""
+        found = self.matrix.environments
+        return [*(e.key for e in found), *(e.key + NEIGHBOUR for e in found if e.neighbour)]
+
+    @property
+    def all(self) -> list[str]:
+        """Keys of all that is made at the start."""
+        return [*self.renewed, *([HOST] if "host" in self.places else [])]
+
+    def environment(self, key: str) -> Environment:
+        """An environment of the plan, what stands for the host, or what a neighbour stands in."""
+        if key.endswith(NEIGHBOUR):
+            return self._neighbour_of(self.matrix.environment(key.removesuffix(NEIGHBOUR)))
+        if key != HOST:
+            return self.matrix.environment(key)
+        baseline = self.matrix.environment(self.matrix.baseline)
+        return Environment(HOST, Native(Options()), {}, baseline.resources, self._most)
+
+    def copies(self, environment: Environment) -> dict[Kind, int]:
+        """What its instances are for, in their order → how many."""
+        counts: dict[Kind, int] = {"instance": environment.instances}
+        if not of_plan(environment.key):
+            return counts
+        if self.duet:
+            counts["side"] = environment.instances
+        if "second" in self.places:
+            counts["second"] = environment.instances
+        if "away" in self.places:
+            counts["away"] = environment.instances
+        if environment.key in self._partners:
+            counts["spare"] = self._most
+        return counts
+
+    def count(self, environment: Environment) -> int:
+        """Its instances, whatever they are for."""
+        return sum(self.copies(environment).values())
+
+    def counts(self) -> Iterable[tuple[Environment, int]]:
+        """Each environment and neighbour, with its number of instances."""
+        found = [self.environment(key) for key in self.renewed]
+        return [(each, self.count(each)) for each in found]
+
+    def check(self) -> str | None:
+        """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
+        for key in self.renewed:
+            environment = self.environment(key)
+            if self._beside(environment) == "other":
+                self.cpus(environment, 0)  # where one finds a place, all do
+        return placement.check(list(self.counts()), self.matrix.design)
+
+    def kind(self, environment: Environment, index: int) -> Kind:
+        """What the instance with that number is for."""
+        return self._kinds(environment)[index]
+
+    def _kinds(self, environment: Environment) -> list[Kind]:
+        """What each of its instances is for, in their order."""
+        return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
+
+    def cpus(self, environment: Environment, index: int) -> Placed:
+        """Where the instance with that number runs."""
+        if self.duet:
+            return placement.side(environment.resources, 1 if index else 0)
+        if self._beside(environment) == "other":
+            used = self._used(self.matrix.environment(environment.key.removesuffix(NEIGHBOUR)))
+            return placement.apart(environment.resources, environment.instances, used)[index]
+        if of_plan(environment.key):
+            index = self._turn(environment, index)
+        backwards = environment.key == HOST
+        return placement.cpus(environment.resources, index, backwards=backwards)
+
+    def _turn(self, environment: Environment, index: int) -> int:
+        """Its turn for CPUs: other ends, of whatever kind, run where the `second` ones do.
+
+        What is near and what is far then differ in the way between, and in nothing else.
+        """
+        first = 0
+        for kind, count in self.copies(environment).items():
+            if index < first + count:
+                own = index - first
+                return own if kind == "instance" else environment.instances + own
+            first += count
+        raise IndexError(index)
+
+    def _used(self, tested: Environment) -> set[int]:
+        """CPUs of everybody who plays a role in any trial of the environment."""
+        found = self._cpus_of(tested, "instance", tested.instances)
+        for load in self.matrix.loads:
+            teams = 1 if "each" in load.places else tested.instances
+            if "second" in load.places:
+                found |= self._cpus_of(tested, "second", teams)
+            if "away" in load.places:
+                found |= self._cpus_of(tested, "away", teams)
+            if "host" in load.places:
+                found |= self._cpus_of(self.environment(HOST), "instance", teams)
+            if partner := load.workload.partner(load.parameters):
+                found |= self._cpus_of(self.environment(partner), "spare", teams)
+        return found
+
+    def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
+        """Those of the first so many of its instances that are for that."""
+        each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
+        return {cpu for i in each[:count] for cpu in self.cpus(environment, i)[0]}
+
+    def _beside(self, environment: Environment) -> str | None:
+        """For what a neighbour stands in: on the `same` CPUs as the tested one, or on `other`."""
+        if not environment.key.endswith(NEIGHBOUR):
+            return None
+        tested = self.matrix.environment(environment.key.removesuffix(NEIGHBOUR))
+        return tested.neighbour.cpus if tested.neighbour else None
+
+    @property
+    def _most(self) -> int:
+        return max(environment.instances for environment in self.matrix.environments)
+
+    @property
+    def _partners(self) -> set[str | None]:
+        return {load.workload.partner(load.parameters) for load in self.matrix.loads}
+
+    def _neighbour_of(self, environment: Environment) -> Environment:
+        """Where its neighbour stands: one instance beside each of its own."""
+        assert environment.neighbour is not None
+        where = environment.neighbour.environment
+        native = where == "host"
+        return replace(
+            environment,
+            key=environment.key + NEIGHBOUR,
+            provider=Native(Options()) if native else self.matrix.environment(where).provider,
+            factors={},
+            again_of=None,
+            neighbour=None,
+        )
+
+
+def of_plan(key: str) -> bool:
+    """False for what stands for the host, and for what neighbours stand in."""
+    return key != HOST and not key.endswith(NEIGHBOUR)

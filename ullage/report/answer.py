@@ -1,0 +1,298 @@
+"""The first screen: facts, answer, barrels, ratios. Plain HTML and SVG, no script."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from markupsafe import Markup
+
+from ullage.analysis import sentences
+from ullage.analysis.comparison import rounding, words
+from ullage.analysis.comparison.model import Analysis, Comparison, ResourceSummary
+from ullage.common.quantities import format_bytes, format_seconds, many
+from ullage.common.text import clean
+from ullage.report.charts import barrel, forest, lanes
+from ullage.report.charts.text import unbroken
+from ullage.report.views import (
+    BarrelCell,
+    BarrelRow,
+    Fact,
+    ForestGroup,
+    ForestPanel,
+    ForestRow,
+    Part,
+    Sentence,
+    mark,
+)
+from ullage.runs.reader import RunFolder
+
+RESOURCES: Final = {
+    "cpu": "CPU",
+    "memory": "memory",
+    "disk": "disk",
+    "network": "network",
+    "other": "other",
+}
+"""Resource → what people call it, in the order of the barrels."""
+
+WHY: Final = {
+    "too-few-blocks": "too few blocks",
+    "too-many-failures": "too many trials failed",
+}
+
+
+def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
+    """What run this is."""
+    blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
+    found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
+    if analysis.generations > 1:
+        found.append(Fact(words.makings(analysis.generations)))
+    if analysis.design == "duet":
+        found.append(Fact("duet: pairs side by side"))
+    if analysis.floor is not None:
+        found.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
+    if analysis.failed:
+        found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
+    machine = machine_name(folder)
+    if machine:
+        found.append(Fact(machine, wraps=True))
+    return found
+
+
+def machine_name(folder: RunFolder) -> str:
+    """CPU model, CPUs and memory of the host, as far as they are known."""
+    host = folder.resolved.host
+    cpus = host.get("cpus")
+    count = len(cpus) if isinstance(cpus, list) else cpus
+    parts = [
+        str(host["cpu_model"]) if host.get("cpu_model") else "",
+        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
+        format_bytes(host["memory_bytes"]) if isinstance(host.get("memory_bytes"), int) else "",
+    ]
+    return clean(", ".join(part for part in parts if part), 120)
+
+
+def answer(analysis: Analysis) -> list[Sentence]:
+    """The answer in sentences, with what stands between `**` made strong."""
+    asides = sentences.asides(analysis)
+    return [
+        Sentence(tuple(_parts(unbroken(clean(text)))), aside=text in asides)
+        for text in sentences.answer(analysis, strong=True)
+    ]
+
+
+def summary(analysis: Analysis) -> str:
+    """How many comparisons came out how, for an answer that is too long to be read first."""
+    counts = Counter(mark(c.verdict).word for c in analysis.primary())
+    told = [f"{number} {word}" for word, number in counts.most_common()]
+    environments = len({c.environment for c in analysis.primary()})
+    return (
+        f"{many(environments, 'environment')} in {many(sum(counts.values()), 'comparison')} with "
+        f"{clean(analysis.baseline_label, 60)}{lanes.suffix(analysis)}: {words.listed(told)}."
+    )
+
+
+def _parts(sentence: str) -> Iterable[Part]:
+    for index, text in enumerate(re.split(r"\*\*(.+?)\*\*", sentence)):
+        # The figure is what matters; its interval in brackets stays light.
+        strong, bracket, rest = text.partition(" (") if index % 2 else ("", "", text)
+        if strong:
+            yield Part(strong, strong=True)
+        if rest:
+            yield Part(bracket + rest)
+
+
+def cellar(analysis: Analysis) -> list[BarrelRow]:
+    """The barrels, one row an environment, one column a resource that the run measured."""
+    return [
+        BarrelRow(
+            label=label,
+            detail=unequal(summary for _, summary in row if summary),
+            cells=tuple(_cell(analysis, summary, column) for column, summary in row),
+        )
+        for label, row in _grid(analysis)
+    ]
+
+
+def _grid(analysis: Analysis) -> list[tuple[str, list[tuple[str, ResourceSummary | None]]]]:
+    """Environment label → (resource, what is known of it), every resource in every row."""
+    present = {summary.resource for summary in analysis.resources}
+    columns = [resource for resource in RESOURCES if resource in present]
+    rows: dict[str, dict[str, ResourceSummary]] = {}
+    for summary in analysis.resources:
+        rows.setdefault(summary.environment, {})[summary.resource] = summary
+    return [
+        (
+            clean(next(iter(found.values())).environment_label, 60) + lanes.suffix(analysis),
+            [(column, found.get(column)) for column in columns],
+        )
+        for found in rows.values()
+    ]
+
+
+def cellar_pictures(analysis: Analysis) -> list[tuple[str, list[tuple[str, barrel.Barrel]]]]:
+    """The same barrels for a standalone picture: environment → (resource, barrel)."""
+    return [
+        (
+            label,
+            [(RESOURCES[column], picture(analysis, summary, column)) for column, summary in row],
+        )
+        for label, row in _grid(analysis)
+    ]
+
+
+def unequal(items: Iterable[ResourceSummary | Comparison]) -> str:
+    """Names the nuisances that the plan allowed to differ."""
+    names = sorted({name for item in items for name in item.unequal})
+    return clean(f"unequal in {', '.join(names)}", 120) if names else ""
+
+
+def picture(analysis: Analysis, summary: ResourceSummary | None, column: str) -> barrel.Barrel:
+    """What the barrel of one environment and resource shows."""
+    what = RESOURCES[column]
+    if summary is None:
+        return barrel.Barrel(what, "missing")
+    name = f"{clean(summary.environment_label, 60)}, {what}"
+    members = [c for c in analysis.comparisons if (c.workload, c.metric) in summary.members]
+    mine = [c for c in members if c.environment == summary.environment]
+    if summary.ratio is None or summary.interval is None:
+        tried = any(c.environment_cell.trials for c in mine)
+        return barrel.Barrel(name, "failed" if tried else "missing")
+    decided = bool(mine) and all(c.verdict not in (None, "inconclusive") for c in mine)
+    return barrel.Barrel(
+        name,
+        "decided" if decided else "undecided",
+        summary.ratio,
+        summary.interval.low,
+        summary.interval.high,
+    )
+
+
+def _cell(analysis: Analysis, summary: ResourceSummary | None, column: str) -> BarrelCell:
+    shown = picture(analysis, summary, column)
+    count = len(summary.members) if summary else 0
+    return BarrelCell(
+        what=RESOURCES[column],
+        detail=f"{count} metrics" if count > 1 else "",
+        svg=Markup(barrel.draw(shown)),  # noqa: S704  barrel.draw escapes its one text
+        gap=_gap(shown),
+        mark=mark(summary.verdict) if summary and shown.ratio is not None else None,
+    )
+
+
+def _gap(shown: barrel.Barrel) -> str:
+    """The empty part in words: its size, or between which it lies while it is undecided."""
+    if shown.ratio is None or shown.low is None or shown.high is None:
+        return "no figure" if shown.state == "failed" else "not measured"
+    if shown.state == "undecided":
+        least, most = 1 - 1 / shown.low, 1 - 1 / shown.high
+        return f"ullage {_whole(least)} to {_whole(most)} %"
+    if round(shown.left, 2) > 1:
+        return f"{barrel.percent(shown.left - 1)} over"
+    return f"ullage {barrel.percent(max(1 - shown.left, 0.0))}"
+
+
+def _whole(value: float) -> str:
+    return f"{round(value * 100)}".replace("-", "−")
+
+
+def groups(analysis: Analysis) -> list[forest.Group]:
+    """The primary comparisons by environment, in the order of the resources."""
+    order = list(RESOURCES)
+    found: dict[str, list[Comparison]] = {}
+    for comparison in analysis.primary():
+        found.setdefault(comparison.environment, []).append(comparison)
+    return [
+        forest.Group(
+            label=_group_label(mine) + lanes.suffix(analysis),
+            rows=tuple(row(c, mine) for c in sorted(mine, key=lambda c: order.index(c.resource))),
+        )
+        for mine in found.values()
+    ]
+
+
+def _group_label(mine: Sequence[Comparison]) -> str:
+    label, differs = clean(mine[0].environment_label, 60), unequal(mine)
+    return f"{label}, {differs}" if differs else label
+
+
+def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
+    """One comparison as a row of the plot."""
+    c = comparison
+    several = sum(other.workload == c.workload for other in siblings) > 1
+    shown = mark(c.verdict)
+    value, interval = figures(c)
+    return forest.Row(
+        label=clean(c.workload_title, 60),
+        detail=clean(c.metric, 40) if several else "",
+        verdict=shown.kind,
+        ratio=c.ratio,
+        low=c.interval.low if c.interval else None,
+        high=c.interval.high if c.interval else None,
+        value=value,
+        interval=interval,
+        floor=c.floor,
+        note=_note(c),
+    )
+
+
+def _note(c: Comparison) -> str:
+    """Why there are no figures, or no verdict."""
+    if c.ratio is None:
+        lost = c.environment_cell.without_figures
+        reason = WHY.get(c.no_verdict or "", clean(c.no_verdict or "no pairs", 80))
+        return f"no figure: {reason}" + (
+            f", {lost} of {c.environment_cell.trials} failed" if lost else ""
+        )
+    return ""
+
+
+def figures(c: Comparison) -> tuple[str, str]:
+    """Ratio and interval in words: `1.12×`, `1.08 to 1.17`."""
+    if c.ratio is None:
+        return "–", ""
+    if c.interval is None:
+        return f"{c.ratio:.3g}×", "no interval"
+    middle, low, high = rounding.ratio(c.interval)
+    return f"{middle}×", f"{low} to {high}"
+
+
+def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
+    """The plot, ready for the page."""
+    panels = []
+    for panel in forest.panels(found):
+        scale = forest.axis(panel)
+        panels.append(
+            ForestPanel(
+                ruler=Markup(forest.ruler(scale)),  # noqa: S704  numbers only
+                ground=Markup(forest.ground(scale, None)),  # noqa: S704  numbers only
+                groups=tuple(
+                    ForestGroup(group.label, tuple(_row(r, scale) for r in group.rows))
+                    for group in panel
+                ),
+            )
+        )
+    return panels
+
+
+def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
+    return ForestRow(
+        label=shown.label,
+        detail=shown.detail,
+        ground=Markup(forest.ground(scale, shown.floor)),  # noqa: S704  numbers only
+        svg=Markup(forest.cell(shown, scale)),  # noqa: S704  numbers only
+        ratio=shown.value,
+        interval=shown.interval,
+        mark=mark(shown.verdict),
+        note=shown.note,
+    )
+
+
+def forest_title(analysis: Analysis) -> str:
+    """The plot's heading."""
+    baseline = clean(analysis.baseline_label, 60)
+    confidence = unbroken(rounding.share(analysis.confidence))
+    return f"Times worse than {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"

@@ -1,0 +1,172 @@
+"""The report's pictures as files for papers: SVG, PNG, PDF."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final, Literal
+
+import vl_convert
+
+from ullage.analysis.comparison.model import Analysis
+from ullage.common.errors import EXPORT_UNKNOWN_PICTURE, UllageError
+from ullage.common.text import clean, nearest
+from ullage.report import across, answer, energy, hotspots, workloads
+from ullage.report.charts import barrel, forest, theme, timeline
+from ullage.report.charts.lanes import Drawing
+from ullage.runs import writer
+from ullage.runs.events import Trial
+from ullage.runs.reader import RunFolder
+
+Format = Literal["svg", "png", "pdf"]
+FORMATS: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
+
+WIDTH = 680
+"""Width of a chart in a file; in the page it is as wide as the page."""
+PNG_SCALE = 2.0
+
+_SIZE: Final = re.compile(r' (?:width|height)="([0-9.]+)"')
+_TEXT = (
+    f"text{{font-family:{theme.FONT};font-size:14px;fill:var(--ink)}}"
+    ".env{font-weight:600}.soft,.lab tspan{fill:var(--soft)}.val{text-anchor:end;font-weight:600}"
+    ".head{text-anchor:middle;fill:var(--soft)}"
+)
+
+
+def export_charts(
+    folder: RunFolder, analysis: Analysis, out_dir: Path, formats: Sequence[Format] = FORMATS
+) -> list[Path]:
+    """Write every picture of the report to `out_dir`, in light colours; the files' paths."""
+    return put(pictures(folder, analysis), out_dir, formats)
+
+
+def put(
+    found: Iterable[tuple[str, str]], out_dir: Path, formats: Sequence[Format] = FORMATS
+) -> list[Path]:
+    """Write pictures, (name, SVG), to `out_dir`; the files' paths."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, svg in found:
+        for form in dict.fromkeys(formats):
+            file = out_dir / f"{name}.{form}"
+            writer.put(file, _convert(svg, form))
+            written.append(file)
+    return written
+
+
+def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
+    """One picture of the report, in light colours.
+
+    EXPORT_UNKNOWN_PICTURE when the run has none of that name: without a figure there are no ratios.
+    """
+    return picked(dict(pictures(folder, analysis)), folder.path, name, form)
+
+
+def picked(found: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
+    """The picture of that name among those of a run, name → SVG. EXPORT_UNKNOWN_PICTURE."""
+    if name not in found:
+        raise UllageError(
+            EXPORT_UNKNOWN_PICTURE,
+            found=repr(name),
+            run=run,
+            allowed=", ".join(found) or "none",
+            suggestion=nearest(name, found, listed=True),
+        )
+    return _convert(found[name], form)
+
+
+def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """Name and SVG of each picture."""
+    rows = answer.cellar_pictures(analysis)
+    if rows:
+        yield "barrels", barrels(rows)
+    groups = answer.groups(analysis)
+    if groups:
+        style = theme.resolve(_TEXT + forest.CSS)
+        yield "ratios", forest.draw(groups, style)
+    joules = energy.groups(analysis)
+    if joules:
+        yield "energy", forest.draw(joules, theme.resolve(_TEXT + forest.CSS))
+    trials: dict[str, list[Trial]] = {}
+    for trial in folder.trials:
+        trials.setdefault(trial.workload, []).append(trial)
+    for workload in folder.resolved.workloads:
+        mine = trials.get(workload.key, [])
+        for metric, kind, chart in workloads.drawn(folder, analysis, workload, mine):
+            yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
+    for scaling, chart in across.speed_ups(folder, analysis):
+        yield f"{_slug(scaling.steps[0][1].key)}-by-{_slug(scaling.parameter)}", vega_svg(chart)
+    for key, what, chart in hotspots.drawn(folder):
+        yield f"{_slug(key)}-{what}", vega_svg(chart)
+    resolved = folder.resolved
+    chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
+    yield "timeline", vega_svg(chart)
+
+
+def vega_svg(chart: Drawing) -> str:
+    """An Altair chart as a standalone SVG."""
+    spec = chart.spec | {"width": WIDTH, "background": theme.LIGHT["bg"]}
+    svg: str = vl_convert.vegalite_to_svg(theme.resolve(json.dumps(spec)))
+    return svg
+
+
+def stacked(found: Sequence[tuple[str, str]]) -> str:
+    """Charts, (title, SVG), below each other as one standalone SVG."""
+    y, wide, parts = 0.0, 0.0, []
+    for title, svg in found:
+        width, height = (float(side) for side in _SIZE.findall(svg.partition(">")[0]))
+        parts.append(f'<text x="0" y="{y + 16:g}" class="env">{escape(clean(title, 100))}</text>')
+        parts.append(svg.replace("<svg ", f'<svg y="{y + 26:g}" ', 1))
+        y, wide = y + height + 36, max(wide, width)
+    ground = f'<rect width="100%" height="100%" fill="{theme.LIGHT["bg"]}"/>'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{y:g}" '
+        f'viewBox="0 0 {wide:g} {y:g}"><style>{theme.resolve(_TEXT)}</style>{ground}'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> str:
+    """The barrels of all environments as one standalone SVG.
+
+    rows: environment → (resource, barrel) from left to right.
+    """
+    left, step, high = 210, barrel.WIDTH + 24, barrel.HEIGHT + 14
+    columns = [resource for resource, _ in rows[0][1]]
+    width, height = left + step * len(columns), 30 + high * len(rows)
+    parts = [
+        f'<text x="{left + step * i + barrel.WIDTH / 2}" y="20" class="head">{escape(name)}</text>'
+        for i, name in enumerate(columns)
+    ]
+    for number, (label, cells) in enumerate(rows):
+        y = 30 + high * number
+        parts.append(
+            f'<text x="0" y="{y + high / 2}" class="env">{escape(clean(label, 40))}</text>'
+        )
+        for i, (_, shown) in enumerate(cells):
+            place = f'<svg x="{left + step * i}" y="{y}" '
+            parts.append(barrel.draw(shown).replace("<svg ", place, 1))
+    style = theme.resolve(_TEXT + barrel.CSS)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}"><style>{style}</style><defs>{barrel.DEFS}</defs>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _convert(svg: str, form: str) -> bytes:
+    if form == "png":
+        png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+        return png
+    if form == "pdf":
+        pdf: bytes = vl_convert.svg_to_pdf(svg)
+        return pdf
+    return svg.encode()
+
+
+def _slug(text: str) -> str:
+    """A name that is safe in a file name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:60] or "unnamed"

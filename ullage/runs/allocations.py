@@ -1,0 +1,47 @@
+"""What is kept of a batch of instances that were made and taken away together."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ullage.runs.records import Nanoseconds, Record
+
+Copy = Literal["real", "backing"]
+
+
+Step = Literal[
+    "asked",
+    "chosen",
+    "copied",
+    "booting",
+    "hello",
+    "addressed",
+    "up",
+    "started",
+    "port_closed",
+    "port_open",
+    "replied",
+]
+"""What happens to an instance on its way, see docs/guide/allocation.md. It is allocated when it is `up`;
+what follows is of its application."""
+
+
+class InstanceSteps(Record):
+    """One instance: instants on the controller's clock."""
+
+    name: str = Field(max_length=80)
+    steps: dict[Step, Nanoseconds]
+    release_asked: Nanoseconds
+    released: Nanoseconds
+
+
+class Batch(Record):
+    """All of them, in the order in which they were asked for."""
+
+    format: Literal[1] = 1
+    copy_kind: Copy
+    applied: bool
+    """Did each run an application?"""
+    instances: tuple[InstanceSteps, ...]

@@ -1,0 +1,236 @@
+"""What a run writes into `journal.jsonl`, a line for each event, and what a trial left."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ullage.runs.records import Curve, Difference, Metered, Nanoseconds, Place, Record, Scalar
+
+HOST_SHARED = "host-shared"
+"""Code of the warning that another run worked on the host meanwhile."""
+
+
+class Usage(Record):
+    """What one process and its waited-for children used."""
+
+    user_s: float
+    system_s: float
+    max_rss_bytes: int
+    minor_faults: int = 0
+    major_faults: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+
+
+class RoleRecord(Record):
+    """One program of a trial, in one instance."""
+
+    role: str
+    instance: str
+    argv: tuple[str, ...]
+    status: int | None
+    signal: int | None
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    late_ns: Nanoseconds = 0
+    start_local_ns: Nanoseconds = 0
+    """By the instance's own clock, as it said; of another time where the line is not shared."""
+    end_local_ns: Nanoseconds = 0
+    clock_bound_ns: Nanoseconds = 0
+    """start_ns and end_ns are never further off, either way: the hard bound."""
+    clock_sure_ns: Nanoseconds = 0
+    """The same in 99.9 % of all cases: the statistical bound."""
+    usage: Usage | None = None
+    stdout: str | None = None
+    """Path of the raw output, relative to the run folder."""
+    stderr: str | None = None
+
+
+class Reason(Record):
+    """Why a trial has no figures."""
+
+    code: str
+    message: str
+
+
+class ClockSaid(Record):
+    """What a process says of its clock."""
+
+    source: Literal["counter", "monotonic-raw"]
+    ordered_ns: Nanoseconds | None
+    """Its threads see the time no further apart; None: not promised."""
+    reasons: tuple[str, ...]
+    """Why it is not better: names of `ullage.host.clock.REASONS`."""
+    shared: bool
+    """It is the controller's time, from the same line of the same counter."""
+
+
+class InstanceClock(Record):
+    """An instance's clock during one trial."""
+
+    shared: bool
+    looks: tuple[int, ...]
+    """Numbers of the `synchronised` events that it was told by: before, and after."""
+    messages: int
+    took_ns: Nanoseconds
+    hard_ns: Nanoseconds
+    """No instant of its programs is further off, either way."""
+    sure_ns: Nanoseconds
+    """The same in 99.9 % of all cases."""
+    drifted_ns: Difference | None = None
+    """How much further ahead it was after than before: what was corrected. None: it is shared."""
+    drift_unsure_ns: Nanoseconds | None = None
+    """That may be off by so much."""
+    between_ns: Nanoseconds | None = None
+    """Between the two looks."""
+    residual_ns: Nanoseconds | None = None
+    """How far all looks since it last stood still are off a straight line; None: fewer than 3."""
+    reasons: tuple[str, ...] = ()
+
+
+class Trial(Record):
+    """One trial, as journaled."""
+
+    event: Literal["trial"] = "trial"
+    trial: str
+    """`b003-t017`."""
+    block: Place
+    order: Place
+    """Place in the block, over all groups."""
+    position: Place
+    """Place among the environments of its group."""
+    environment: str
+    workload: str
+    generation: Place = 0
+    """How often the plan's `repeat` had made all instances anew before it."""
+    partner: str | None = None
+    """Of a duet: the environment whose trial ran at the same time."""
+    side: Literal[0, 1] | None = None
+    """Of a duet: which half of the CPUs it had."""
+    status: Literal["ok", "failed", "invalid"]
+    reason: Reason | None = None
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    spread_ns: Nanoseconds | None = None
+    """Latest minus earliest start of the instances that had one agreed instant."""
+    overhead_s: float = 0.0
+    """What the engine itself took around the work."""
+    metrics: dict[str, Scalar | Curve] = Field(default={})
+    """With several instances in the environment: the mean over them; so for iterations."""
+    iterations: tuple[dict[str, Scalar | Curve], ...] = ()
+    """The figures of each, when the work was done several times in a row."""
+    instances: dict[str, dict[str, Scalar | Curve]] = Field(default={})
+    """Instance → its own figures, when there are several."""
+    facts: dict[str, str] = Field(default={})
+    """What the tools told that is no figure: versions, the congestion control in force."""
+    roles: tuple[RoleRecord, ...] = ()
+    clocks: dict[str, InstanceClock] = Field(default={})
+    """Instance → its clock; empty when the trial did not come to its end."""
+    meters: Metered = Field(default={})
+    """What was seen during the trial."""
+
+    @property
+    def host(self) -> dict[str, float]:
+        """What the meter `host` saw."""
+        return self.meters.get("host", {})
+
+
+class Started(Record):
+    """The controller started, or took the run up again."""
+
+    event: Literal["started"] = "started"
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    pid: int
+    tag: str
+    """Of this session: what it makes outside the run folder carries it."""
+    resumed: bool
+    boot_id: str
+    clock: ClockSaid | None = None
+    """The controller's own: the global one."""
+
+
+class Provisioned(Record):
+    """One instance is up."""
+
+    event: Literal["provisioned"] = "provisioned"
+    environment: str
+    instance: str
+    generation: Place = 0
+    """As of the trials that it is made for."""
+    epoch_ns: Nanoseconds
+    seconds: float
+    facts: dict[str, Any]
+    clock: ClockSaid | None = None
+
+
+class Synchronised(Record):
+    """A look at an instance's clock."""
+
+    event: Literal["synchronised"] = "synchronised"
+    epoch_ns: Nanoseconds
+    environment: str
+    instance: str
+    number: Place
+    """Of this instance's looks since it was made."""
+    why: Literal["connect", "thaw", "after"]
+    shared: bool
+    """One exchange, which shows that its time is the controller's."""
+    at_ns: Nanoseconds
+    """When the offset was this, by the controller's clock."""
+    offset_ns: Difference
+    """What the instance's clock was ahead."""
+    hard_ns: Nanoseconds
+    """The offset was not further off, whatever the paths of messages were."""
+    sure_ns: Nanoseconds
+    """The same in 99.9 % of all cases, if paths are alike."""
+    rtt_ns: Nanoseconds
+    messages: int
+    took_ns: Nanoseconds
+    reasons: tuple[str, ...]
+
+
+class Idle(Record):
+    """Before its first block the host rested, all instances frozen, for the energy meters."""
+
+    event: Literal["idle"] = "idle"
+    epoch_ns: Nanoseconds
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+
+
+class BlockDone(Record):
+    """Every cell of the block has its trial."""
+
+    event: Literal["block"] = "block"
+    block: Place
+    epoch_ns: Nanoseconds
+    seconds: float
+
+
+class Warned(Record):
+    """Something a reader of the results should know, found while running."""
+
+    event: Literal["warning"] = "warning"
+    epoch_ns: Nanoseconds
+    code: str
+    message: str
+
+
+class Finished(Record):
+    """The run ended in order."""
+
+    event: Literal["finished"] = "finished"
+    epoch_ns: Nanoseconds
+    seconds: float
+    reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
+    message: str = ""
+
+
+Event = Annotated[
+    Started | Provisioned | Synchronised | Idle | Trial | BlockDone | Warned | Finished,
+    Field(discriminator="event"),
+]

@@ -1,0 +1,423 @@
+"""What stands in the derived Parquet files of a run folder: their columns and their rows.
+
+`samples`: a row for each trial × metric (× coordinate of a curve); a trial without figures has its
+rows too, with `value` null, so that denominators are right. `events`: all that happened, on the
+wall clock, with the error bound of each instant. `meters`: what was sampled during each trial.
+`clocks`: a row for each trial × instance, how well its instants are known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
+from ullage.runs.events import (
+    BlockDone,
+    Finished,
+    Idle,
+    Provisioned,
+    Started,
+    Synchronised,
+    Trial,
+    Warned,
+)
+from ullage.runs.reader import RunFolder, find_runs, stamp
+from ullage.runs.records import FORMAT, Metric
+
+Row = dict[str, Any]
+
+_TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "samples": pa.schema(
+        [
+            ("run", _TEXT),
+            ("trial", _TEXT),
+            ("block", _INT),
+            ("order_in_block", _INT),
+            ("position", _INT),
+            ("generation", _INT),
+            ("partner", _TEXT),
+            ("side", _INT),
+            ("environment", _TEXT),
+            ("environment_label", _TEXT),
+            ("again_of", _TEXT),
+            ("emulated", _FLAG),
+            ("workload", _TEXT),
+            ("workload_name", _TEXT),
+            ("resource", _TEXT),
+            ("parameters", _TEXT),
+            ("metric", _TEXT),
+            ("unit", _TEXT),
+            ("better", _TEXT),
+            ("is_primary", _FLAG),
+            ("coordinate", _FLOAT),
+            ("coordinate_name", _TEXT),
+            ("coordinate_unit", _TEXT),
+            ("value", _FLOAT),
+            ("status", _TEXT),
+            ("reason_code", _TEXT),
+            ("reason", _TEXT),
+            ("start_epoch_ns", _LONG),
+            ("end_epoch_ns", _LONG),
+            ("bound_ns", _LONG),
+            ("spread_ns", _LONG),
+            ("overhead_s", _FLOAT),
+        ]
+    ),
+    "events": pa.schema(
+        [
+            ("run", _TEXT),
+            ("epoch_ns", _LONG),
+            ("bound_ns", _LONG),
+            ("sure_ns", _LONG),
+            ("local_ns", _LONG),
+            ("kind", _TEXT),
+            ("block", _INT),
+            ("trial", _TEXT),
+            ("environment", _TEXT),
+            ("workload", _TEXT),
+            ("instance", _TEXT),
+            ("role", _TEXT),
+            ("detail", _TEXT),
+        ]
+    ),
+    "meters": pa.schema(
+        [
+            ("run", _TEXT),
+            ("trial", _TEXT),
+            ("block", _INT),
+            ("environment", _TEXT),
+            ("workload", _TEXT),
+            ("meter", _TEXT),
+            ("name", _TEXT),
+            ("value", _FLOAT),
+            ("unit", _TEXT),
+            ("start_epoch_ns", _LONG),
+            ("end_epoch_ns", _LONG),
+            ("bound_ns", _LONG),
+        ]
+    ),
+    "clocks": pa.schema(
+        [
+            ("run", _TEXT),
+            ("trial", _TEXT),
+            ("block", _INT),
+            ("environment", _TEXT),
+            ("workload", _TEXT),
+            ("instance", _TEXT),
+            ("shared", _FLAG),
+            ("bound_ns", _LONG),
+            ("sure_ns", _LONG),
+            ("drifted_ns", _LONG),
+            ("drift_unsure_ns", _LONG),
+            ("between_ns", _LONG),
+            ("residual_ns", _LONG),
+            ("looks", _INT),
+            ("messages", _INT),
+            ("took_ns", _LONG),
+            ("reasons", _TEXT),
+            ("start_epoch_ns", _LONG),
+            ("end_epoch_ns", _LONG),
+        ]
+    ),
+}
+"""Columns of each file. SQL's own words (`order`, `primary`) are avoided."""
+
+
+def samples(folder: RunFolder) -> Iterator[Row]:
+    """A row for each trial × metric (× coordinate of a curve)."""
+    environments = {e.key: e for e in folder.resolved.environments}
+    workloads = {w.key: w for w in folder.resolved.workloads}
+    parameters = {key: json.dumps(w.parameters, sort_keys=True) for key, w in workloads.items()}
+    for trial in folder.trials:
+        environment, workload = environments[trial.environment], workloads[trial.workload]
+        common = _of_trial(trial) | {
+            "order_in_block": trial.order,
+            "position": trial.position,
+            "generation": trial.generation,
+            "partner": trial.partner,
+            "side": trial.side,
+            "environment_label": environment.label,
+            "again_of": environment.again_of,
+            "emulated": environment.emulated,
+            "workload_name": workload.workload,
+            "resource": workload.resource,
+            "parameters": parameters[workload.key],
+            "status": trial.status,
+            "reason_code": trial.reason.code if trial.reason else None,
+            "reason": trial.reason.message if trial.reason else None,
+            "spread_ns": trial.spread_ns,
+            "overhead_s": trial.overhead_s,
+        }
+        for metric in workload.metrics:
+            for figure in _figures(trial, metric):
+                yield common | figure
+
+
+def _figures(trial: Trial, metric: Metric) -> Iterator[Row]:
+    """One row, or of a curve one for each point; value null when there is none."""
+    row: Row = {
+        "metric": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "is_primary": metric.primary,
+    }
+    found = trial.metrics.get(metric.name) if trial.status == "ok" else None
+    if metric.coordinate is not None:
+        row["coordinate_name"] = metric.coordinate.name
+        row["coordinate_unit"] = metric.coordinate.unit
+    if isinstance(found, list):
+        for coordinate, value in found:
+            yield row | {"coordinate": coordinate, "value": value}
+    else:
+        yield row | {"value": found}
+
+
+def _of_trial(trial: Trial) -> Row:
+    return {
+        "trial": trial.trial,
+        "block": trial.block,
+        "environment": trial.environment,
+        "workload": trial.workload,
+        "start_epoch_ns": trial.epoch_ns,
+        "end_epoch_ns": trial.epoch_ns + trial.end_ns - trial.start_ns,
+        "bound_ns": _bound_ns(trial),
+    }
+
+
+def meters(folder: RunFolder) -> Iterator[Row]:
+    """What was sampled during each trial."""
+    units = {(m.name, q.name): q.unit for m in folder.resolved.meters for q in m.quantities}
+    for trial in folder.trials:
+        for meter, figures in trial.meters.items():
+            for name, value in figures.items():
+                yield _of_trial(trial) | {
+                    "meter": meter,
+                    "name": name,
+                    "value": value,
+                    "unit": units.get((meter, name), "1"),
+                }
+
+
+def clocks(folder: RunFolder) -> Iterator[Row]:
+    """A row for each trial × instance: how well its instants are known."""
+    for trial in folder.trials:
+        for instance, found in trial.clocks.items():
+            yield _of_trial(trial) | {
+                "instance": instance,
+                "shared": found.shared,
+                "bound_ns": found.hard_ns,
+                "sure_ns": found.sure_ns,
+                "drifted_ns": found.drifted_ns,
+                "drift_unsure_ns": found.drift_unsure_ns,
+                "between_ns": found.between_ns,
+                "residual_ns": found.residual_ns,
+                "looks": len(found.looks),
+                "messages": found.messages,
+                "took_ns": found.took_ns,
+                "reasons": ", ".join(found.reasons),
+            }
+
+
+def _bound_ns(trial: Trial) -> int | None:
+    """Of its start and its end: they are instants of its programs."""
+    return max((role.clock_bound_ns for role in trial.roles), default=None)
+
+
+def events(folder: RunFolder) -> Iterator[Row]:
+    """All that happened, on the wall clock, with the error bound of each instant."""
+    for event in folder.events:
+        match event:
+            case Trial():
+                yield from _trial_events(event)
+            case Started():
+                kind = "resumed" if event.resumed else "started"
+                yield {"kind": kind, "epoch_ns": event.epoch_ns, "bound_ns": 0}
+            case Provisioned():
+                yield {
+                    "kind": "provisioned",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "environment": event.environment,
+                    "instance": event.instance,
+                    "detail": f"{event.seconds:.3f} s",
+                }
+            case Synchronised():
+                yield {
+                    "kind": "synchronised",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": event.hard_ns,
+                    "sure_ns": event.sure_ns,
+                    "local_ns": event.at_ns + event.offset_ns,
+                    "environment": event.environment,
+                    "instance": event.instance,
+                    "detail": event.why,
+                }
+            case Idle():
+                yield {
+                    "kind": "idle",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": f"{(event.end_ns - event.start_ns) / 1e9:.3f} s",
+                }
+            case BlockDone():
+                yield {
+                    "kind": "block-end",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "block": event.block,
+                }
+            case Warned():
+                detail = f"{event.code}: {event.message}"
+                yield {
+                    "kind": "warning",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": detail,
+                }
+            case Finished():
+                yield {
+                    "kind": "finished",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": event.reason,
+                }
+
+
+def _trial_events(trial: Trial) -> Iterator[Row]:
+    """Start and end of a trial and of each of its programs; instants of a guest have a bound."""
+    common = _of_trial(trial)
+    start, end = common.pop("start_epoch_ns"), common.pop("end_epoch_ns")
+    bounds = {
+        "bound_ns": common["bound_ns"] or 0,
+        "sure_ns": max((role.clock_sure_ns for role in trial.roles), default=0),
+    }
+    yield common | bounds | {"kind": "trial-start", "epoch_ns": start}
+    for role in trial.roles:
+        who = common | {
+            "instance": role.instance,
+            "role": role.role,
+            "bound_ns": role.clock_bound_ns,
+            "sure_ns": role.clock_sure_ns,
+        }
+        at = trial.epoch_ns - trial.start_ns
+        start_local, end_local = {"local_ns": role.start_local_ns}, {"local_ns": role.end_local_ns}
+        yield who | start_local | {"kind": "role-start", "epoch_ns": at + role.start_ns}
+        yield who | end_local | {"kind": "role-end", "epoch_ns": at + role.end_ns}
+    yield common | bounds | {"kind": "trial-end", "epoch_ns": end, "detail": trial.status}
+
+
+ROWS: Final[dict[str, Callable[[RunFolder], Iterator[Row]]]] = {
+    "samples": samples,
+    "events": events,
+    "meters": meters,
+    "clocks": clocks,
+}
+"""Who makes the rows of each file."""
+
+
+# The derived Parquet files of a run folder, and SQL over all runs.
+#
+# `ullage.runs.parquet` says what stands in them.
+
+_OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+"""DuckDB fetches extensions from a server: not here."""
+
+
+def write(folder: RunFolder) -> dict[str, Path]:
+    """Write `samples`, `events`, `meters` and `clocks` of a run; returns name → file.
+
+    Each is written under a temporary name and renamed. TABLES_NOT_WRITTEN when that fails.
+    """
+    return {name: _put(folder, name, rows(folder)) for name, rows in ROWS.items()}
+
+
+def query(
+    sql: str, root: Path, on_bad_run: Callable[[Path, UllageError], None] | None = None
+) -> Any:
+    """Run SQL over the views `samples`, `events`, `meters` and `clocks` of all runs under `root`.
+
+    Returns a `pyarrow.Table`. Tables that are missing or older than their journal are made first.
+    RUN_NOT_FOUND without any run, QUERY_FAILED with DuckDB's own words. A run that cannot be read
+    raises its error, unless `on_bad_run` is there to be told: then it is left out.
+    """
+    files: dict[str, list[str]] = {name: [] for name in SCHEMAS}
+    for path in find_runs(root):
+        try:
+            for name, file in _fresh(path).items():
+                files[name].append(str(file))
+        except UllageError as error:
+            if on_bad_run is None:
+                raise
+            on_bad_run(path, error)
+    if not files["samples"]:
+        raise UllageError(RUN_NOT_FOUND, path=root)
+    with duckdb.connect(":memory:", config=dict(_OFFLINE)) as connection:
+        for name, schema in SCHEMAS.items():
+            connection.register(name, ds.dataset(files[name], schema=schema, format="parquet"))
+        try:
+            result = connection.sql(sql)
+            return pa.table({}) if result is None else result.to_arrow_table()
+        except duckdb.Error as error:
+            raise UllageError(QUERY_FAILED, reason=str(error).strip()) from error
+
+
+def _fresh(path: Path) -> dict[str, Path]:
+    """The tables of a run, made now unless they are of the journal as it stands."""
+    files = {name: path / f"{name}.parquet" for name in SCHEMAS}
+    if all(_is_current(path, file) for file in files.values()):
+        return files
+    return write(RunFolder.open(path))
+
+
+def _is_current(path: Path, file: Path) -> bool:
+    try:
+        metadata = pq.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return all(metadata.get(key) == value for key, value in _metadata(path, stamp(path)).items())
+
+
+def _metadata(path: Path, stamped: str) -> dict[bytes, bytes]:
+    """What tells whether a table is of this folder, and of what stands in it."""
+    return {
+        b"format": str(FORMAT).encode(),
+        b"run": os.fsencode(path.name),
+        b"stamp": stamped.encode(),
+    }
+
+
+def _put(folder: RunFolder, name: str, rows: Iterator[Row]) -> Path:
+    schema = SCHEMAS[name]
+    columns: dict[str, list[Any]] = {field: [] for field in schema.names}
+    run = folder.path.name
+    for row in rows:
+        row["run"] = run
+        for field, column in columns.items():
+            column.append(row.get(field))
+    table = pa.table(columns, schema=schema.with_metadata(_metadata(folder.path, folder.stamp)))
+    file = folder.path / f"{name}.parquet"
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        pq.write_table(table, temporary, compression="zstd")
+        temporary.rename(file)
+    except OSError as error:
+        raise UllageError(
+            TABLES_NOT_WRITTEN, path=folder.path, reason=error.strerror or str(error)
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return file

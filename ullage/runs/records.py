@@ -1,0 +1,252 @@
+"""The run folder: what a run leaves behind, typed. Here what stands in `resolved.json`.
+
+`journal.jsonl` (`events`), `resolved.json` and the raw outputs under `trials/` are the truth; all
+else is derived from them. `docs/guide/run-folder.md` describes the same for readers of other
+languages. All times are seconds or nanoseconds as the name says; instants `*_ns` are the
+controller's clock, which is the run's global one (`ullage.host.clock`), unless the name says `epoch` or
+`local`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+# What an energy meter says of each thing that it tells: how, of what, seen by whom, how exactly.
+#
+# So a figure at the wall is never taken for one of a package, nor an estimate for a measurement.
+
+Kind = Literal["power", "energy"]
+"""A power in W at the instant of the reading; or an energy in J that only grows, until it wraps."""
+Method = Literal["measured", "attributed", "estimated"]
+"""By an instrument; divided among several by their use; or from a model."""
+Scope = Literal["wall", "package", "memory", "guest"]
+"""The whole machine behind its plug, a processor, its memory, or what one guest is said to take."""
+Observer = Literal["host", "guest", "bmc"]
+"""Who looked: this host's operating system, a guest's, or the board's own controller."""
+
+Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,39}$")]
+
+
+class Channel(BaseModel):
+    """One thing that a meter tells."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Label
+    """Unique in its meter: `wall`, `package-0`, `memory-1`."""
+    kind: Kind
+    method: Method
+    scope: Scope
+    observer: Observer
+    resolution: float = Field(ge=0, allow_inf_nan=False)
+    """The smallest step of its value, in W or J; 0: not known to have one."""
+    accuracy: float | None = Field(None, ge=0, lt=1)
+    """Relative half width that its maker states, such as 0.015; None: the maker states none."""
+    wraps_at: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """J at which a counter starts at 0 again; None: it does not."""
+    source: str = ""
+    """What exactly is read, for a reader who checks: `/sys/class/powercap/intel-rapl:0`."""
+
+
+def addable(channels: Iterable[Channel], scope: Scope, method: Method) -> tuple[Channel, ...]:
+    """The channels of a scope and method that add up.
+
+    A power and a counter of the same thing are never added: where a meter has both, it is the
+    power's, as the counters of boards that have both are coarse.
+    """
+    found = [each for each in channels if (each.scope, each.method) == (scope, method)]
+    powers = [each for each in found if each.kind == "power"]
+    return tuple(powers or found)
+
+
+FORMAT = 2
+LATEST_NS = 1 << 62
+"""No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
+
+Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
+Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
+"""Between two clocks, in nanoseconds."""
+Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Of a block in the run, or within a block."""
+
+Better = Literal["higher", "lower"]
+Resource = Literal["cpu", "memory", "disk", "network", "other"]
+Scalar = float
+Curve = list[tuple[float, float]]
+Metered = dict[str, dict[str, float]]
+"""Meter → quantity → value."""
+
+Design = Literal["solo", "duet"]
+"""Trials one after another, or in pairs at the same time on disjoint halves of the CPUs."""
+Correction = Literal["holm", "benjamini-hochberg"]
+"""Of the family of verdicts: of the chance of any false claim, or of the share of false claims."""
+
+
+class Record(BaseModel):
+    """Base of everything stored: unknown fields are kept out, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Coordinate(Record):
+    """What a curve runs along, such as message size in bytes."""
+
+    name: str
+    unit: str
+    scale: Literal["linear", "log", "quantile"] = "linear"
+    """How charts draw it; `quantile`: a distribution, by the share that is not above the value."""
+
+
+class Metric(Record):
+    """One figure that a workload yields: its definition, kept with every run."""
+
+    name: str
+    unit: str
+    """SI unit: `s`, `1/s`, `B/s`, `bit/s`, `1` …"""
+    better: Better
+    description: str
+    primary: bool = False
+    coordinate: Coordinate | None = None
+    """None: one number a trial; else a curve of (coordinate, value) points."""
+    part: bool = False
+    """A time of a part of the work, such as of one answer among many, or a CPU's: no cost and no
+    energy of the work follows from it."""
+
+
+class Quantity(Record):
+    """One figure that a meter yields: its definition, kept with every run."""
+
+    name: str
+    unit: str
+    """SI unit, as of a metric."""
+    description: str
+
+
+class MeterRecord(Record):
+    """A meter, as it stands in `resolved.json`."""
+
+    name: str
+    quantities: tuple[Quantity, ...]
+
+
+class EnergyMeterRecord(Record):
+    """A meter of energy or power that the plan names; its readings are in `meters/LABEL.jsonl`."""
+
+    label: str
+    """What the plan calls it."""
+    meter: str
+    options: dict[str, Any]
+    every_s: float
+    """Between two readings."""
+    channels: tuple[Channel, ...] = ()
+    """None: it was not there when the run began, and the plan calls it optional."""
+
+
+def _several(value: Any) -> Any:
+    """Runs of before there could be several have one, or null."""
+    if value is None or isinstance(value, str):
+        return () if value is None else (value,)
+    return value
+
+
+class WorkloadRecord(Record):
+    """A workload with one parameter set, as it stands in `resolved.json`."""
+
+    key: str
+    """`sysbench-cpu[threads=2]`: unique in the run."""
+    workload: str
+    resource: Resource
+    title: str
+    parameters: dict[str, Any]
+    factors: dict[str, Any] = {}
+    """The parameters that vary in this plan: what tells the keys apart."""
+    metrics: tuple[Metric, ...]
+    scaling: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    """The parameters that show how the work scales, when they vary."""
+    files: dict[str, str] = {}
+    """What of ours was put inside → `sha256:…`."""
+    duration_s: float
+    """Nominal length of one trial."""
+
+
+class Price(Record):
+    """What somebody pays for one instance."""
+
+    per_hour: float = Field(gt=0, lt=1e12, allow_inf_nan=False, description="for one hour of it")
+    currency: str = Field(pattern=r"^[A-Z]{3}$", description="by ISO 4217: `EUR`, `USD`")
+
+
+class EnvironmentRecord(Record):
+    """An environment as it stands in `resolved.json`."""
+
+    key: str
+    """`vm[nic=e1000]`, `native~again`: unique in the run."""
+    label: str
+    """What tables and sentences call it: `qemu-tcg (emulated)`."""
+    provider: str
+    options: dict[str, Any] = {}
+    factors: dict[str, Any] = {}
+    again_of: str | None = None
+    """This is the second copy of that environment: the A/A pair."""
+    price: Price | None = None
+    emulated: bool = False
+    treatments: dict[str, str] = {}
+    """What differs on purpose: kernel, CPU model, devices, cache modes."""
+    nuisances: dict[str, str] = {}
+    """What must not differ: CPUs, memory, userland … as verified inside."""
+    facts: dict[str, Any] = {}
+    """What the agent saw inside the first instance."""
+
+
+class Parity(Record):
+    """One nuisance, compared over the environments."""
+
+    nuisance: str
+    equal: bool
+    allowed: bool
+    values: dict[str, str]
+
+
+class ImageRecord(Record):
+    """The root filesystem that every environment ran from."""
+
+    kind: Literal["built", "host"]
+    digest: str
+    packages: dict[str, str] = {}
+    """Debian package → version."""
+
+
+class Resolved(Record):
+    """`resolved.json`: the plan as it was understood, with all that was found out."""
+
+    format: Literal[2] = 2
+    ullage: str
+    run: str
+    tag: str
+    name: str
+    seed: int
+    baseline: str
+    confidence: float
+    margin: float
+    resources: dict[str, Any]
+    blocks: dict[str, Any]
+    repeat: dict[str, Any] = {}
+    design: Design = "solo"
+    correction: Correction = "holm"
+    environments: tuple[EnvironmentRecord, ...]
+    workloads: tuple[WorkloadRecord, ...]
+    meters: tuple[MeterRecord, ...] = ()
+    energy_meters: tuple[EnergyMeterRecord, ...] = ()
+    parity: tuple[Parity, ...] = ()
+    image: ImageRecord | None = None
+    programs: dict[str, str] = {}
+    """Ours that work in every environment: name → `sha256:…`; what workloads bring is with them."""
+    host: dict[str, Any] = {}
+
+
+def size(design: Design, environments: int, workloads: int) -> int:
+    """Trials in a block, of so many environments, the baseline among them, and workloads."""
+    return workloads * (environments if design == "solo" else 2 * (environments - 1))

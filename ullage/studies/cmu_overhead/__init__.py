@@ -1,3 +1,0 @@
-"""The overhead method: CMU supercomputer, 2015."""
-
-from ullage.studies.cmu_overhead.study import CmuOverhead as CmuOverhead

@@ -1,3 +1,0 @@
-"""Elastic environments and the clock: 2015."""
-
-from ullage.studies.elastic_clock.study import ElasticClock as ElasticClock

@@ -1,3 +1,0 @@
-"""Flash and energy under VMs, 2012."""
-
-from ullage.studies.flash_energy.study import FlashEnergy as FlashEnergy

@@ -1,3 +1,0 @@
-"""Message passing in a private cloud: 2012."""
-
-from ullage.studies.mpi_degradation.study import MpiDegradation as MpiDegradation

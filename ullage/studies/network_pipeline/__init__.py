@@ -1,3 +1,0 @@
-"""Network and pipelines in private clouds: 2017."""
-
-from ullage.studies.network_pipeline.study import NetworkPipeline as NetworkPipeline

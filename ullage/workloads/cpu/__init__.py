@@ -1,0 +1,1 @@
+"""Processor and memory."""

@@ -1,0 +1,1 @@
+"""What goes from one instance to another."""

@@ -1,0 +1,1 @@
+"""Pipelines of stages in one program."""

@@ -1,0 +1,242 @@
+"""Workload `ferret`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, model_validator
+
+from ullage.runs.records import Curve, Metric, Scalar
+from ullage.workloads import sources
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
+from ullage.workloads.output import Count, Part
+from ullage.workloads.pipelines import programs
+from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Seconds, Share, same
+
+STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
+QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
+IMAGE_BYTES: Final = 128 * 128 * 3
+SPEED: Final = 500.0
+"""Images a second of one thread, for the estimate of the first run."""
+
+
+class FerretParameters(programs.PipelineParameters):
+    """The images, and what is searched for."""
+
+    queries: int = Field(
+        1024, ge=1, le=1_000_000, strict=True, description="images to search with: the work"
+    )
+    images: int = Field(512, ge=1, le=1_000_000, strict=True, description="images of the database")
+    classes: int = Field(
+        32, ge=1, le=1_000_000, strict=True, description="scenes that all images are variations of"
+    )
+    k: int = Field(10, ge=1, le=1000, strict=True, description="nearest images to find")
+    candidates: int = Field(
+        128, ge=1, le=1_000_000, strict=True, description="most candidates that are ranked"
+    )
+    least_recall: float = Field(
+        0.9, ge=0, le=1, description="a trial that finds a smaller share of the exact answers fails"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> FerretParameters:
+        if self.k > self.images:
+            raise ValueError(f"k must be at most images, {self.images}")
+        if self.k > self.candidates:
+            raise ValueError(f"k must be at most candidates, {self.candidates}")
+        return self
+
+
+class Ferret(Workload[FerretParameters]):
+    """Search for similar images as a pipeline on threads, after PARSEC's ferret (ours).
+
+    Six stages: load (1 thread) → segment (n) → extract (n) → index (n) → rank (n) → out (1), 4n +
+    2 threads with bounded queues, as PARSEC's (Bienia et al. 2008, doi:10.1145/1454115.1454128;
+    the toolkit is Lv et al. 2006, doi:10.1145/1217935.1217966). Each query image is cut into
+    segments by statistical region merging (Nock and Nielsen 2004, doi:10.1109/TPAMI.2004.110);
+    each segment is described by nine moments of colour and five numbers of its bounding box (after
+    Lv et al. 2004, doi:10.1145/1031171.1031213); locality-sensitive hashing finds images with near
+    segments (Datar et al. 2004, doi:10.1145/997817.997857: p-stable, Gaussian, 8 tables of 8
+    projections); and those are ranked by the earth mover's distance between the two sets of
+    weighted segments over Euclid's between segments (Rubner et al. 2000,
+    doi:10.1023/A:1026543900054), which is exact.
+
+    The images are generated in each instance before the first block, the same bytes everywhere:
+    128 × 128 pixels, a textured ground with textured shapes; those of one class are variations of
+    the same scene. There too the database is segmented, all queries are answered exactly by
+    comparing with every image, and by one thread through the index. In every trial, after the
+    clock, the SHA-256 of corpus and answers are compared with these, and the share of the exact
+    answers that was found (recall at k) with `least_recall`. All that decides is in whole numbers,
+    so the answers are the same on every machine.
+
+    With `source: memory` the queries are read before the clock starts; with `source: disk` each is
+    read with O_DIRECT as the pipeline goes. Nothing is written while the clock runs. PARSEC's own
+    native input has 3,500 queries and 59,695 images. `threads` is what a plan varies to see the
+    speed-up.
+    """
+
+    name = "ferret"
+    resource = "cpu"
+    packages = ()
+    source = (
+        sources.PARSEC,
+        "Q. Lv, W. Josephson, Z. Wang, M. Charikar, K. Li: Ferret: A Toolkit for Content-Based "
+        "Similarity Search of Feature-Rich Data, EuroSys 2006, "
+        "<https://doi.org/10.1145/1217935.1217966>",
+        sources.NETWORK_PIPELINE,
+    )
+    parameters_model = FerretParameters
+    scaling = ("threads",)
+    metrics = (
+        Metric(
+            name="throughput",
+            unit="1/s",
+            better="higher",
+            primary=True,
+            description="Query images answered in a second.",
+        ),
+        Metric(
+            name="recall",
+            unit="1",
+            better="higher",
+            description="Share of the k nearest images, by comparing with all, that were found: "
+            "follows from the images and the parameters alone.",
+        ),
+        Metric(
+            name="cpu_seconds",
+            unit="s",
+            better="lower",
+            description="CPU time of all threads, their own and the kernel's for them, while the "
+            "clock ran.",
+        ),
+        Metric(
+            name="io_seconds",
+            unit="s",
+            better="lower",
+            description="Time within calls that read images. Absent with `source: memory`.",
+        ),
+    )
+
+    def title(self, parameters: FerretParameters) -> str:
+        """`ferret, 1024 queries, 1 thread`."""
+        return programs.title("ferret", parameters, f"{parameters.queries} queries")
+
+    def duration_s(self, parameters: FerretParameters) -> float:
+        """At the usual speed of one thread."""
+        return parameters.queries / SPEED
+
+    def files(self, parameters: FerretParameters) -> Mapping[str, Path]:
+        """`ullage-pipelines`."""
+        return programs.files()
+
+    def prepare(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
+        """Make the images, then the database, the exact answers and the reference."""
+        return (
+            programs.task(
+                context,
+                "ferret-corpus",
+                f"--output={CORPUS}",
+                f"--images={parameters.images}",
+                f"--queries={parameters.queries}",
+                f"--classes={parameters.classes}",
+                f"--seed={parameters.corpus_seed}",
+            ),
+            programs.task(
+                context,
+                "ferret-reference",
+                f"--corpus={CORPUS}",
+                f"--output={REFERENCE}",
+                f"--k={parameters.k}",
+                f"--candidates={parameters.candidates}",
+            ),
+        )
+
+    def tasks(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
+        """All queries once."""
+        options = programs.run_options(parameters)
+        return (programs.task(context, "ferret", f"--corpus={CORPUS}", *options),)
+
+    def cleanup(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
+        """Remove the files."""
+        return (programs.remove(context),)
+
+    def check(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> None:
+        """The pipeline and images as asked, the answers of the reference, and enough of them."""
+        result = programs.read(_Result, outputs)
+        known = result.reference
+        same("images", parameters.images, known.corpus.images)
+        same("queries", parameters.queries, known.corpus.queries)
+        same("classes", parameters.classes, known.corpus.classes)
+        same("seed", parameters.corpus_seed, known.corpus.seed)
+        same("k", parameters.k, known.search.k)
+        same("candidates", parameters.candidates, known.search.candidates)
+        same("queries answered", parameters.queries, result.queries)
+        same("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes)
+        same("SHA-256 of the images", known.corpus.sha256, result.corpus_sha256)
+        same("SHA-256 of the answers", known.output_sha256, result.output_sha256)
+        same("recall", known.recall, result.recall)
+        if result.recall < parameters.least_recall or not result.recall > 0:
+            raise InvalidTrialError(
+                f"recall is {result.recall:.4f}, least_recall is {parameters.least_recall}"
+            )
+        if parameters.source == "disk" and not result.read_s > 0:
+            raise InvalidTrialError("nothing was read from the disk while the clock ran")
+        programs.check_run(
+            parameters, result, outputs["main"], name=self.name, stages=STAGES, queues=QUEUES
+        )
+
+    def parse(
+        self, parameters: FerretParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, Scalar | Curve]:
+        """The figures of a checked trial."""
+        result = programs.read(_Result, outputs)
+        figures: dict[str, Scalar | Curve] = {
+            "throughput": result.queries / result.seconds,
+            "recall": result.recall,
+            "cpu_seconds": result.cpu.seconds,
+        }
+        if parameters.source == "disk":
+            figures["io_seconds"] = result.read_s
+        return figures
+
+    def facts(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+        """The images, and what each stage and queue was like."""
+        result = programs.read(_Result, outputs)
+        return {
+            **programs.facts(result),
+            "corpus_sha256": result.corpus_sha256,
+            "output_sha256": result.output_sha256,
+            "io": f"{result.read_share:.3f} of the time reading",
+        }
+
+
+class _Corpus(Part):
+    images: Count
+    queries: Count
+    classes: Count
+    seed: Count
+    sha256: Digest
+
+
+class _Search(Part):
+    k: Count
+    candidates: Count
+
+
+class _Reference(Part):
+    corpus: _Corpus
+    search: _Search
+    output_sha256: Digest
+    recall: Share
+
+
+class _Result(programs.Result):
+    queries: Count
+    input_bytes: Count
+    recall: Share
+    corpus_sha256: Digest
+    read_s: Seconds
+    read_share: Seconds
+    reference: _Reference

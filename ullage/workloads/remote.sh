@@ -1,5 +1,0 @@
-#!/bin/sh
-# mpirun's remote shell: says what is to be started where; the engine hears it (ullage/remote.py).
-host=$1
-shift
-printf 'ullage-exec %s %s\n' "$host" "$*" >&2
