@@ -52,11 +52,11 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/programs/noise
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
-CROWD := $(addprefix tests/,analysis injection live report stats studies trust workloads test_benchmarks.py test_cli.py test_cli_files.py \
-  test_comparecli.py test_comparing.py test_contributing.py test_docs_links.py test_dryrun.py test_energytable.py test_export.py test_export_asked.py \
-  test_named_runs.py test_old_folders.py test_pilot.py test_tablefigures.py)
+CROWD := $(addprefix tests/,analysis benchmarks report stats cli/live experiments/studies workloads engine/test_pilot.py \
+  test_benchmarks.py test_contributing.py test_docs_links.py test_old_folders.py) \
+  $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
-CLOCKS := tests/clock tests/elastic tests/energy $(wildcard tests/test_meter*.py)
+CLOCKS := tests/experiments/clock tests/experiments/elastic tests/meters/energy $(wildcard tests/cli/test_meter*.py)
 # UCX, in MPICH, takes every network device that it sees, so these have a network of their own.
 MPI := tests/mpi
 
@@ -95,8 +95,8 @@ fresh: run-packages ## The README's two commands on a Debian that has never seen
 
 .PHONY: lint
 lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
-	$(BIN)/ruff format --check ullage tests testing benchmarks
-	$(BIN)/ruff check ullage tests testing benchmarks
+	$(BIN)/ruff format --check ullage tests testing benchmarks scripts
+	$(BIN)/ruff check ullage tests testing benchmarks scripts
 	$(BIN)/mypy
 	$(BIN)/python -m scripts.docs_reference --check
 	clang-format --dry-run -Werror $(C_SOURCES)
@@ -105,8 +105,8 @@ lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generate
 
 .PHONY: format
 format: lint-packages $(VENV)/.installed-dev ## Format the code
-	$(BIN)/ruff check --fix --quiet ullage tests testing benchmarks
-	$(BIN)/ruff format ullage tests testing benchmarks
+	$(BIN)/ruff check --fix --quiet ullage tests testing benchmarks scripts
+	$(BIN)/ruff format ullage tests testing benchmarks scripts
 	clang-format -i $(C_SOURCES)
 	cargo fmt
 

@@ -18,14 +18,13 @@ from annotated_types import Ge, Gt, Le, Len, Lt, MaxLen, MinLen, MultipleOf
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from ullage.meters import energy
 from ullage import environments, meters, workloads
 from ullage.common import errors
-from ullage.meters.energy import EnergyMeter
-from ullage.environments import Provider
-from ullage.meters import Meter
 from ullage.common.quantities import exact_bytes, format_bytes
-from ullage.runs.records.records import Metric
+from ullage.environments import Provider
+from ullage.meters import Meter, energy
+from ullage.meters.energy import EnergyMeter
+from ullage.runs.records import Metric
 from ullage.workloads import AnyWorkload
 
 PLACE = Path("docs/reference")

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from ullage.__main__ import main
+from ullage.cli.main import main
 
 OLD: Final = Path(__file__).parent / "old_folders"
 READINGS: Final = OLD / "readings"

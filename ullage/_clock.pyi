@@ -1,5 +1,6 @@
 # The extension module that `make build` makes of rust/python, where its documentation is; import
-# `ullage.host.clock` instead. tests/experiments/clock/test_clock_stub.py holds the two against each other.
+# `ullage.host.clock` instead. tests/experiments/clock/test_clock_stub.py holds the two against each
+# other.
 from collections.abc import Sequence
 from typing import Literal, final
 

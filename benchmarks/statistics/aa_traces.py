@@ -1,9 +1,9 @@
 """A/A on real records: the same machine against itself, as our design would have run it.
 
 A campaign takes a stretch of a trace as it is. Each measure is a workload; the trials of a workload
-take its rows one after the other, in the order of `ullage.plan.schedule`: with four environments and
-four measures a block takes 16 trials in the record as in a run. Both environments, the baseline and
-its second copy are the same machine, so every difference that is claimed is false.
+take its rows one after the other, in the order of `ullage.plan.schedule`: with four environments
+and four measures a block takes 16 trials in the record as in a run. Both environments, the baseline
+and its second copy are the same machine, so every difference that is claimed is false.
 
 What is random is the order (a seed per campaign) and where the stretch begins. Stretches overlap: a
 trace of 327 rows has only six of 48 rows that do not, so campaigns of one trace are not independent

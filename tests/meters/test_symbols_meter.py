@@ -270,7 +270,8 @@ def test_trials_after_the_end_of_perf_have_no_table(
 
 def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
     source = (
-        "import asyncio, os, sys\nfrom pathlib import Path\nfrom ullage.meters.perf.sampler import *\n"
+        "import asyncio, os, sys\nfrom pathlib import Path\n"
+        "from ullage.meters.perf.sampler import *\n"
         "async def main():\n"
         "    one = await Sampler.start(Path(sys.argv[1]), print)\n"
         "    print(one.process.pid, flush=True)\n"

@@ -1,4 +1,4 @@
-"""What the made-up runs of `tests/support/synthetic.py` consist of: environments, workloads, truth."""
+"""What the made-up runs of `synthetic.py` consist of: environments, workloads, truth."""
 
 from __future__ import annotations
 

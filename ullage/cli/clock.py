@@ -33,7 +33,7 @@ _YEAR_S = 366 * 86_400
 def _bodies() -> ModuleType:
     from ullage.host import clock
 
-    clock.check()
+    clock.check_distortion()
     clock.require()
     from ullage.experiments.clock import commands
 

@@ -1,4 +1,4 @@
-"""`ullage elastic …`: the options. The bodies are in `ullage.experiments.elastic`, imported when needed."""
+"""`ullage elastic …`: the options. `ullage.experiments.elastic` does the work, when needed."""
 
 from __future__ import annotations
 

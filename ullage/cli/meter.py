@@ -1,4 +1,4 @@
-"""`ullage meter …`: the options. The bodies are in `ullage.cli.meter_readings`, imported when needed."""
+"""`ullage meter …`: the options. `meter_readings` does the work, imported when needed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What uses the engine or the clock for a question of its own: clock, elastic runs, profiles, studies."""
+"""Questions of their own, put to the engine or the clock: clock, elastic, profile, studies."""

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
 # `$ULLAGE_CLOCK_DISTORT`: a clock that is false on purpose, for experiments on one machine.
 #
-# The clock itself takes what it cannot understand for no distortion: nobody gets one who did not mean
-# it. Nobody is to believe in one, either, that there is not.
+# The clock itself takes what it cannot understand for no distortion: nobody gets one who did not
+# mean it. Nobody is to believe in one, either, that there is not.
 
 VARIABLE: Final = "ULLAGE_CLOCK_DISTORT"
 MOST_PPB: Final = 1_000_000
@@ -77,7 +77,7 @@ _MOST: Final = 2**63
 """Numbers are 64-bit integers."""
 
 
-def check() -> None:
+def check_distortion() -> None:
     """The same syntax as `rust/clock/src/distortion.rs`. CLOCK_BAD_DISTORTION."""
     text = os.environ.get(VARIABLE, "")
     if text and not _understood(text):

@@ -1,7 +1,7 @@
 """The plan: what a user writes in `plan.yaml`, checked field by field.
 
-`ullage.common.fields` reads it and says what is wrong; `ullage.plan.matrix` turns it into the environments
-and workloads of a run.
+`ullage.common.fields` reads it and says what is wrong; `ullage.plan.matrix` turns it into the
+environments and workloads of a run.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The run folder: the types of each file, its writer, its reader. Neither side imports the other."""
+"""The run folder: types of its files, writer, reader. Neither side of it imports the other."""

@@ -24,8 +24,10 @@ Step = Literal[
     "port_open",
     "replied",
 ]
-"""What happens to an instance on its way, see docs/guide/allocation.md. It is allocated when it is `up`;
-what follows is of its application."""
+"""What happens to an instance on its way, see docs/guide/allocation.md.
+
+It is allocated when it is `up`; what follows is of its application.
+"""
 
 
 class InstanceSteps(Record):

@@ -283,7 +283,7 @@ def _bad(path: Path, reason: str) -> UllageError:
 
 
 def is_elastic(path: Path) -> bool:
-    """Is it the folder of an elastic run (`ullage.experiments.elastic.folder`), not of an ordinary one?"""
+    """Is it the folder of an elastic run (`experiments/elastic/folder.py`)?"""
     try:
         with (path / RESOLVED).open("rb") as file:
             return b'"kind": "elastic"' in file.read(_HEAD)

@@ -3,8 +3,8 @@
 `journal.jsonl` (`events`), `resolved.json` and the raw outputs under `trials/` are the truth; all
 else is derived from them. `docs/guide/run-folder.md` describes the same for readers of other
 languages. All times are seconds or nanoseconds as the name says; instants `*_ns` are the
-controller's clock, which is the run's global one (`ullage.host.clock`), unless the name says `epoch` or
-`local`.
+controller's clock, which is the run's global one (`ullage.host.clock`), unless the name says
+`epoch` or `local`.
 """
 
 from __future__ import annotations

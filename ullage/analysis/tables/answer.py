@@ -1,6 +1,7 @@
 """The answer of a table: every environment in it against the baseline, as of a run.
 
-The same effect, intervals, corrections, verdicts and words; `ullage.analysis.tables.table` reads the table.
+The same effect, intervals, corrections, verdicts and words; `ullage.analysis.tables.table` reads
+the table.
 """
 
 from __future__ import annotations

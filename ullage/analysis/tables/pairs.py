@@ -1,7 +1,7 @@
 """Pairs from a table: two cells, matched by block, all in columns.
 
-The same rules as `ullage.runs.pairs` has for trials: a block in which one side gave no figure loses its
-pair and is counted; a zero or a negative figure takes away the ratio of all.
+The same rules as `ullage.runs.pairs` has for trials: a block in which one side gave no figure loses
+its pair and is counted; a zero or a negative figure takes away the ratio of all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One node of a measured topology: a process that serves its clock, and synchronises when told.
 
-`python -m ullage.experiments.clock.nodes`; told by lines of JSON on standard input, the run token first, and
-answers each by a line. The end of the input is the end of it.
+`python -m ullage.experiments.clock.nodes`; told by lines of JSON on standard input, the run token
+first, and answers each by a line. The end of the input is the end of it.
 """
 
 from __future__ import annotations

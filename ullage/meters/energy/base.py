@@ -50,10 +50,10 @@ class MeterOptions(BaseModel):
 class EnergyMeter(ABC):
     """Reads one source of energy or power, over and over, in a thread of its own.
 
-    A subclass is one file, and one line in `ullage/meters/energy/__init__.py`. Its docstring becomes its
-    page in the docs: what it reads, its scope and method, what it needs, how exact it is. Calls
-    block and have a deadline; they come from one thread, `open` first and `close` last. Nothing is
-    read after an `open` that failed, until one has gone well.
+    A subclass is one file, and one line in `ullage/meters/energy/__init__.py`. Its docstring
+    becomes its page in the docs: what it reads, its scope and method, what it needs, how exact it
+    is. Calls block and have a deadline; they come from one thread, `open` first and `close` last.
+    Nothing is read after an `open` that failed, until one has gone well.
     """
 
     name: ClassVar[str]

@@ -1,7 +1,8 @@
 """Loggers: processes of their own that read a meter until they are told to stop.
 
-`python -m ullage.meters.energy.logger` is such a process. It is given its task on standard input and
-tells on standard output, in one line, how it began. While it lives it holds the lock of its name.
+`python -m ullage.meters.energy.logger` is such a process. It is given its task on standard input
+and tells on standard output, in one line, how it began. While it lives it holds the lock of its
+name.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ from ullage.runs.readings import Channel
 # What `perf stat --json --per-socket --interval-print` says of energy, line by line.
 #
 # The fields are those of `tools/perf/util/stat-display.c` of Linux 6.1 and newer: `interval` is the
-# time since perf began, `counter-value` a text, and `pcnt-running` below 100 means that the value is
-# scaled up from the part of the interval that was counted.
+# time since perf began, `counter-value` a text, and `pcnt-running` below 100 means that the value
+# is scaled up from the part of the interval that was counted.
 
 CHANNELS: Final[dict[str, tuple[str, Literal["package", "memory"]]]] = {
     "package": ("power/energy-pkg/", "package"),

@@ -95,8 +95,8 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
 
     The benchmark of R. Rabenseifner and A. E. Koniges, "Effective File-I/O Bandwidth Benchmark",
     Euro-Par 2000 (<https://fs.hlrs.de/projects/par/mpi//b_eff_io/>), as release 2.1 of its program
-    has it (2001), in a program of our own (mpi/programs/beffio). Five pattern types, each with a file of its
-    own (or one for each process):
+    has it (2001), in a program of our own (mpi/programs/beffio). Five pattern types, each with a
+    file of its own (or one for each process):
 
     - 0, scatter: collective; what is in one piece in memory goes to strided chunks of the file;
     - 1, shared: collective and strided, one call for each chunk, with a shared file pointer;

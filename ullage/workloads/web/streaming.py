@@ -35,16 +35,16 @@ from ullage.workloads.web.web_server import LOAD, PLACES, Served, minded, served
 # What kept a number of streams from being larger, as far as what was measured tells.
 #
 # Looked at is the step that was not sustained, for there the limit is: of a search the smallest, of
-# a number that was given this one. What was used of a resource in it, over what there is of it, makes
-# it the limit from these shares on:
+# a number that was given this one. What was used of a resource in it, over what there is of it,
+# makes it the limit from these shares on:
 #
 # * the viewers' own CPU: 80 % of the CPU that they use most. From 90 % on a search has no figure.
 # * the servers' CPUs: 80 % of those that they have, which is one for each process of NGINX, and no
-#   more than this host has. A step has no CPU time of its own: it is that of all steps for each byte,
-#   times the bytes that all viewers of this step want.
+#   more than this host has. A step has no CPU time of its own: it is that of all steps for each
+#   byte, times the bytes that all viewers of this step want.
 # * this host's CPUs: 80 % of all, by servers and viewers together.
-# * the link: 85 % of what the plan says that it carries, by the video alone. Headers of Ethernet, IP
-#   and TCP are 6 %, requests are not counted.
+# * the link: 85 % of what the plan says that it carries, by the video alone. Headers of Ethernet,
+#   IP and TCP are 6 %, requests are not counted.
 #
 # Whatever is first in this list is said, as who is starved of it cannot use what comes after it.
 # Otherwise none is found: a quota on a part of a CPU, a hypervisor, interrupts, other work on this

@@ -2,7 +2,8 @@
 
 What people do and what a machine takes to boot is written in the users' time, in which a film has
 its real length; `time_scale` says how many of the users' seconds pass in a real one. The network's
-own quantities (bitrate, buffer) are real. `ullage.experiments.elastic.plan.units` does the division.
+own quantities (bitrate, buffer) are real. `ullage.experiments.elastic.plan.units` does the
+division.
 """
 
 from __future__ import annotations

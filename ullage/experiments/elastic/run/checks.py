@@ -38,8 +38,8 @@ from ullage.host.paths import cache_dir
 
 # What a plan may ask of the front and the viewers, in real time: told before anything starts.
 #
-# The numbers are those of `rust/front/src/config.rs` and `rust/viewers/src/bounds.rs`; programs that
-# refused them would fail one repetition after the other.
+# The numbers are those of `rust/front/src/config.rs` and `rust/viewers/src/bounds.rs`; programs
+# that refused them would fail one repetition after the other.
 
 LATEST_S: Final = 1e8
 """Before this the last viewer of a trace comes."""

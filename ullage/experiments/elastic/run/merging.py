@@ -27,12 +27,12 @@ from ullage.runs.records import Nanoseconds
 
 # What each machine says of its viewers, and one summary of all.
 #
-# Counts, CPU time and memory are summed, and what follows from sums (bytes in a second, the memory of
-# a viewer) is worked out from them. The lengths of violations are in the records, so their quantiles
-# are those of all. The quantiles of lateness, of turns and of the viewers' rates, and the errors of
-# rates, are told without what they were made of, so they cannot be put together: the worst machine's
-# stand, and what each machine said is in a file of its own. Every field is there; of a machine's
-# reasons against itself the first few.
+# Counts, CPU time and memory are summed, and what follows from sums (bytes in a second, the memory
+# of a viewer) is worked out from them. The lengths of violations are in the records, so their
+# quantiles are those of all. The quantiles of lateness, of turns and of the viewers' rates, and the
+# errors of rates, are told without what they were made of, so they cannot be put together: the
+# worst machine's stand, and what each machine said is in a file of its own. Every field is there;
+# of a machine's reasons against itself the first few.
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Signed = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]
@@ -192,7 +192,7 @@ def _memory(told: Sequence[Told]) -> dict[str, float | None]:
 
 
 _EARLY_NS: Final = 1_000_000
-"""What is written down about one instant may be read a moment before it; see `ullage.engine.program`."""
+"""What is written down about one instant may be read just before it; see `engine/program.py`."""
 
 
 class NotToBelieveError(Exception):

@@ -79,7 +79,7 @@ class StreamingNode:
 
 @dataclass(frozen=True)
 class StreamingNodes:
-    """Makes them, for one environment in one repetition: `ullage.experiments.elastic.run.controller.Maker`."""
+    """Makes them, for one environment in one repetition: a `controller.Maker`."""
 
     host: Host
     prefix: str

@@ -128,8 +128,9 @@ def command(
 
 def _conclude(folder: Path, *, as_json: bool) -> None:
     """The answer first, which needs no disk; then the page."""
-    from ullage.experiments.elastic.report import page as reporting  # noqa: PLC0415 - a dry run does not need them
-    from ullage.experiments.elastic.report import show
+    # A dry run does not need them.
+    from ullage.experiments.elastic.report import page as reporting  # noqa: PLC0415
+    from ullage.experiments.elastic.report import show  # noqa: PLC0415
 
     found = show.find(folder, folder.parent)
     if not as_json:
