@@ -11,7 +11,7 @@ from ullage.common import errors
 from ullage.common.errors import ErrorKind, ExitCode, UllageError
 
 KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, ErrorKind)}
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 SOURCES = "\n".join(
     file.read_text() for file in TESTS.rglob("*.py") if file.name != Path(__file__).name
 )

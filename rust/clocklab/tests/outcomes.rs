@@ -9,7 +9,7 @@ use ullage_clocklab::{
     scaling, strict,
 };
 
-const READ_BY_PYTHON: &str = "../../tests/clock/data/outcomes.json";
+const READ_BY_PYTHON: &str = "../../tests/experiments/clock/data/outcomes.json";
 
 #[test]
 fn what_python_reads_is_what_this_writes() {
