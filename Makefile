@@ -53,7 +53,7 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis benchmarks report stats cli/live experiments/studies workloads engine/test_pilot.py \
-  test_benchmarks.py test_contributing.py test_docs_links.py test_old_folders.py) \
+  test_benchmarks.py test_contributing.py test_design_map.py test_docs_links.py test_old_folders.py) \
   $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/experiments/clock tests/experiments/elastic tests/meters/energy $(wildcard tests/cli/test_meter*.py)
@@ -94,10 +94,11 @@ fresh: run-packages ## The README's two commands on a Debian that has never seen
 	scripts/fresh-root make demo PLAN=$(PLAN)
 
 .PHONY: lint
-lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, generated docs
+lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, rooms, generated docs
 	$(BIN)/ruff format --check ullage tests testing benchmarks scripts
 	$(BIN)/ruff check ullage tests testing benchmarks scripts
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -m scripts.docs_reference --check
 	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check

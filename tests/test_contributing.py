@@ -21,7 +21,8 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 
 UNITS_LISTED = """
 import json
-from ullage import energy, environments, meters, workloads
+from ullage import environments, meters, workloads
+from ullage.meters import energy
 
 files = [package.__file__ for package in (workloads, environments, meters, energy)]
 names = [workloads.names(), environments.names(), [meter.name for meter in meters.METERS]]
@@ -53,7 +54,9 @@ PROVIDER_SEES = """
 import asyncio
 from dataclasses import replace
 from tests.environments import containerkit as kit
-from ullage import environments, errors, leftovers
+from ullage import environments
+from ullage.common import errors
+from ullage.host import leftovers
 
 Unshare = environments.get("unshare")
 
@@ -126,7 +129,7 @@ print(json.dumps([time.monotonic() - began, seen["switches"]]))
 ENERGY_METER_SEES = """
 import sys
 from pathlib import Path
-from ullage import errors
+from ullage.common import errors
 from ullage.meters.energy import ENERGY_METERS
 from ullage.meters.energy.base import FaultError
 
@@ -193,24 +196,24 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def follow(section: str, place: Path) -> None:
-    """Save the section's file, and add its line where the section says."""
+    """Save the section's file, and add its line to the list, where the section says."""
     ((file, code),) = re.findall(r"`([^`]+)`:\n\n```python\n(.*?)```", section, re.S)
     ((listed, where, added),) = re.findall(
         r"Add its line to `([A-Z_]+)`, ([^\n]*):\n\n```\n([^\n]*)\n```", section
     )
     assert not (place / file).exists()
     (place / file).write_text(code)
-    package = (place / file).parent / "__init__.py"
-    lines = package.read_text().split("\n")
+    (package,) = re.findall(r"one line in the list of\s+`([^`]+)`", section)
+    lines = (place / package).read_text().split("\n")
     (first,) = (n for n, line in enumerate(lines, 1) if line.startswith(f"{listed}: "))
     last = lines.index(")", first)
     units = [*lines[first:last], added]
-    if where == "in the order of the alphabet":
-        units.sort()
+    if where == "in the order of the alphabet, by the file":
+        units.sort(key=lambda line: line.split(".")[-2].strip(' "'))
     else:
         assert where == "at the end"
     lines[first:last] = units
-    package.write_text("\n".join(lines))
+    (place / package).write_text("\n".join(lines))
 
 
 def python(copy: Path, *arguments: str, timeout_s: float = 250) -> str:
@@ -262,8 +265,8 @@ def test_their_docs_are_generated(copy: Path) -> None:
 
 
 def test_they_keep_the_house_style(copy: Path) -> None:
-    units = ("workloads/openssl_digest", "environments/unshare", "meters/switches")
-    files = [str(copy / f"ullage/{name}.py") for name in (*units, "energy/acpi_power")]
+    units = ("workloads/cpu/openssl_digest", "environments/unshare", "meters/switches")
+    files = [str(copy / f"ullage/{name}.py") for name in (*units, "meters/energy/acpi_power")]
     config = f"--config={ROOT / 'pyproject.toml'}"
     python(copy, "-m", "ruff", "check", config, *files)
     python(copy, "-m", "ruff", "format", "--check", config, *files)

@@ -116,6 +116,22 @@ def test_paths_of_docs_in_the_code_exist() -> None:
     assert missing == set()
 
 
+def code_paths(page: Path) -> set[str]:
+    """Files and folders of the code that a page names, but for those that its reader is to make."""
+    trees = "ullage|tests|testing|benchmarks|rust|mpi|scripts"
+    text = page.read_text(encoding="utf-8")
+    found = set(re.findall(rf"`((?:{trees})/[\w./-]*)`", text))
+    made = {"ullage/bin", *re.findall(r"(?:Save it as|Give it)\s+`([^`]+)`", text)}
+    return {path for path in found if not re.search("/[A-Z]+/", path)} - made
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=str)
+def test_paths_of_the_code_in_the_docs_exist(page: Path) -> None:
+    """Modules and tests move; pages that name them would not."""
+    if page.name != "CHANGELOG.md":
+        assert {path for path in code_paths(page) if not (ROOT / path).exists()} == set()
+
+
 PAGE = """\
 # A page
 ## What `it` says: nothing, *really*

@@ -28,7 +28,7 @@ PLANS = [
     (file.relative_to(ROOT), file.read_text())
     for file in (
         ROOT / "demo.yaml",
-        ROOT / "ullage/templates/plan.yaml",
+        ROOT / "ullage/plan/templates/plan.yaml",
         *sorted(each for each in (ROOT / "docs/plans").glob("*.yaml") if each not in ELASTIC),
     )
 ]

@@ -28,6 +28,7 @@ from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.profiles.model import Prediction, Profile
 from ullage.analysis.profiles.predicting import predict
 from ullage.common.errors import UllageError
+from ullage.common.files import put
 from ullage.common.quantities import Bytes
 from ullage.engine.engine import Engine
 from ullage.environments.base import Provider
@@ -115,7 +116,7 @@ def measure(
             file = kept / f"{application.key}{PROFILE}"
             file.unlink(missing_ok=True)
             if (profile := _profiled(application, root, sizes)) is not None:
-                writer.put(file, profile.model_dump_json().encode())
+                put(file, profile.model_dump_json().encode())
         _measured(root, kept, only, sizes)
         return figures_of_kept(kept)
 

@@ -17,12 +17,12 @@ SOURCES = "\n".join(
 )
 
 
-PACKAGE = Path(errors.__file__).parents[1]
+PACKAGE = Path(errors.__file__).parents[2]
 PASSED_ON = {
-    "agent.py: error.kind",
-    "energy/background.py: _KINDS[told['error']]",
-    "planfile.py: kind",
-    "planfile.py: wrong",
+    "environments/agent/client.py: error.kind",
+    "meters/energy/logger.py: _KINDS[told['error']]",
+    "common/fields.py: kind",
+    "common/fields.py: wrong",
 }
 """Calls that pass on a kind: of an error they caught, or one of several that they are given."""
 

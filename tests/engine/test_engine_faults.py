@@ -21,11 +21,12 @@ from ullage.common.errors import UllageError
 from ullage.engine.engine import Engine
 from ullage.engine.fleet import Fleet
 from ullage.engine.team import Team, perform
+from ullage.environments import placement
 from ullage.environments.agent import process
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
-from ullage.host import facts, leftovers
+from ullage.host import leftovers
 from ullage.plan.matrix import Load
 from ullage.runs.events import Reason
 from ullage.runs.reader import RunFolder
@@ -152,8 +153,8 @@ def test_a_run_without_its_description_is_not_begun_again(tmp_path: Path) -> Non
 
 CLAIM = """
 import sys
-from ullage import places
-places.claim('u1234567', '/other')
+from ullage.host import paths
+paths.claim('u1234567', '/other')
 print(flush=True)
 sys.stdin.read()
 """
@@ -376,7 +377,7 @@ def test_memory_that_all_share_twice_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Native, "keeps_memory", True)
-    monkeypatch.setattr(facts, "memory_bytes", lambda: 700 << 20)
+    monkeypatch.setattr(placement, "memory_bytes", lambda: 700 << 20)
     one = engine(tmp_path, blocks=1)
     asyncio.run(one.run())
     assert "memory-overcommitted" in {w.code for w in RunFolder.open(one.folder).warnings}

@@ -29,10 +29,10 @@ def user() -> Iterator[pwd.struct_passwd]:
 ROOTLESS = """
 import asyncio, json, os, sys
 from pathlib import Path
-from ullage import places
+from ullage.host import paths
 from ullage.environments.agent.client import Command
 from ullage.environments.base import InstanceSpec
-from ullage import host
+from ullage.common.quantities import memory_bytes
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.common.errors import UllageError
 from ullage.host.image import Image
@@ -40,10 +40,10 @@ from ullage.host.image import Image
 agent, root, memory = sys.argv[1], sys.argv[2], sys.argv[3]
 
 async def main():
-    tag = places.new_tag()
-    places.claim(tag, "/nowhere")
+    tag = paths.new_tag()
+    paths.claim(tag, "/nowhere")
     image = Image("sha256:0", Path(root), Path("/none"), {}, Path("/none"))
-    state, data = places.state_dir(tag) / "c-0", places.data_dir(tag) / "c-0"
+    state, data = paths.state_dir(tag) / "c-0", paths.data_dir(tag) / "c-0"
     state.mkdir(); data.mkdir()
     provider = Oci(OciOptions())
     await provider.check()

@@ -24,7 +24,7 @@ def sh(script: str) -> None:
     subprocess.run(["sh", "-ec", script], check=True, timeout=60)
 
 
-CLAIM = "import sys; from ullage import places; places.claim(sys.argv[1], '/runs/x'); print()"
+CLAIM = "import sys; from ullage.host import paths; paths.claim(sys.argv[1], '/runs/x'); print()"
 
 
 def dead_claim(tag: str) -> None:
@@ -156,7 +156,7 @@ def test_other_tags_are_not_touched(tag: str) -> None:
 def test_who_calls_is_no_leftover(tag: str) -> None:
     """A controller may carry its own tag; so may the shell that called it."""
     script = (
-        "import json; from ullage import leftovers;"
+        "import json; from ullage.host import leftovers;"
         f"print(json.dumps([one.kind for one in leftovers.find({tag!r}, force=True)]))"
     )
     command = ["sh", "-c", '"$@"; true', "sh", shutil.which("python3") or "python3", "-c", script]

@@ -316,12 +316,12 @@ def test_a_namespace_that_stays_is_told() -> None:
 
 FILTERED = """
 import asyncio, subprocess
-from ullage import places
+from ullage.host import paths
 from ullage.common.errors import UllageError
 from ullage.host.network import Network
 
 async def main():
-    net = await Network.create(places.new_tag())
+    net = await Network.create(paths.new_tag())
     try:
         await net.check_forwarding()
         subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True)

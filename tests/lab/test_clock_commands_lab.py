@@ -13,7 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ullage.experiments.clock.ntp.report import NtpReport
+from ullage.experiments.clock.ntp.outcome import NtpReport
 from ullage.host.iproute import NETNS_DIR
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -135,7 +135,7 @@ def test_interrupted(number: signal.Signals) -> None:
     program = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # `&` of a shell ignores it
-        "from ullage.host.clock import ntp\n"
+        "from ullage.experiments.clock.ntp import experiment as ntp\n"
         "ntp.measure(ntp.NtpOptions(), lambda text: print(text, flush=True))\n"
     )
     process = subprocess.Popen(

@@ -70,7 +70,7 @@ def test_a_cancelled_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
 
 
-BUILD = "import asyncio; from ullage import image; asyncio.run(image.build(['sysbench']))"
+BUILD = "import asyncio; from ullage.host import image; asyncio.run(image.build(['sysbench']))"
 NODES = ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
 
 

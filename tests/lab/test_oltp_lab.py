@@ -56,7 +56,7 @@ def ran(
     code = (
         "from ullage.workloads.database.oltp import Oltp",
         change,
-        "from ullage.__main__ import main",
+        "from ullage.cli.main import main",
     )
     argv = [
         sys.executable,

@@ -41,7 +41,7 @@ def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
     plan = tmp_path / "plan.yaml"
     plan.write_text(text)
     code = ["from ullage.workloads.bigdata.testdfsio import DfsIo", change]
-    code += ["from ullage.__main__ import main", "main()"]
+    code += ["from ullage.cli.main import main", "main()"]
     argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
     done = subprocess.run(
         [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.files import put
 from ullage.runs import writer
 from ullage.runs.events import BlockDone
 from ullage.runs.writer import Journal
@@ -86,14 +87,14 @@ def test_folders_of_one_second_differ(tmp_path: Path) -> None:
 
 def test_put_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "resolved.json"
-    writer.put(file, b"old")
+    put(file, b"old")
 
     def fail(fd: int) -> None:
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="broken"):
-        writer.put(file, b"new")
+        put(file, b"new")
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -101,7 +102,7 @@ def test_put_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_put_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     for file in (tmp_path / "absent/out.csv", Path("/dev/null/out.csv")):
         with pytest.raises(OSError) as caught:
-            writer.put(file, b"new")
+            put(file, b"new")
         assert caught.value.filename == str(file)
 
 

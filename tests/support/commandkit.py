@@ -79,7 +79,7 @@ def in_this_process(command: str) -> Any:
 def ullage(
     *argv: str,
     cwd: Path | None = None,
-    module: str = "ullage",
+    module: str = "ullage.cli.main",
     timeout_s: float = 120,
     environment: Mapping[str, str] | None = None,
 ) -> Done:

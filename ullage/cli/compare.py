@@ -14,9 +14,12 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.tables.request import Asked, Method, Wanted
-from ullage.cli.options import RUNS, RunsOption, print_json
+from ullage.cli.options import RunsOption
+from ullage.common.console import print_json
+from ullage.common.files import put
 from ullage.common.quantities import Fraction
 from ullage.common.text import nearest
+from ullage.runs.reader import RUNS
 from ullage.runs.records import Better, Correction
 
 MIN_RUNS: Final = 2
@@ -161,7 +164,6 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     """The overheads of several runs against those of the first."""
     from ullage.analysis import runchanges
     from ullage.cli import compare_show
-    from ullage.runs import writer
     from ullage.runs.reader import RunFolder, elastic_run, is_elastic, typed
 
     if len(paths) < MIN_RUNS:
@@ -172,7 +174,7 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
     found = runchanges.compare(first, later)
     if out is not None:
-        writer.put(out, compare_show.as_csv(found))
+        put(out, compare_show.as_csv(found))
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:

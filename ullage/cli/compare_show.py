@@ -22,9 +22,9 @@ from ullage.analysis.runchanges import Change, Changes
 from ullage.analysis.sentences import asides, comparison_sentence
 from ullage.analysis.tables.answer import Answer
 from ullage.common.console import stderr, stdout
+from ullage.common.files import put
 from ullage.report import export
 from ullage.report.export import inert
-from ullage.runs import writer
 
 # Prints what changed between runs: sentences, a table, and what else is not what it was.
 
@@ -143,7 +143,7 @@ MOST_SENTENCES: Final = 12
 
 def write(answer: Answer, out: Path) -> None:
     """The results as CSV, a row for each comparison."""
-    writer.put(out, export.export(answer.analysis, "csv"))
+    put(out, export.export(answer.analysis, "csv"))
 
 
 def print_json(answer: Answer) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ullage.cli.live.terminal import ElasticProgress
 from ullage.cli.options import (
-    RUNS,
     FormatOption,
     Json,
     OutOption,
@@ -16,6 +18,13 @@ from ullage.cli.options import (
     ResumeOption,
     RunsOption,
 )
+from ullage.common.errors import ExitCode
+from ullage.common.files import put
+from ullage.runs.reader import RUNS
+from ullage.runs.writer import new_folder
+
+if TYPE_CHECKING:
+    from ullage.experiments.elastic.run.run import Task
 
 elastic_app = typer.Typer(
     help="How fast an environment grows and shrinks, and what its users feel of it.",
@@ -44,9 +53,43 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Run a plan: viewers come, nodes are made and removed, repetition by repetition."""
+    from ullage.experiments.elastic import folder as folders
     from ullage.experiments.elastic.run import run
+    from ullage.runs.reader import named
 
-    run.command(file, resume=resume, dry_run=dry_run, runs=runs, as_json=as_json)
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a plan, or --resume RUN")
+    resume = None if resume is None else folders.begun(named(resume, runs))
+    task = run.load(file) if file is not None else run.load_again(Path(resume or ""))
+    if dry_run:
+        _forecast(task, resume, runs=runs, as_json=as_json)
+        return
+    asyncio.run(task.check())
+    if resume is not None:
+        folder = resume
+    else:
+        folder = new_folder(runs, task.plan.name)
+        put(folder / folders.PLAN, Path(file or "").read_bytes())
+        task = replace(task, plan=run.keep(task.plan, folder))
+    with ElasticProgress(task.repetitions) as progress:
+        code = run.run_plan(task, folder, progress, resume=resume is not None)
+    if code != ExitCode.INTERRUPTED:
+        run.conclude(folder, as_json=as_json)
+    if code:
+        raise typer.Exit(code)
+
+
+def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> None:
+    """What the plan would do; a run that has begun has its order drawn already."""
+    from ullage.cli import elastic_dryrun
+    from ullage.experiments.elastic import folder as folders
+    from ullage.runs.reader import is_elastic
+
+    plan = task.plan
+    if resume is not None and is_elastic(resume):
+        plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
+    shown = (plan, task.environments, task.document, task.meters)
+    elastic_dryrun.show(*shown, generators=task.generators, runs=runs, as_json=as_json)
 
 
 @elastic_app.command("show")

@@ -12,8 +12,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from ullage.cli.options import print_json
-from ullage.common.console import stderr, stdout
+from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.quantities import format_bytes, format_seconds
 from ullage.common.yamlfile import YamlFile

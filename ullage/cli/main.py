@@ -21,29 +21,21 @@ from ullage.cli.compare import compare_command
 from ullage.cli.elastic import elastic_app
 from ullage.cli.live.terminal import RunProgress
 from ullage.cli.meter import meter_app
-from ullage.cli.options import (
-    RESULTS,
-    RUNS,
-    Json,
-    PlanArgument,
-    ResumeOption,
-    RunsOption,
-    print_json,
-)
+from ullage.cli.options import RESULTS, Json, PlanArgument, ResumeOption, RunsOption
 from ullage.cli.profile import profile_command
 from ullage.cli.study import study_app
 from ullage.cli.weigh import weigh_command
-from ullage.common.console import stderr, stdout
+from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.files import put
 from ullage.common.quantities import many
-from ullage.common.signals import interruptible
-from ullage.plan import matrix
-from ullage.plan import schema as plan
 from ullage.runs import writer
-from ullage.runs.reader import RunFolder, begun, named, typed
+from ullage.runs.reader import RUNS, RunFolder, begun, named, typed
 
 if TYPE_CHECKING:
-    from ullage.engine.progress import Outcome, Progress
+    from ullage.engine.progress import Progress
+    from ullage.plan.matrix import Matrix
+    from ullage.plan.schema import Plan
 
 app = typer.Typer(
     name="ullage",
@@ -158,8 +150,9 @@ def image_build(
 ) -> None:
     """Build the root filesystem for a plan (cached by what is in it)."""
     from ullage.host import image
+    from ullage.plan import matrix, schema
 
-    cells = matrix.resolve(*plan.load(file)) if file else None
+    cells = matrix.resolve(*schema.load(file)) if file else None
     built = asyncio.run(image.build(matrix.packages(cells), matrix.artifacts(cells)))
     if as_json:
         print_json(
@@ -197,13 +190,15 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Run a plan: every environment and workload, in interleaved blocks."""
+    from ullage.plan import matrix, schema
+
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
     if pilot is not None and not dry_run:
         raise typer.BadParameter("--pilot goes with --dry-run")
     resume = None if resume is None else begun(named(resume, runs))
     source = file if file is not None else Path(resume or "") / writer.PLAN
-    checked, document = plan.load(source)
+    checked, document = schema.load(source)
     cells = matrix.resolve(checked, document)
     if dry_run:
         from ullage.cli import dryrun
@@ -213,7 +208,7 @@ def run_command(
         _say_if_too_small(cells)
         _say_of_meters(checked, cells)
         return
-    from ullage.engine.engine import Engine
+    from ullage.experiments.run import conclude, run_plan
     from ullage.plan.instances import Needs
 
     Needs(cells).check()
@@ -222,26 +217,21 @@ def run_command(
         folder = resume
     else:
         folder = writer.new_folder(runs, checked.name)
-        writer.put(folder / writer.PLAN, source.read_bytes())
+        put(folder / writer.PLAN, source.read_bytes())
     with ExitStack() as stack:
         progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
         if live:
             from ullage.cli.live.progress import followed
 
             progress = stack.enter_context(followed(progress, folder, checked, live_port))
-        engine = Engine(checked, cells, folder, progress, resume=resume is not None)
-        try:
-            outcome = interruptible(engine.run())
-        except asyncio.CancelledError:
-            stderr.print(
-                escape(f"interrupted; take it up with: ullage run --resume {typed(folder)}"),
-                soft_wrap=True,
-            )
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-    _conclude(outcome, as_json=as_json)
+        outcome = run_plan(checked, cells, folder, progress, resume=resume is not None)
+        if outcome is None:  # the live page is told so too
+            raise typer.Exit(ExitCode.INTERRUPTED)
+    if code := conclude(outcome, as_json=as_json):
+        raise typer.Exit(code)
 
 
-def _say_if_too_small(cells: matrix.Matrix) -> None:
+def _say_if_too_small(cells: Matrix) -> None:
     """A plan may be for another host: said, not refused."""
     from ullage.plan.instances import Needs
 
@@ -251,7 +241,7 @@ def _say_if_too_small(cells: matrix.Matrix) -> None:
         stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
 
 
-def _say_of_meters(checked: plan.Plan, cells: matrix.Matrix) -> None:
+def _say_of_meters(checked: Plan, cells: Matrix) -> None:
     """The same of energy meters that cannot be read here; and that a duet has no energy of one."""
     from ullage.meters.energy import metering
 
@@ -264,34 +254,6 @@ def _say_of_meters(checked: plan.Plan, cells: matrix.Matrix) -> None:
         )
     if cells.meters and checked.design == "duet":
         stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
-
-
-def _conclude(outcome: Outcome, *, as_json: bool) -> None:
-    """The answer first, which needs no disk; then the derived files and the report."""
-    from ullage import report
-    from ullage.analysis import overhead, sentences
-    from ullage.runs import parquet
-
-    folder = RunFolder.open(outcome.folder)
-    analysis = overhead.analyse(folder)
-    if not as_json:
-        for sentence in sentences.answer(analysis):
-            stdout.print(escape(sentence), soft_wrap=True)
-    parquet.write(folder)
-    page = report.write(folder, analysis)
-    if as_json:
-        print_json(
-            {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
-        )
-    else:
-        stderr.print(
-            f"{many(outcome.blocks, 'block')}, {many(outcome.trials, 'trial')}, "
-            f"{outcome.failed} without figures; "
-            f"ended by {outcome.reason}\nreport: {escape(str(page))}",
-            soft_wrap=True,
-        )
-    if outcome.failed:
-        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
 
 
 @app.command("clean")

@@ -22,8 +22,7 @@ from ullage.analysis.comparison import rounding
 from ullage.analysis.energy import series
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import Series, Stretch
-from ullage.cli.options import print_json
-from ullage.common.console import stderr, stdout
+from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import (
     ENERGY_BAD_INSTANT,
     ENERGY_FILE_GONE,

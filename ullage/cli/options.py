@@ -5,25 +5,22 @@ What they need is imported when they run.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ullage.common.console import stderr, stdout
-from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_NO_TABLE, UllageError
-from ullage.runs import writer
+from ullage.common.console import give, print_json, stderr, stdout
+from ullage.common.errors import EXPORT_NO_TABLE, UllageError
+from ullage.runs.reader import RUNS
 
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
     from ullage.runs.reader import RunFolder
 
-RUNS: Final = Path("runs")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
     Path | None,
@@ -170,7 +167,7 @@ def export_command(
 ) -> None:
     """Write the results of a run as a table, or one of its pictures for a paper."""
     from ullage.report import energy_table
-    from ullage.report.export import PICTURES, export
+    from ullage.report.export import PICTURES, export, refuse_picture
 
     refuse_picture(picture, form)
     if energy and form in PICTURES:
@@ -185,24 +182,6 @@ def export_command(
     else:
         data = export(analysis, form)
     give(data, out)
-
-
-def refuse_picture(picture: str | None, form: str) -> None:
-    """EXPORT_NO_PICTURE when one is asked for and the format is that of a table."""
-    from ullage.report.export import PICTURES, TABLES
-
-    if picture is not None and form in TABLES:
-        raise UllageError(
-            EXPORT_NO_PICTURE, picture=repr(picture), form=form, allowed=", ".join(PICTURES)
-        )
-
-
-def give(data: bytes, out: Path | None) -> None:
-    """What was asked for, in a file or on standard output."""
-    if out:
-        writer.put(out, data)
-    else:
-        sys.stdout.buffer.write(data)
 
 
 def query_command(
@@ -227,12 +206,6 @@ def query_command(
     for row in found.to_pylist():
         table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
     stdout.print(table)
-
-
-def print_json(value: Any) -> None:
-    """A result for programs, on standard output."""
-    json.dump(value, sys.stdout, indent=2, default=str)
-    sys.stdout.write("\n")
 
 
 RESULTS: Final[dict[str, Callable[..., None]]] = {

@@ -18,13 +18,14 @@ from ullage.analysis.comparison import words as shared
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import Predicted, Prediction, Profile
-from ullage.cli.options import RUNS, Json, RunsOption, print_json
-from ullage.common.console import stdout
+from ullage.cli.options import Json, RunsOption
+from ullage.common.console import print_json, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.files import put
 from ullage.common.quantities import Seconds
 from ullage.common.signals import interruptible
 from ullage.common.text import clean
-from ullage.runs.reader import typed
+from ullage.runs.reader import RUNS, typed
 
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
@@ -131,7 +132,6 @@ def profile_command(
     """Measure what a command waits for, and predict what it costs elsewhere."""
     from ullage.analysis.profiles.model import load as saved
     from ullage.experiments.profile.request import Asked
-    from ullage.runs import writer
     from ullage.runs.reader import named
 
     if load is None and not command:
@@ -159,7 +159,7 @@ def profile_command(
         )
         found = _measured(asked, profiles)
     if save is not None:
-        writer.put(save, found.model_dump_json(indent=1).encode())
+        put(save, found.model_dump_json(indent=1).encode())
     predicted = None
     if analysis is not None:
         from ullage.analysis.profiles.predicting import predict

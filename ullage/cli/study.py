@@ -9,8 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ullage.cli.options import RUNS, Json, RunsOption, print_json
-from ullage.common.console import stderr, stdout
+from ullage.cli.live.terminal import ElasticProgress, RunProgress
+from ullage.cli.options import Json, RunsOption
+from ullage.common.console import print_json, stderr, stdout
+from ullage.common.errors import ExitCode
+from ullage.runs.reader import RUNS
 
 if TYPE_CHECKING:
     from ullage.experiments.studies.showing import Shown
@@ -119,7 +122,12 @@ def run_command(
     study = get(name)
     from ullage.experiments.studies import running
 
-    of_runs, code = running.run(study, quick=quick, resume=resume, runs=runs, as_json=as_json)
+    views = running.Views(RunProgress, ElasticProgress)
+    of_runs, code = running.run(
+        study, views, quick=quick, resume=resume, runs=runs, as_json=as_json
+    )
+    if code == ExitCode.INTERRUPTED:
+        raise typer.Exit(code)
     found = showing.shown(study, of_runs)
     if as_json:
         print_json(showing.dumped(found))

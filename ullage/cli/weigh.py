@@ -21,9 +21,10 @@ from ullage.analysis.comparison.words import (
     name,
 )
 from ullage.analysis.weigh.weighing import Node, Part, Total, Weighing
-from ullage.cli.options import RUNS, Json, RunArgument, RunsOption, print_json
-from ullage.common.console import stdout
+from ullage.cli.options import Json, RunArgument, RunsOption
+from ullage.common.console import print_json, stdout
 from ullage.common.text import clean
+from ullage.runs.reader import RUNS
 from ullage.runs.records import Resource
 
 # What `ullage weigh` prints: a table of the machines, and one of the nodes.

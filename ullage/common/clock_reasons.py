@@ -1,7 +1,9 @@
-"""What to do about each reason why a clock promises less than it could."""
+"""Reasons why a clock promises less than it could: what they mean, and what to do about each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
@@ -31,3 +33,11 @@ ADVICE: Final = MappingProxyType(
         "adrift": "synchronise again",
     }
 )
+
+
+def meanings() -> Mapping[str, str]:
+    """Reason → meaning. Empty where the extension module, which has them, is not built."""
+    try:
+        return dict(import_module("ullage._clock").reason_meanings())
+    except ImportError:
+        return {}

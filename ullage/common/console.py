@@ -7,12 +7,16 @@ the terminal.
 from __future__ import annotations
 
 import errno
+import json
 import os
+import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from ullage.common.files import put
 from ullage.common.text import whole
 
 
@@ -43,3 +47,17 @@ def _console(*, to_stderr: bool) -> CleanConsole:
 _WIDE = 10_000
 stderr = _console(to_stderr=True)
 stdout = _console(to_stderr=False)
+
+
+def print_json(value: Any) -> None:
+    """A result for programs, on standard output."""
+    json.dump(value, sys.stdout, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+def give(data: bytes, out: Path | None) -> None:
+    """What was asked for, in a file or on standard output."""
+    if out:
+        put(out, data)
+    else:
+        sys.stdout.buffer.write(data)

@@ -13,6 +13,24 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+
+def put(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all; an OSError names it, not the temporary one."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.rename(file)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(file), None
+        raise
+
+
 # Locks between processes.
 
 _POLL_S: Final = 0.2

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ullage.common.files import put
 from ullage.host.paths import cache_dir
 from ullage.plan.matrix import Environment, Load, Matrix
 from ullage.plan.schema import Plan
 from ullage.runs.events import Trial
-from ullage.runs.writer import put
 
 TRIAL_OVERHEAD_S = 0.05
 LEARN = 0.3

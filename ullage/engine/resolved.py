@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ullage.common.errors import PARITY_UNEQUAL, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.quantities import format_bytes
-from ullage.engine.fleet import Fleet
 from ullage.host import clock
 from ullage.meters import METERS
 from ullage.plan import neighbours
@@ -17,6 +16,9 @@ from ullage.plan.matrix import AGAIN, Environment, Load, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
 from ullage.runs.events import ClockSaid
 from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
+
+if TYPE_CHECKING:
+    from ullage.engine.fleet import Fleet
 
 # What of a run that goes on is not what it was: its repetitions may differ by that.
 

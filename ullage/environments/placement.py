@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from ullage.common.errors import HOST_TOO_SMALL, UllageError
 from ullage.common.fields import Fields
 from ullage.common.quantities import Bytes, Memory, format_bytes, memory_bytes
 from ullage.runs.records import Design
+
+if TYPE_CHECKING:
+    from ullage.environments.base import Provider
 
 
 class Resources(Fields):
@@ -32,8 +35,21 @@ class Resources(Fields):
 Side = Literal[0, 1]
 
 
-if TYPE_CHECKING:  # workloads that make instances ask for a place too
-    from ullage.plan.matrix import Environment
+class Placeable(Protocol):
+    """An environment of a plan, as far as its place goes."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the plan."""
+
+    @property
+    def provider(self) -> Provider:
+        """Makes its instances."""
+
+    @property
+    def resources(self) -> Resources:
+        """What each instance has."""
+
 
 CPUS: Final = Path("/sys/devices/system/cpu")
 
@@ -41,7 +57,7 @@ Placed = tuple[tuple[int, ...], float | None]
 """Host CPUs, and the quota when the plan asks for a part of a CPU."""
 
 
-def check(counts: Iterable[tuple[Environment, int]], design: Design = "solo") -> str | None:
+def check(counts: Iterable[tuple[Placeable, int]], design: Design = "solo") -> str | None:
     """HOST_TOO_SMALL when an environment does not fit; a sentence when all together do not.
 
     counts: environments with their numbers of instances. A VM keeps its memory while it is frozen;

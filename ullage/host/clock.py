@@ -23,8 +23,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ullage.common.clock_model import Facts, Promise, Rate, Synchrony
 from ullage.common.errors import CLOCK_BAD_DISTORTION, CLOCK_NOT_BUILT, UllageError
-from ullage.host.clock_model import Facts, Promise, Rate, Synchrony
 
 if TYPE_CHECKING:
     from ullage._clock import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ullage.analysis.comparison.model import Analysis
+from ullage.common.files import put
 from ullage.report.page import render
-from ullage.runs import writer
 from ullage.runs.reader import RunFolder
 
 NAME = "report.html"
@@ -15,5 +15,5 @@ NAME = "report.html"
 def write(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Path:
     """Write the page to `out`, or to `report.html` in the run folder, whole or not at all."""
     file = out or folder.path / NAME
-    writer.put(file, render(folder, analysis).encode())
+    put(file, render(folder, analysis).encode())
     return file

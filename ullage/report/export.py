@@ -20,7 +20,7 @@ from ullage.analysis.comparison.model import Analysis, Comparison, Cost
 from ullage.analysis.comparison.rounding import quantity, ratio
 from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, name, settles
 from ullage.analysis.details import details, run_facts
-from ullage.common.errors import EXPORT_UNKNOWN_FORMAT, UllageError
+from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
 from ullage.common.text import nearest, whole
 from ullage.runs.records import FORMAT
 
@@ -95,6 +95,14 @@ def export(analysis: Analysis, form: str) -> bytes:
     """
     sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
     return sheet.written(form, PICTURES)
+
+
+def refuse_picture(picture: str | None, form: str) -> None:
+    """EXPORT_NO_PICTURE when one is asked for and the format is that of a table."""
+    if picture is not None and form in TABLES:
+        raise UllageError(
+            EXPORT_NO_PICTURE, picture=repr(picture), form=form, allowed=", ".join(PICTURES)
+        )
 
 
 @dataclass(frozen=True)

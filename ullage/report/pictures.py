@@ -13,11 +13,11 @@ import vl_convert
 
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.errors import EXPORT_UNKNOWN_PICTURE, UllageError
+from ullage.common.files import put
 from ullage.common.text import clean, nearest
 from ullage.report import across, answer, energy, hotspots, workloads
 from ullage.report.charts import barrel, forest, theme, timeline
 from ullage.report.charts.lanes import Drawing
-from ullage.runs import writer
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 
@@ -40,10 +40,10 @@ def export_charts(
     folder: RunFolder, analysis: Analysis, out_dir: Path, formats: Sequence[Format] = FORMATS
 ) -> list[Path]:
     """Write every picture of the report to `out_dir`, in light colours; the files' paths."""
-    return put(pictures(folder, analysis), out_dir, formats)
+    return save(pictures(folder, analysis), out_dir, formats)
 
 
-def put(
+def save(
     found: Iterable[tuple[str, str]], out_dir: Path, formats: Sequence[Format] = FORMATS
 ) -> list[Path]:
     """Write pictures, (name, SVG), to `out_dir`; the files' paths."""
@@ -52,7 +52,7 @@ def put(
     for name, svg in found:
         for form in dict.fromkeys(formats):
             file = out_dir / f"{name}.{form}"
-            writer.put(file, _convert(svg, form))
+            put(file, _convert(svg, form))
             written.append(file)
     return written
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ullage.common.clock_reasons import ADVICE
-from ullage.common.errors import UllageError
+from ullage.common.clock_reasons import ADVICE, meanings
 from ullage.common.quantities import many
 from ullage.common.text import clean
-from ullage.host import clock
 from ullage.report.charts import timeline
 from ullage.report.charts.text import quantity
 from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
@@ -148,11 +146,8 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
 
 
 def _meanings(named: set[str]) -> str:
-    """Of reasons. The extension module has them; without it the names must do."""
-    try:
-        known = clock.REASONS
-    except UllageError:
-        return ""
+    """Of reasons; where they are not known the names must do."""
+    known = meanings()
     return " ".join(f"{n}: {clean(known[n], 200)}." for n in known if n in named)
 
 

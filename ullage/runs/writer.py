@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ullage.common.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
-from ullage.common.files import append, cut_torn_end
+from ullage.common.files import append, cut_torn_end, put
 from ullage.runs.records import Record, Resolved
 
 JOURNAL = "journal.jsonl"
@@ -45,23 +44,6 @@ def disk_full_as_error(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UllageError(RUN_DISK_FULL, path=folder) from error
-        raise
-
-
-def put(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all; an OSError names it, not the temporary one."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(file)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(file), None
         raise
 
 

@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ullage.environments.provisioning.allocate import Node
 from ullage.host.artifacts import Artifact
 from ullage.runs.events import Usage
 from ullage.runs.records import Curve, Metric, Resource, Scalar
+
+if TYPE_CHECKING:
+    from ullage.environments.provisioning.node import Node
 
 
 class Parameters(BaseModel):

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const NAME: &str = "ullage.environments.agent.client";
+const NAME: &str = "ullage.agent";
 const PORTS: &str = "/sys/class/virtio-ports";
 
 /// The port's device, waiting for it to appear.

@@ -13,7 +13,7 @@ import jsonschema
 from tests.support import commandkit
 from tests.support.commandkit import Done
 from ullage.common import errors
-from ullage.host.clock_model import Model
+from ullage.common.clock_model import Model
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 

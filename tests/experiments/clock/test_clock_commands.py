@@ -15,14 +15,19 @@ from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.clock import lab
-from ullage.experiments.clock.check import CheckReport
-from ullage.experiments.clock.cost import CostReport, published
+from ullage.experiments.clock.cost import published
 from ullage.experiments.clock.nodes import server_of
 from ullage.experiments.clock.ntp import report as disciplining
 from ullage.experiments.clock.ntp.logs import Tracking
-from ullage.experiments.clock.ntp.outcome import IntervalOutcome, NtpOptions, NtpOutcome, Sizes
+from ullage.experiments.clock.ntp.outcome import (
+    IntervalOutcome,
+    NtpOptions,
+    NtpOutcome,
+    NtpReport,
+    Sizes,
+)
 from ullage.experiments.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
-from ullage.experiments.clock.scaling import ScalingReport
+from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
 
 
 def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_ntp_in_words_settled_or_not() -> None:
         versions={"chrony": "4"},
         intervals=[interval(applied), interval(None)],
     )
-    report = disciplining.NtpReport(measured=outcome, published=disciplining.published())
+    report = NtpReport(measured=outcome, published=disciplining.published())
     view = disciplining.view(report)
     assert "moved the clock by 2 µs at a time on average, 3 µs at most" in view.answer[0]
     assert "had not settled" in view.answer[1]
@@ -170,5 +175,5 @@ def test_ntp_in_words_settled_or_not() -> None:
     assert known.rows[2] == ("600 s", "10.2 ms", "651 µs")
     jsonschema.validate(
         report.model_dump(mode="json"),
-        disciplining.NtpReport.model_json_schema(mode="serialization"),
+        NtpReport.model_json_schema(mode="serialization"),
     )

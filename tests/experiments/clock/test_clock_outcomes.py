@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ullage.cli.main import app
+from ullage.common.clock_model import Model
 from ullage.experiments.clock import lab
 from ullage.experiments.clock.outcomes import (
     CostOutcome,
@@ -16,7 +17,6 @@ from ullage.experiments.clock.outcomes import (
     ScalingOutcome,
     StrictOutcome,
 )
-from ullage.host.clock_model import Model
 
 WRITTEN: dict[str, list[Any]] = json.loads(
     (Path(__file__).parent / "data" / "outcomes.json").read_text()

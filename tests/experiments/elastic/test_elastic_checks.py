@@ -10,7 +10,6 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as plans
 from ullage.experiments.elastic.run import checks
-from ullage.host import facts
 
 PLAN = """\
 name: policies
@@ -92,7 +91,7 @@ def test_generators_must_fit_beside_the_fewest_nodes(
     generators = plans.generators(plan, document)
 
     def told(has: int) -> list[str]:
-        monkeypatch.setattr(facts, "memory_bytes", lambda: has)
+        monkeypatch.setattr(checks, "memory_bytes", lambda: has)
         lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
         found = asyncio.run(lacks)
         return [error.message for error in found if error.kind is errors.ELASTIC_HOST_TOO_SMALL]

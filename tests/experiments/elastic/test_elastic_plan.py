@@ -24,7 +24,6 @@ from ullage.experiments.elastic.run.repetition import (
     front_settings,
     seed_of,
 )
-from ullage.host import facts as host
 from ullage.host.network import Network
 from ullage.plan import schema as ordinary
 from ullage.workloads.web.clip import Clip
@@ -232,7 +231,7 @@ def test_those_of_a_trace_who_watch_together_are_counted(tmp_path: Path) -> None
 
 
 def test_nodes_that_nobody_asks_for_need_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "memory_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(units, "memory_bytes", lambda: 8 << 30)
 
     def doubted(text: str) -> bool:
         plan, document = plans.loads(text)
@@ -348,7 +347,7 @@ def test_nodes_and_generators_use_memory_together(monkeypatch: pytest.MonkeyPatc
     beside = text + "generators: {number: 2, resources: {memory: 512MiB}}\n"
 
     def said(text: str, has: int) -> list[str]:
-        monkeypatch.setattr(host, "memory_bytes", lambda: has)
+        monkeypatch.setattr(units, "memory_bytes", lambda: has)
         plan, document = plans.loads(text)
         return list(units.said_before(plan, plans.resolve(plan, document)[1:]))
 

@@ -20,6 +20,7 @@ from ullage.experiments.elastic.analysis.summary import (
     Summary,
     summarise,
 )
+from ullage.experiments.elastic.analysis.words import effect_interval, figure
 from ullage.experiments.elastic.report import answer, show, tables
 
 TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
@@ -106,7 +107,7 @@ def test_no_interval_of_shares_leaves_what_is_possible(
     found = next(c for c in contrasts([(qemu, lxc)], 0.95) if c.metric == metric)
     assert found.paired is paired
     assert (found.low, found.estimate, found.high) == (-1.0, 0.25, 1.0)
-    assert answer.effect_interval(found) == "−100 to +100 points"
+    assert effect_interval(found) == "−100 to +100 points"
 
 
 def test_no_interval_of_one_share_leaves_what_is_possible(tmp_path: Path) -> None:
@@ -305,14 +306,14 @@ FIGURES = [
 
 @pytest.mark.parametrize(("metric", "value", "text"), FIGURES)
 def test_figures_have_their_units(metric: str, value: float, text: str) -> None:
-    assert answer.figure(BY_NAME[metric], value) == text
-    assert answer.figure(BY_NAME[metric], None) == "–"
+    assert figure(BY_NAME[metric], value) == text
+    assert figure(BY_NAME[metric], None) == "–"
 
 
 def test_a_bound_has_its_unit_once(tmp_path: Path) -> None:
     found = summary(tmp_path)
-    assert " to " in answer.effect_interval(contrast(found, "blocked"))
-    assert answer.effect_interval(contrast(found, "blocked")).count("points") == 1
+    assert " to " in effect_interval(contrast(found, "blocked"))
+    assert effect_interval(contrast(found, "blocked")).count("points") == 1
     lxc = found.environment("lxc")
     tar = lxc.estimate("tar")
     assert tar is not None and answer.interval(BY_NAME["tar"], tar, 8).count("ms") == 1

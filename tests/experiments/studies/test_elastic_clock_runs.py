@@ -11,6 +11,7 @@ import pytest
 from tests.experiments.elastic import elastic_made
 from tests.experiments.elastic.elastic_made import Made, MadePlan
 from tests.experiments.studies.planruns import figure, fresh, holds, make, printed
+from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.studies import clockfile, finding, get, running
@@ -23,6 +24,9 @@ TIME_FULL, STREAMS, _, MOVIE_FULL = FULL
 
 
 # --- runs of our own ----------------------------------------------------------------------------
+
+
+VIEWS = running.Views(RunProgress, ElasticProgress)
 
 
 class OnlyClock(ElasticClock):
@@ -44,11 +48,13 @@ def test_the_clock_is_measured_and_kept(tmp_path: Path) -> None:
     text = f"name: {TIME.name}\nmeasure: [cost]\nquick: true\n"
     (tmp_path / TIME.file).write_text(text)
     runs = tmp_path / "runs"
-    found, code = running.run(OnlyClock(), quick=True, resume=False, runs=runs, as_json=False)
+    found, code = running.run(
+        OnlyClock(), VIEWS, quick=True, resume=False, runs=runs, as_json=False
+    )
     folder = found[TIME.name]
     assert (code, (folder / "plan.yaml").read_text()) == (0, text)
     kept = (folder / clockfile.FILE).read_bytes()
-    again, _ = running.run(OnlyClock(), quick=True, resume=True, runs=runs, as_json=True)
+    again, _ = running.run(OnlyClock(), VIEWS, quick=True, resume=True, runs=runs, as_json=True)
     assert again == found == finding.newest([TIME], runs)
     assert (folder / clockfile.FILE).read_bytes() == kept, "what is measured stays"
     assert finding.plan_of(folder) == TIME.name

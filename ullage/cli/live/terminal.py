@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -12,6 +13,9 @@ from ullage.common.console import stderr
 from ullage.common.quantities import format_seconds
 from ullage.common.text import printable, whole
 from ullage.runs.events import Trial
+
+if TYPE_CHECKING:
+    from ullage.experiments.elastic.folder import Outcome
 
 
 class RunProgress:
@@ -32,7 +36,7 @@ class RunProgress:
         self.failed = 0
         self.began = time.monotonic()
 
-    def __enter__(self) -> RunProgress:
+    def __enter__(self) -> Self:
         self.live.start()
         return self
 
@@ -75,3 +79,20 @@ class RunProgress:
     def _line(self, text: str) -> None:
         if not stderr.is_terminal:
             stderr.print(escape(text))
+
+
+class ElasticProgress(RunProgress):
+    """What a person sees of an elastic run."""
+
+    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+        """A repetition ended."""
+        self.live.update(self.task, completed=number)
+        text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
+        if done.reason is not None:
+            stderr.print(
+                f"[yellow]{done.status}[/] {escape(text)}: {escape(done.reason.message[:300])}"
+            )
+        else:
+            self._line(f"{text}: done after {(done.end_ns - done.start_ns) / 1e9:.0f} s")
+        for note in done.notes:
+            stderr.print(f"[cyan]note:[/] {escape(note)}")

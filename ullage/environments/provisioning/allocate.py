@@ -21,9 +21,8 @@ from ullage.common.errors import (
     RELEASE_TOO_LATE,
     UllageError,
 )
-from ullage.environments import Instance, InstanceSpec
 from ullage.environments.agent.client import Command, Process, printable
-from ullage.environments.base import Stage
+from ullage.environments.base import Instance, InstanceSpec, Stage
 from ullage.environments.provisioning import image_copy
 from ullage.environments.provisioning import release as down
 from ullage.environments.provisioning.node import Node

@@ -10,7 +10,8 @@ from typing import Final
 
 from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.common.quantities import format_bytes
-from ullage.environments import InstanceSpec, Provider, placement
+from ullage.environments import placement
+from ullage.environments.base import InstanceSpec, Provider
 from ullage.environments.placement import Resources
 from ullage.host.image import Image
 from ullage.host.network import Network

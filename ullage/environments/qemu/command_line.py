@@ -13,7 +13,7 @@ Accelerator = Literal["kvm", "tcg"]
 Cache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
 Nic = Literal["virtio", "e1000"]
 
-AGENT_PORT: Final = "ullage.environments.agent.client"
+AGENT_PORT: Final = "ullage.agent"
 """Name of the virtio-serial port that the agent serves on."""
 
 TCG_CACHE_MIB: Final = 256

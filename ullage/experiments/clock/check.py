@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ullage.common.clock_model import Facts, Promise
 from ullage.common.clock_reasons import ADVICE
 from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
@@ -18,12 +19,11 @@ from ullage.experiments.clock.outcomes import (
     LoopsOutcome,
     Placement,
     StrictOptions,
-    StrictOutcome,
     Timed,
 )
+from ullage.experiments.clock.reports import CheckReport
 from ullage.experiments.clock.view import Chart, Section, Table, View
 from ullage.host import clock
-from ullage.host.clock_model import Facts, Model, Promise
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing
@@ -36,28 +36,6 @@ _PLACES: dict[Placement, str] = {
     "moves-itself": "moves itself",
     "is-moved": "is moved at any moment",
 }
-
-
-class CheckReport(Model):
-    """What is known of this machine's clock, and what the tests found."""
-
-    facts: Facts
-    promise: Promise
-    advice: dict[str, str]
-    """Reason → what to do about it."""
-    ecp: EcpOutcome
-    loops: LoopsOutcome
-    strict: StrictOutcome
-
-    @property
-    def kept(self) -> bool:
-        """Whether the tests found nothing against the promise."""
-        alone, across = self.strict.alone, self.strict.across
-        backward = 0 if alone is None else alone.backward + alone.equal
-        ordered = self.promise.ordered_ns
-        far = [one.worst_ns for one in across if one.clock == "rvec-ordered" and one.backward]
-        broken = ordered is not None and any(worst > ordered for worst in far)
-        return backward == 0 and not broken and not _imprecise(self.ecp)
 
 
 def measure(progress: Bar, *, quick: bool) -> CheckReport:
@@ -171,11 +149,6 @@ def _facts(facts: Facts) -> Section:
         rows.append(("cores that could not be compared", str(cores.missed)))
     table = Table("", ("fact", "here"), tuple(rows), texts=("here",))
     return Section("What was found out about the counter", (), (table,))
-
-
-def _imprecise(ecp: EcpOutcome) -> int:
-    ours = (c for placed in ecp.placements for c in placed.clocks if c.clock.startswith("rvec"))
-    return sum(c.zero + c.backward + c.equal_steps + c.backward_steps for c in ours)
 
 
 def _precision(ecp: EcpOutcome) -> Section:

@@ -14,8 +14,10 @@ from typing import TypeVar
 
 from rich.markup import escape
 
+from ullage.common.clock_model import Model
 from ullage.common.console import stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.files import put
 from ullage.experiments.clock import (
     check as checks,
 )
@@ -36,8 +38,6 @@ from ullage.experiments.clock import (
 )
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.view import View, show
-from ullage.host.clock_model import Model
-from ullage.runs import writer
 
 M = TypeVar("M", bound=Model)
 
@@ -167,7 +167,7 @@ def conclude(report: M, view: Callable[[M], View], *, as_json: bool, html: Path 
 
         when = time.strftime("%Y-%m-%d %H:%M:%S %Z")
         try:
-            writer.put(html, render(view(report), when).encode())
+            put(html, render(view(report), when).encode())
         except OSError as error:
             raise _unwritable(html, error.strerror or str(error)) from error
         stderr.print(escape(f"page: {html}"), soft_wrap=True)

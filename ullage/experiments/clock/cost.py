@@ -9,49 +9,21 @@ from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
+from ullage.experiments.clock.reports import CostReport, PublishedCost
 from ullage.experiments.clock.view import Section, Table, View
-from ullage.host.clock_model import Model
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 _QUICK = CostOptions(rounds=15, reads=20_000)
 _OVER: tuple[Probe, ...] = ("counter", "monotonic")
 
 
-class PublishedRead(Model):
-    """A published figure."""
-
-    clock: Probe
-    name: str
-    mean_ns: float
-    sd_ns: float
-
-
-class Published(Model):
-    """What others measured, to be compared with as ratios."""
-
-    source: str
-    reads: list[PublishedRead]
-
-    def ratio(self, clock: Probe, over: Probe) -> float | None:
-        """One mean over another; None if one of them was not published."""
-        means = {read.clock: read.mean_ns for read in self.reads}
-        return means[clock] / means[over] if clock in means and over in means else None
-
-
-class CostReport(Model):
-    """What was measured here, and what was published."""
-
-    measured: CostOutcome
-    published: Published
-
-
 @cache
-def published() -> Published:
+def published() -> PublishedCost:
     """The figures of 2015."""
     text = (files("ullage.experiments.clock") / "data" / "clock2015_cost.json").read_text(
         encoding="utf-8"
     )
-    return Published.model_validate_json(text)
+    return PublishedCost.model_validate_json(text)
 
 
 def measure(progress: Bar, *, quick: bool) -> CostReport:
@@ -115,7 +87,7 @@ def _answer(measured: CostOutcome) -> list[str]:
     return sentences
 
 
-def _row(cost: Cost, published: Published) -> tuple[str, ...]:
+def _row(cost: Cost, published: PublishedCost) -> tuple[str, ...]:
     ratios = {ratio.over: words.ratio(ratio.ratio) for ratio in cost.ratios}
     known = (published.ratio(cost.clock, over) for over in _OVER)
     return (

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ullage import _clock
+from ullage.common.clock_model import Model
 from ullage.common.console import stderr
 from ullage.common.errors import CLOCK_NOT_MEASURED, UllageError
 from ullage.experiments.clock.outcomes import (
@@ -25,7 +26,6 @@ from ullage.experiments.clock.outcomes import (
     StrictOptions,
     StrictOutcome,
 )
-from ullage.host.clock_model import Model
 
 Told = Callable[[int, int], None]
 """Is told how much is done, of how much; of 0 while that is not known."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ullage.host.clock_model import Model
+from ullage.common.clock_model import Model
 
 Probe = Literal[
     "counter",

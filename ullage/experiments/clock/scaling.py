@@ -22,7 +22,6 @@ from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
     Flat,
-    KAry,
     Point,
     ScalingOptions,
     ScalingOutcome,
@@ -31,9 +30,9 @@ from ullage.experiments.clock.outcomes import (
     Topology,
     TwoLevel,
 )
+from ullage.experiments.clock.reports import Real, ScalingReport, Stage, name
 from ullage.experiments.clock.view import Chart, Section, Table, View
 from ullage.host import paths
-from ullage.host.clock_model import Model
 from ullage.host.network import Network
 
 if TYPE_CHECKING:
@@ -42,39 +41,6 @@ if TYPE_CHECKING:
 TOPOLOGIES: Final[tuple[Topology, ...]] = (Flat(), TwoLevel(), Binomial())
 _MILLION: Final = [2 * 10**k for k in range(6)] + [5 * 10**k for k in range(6)]
 _TABLE: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-
-
-class Real(Model):
-    """Real nodes in one topology, synchronised a few times."""
-
-    topology: Topology
-    nodes: int
-    elapsed_ns: list[int]
-    """From the beginning of the first synchronisation to the end of the last, each time."""
-    messages: list[int]
-    hard_ns: list[int]
-    """The hard bound of the worst node."""
-    failed: int
-    """Nodes that were not synchronised, of all times together."""
-    simulated_ns: float
-    """What the simulation says of so many nodes."""
-
-
-class Stage(Model):
-    """One kind of network."""
-
-    name: str
-    measured: list[Synchronisation]
-    """One after the other, on a quiet pair of nodes."""
-    simulated: ScalingOutcome
-    real: list[Real]
-
-
-class ScalingReport(Model):
-    """What was measured and what was simulated from it."""
-
-    stages: list[Stage]
-    absent: list[Absent]
 
 
 @dataclass(frozen=True)
@@ -182,19 +148,6 @@ def _beside(
         failed=sum(run.failed for run in runs),
         simulated_ns=point.total_ns.median,
     )
-
-
-def name(topology: Topology) -> str:
-    """As people call it."""
-    match topology:
-        case Flat():
-            return "flat"
-        case TwoLevel():
-            return "two levels"
-        case Binomial():
-            return "binomial tree"
-        case KAry(children=children):
-            return f"tree, {children} children"
 
 
 def view(report: ScalingReport) -> View:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ullage.common.clock_model import Model
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
 from ullage.experiments.clock.peer import Address, synchronise
 from ullage.host import clock
 from ullage.host.clock import Rules, Served, Synced, TcpServer, UdpServer
-from ullage.host.clock_model import Model
 
 FOLLOW_EVERY_S = 10.0
 """Between two synchronisations of a server that follows another."""

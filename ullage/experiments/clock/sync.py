@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
+from ullage.common.clock_model import Model
 from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
 from ullage.experiments.clock import view as words
@@ -14,7 +15,6 @@ from ullage.experiments.clock.peer import Address, synchronise
 from ullage.experiments.clock.view import Chart, Section, Table, View
 from ullage.host import clock
 from ullage.host.clock import Global, Outcome, Reading, Rules, Synced
-from ullage.host.clock_model import Model
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing

@@ -17,6 +17,7 @@ from ullage.common.errors import (
     PROFILE_TOO_SHORT,
     UllageError,
 )
+from ullage.common.files import put
 from ullage.common.quantities import format_seconds
 from ullage.engine.engine import Engine
 from ullage.engine.progress import Progress
@@ -51,16 +52,16 @@ async def run(asked: Asked, root: Path, progress: Progress) -> Profile:
     absent = asking.check(asked)
     folder = writer.new_folder(root, asked.name)
     survey, traffic = await look(asked, absent, folder, progress)
-    writer.put(folder / RECORD, survey.model_dump_json(indent=1).encode())
+    put(folder / RECORD, survey.model_dump_json(indent=1).encode())
     _check_length(survey)
     survey, strengths = await _strengths(asked, survey, traffic, folder)
-    writer.put(folder / RECORD, survey.model_dump_json(indent=1).encode())
+    put(folder / RECORD, survey.model_dump_json(indent=1).encode())
     left = asked.budget_s - (time.monotonic() - began)
     _check_budget(asked, survey, len(strengths), left)
     made = plan.profiling(asked, strengths, left)
     await Engine(made.plan, made.matrix, folder, progress).run()
     found = profile(RunFolder.open(folder), survey)
-    writer.put(folder / RESULT, found.model_dump_json(indent=1).encode())
+    put(folder / RESULT, found.model_dump_json(indent=1).encode())
     return found
 
 

@@ -7,12 +7,10 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from ullage.common.clock_model import Model
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
-from ullage.experiments.clock.check import CheckReport
-from ullage.experiments.clock.cost import CostReport
-from ullage.experiments.clock.ntp.report import NtpReport
-from ullage.experiments.clock.scaling import ScalingReport
-from ullage.host.clock_model import Model
+from ullage.experiments.clock.ntp.outcome import NtpReport
+from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
 
 FILE: Final = "clock.json"
 FORMAT: Final = 1

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ullage.common.fields import Fields, checked
+from ullage.common.files import put
 from ullage.common.yamlfile import read
 from ullage.experiments.clock import check as checking
 from ullage.experiments.clock import cost, scaling
@@ -72,4 +73,4 @@ def run(folder: Path) -> None:
             else None,
         )
     with writer.disk_full_as_error(folder):
-        writer.put(folder / FILE, found.model_dump_json(indent=1).encode())
+        put(folder / FILE, found.model_dump_json(indent=1).encode())

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 import ullage
+from ullage.common.files import put
 from ullage.common.text import clean
 from ullage.experiments.studies import measured, showing
 from ullage.experiments.studies.base import Table
@@ -21,7 +22,6 @@ from ullage.experiments.studies.showing import Shown
 from ullage.report import energy, views
 from ullage.report import page as report
 from ullage.report.charts.text import unbroken
-from ullage.runs import writer
 from ullage.runs.reader import is_elastic, is_ordinary
 
 NAME: Final = "study.html"
@@ -56,7 +56,7 @@ class Plot:
 
 def write(found: Shown, out: Path) -> Path:
     """Write the page, whole or not at all."""
-    writer.put(out, render(found, out.parent).encode())
+    put(out, render(found, out.parent).encode())
     return out
 
 

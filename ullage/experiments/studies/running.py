@@ -6,34 +6,45 @@ import asyncio
 import contextlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
-import typer
 from rich.markup import escape
 
-from ullage.cli import main
-from ullage.cli.options import RUNS
 from ullage.common.console import stderr
 from ullage.common.errors import STUDY_NOT_BEGUN, ExitCode, UllageError
-from ullage.experiments.elastic.plan import schema as elastic_plan
-from ullage.experiments.elastic.run import run as elastic_run
-from ullage.experiments.elastic.run.checks import check as elastic_check
+from ullage.common.files import put
+from ullage.engine.progress import Progress
+from ullage.experiments import run as ordinary
+from ullage.experiments.elastic.run import run as elastic
 from ullage.experiments.studies import clockrun, finding
 from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.experiments.studies.finding import Runs
 from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
 from ullage.runs import writer
+from ullage.runs.reader import RUNS
 
 
-def run(study: Study, *, quick: bool, resume: bool, runs: Path, as_json: bool) -> tuple[Runs, int]:
+@dataclass(frozen=True)
+class Views:
+    """Who is told how runs go on: made anew for each of them, of a number of steps."""
+
+    ordinary: Callable[[int], AbstractContextManager[Progress]]
+    elastic: Callable[[int], AbstractContextManager[elastic.Progress]]
+
+
+def run(
+    study: Study, views: Views, *, quick: bool, resume: bool, runs: Path, as_json: bool
+) -> tuple[Runs, ExitCode]:
     """Run all plans of a form; the folders, and SOME_CELLS_FAILED where that was said of one.
 
     All plans are checked against this host before the first of them starts. With `resume` the
     newest run of each plan goes on; one that has ended stays as it is; STUDY_NOT_BEGUN without any.
-    Ctrl-C ends the whole, as it ends a run. Nothing but a run's JSON would stand on standard output
-    with `as_json`, so what runs say goes to standard error then.
+    Ctrl-C ends the whole, as it ends a run: INTERRUPTED. Nothing but a run's JSON would stand on
+    standard output with `as_json`, so what runs say goes to standard error then.
     """
     plans = study.plans(quick)
     command = ["ullage", "study", "run", study.name, "--quick" if quick else "--full"]
@@ -47,17 +58,19 @@ def run(study: Study, *, quick: bool, resume: bool, runs: Path, as_json: bool) -
     for each in plans:
         _check(study.folder / each.file, each)
     found: dict[str, Path] = {}
-    code = int(ExitCode.DONE)
+    code = ExitCode.DONE
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         for number, each in enumerate(plans, 1):
             _say(study, each, number, plans)
             folder = earlier.get(each.name) or _begun(study, each, runs)
             found[each.name] = folder
             try:
-                code = max(code, _one(each, folder, runs))
-            except (typer.Exit, KeyboardInterrupt):
+                code = max(code, _one(each, folder, views))
+            except KeyboardInterrupt:
+                code = ExitCode.INTERRUPTED
+            if code == ExitCode.INTERRUPTED:
                 _say_how_to_go_on(command, resumes=bool(finding.newest(plans, runs)))
-                raise
+                break
     return found, code
 
 
@@ -66,8 +79,7 @@ def _check(file: Path, each: StudyPlan) -> None:
     if each.clock:
         clockrun.check(file)
     elif each.elastic:
-        loaded, document = elastic_plan.load(file)
-        asyncio.run(elastic_check(loaded, elastic_plan.resolve(loaded, document), document))
+        asyncio.run(elastic.load(file).check())
     else:
         Needs(matrix.resolve(*schema.load(file))).check()
 
@@ -92,30 +104,37 @@ def _say_how_to_go_on(command: list[str], *, resumes: bool) -> None:
 def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
     """A new folder with its plan, from which a run is taken up that has not begun."""
     folder = writer.new_folder(runs, each.name)
-    writer.put(folder / writer.PLAN, (study.folder / each.file).read_bytes())
+    put(folder / writer.PLAN, (study.folder / each.file).read_bytes())
     return folder
 
 
-def _one(each: StudyPlan, folder: Path, runs: Path) -> int:
-    """Run or take up one plan, with its report; the exit code that it asks for.
+def _one(each: StudyPlan, folder: Path, views: Views) -> ExitCode:
+    """Run or take up one plan, with its report.
 
     That some cells failed ends nothing. Whatever else a run ends with ends the study.
     """
-    code = int(ExitCode.DONE)
     if each.clock:
         clockrun.run(folder)
-        return code
-    try:
-        if each.elastic:
-            elastic_run.command(None, resume=folder, runs=runs, as_json=False)
-        else:
-            main.run_command(resume=folder, runs=runs)
-    except typer.Exit as end:
-        if end.exit_code != ExitCode.SOME_CELLS_FAILED:
-            raise
-        code = end.exit_code
-    if each.elastic:
-        from ullage.experiments.elastic.report import page, show  # noqa: PLC0415 - they draw
+        return ExitCode.DONE
+    return _elastic(folder, views) if each.elastic else _ordinary(folder, views)
 
-        page.write(show.find(folder, runs))
+
+def _elastic(folder: Path, views: Views) -> ExitCode:
+    task = elastic.load_again(folder)
+    asyncio.run(task.check())
+    with views.elastic(task.repetitions) as progress:
+        code = elastic.run_plan(task, folder, progress, resume=True)
+    if code != ExitCode.INTERRUPTED:
+        elastic.conclude(folder, as_json=False)
     return code
+
+
+def _ordinary(folder: Path, views: Views) -> ExitCode:
+    plan, document = schema.load(folder / writer.PLAN)
+    cells = matrix.resolve(plan, document)
+    Needs(cells).check()
+    with views.ordinary(plan.blocks.max) as progress:
+        outcome = ordinary.run_plan(plan, cells, folder, progress, resume=True)
+    if outcome is None:
+        return ExitCode.INTERRUPTED
+    return ordinary.conclude(outcome, as_json=False)

@@ -32,11 +32,12 @@ from ullage.common.errors import (
     ErrorKind,
     UllageError,
 )
+from ullage.common.files import put
 from ullage.host import paths
 from ullage.meters import energy
 from ullage.meters.energy.base import READ_DEADLINE_S, PlannedMeter
 from ullage.meters.energy.recorder import OPEN_DEADLINE_S, Recorder
-from ullage.runs.writer import now_ns, put
+from ullage.runs.writer import now_ns
 
 START_DEADLINE_S: Final = 3 * OPEN_DEADLINE_S
 STOP_DEADLINE_S: Final = 12 * READ_DEADLINE_S

@@ -24,6 +24,7 @@ from typing import Final
 
 from ullage.common.commands import needed, tail
 from ullage.common.errors import PERF_BROKEN, PERF_DENIED, PERF_MISSING, UllageError
+from ullage.common.files import put
 from ullage.common.text import printable
 from ullage.host import clock
 from ullage.meters import process_groups, procfs
@@ -32,7 +33,7 @@ from ullage.meters.perf.mappings import OwnFiles
 from ullage.meters.perf.script import FIELDS, Folder, Window
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import Symbols
-from ullage.runs.writer import disk_full_as_error, put
+from ullage.runs.writer import disk_full_as_error
 
 FILE: Final = "symbols.json"
 """In the folder of each trial."""

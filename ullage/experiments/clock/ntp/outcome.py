@@ -8,6 +8,7 @@ from typing import Annotated, Final, NamedTuple, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ullage.common.clock_model import Model
 from ullage.experiments.clock.ntp import logs
 from ullage.experiments.clock.ntp.logs import LogError, Measurement, Tracking, Update
 from ullage.experiments.clock.ntp.series import Correction, Exchange, Rate, Series
@@ -200,3 +201,25 @@ def mean_interval_s(used: Sequence[Measurement]) -> float | None:
     if len(polled) < 2:
         return None
     return (polled[-1].epoch_s - polled[0].epoch_s) / (len(polled) - 1)
+
+
+class PublishedCorrection(Model):
+    """A published figure."""
+
+    interval_s: float
+    mean_ns: float
+    sd_ns: float
+
+
+class PublishedNtp(Model):
+    """What others measured."""
+
+    source: str
+    corrections: list[PublishedCorrection]
+
+
+class NtpReport(Model):
+    """What was measured, and what was published."""
+
+    measured: NtpOutcome
+    published: PublishedNtp

@@ -8,40 +8,23 @@ from importlib.resources import files
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import experiment
-from ullage.experiments.clock.ntp.outcome import IntervalOutcome, NtpOptions, NtpOutcome, Sizes
+from ullage.experiments.clock.ntp.outcome import (
+    IntervalOutcome,
+    NtpOptions,
+    NtpReport,
+    PublishedNtp,
+    Sizes,
+)
 from ullage.experiments.clock.view import Section, Table, View
-from ullage.host.clock_model import Model
-
-
-class PublishedCorrection(Model):
-    """A published figure."""
-
-    interval_s: float
-    mean_ns: float
-    sd_ns: float
-
-
-class Published(Model):
-    """What others measured."""
-
-    source: str
-    corrections: list[PublishedCorrection]
-
-
-class NtpReport(Model):
-    """What was measured, and what was published."""
-
-    measured: NtpOutcome
-    published: Published
 
 
 @cache
-def published() -> Published:
+def published() -> PublishedNtp:
     """The figures of 2015."""
     text = (files("ullage.experiments.clock") / "data" / "clock2015_ntp.json").read_text(
         encoding="utf-8"
     )
-    return Published.model_validate_json(text)
+    return PublishedNtp.model_validate_json(text)
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:

@@ -14,6 +14,7 @@ from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import Summary
+from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
 from ullage.experiments.elastic.folder import (
     Asked,
     FrontEnded,
@@ -24,7 +25,6 @@ from ullage.experiments.elastic.folder import (
     Retried,
     TakenBack,
 )
-from ullage.experiments.elastic.report.answer import counted, effect, effect_interval, figure
 from ullage.runs.records import Record
 from ullage.stats.verdict import LEAST_PAIRS
 

@@ -9,14 +9,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ullage.cli.options import give, refuse_picture
+from ullage.common.console import give
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Estimate, Summary
+from ullage.experiments.elastic.analysis.words import (
+    counted,
+    effect,
+    effect_interval,
+    figure,
+    spanned,
+)
 from ullage.experiments.elastic.report import answer
 from ullage.experiments.elastic.report.show import Found, find
-from ullage.report.export import PICTURES, Sheet, cleaned, level, tabular
+from ullage.report.export import PICTURES, Sheet, cleaned, level, refuse_picture, tabular
 
 # The figures of an elastic run as a table: a row for each environment and metric.
 
@@ -160,17 +167,17 @@ def _told(e: EnvironmentSummary, estimate: Estimate) -> list[str]:
     d = BY_NAME[estimate.metric]
     bounds = ""
     if estimate.low is not None and estimate.high is not None:
-        bounds = answer.spanned(d, estimate.low, estimate.high)
+        bounds = spanned(d, estimate.low, estimate.high)
     name = d.title + (f" ({d.symbol})" if d.symbol else "")
-    number = answer.counted(len(estimate.values))
-    return [e.label, name, answer.figure(d, estimate.estimate), bounds, number]
+    number = counted(len(estimate.values))
+    return [e.label, name, figure(d, estimate.estimate), bounds, number]
 
 
 def _effect(c: Contrast | None) -> tuple[str, str, str]:
     if c is None:
         return "", "", ""
     verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
-    return answer.effect(c), answer.effect_interval(c), verdict
+    return effect(c), effect_interval(c), verdict
 
 
 FIELD: Final = "field"

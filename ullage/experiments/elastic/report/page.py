@@ -13,6 +13,7 @@ from rich.markup import escape
 import ullage
 from ullage.analysis.comparison.rounding import share
 from ullage.common.console import stderr, stdout
+from ullage.common.files import put
 from ullage.common.quantities import format_seconds
 from ullage.common.text import clean
 from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
@@ -20,6 +21,7 @@ from ullage.experiments.elastic.analysis.definitions import DEFINITIONS
 from ullage.experiments.elastic.analysis.doubts import Doubt
 from ullage.experiments.elastic.analysis.metrics import Measured
 from ullage.experiments.elastic.analysis.summary import Against, Summary
+from ullage.experiments.elastic.analysis.words import counted
 from ullage.experiments.elastic.report import answer, charts, provenance
 from ullage.experiments.elastic.report import charts as drawn
 from ullage.experiments.elastic.report import tables as pagetables
@@ -28,10 +30,9 @@ from ullage.experiments.elastic.report.show import Found, find
 from ullage.experiments.elastic.simulator import twin
 from ullage.report import page as report_page
 from ullage.report.charts.text import quantity, unbroken
-from ullage.report.pictures import put
+from ullage.report.pictures import save
 from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
 from ullage.report.workloads import add
-from ullage.runs import writer
 
 TEMPLATE: Final = "elastic.html.j2"
 MOST_FIELDS: Final = 40
@@ -103,9 +104,7 @@ def _facts(made: Report) -> list[Fact]:
     summary, run = made.summary, made.run
     good = sum(e.ok for e in summary.environments)
     ended = sum(e.ended for e in summary.environments)
-    found = [
-        Fact(f"{answer.counted(summary.repetitions)} of {_environments(len(summary.environments))}")
-    ]
+    found = [Fact(f"{counted(summary.repetitions)} of {_environments(len(summary.environments))}")]
     if good < ended:
         found.append(Fact(f"{ended - good} of {ended} without figures"))
     if summary.time_scale != 1:
@@ -269,7 +268,7 @@ def report(
     made = report_of(found)
     files = [_write(made, out)]
     if charts is not None:
-        files += put(drawn.pictures(made), charts)
+        files += save(drawn.pictures(made), charts)
     for file in files:
         stdout.print(escape(str(file)), soft_wrap=True)
     if found.against is not None:
@@ -290,7 +289,7 @@ def report_of(found: Found) -> Report:
 
 def _write(made: Report, out: Path | None) -> Path:
     file = out or made.run.path / PAGE
-    writer.put(file, render(made).encode())
+    put(file, render(made).encode())
     return file
 
 

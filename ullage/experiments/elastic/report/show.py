@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
-from ullage.cli.options import print_json
-from ullage.common.console import stderr, stdout
+from ullage.common.console import print_json, stderr, stdout
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis import doubts as sound
@@ -21,6 +20,7 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS
 from ullage.experiments.elastic.analysis.doubts import Doubt
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Against, Summary, summarise
+from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
 from ullage.experiments.elastic.folder import Resolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer
@@ -210,7 +210,7 @@ def _metrics(found: Summary) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
     for e in found.environments:
-        table.add_column(escape(f"{e.label}, {answer.counted(e.ok)}"), justify="right")
+        table.add_column(escape(f"{e.label}, {counted(e.ok)}"), justify="right")
     shown = answer.metrics_of(found.environments)
     for group, title in GROUPS.items():
         these = [d for d in shown if d.group == group]
@@ -220,7 +220,7 @@ def _metrics(found: Summary) -> Table:
             cells = []
             for e in found.environments:
                 estimate = e.estimate(d.name)
-                text = "–" if estimate is None else answer.figure(d, estimate.estimate)
+                text = "–" if estimate is None else figure(d, estimate.estimate)
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
                 cells.append(f"{text} ({bounds})" if bounds else text)
             name = f"  {d.title}" + (f" ({d.symbol})" if d.symbol not in ("", d.title) else "")
@@ -249,9 +249,9 @@ def _contrasts(found: Sequence[Contrast]) -> Table:
             verdict = f"{verdict}: {answer.undecided(c)}"
         row = (
             f"  {BY_NAME[c.metric].title}",
-            answer.effect(c),
-            answer.effect_interval(c),
-            answer.pairs(c) if c.paired else answer.counted(c.n),
+            effect(c),
+            effect_interval(c),
+            answer.pairs(c) if c.paired else counted(c.n),
             verdict,
         )
         table.add_row(*map(escape, row))

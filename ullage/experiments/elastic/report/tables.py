@@ -13,15 +13,8 @@ from ullage.experiments.elastic.analysis.elasticity import NS
 from ullage.experiments.elastic.analysis.metrics import INJECTED
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary
-from ullage.experiments.elastic.report.answer import (
-    counted,
-    effect,
-    effect_interval,
-    figure,
-    interval,
-    metrics_of,
-    undecided,
-)
+from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
+from ullage.experiments.elastic.report.answer import interval, metrics_of, undecided
 from ullage.experiments.elastic.simulator.twin import Simulated, difference
 from ullage.report.charts.text import quantity
 from ullage.report.views import Table, TableCell, cells, heads, mark

@@ -25,9 +25,9 @@ from ullage.common.errors import (
     ELASTIC_FRONT_SILENT,
     UllageError,
 )
+from ullage.common.files import put
 from ullage.experiments.elastic.folder import FRONT_CONFIG, FRONT_STDERR
 from ullage.host import binaries, clock, paths
-from ullage.runs.writer import put
 
 PROGRAM: Final = "ullage-front"
 _START_S: Final = 60.0

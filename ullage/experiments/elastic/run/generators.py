@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ullage.common.errors import ELASTIC_GENERATOR_CUT_OFF, ELASTIC_GENERATOR_FAILED, UllageError
+from ullage.common.files import put
 from ullage.common.signals import to_the_end
 from ullage.engine import trial_clocks
 from ullage.engine.program import Part, TrialFailedError
@@ -28,7 +29,7 @@ from ullage.experiments.elastic.folder import GENERATORS, SESSIONS, VIEWERS
 from ullage.experiments.elastic.run.merging import Came, Merged, NotToBelieveError, merged
 from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, Summary
 from ullage.host import binaries, clock
-from ullage.runs.writer import disk_full_as_error, put
+from ullage.runs.writer import disk_full_as_error
 from ullage.workloads.base import Task
 
 T = TypeVar("T")

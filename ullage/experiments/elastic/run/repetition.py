@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ullage import meters
 from ullage.common.errors import ELASTIC_TOO_LONG, UllageError
+from ullage.common.files import put
 from ullage.common.quantities import many
 from ullage.common.text import instance_name
 from ullage.engine import resolved
@@ -38,7 +39,7 @@ from ullage.host import clock
 from ullage.host.network import Network
 from ullage.runs.events import Reason
 from ullage.runs.records import Metered
-from ullage.runs.writer import disk_full_as_error, now_ns, put
+from ullage.runs.writer import disk_full_as_error, now_ns
 from ullage.workloads.web.clip import Clip
 
 TRACE: Final = "arrivals.txt"

@@ -6,16 +6,17 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-import typer
 from rich.markup import escape
 
-from ullage.cli.live.terminal import RunProgress
-from ullage.cli.options import print_json
-from ullage.common.console import stderr
+from ullage.common.console import print_json, stderr
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, ExitCode, UllageError
+from ullage.common.files import put
 from ullage.common.signals import interruptible
+from ullage.common.yamlfile import YamlFile
 from ullage.engine.resolved import diverged, programs
 from ullage.engine.session import Session
 from ullage.environments.agent import client
@@ -40,7 +41,7 @@ from ullage.plan.meters import named
 from ullage.runs import reader as runfolders
 from ullage.runs.events import Started
 from ullage.runs.records import ImageRecord
-from ullage.runs.writer import Journal, disk_full_as_error, new_folder, now_ns, put
+from ullage.runs.writer import Journal, disk_full_as_error, now_ns
 from ullage.workloads.web import clip as clips
 
 # The run's own copy of the trace that its plan names.
@@ -72,91 +73,94 @@ DOUBTFUL = "plan-doubtful"
 """Code of a warning of what the plan asks for and no host, or not this one, can do well."""
 
 
-def command(
-    file: Path | None, *, resume: Path | None, dry_run: bool = False, runs: Path, as_json: bool
-) -> None:
-    """The body of `ullage elastic run`."""
-    if (file is None) == (resume is None):
-        raise typer.BadParameter("give a plan, or --resume RUN")
-    resume = None if resume is None else folders.begun(runfolders.named(resume, runs))
-    source = file if file is not None else Path(resume or "") / folders.PLAN
+@dataclass(frozen=True)
+class Task:
+    """A plan that was read and checked, with all that it names."""
+
+    plan: ElasticPlan
+    environments: tuple[Environment, ...]
+    document: YamlFile
+    generators: Generators | None
+    meters: tuple[PlannedMeter, ...]
+
+    @property
+    def repetitions(self) -> int:
+        """Of all environments together."""
+        return self.plan.repetitions * len(self.environments)
+
+    async def check(self) -> None:
+        """Raise what the plan lacks on this host."""
+        await check(self.plan, self.environments, self.document, self.generators)
+
+
+def load(source: Path) -> Task:
+    """Read a plan; a fault names its line."""
     plan, document = plans.load(source)
-    if resume is not None:
-        plan = kept(plan, resume)
-    environments = plans.resolve(plan, document)
-    generators = plans.generators(plan, document)
-    meters = named(plan.meters, document)
-    if dry_run:
-        from ullage.cli import elastic_dryrun  # noqa: PLC0415 - a run does not need it
+    return Task(
+        plan,
+        plans.resolve(plan, document),
+        document,
+        plans.generators(plan, document),
+        named(plan.meters, document),
+    )
 
-        if resume is not None and runfolders.is_elastic(resume):  # its order is drawn already
-            plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
-        shown = (plan, environments, document, meters)
-        elastic_dryrun.show(*shown, generators=generators, runs=runs, as_json=as_json)
-        return
-    asyncio.run(check(plan, environments, document, generators))
-    if resume is not None:
-        folder = resume
-    else:
-        folder = new_folder(runs, plan.name)
-        put(folder / folders.PLAN, source.read_bytes())
-        plan = keep(plan, folder)
-    progress = ElasticProgress(plan.repetitions * len(environments))
-    with progress:
-        run = Run(
-            plan,
-            environments,
-            folder,
-            progress,
-            generators=generators,
-            meters=meters,
-            resume=resume is not None,
+
+def load_again(run: Path) -> Task:
+    """The plan of an earlier session, with the run's own copy of its trace."""
+    task = load(run / folders.PLAN)
+    return replace(task, plan=kept(task.plan, run))
+
+
+class Progress(Protocol):
+    """Who is told how an elastic run goes on."""
+
+    def step(self, text: str) -> None:
+        """A stage of the set-up began."""
+
+    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+        """A repetition ended."""
+
+    def warning(self, text: str) -> None:
+        """Something the user should know now."""
+
+
+def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> ExitCode:
+    """Run it in `folder`, which has its plan; where it was interrupted, the user is told so."""
+    run = Run(
+        task.plan,
+        task.environments,
+        folder,
+        progress,
+        generators=task.generators,
+        meters=task.meters,
+        resume=resume,
+    )
+    try:
+        outcomes = interruptible(run.run())
+    except asyncio.CancelledError:
+        again = runfolders.typed(folder)
+        stderr.print(
+            escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
+            soft_wrap=True,
         )
-        try:
-            outcomes = interruptible(run.run())
-        except asyncio.CancelledError:
-            again = runfolders.typed(folder)
-            stderr.print(
-                escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
-                soft_wrap=True,
-            )
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-    _conclude(folder, as_json=as_json)
-    if any(outcome.status != "ok" for outcome in outcomes):
-        raise typer.Exit(ExitCode.SOME_CELLS_FAILED)
+        return ExitCode.INTERRUPTED
+    failed = any(outcome.status != "ok" for outcome in outcomes)
+    return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.DONE
 
 
-def _conclude(folder: Path, *, as_json: bool) -> None:
+def conclude(folder: Path, *, as_json: bool) -> None:
     """The answer first, which needs no disk; then the page."""
-    # A dry run does not need them.
-    from ullage.experiments.elastic.report import page as reporting  # noqa: PLC0415
-    from ullage.experiments.elastic.report import show  # noqa: PLC0415
+    # Nothing that measures is beside what computes and draws.
+    from ullage.experiments.elastic.report import page, show  # noqa: PLC0415
 
     found = show.find(folder, folder.parent)
     if not as_json:
         show.tell(found)
-    page = reporting.write(found)
+    file = page.write(found)
     if as_json:
-        print_json({"folder": str(folder), "report": str(page), **show.dumped(found)})
+        print_json({"folder": str(folder), "report": str(file), **show.dumped(found)})
     else:
-        stderr.print(f"report: {escape(str(page))}", soft_wrap=True)
-
-
-class ElasticProgress(RunProgress):
-    """What a person sees of an elastic run."""
-
-    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
-        """A repetition ended."""
-        self.live.update(self.task, completed=number)
-        text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
-        if done.reason is not None:
-            stderr.print(
-                f"[yellow]{done.status}[/] {escape(text)}: {escape(done.reason.message[:300])}"
-            )
-        else:
-            self._line(f"{text}: done after {(done.end_ns - done.start_ns) / 1e9:.0f} s")
-        for note in done.notes:
-            stderr.print(f"[cyan]note:[/] {escape(note)}")
+        stderr.print(f"report: {escape(str(file))}", soft_wrap=True)
 
 
 class Run(Session):
@@ -169,7 +173,7 @@ class Run(Session):
         plan: ElasticPlan,
         environments: tuple[Environment, ...],
         folder: Path,
-        progress: ElasticProgress,
+        progress: Progress,
         *,
         meters: Sequence[PlannedMeter] = (),
         generators: Generators | None = None,

@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.common.commands import tail
 from ullage.common.errors import ELASTIC_VIEWERS_FAILED, UllageError
+from ullage.common.files import put
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import VIEWERS, VIEWERS_CONFIG, VIEWERS_STDERR
 from ullage.experiments.elastic.run.front import ended
 from ullage.host import binaries
 from ullage.runs.records import LATEST_NS
-from ullage.runs.writer import put
 
 PROGRAM: Final = "ullage-viewers"
 LONGEST_SUMMARY: Final = 16 << 20

@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ullage import _elastic
-from ullage.cli.options import print_json
-from ullage.common.console import stdout
+from ullage.common.console import print_json, stdout
 from ullage.common.quantities import many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec

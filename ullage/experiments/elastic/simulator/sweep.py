@@ -25,8 +25,7 @@ from rich.table import Table
 from scipy.stats import bootstrap
 
 from ullage import _elastic
-from ullage.cli.options import print_json
-from ullage.common.console import stdout
+from ullage.common.console import print_json, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
 from ullage.common.fields import checked, shown
 from ullage.common.quantities import Fraction

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.clock import view
-from ullage.experiments.clock.check import CheckReport
-from ullage.experiments.clock.cost import CostReport
-from ullage.experiments.clock.ntp.report import NtpReport
+from ullage.experiments.clock.ntp.outcome import NtpReport
 from ullage.experiments.clock.outcomes import Cost, Interval, Probe
-from ullage.experiments.clock.scaling import ScalingReport, name
+from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport, name
 from ullage.experiments.studies import clockfile
 from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio

@@ -1,0 +1,121 @@
+"""What `ullage clock …` leaves: its reports as models. Nothing here measures."""
+
+from __future__ import annotations
+
+from ullage.common.clock_model import Facts, Model, Promise
+from ullage.experiments.clock.outcomes import (
+    Absent,
+    Binomial,
+    CostOutcome,
+    EcpOutcome,
+    Flat,
+    KAry,
+    LoopsOutcome,
+    Probe,
+    ScalingOutcome,
+    StrictOutcome,
+    Synchronisation,
+    Topology,
+    TwoLevel,
+)
+
+
+class CheckReport(Model):
+    """What is known of this machine's clock, and what the tests found."""
+
+    facts: Facts
+    promise: Promise
+    advice: dict[str, str]
+    """Reason → what to do about it."""
+    ecp: EcpOutcome
+    loops: LoopsOutcome
+    strict: StrictOutcome
+
+    @property
+    def kept(self) -> bool:
+        """Whether the tests found nothing against the promise."""
+        alone, across = self.strict.alone, self.strict.across
+        backward = 0 if alone is None else alone.backward + alone.equal
+        ordered = self.promise.ordered_ns
+        far = [one.worst_ns for one in across if one.clock == "rvec-ordered" and one.backward]
+        broken = ordered is not None and any(worst > ordered for worst in far)
+        return backward == 0 and not broken and not _imprecise(self.ecp)
+
+
+def _imprecise(ecp: EcpOutcome) -> int:
+    ours = (c for placed in ecp.placements for c in placed.clocks if c.clock.startswith("rvec"))
+    return sum(c.zero + c.backward + c.equal_steps + c.backward_steps for c in ours)
+
+
+class PublishedRead(Model):
+    """A published figure."""
+
+    clock: Probe
+    name: str
+    mean_ns: float
+    sd_ns: float
+
+
+class PublishedCost(Model):
+    """What others measured, to be compared with as ratios."""
+
+    source: str
+    reads: list[PublishedRead]
+
+    def ratio(self, clock: Probe, over: Probe) -> float | None:
+        """One mean over another; None if one of them was not published."""
+        means = {read.clock: read.mean_ns for read in self.reads}
+        return means[clock] / means[over] if clock in means and over in means else None
+
+
+class CostReport(Model):
+    """What was measured here, and what was published."""
+
+    measured: CostOutcome
+    published: PublishedCost
+
+
+class Real(Model):
+    """Real nodes in one topology, synchronised a few times."""
+
+    topology: Topology
+    nodes: int
+    elapsed_ns: list[int]
+    """From the beginning of the first synchronisation to the end of the last, each time."""
+    messages: list[int]
+    hard_ns: list[int]
+    """The hard bound of the worst node."""
+    failed: int
+    """Nodes that were not synchronised, of all times together."""
+    simulated_ns: float
+    """What the simulation says of so many nodes."""
+
+
+class Stage(Model):
+    """One kind of network."""
+
+    name: str
+    measured: list[Synchronisation]
+    """One after the other, on a quiet pair of nodes."""
+    simulated: ScalingOutcome
+    real: list[Real]
+
+
+class ScalingReport(Model):
+    """What was measured and what was simulated from it."""
+
+    stages: list[Stage]
+    absent: list[Absent]
+
+
+def name(topology: Topology) -> str:
+    """As people call it."""
+    match topology:
+        case Flat():
+            return "flat"
+        case TwoLevel():
+            return "two levels"
+        case Binomial():
+            return "binomial tree"
+        case KAry(children=children):
+            return f"tree, {children} children"
