@@ -1,4 +1,4 @@
-"""`ullage clock …`: the options. The bodies are in `ullage.host.clock`, imported when needed."""
+"""`ullage clock …`: the options. `experiments.clock.commands` does the work, when needed."""
 
 from __future__ import annotations
 
