@@ -33,8 +33,8 @@ seed: 1
 """
 OTHER = """
 import sys
-from ullage import places
-places.claim('u1234567', '/other')
+from ullage.host import paths
+paths.claim('u1234567', '/other')
 print(flush=True)
 sys.stdin.read()
 """
