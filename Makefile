@@ -85,7 +85,11 @@ LAB ?= tests
 
 .PHONY: lab
 lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
-	scripts/run-tests lab -m lab --timeout 1200 $(LAB)
+	scripts/run-tests lab -m "lab and not long" --timeout 1200 $(LAB)
+
+.PHONY: long
+long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root: hours
+	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py
 
 .PHONY: fresh
 fresh: run-packages ## The README's two commands on a Debian that has never seen the project

@@ -67,7 +67,7 @@ END_S = 60
 
 
 def marked(name: str) -> object:
-    marks = [] if name in QUICK else [pytest.mark.lab, pytest.mark.timeout(3600)]
+    marks = [] if name in QUICK else [pytest.mark.long, pytest.mark.timeout(3600)]
     marks += [pytest.mark.root] if name in ROOT_NEEDED else []
     return pytest.param(name, marks=marks)
 

@@ -20,7 +20,7 @@ pytestmark = [
 
 ASK_FOR_PROGRAMS = (
     "tests/test_packages.py",
-    "tests/energy",
+    "tests/meters/energy",
     "tests/experiments/studies/test_elastic_clock_runs.py",
     "tests/engine/test_remote.py",
     "tests/workloads",
@@ -55,6 +55,7 @@ def test_it_has_only_what_the_readme_asks_for_and_leaves_nothing() -> None:
     assert left() == []
 
 
+@pytest.mark.long
 def test_make_test_installs_all_that_tests_ask_for() -> None:
     tests = " ".join(ASK_FOR_PROGRAMS)
     done = on_a_fresh_debian(f"make test-needs programs && scripts/run-tests fresh -rs {tests}")
@@ -63,6 +64,7 @@ def test_make_test_installs_all_that_tests_ask_for() -> None:
     assert left() == []
 
 
+@pytest.mark.long
 def test_the_demo_runs() -> None:
     done = on_a_fresh_debian("make demo PLAN=tests/lab/fresh.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
