@@ -69,7 +69,8 @@ test-needs: test-packages
 	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
 test-compiled: programs
 	+cargo test --locked --quiet --workspace --no-run
-test-crowd:
+# Some start our own programs, which a new checkout has to build first.
+test-crowd: programs
 	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
 test-others: test-compiled
 	$(MAKE) --quiet test-clocks test-runs
