@@ -34,7 +34,7 @@ seed: 1
 OTHER = """
 import sys
 from ullage.host import paths
-paths.claim('u1234567', '/other')
+paths.claim('u7654321', '/other')
 print(flush=True)
 sys.stdin.read()
 """
