@@ -116,7 +116,6 @@ class ApcupsdDouble:
         until(self._tells, "apcupsd tells the load")
 
     def kill(self) -> None:
-        """By SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(60)

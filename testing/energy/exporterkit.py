@@ -103,7 +103,6 @@ def node_exporter(
 
 
 def closed_port() -> int:
-    """Where nobody listens."""
     server = Server(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.server_close()
     return server.server_port

@@ -44,7 +44,6 @@ class BmcDouble:
         part.replace(self._folder / "told")
 
     def start(self) -> None:
-        """Until it answers."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "testing.energy.ipmi_double", str(self.port), self._folder],

@@ -78,7 +78,6 @@ class NutDouble:
         self._children[DRIVER].send_signal(signal.SIGSTOP)
 
     def stop(self) -> None:
-        """Everything that runs."""
         for program in list(self._children):
             self._end(program, signal.SIGKILL)
 

@@ -29,7 +29,6 @@ def linked(path: str) -> dict[str, str]:
 
 
 def resources() -> dict[str, Any]:
-    """Path → resource."""
     return {
         f"{ROOT}/": {
             "@odata.type": "#ServiceRoot.v1_14_0.ServiceRoot",
@@ -105,12 +104,10 @@ class RedfishDouble:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The EnvironmentMetrics."""
         return dict_of(self.resources[f"{CHASSIS}/EnvironmentMetrics"])
 
     @property
     def control(self) -> dict[str, Any]:
-        """The PowerControl."""
         return dict_of(self.resources[f"{CHASSIS}/Power"]["PowerControl"][0])
 
     def old(self) -> None:
@@ -118,7 +115,6 @@ class RedfishDouble:
         del self.resources[CHASSIS]["EnvironmentMetrics"]
 
     def add(self, name: str, watts: float, contained: bool = False) -> None:
-        """Another chassis."""
         path = f"{ROOT}/Chassis/{name}"
         self.resources[f"{ROOT}/Chassis"]["Members"].append(linked(path))
         links = {"ContainedBy": linked(CHASSIS)} if contained else {}

@@ -36,7 +36,6 @@ class Run:
 
     @classmethod
     def of(cls, folder: RunFolder) -> Run:
-        """Analyse it."""
         return cls(folder, overhead.analyse(folder))
 
 

@@ -72,7 +72,6 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
         return (self.end_ns - self.start_ns) / 1e9
 
 
@@ -600,7 +599,6 @@ def _say_if_clock_was_set(stretches: tuple[Stretch, ...], logger: Logger | None)
 
 # --- shown ----------------------------------------------------------------------------------------
 def _show(found: list[Measured], *, as_json: bool) -> None:
-    """What is known."""
     if as_json:
         print_json([_measured(each) for each in found])
     for each in found:

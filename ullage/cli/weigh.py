@@ -31,7 +31,6 @@ from ullage.runs.records import Resource
 
 
 def show(found: Weighing) -> None:
-    """Print it."""
     for line in _lead(found):
         stdout.print(escape(line), soft_wrap=True)
     stdout.print(_machines(found))

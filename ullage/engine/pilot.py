@@ -33,7 +33,6 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        """Its name."""
         return comparison_key(self.environment, self.workload, self.metric.name)
 
 

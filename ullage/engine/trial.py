@@ -71,7 +71,6 @@ class Attempt:
             self.status, self.reason = status, Reason(code=code, message=printable(message, 2000))
 
     async def wake(self) -> None:
-        """Thaw its instances."""
         self._refuse_broken()
         self.teams = await self.fleet.teams(self.slot.environment, self.load, self.slot.side)
         self._refuse_broken()  # what had died is made again, and prepared again

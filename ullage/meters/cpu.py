@@ -59,7 +59,6 @@ class CpuFiles:
         return max(told) * 1e3 if told else None
 
     def throttled(self) -> tuple[int | None, ...]:
-        """The counters."""
         return tuple(procfs.number(file) for file in self.throttles)
 
 

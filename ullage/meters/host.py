@@ -42,7 +42,6 @@ class HostReading:
 
     @classmethod
     def now(cls) -> HostReading:
-        """Read the counters."""
         ticks = [int(tick) for tick in (procfs.read("/proc/stat") or "").split()[1:9]]
         user, nice, system, idle, iowait, irq, softirq, steal = ticks
         own = resource.getrusage(resource.RUSAGE_SELF)
@@ -112,7 +111,6 @@ class Host(Meter):
     )
 
     def begin(self) -> None:
-        """Read the counters."""
         self._before = HostReading.now()
 
     def end(self) -> dict[str, float]:

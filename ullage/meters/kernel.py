@@ -167,7 +167,6 @@ class Kernel(Meter):
     )
 
     def begin(self) -> None:
-        """Read the counters."""
         began_s = time.thread_time()
         self._before = KernelReading.now()
         self._cost_s = time.thread_time() - began_s

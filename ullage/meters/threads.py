@@ -181,7 +181,6 @@ class Threads(Meter):
         self._scene = scene
 
     def begin(self) -> None:
-        """Read the threads."""
         began_s = time.thread_time()
         self._before = ThreadsReading.now(self._scene)
         self._cost_s = time.thread_time() - began_s

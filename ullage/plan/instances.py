@@ -25,8 +25,6 @@ node, or on another; the other end of a workload that another environment runs."
 
 @dataclass(frozen=True)
 class Needs:
-    """Of one run."""
-
     matrix: Matrix
 
     @property

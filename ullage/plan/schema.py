@@ -215,8 +215,6 @@ class MeterPlan(BaseModel):
 
 
 class Plan(Fields):
-    """A whole plan."""
-
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")

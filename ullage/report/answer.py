@@ -292,7 +292,6 @@ def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
 
 
 def forest_title(analysis: Analysis) -> str:
-    """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
     confidence = unbroken(rounding.share(analysis.confidence))
     return f"Times worse than {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"

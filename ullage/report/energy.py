@@ -60,7 +60,6 @@ def section(analysis: Analysis) -> Section | None:
 
 
 def title(analysis: Analysis) -> str:
-    """The plot's heading."""
     baseline = clean(analysis.baseline_label, 60)
     confidence = unbroken(rounding.share(analysis.confidence))
     return f"Times the energy of {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"

@@ -149,7 +149,6 @@ class Sheet:
         return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
     def _parquet(self) -> bytes:
-        """With their types."""
         schema = pa.schema(list(self.columns.items()), metadata={"format": str(self.format)})
         sink = io.BytesIO()
         table = pa.Table.from_pylist(self.rows(), schema=schema)
@@ -319,7 +318,6 @@ def _name(analysis: Analysis, c: Comparison) -> str:
 
 
 def _rounded(c: Comparison) -> tuple[str, str]:
-    """Ratio and interval."""
     if c.interval is None:
         return "" if c.ratio is None else f"{c.ratio:.3g}", ""
     middle, low, high = ratio(c.interval)

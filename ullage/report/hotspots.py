@@ -52,8 +52,6 @@ class WorkloadPlaces:
 
 @dataclass(frozen=True)
 class Section:
-    """All of it."""
-
     lead: str
     workloads: tuple[WorkloadPlaces, ...]
     notes: tuple[str, ...]

@@ -100,7 +100,6 @@ def _finalize(value: Any) -> Any:
 
 
 def render(folder: RunFolder, analysis: Analysis) -> str:
-    """The whole page."""
     templates = Environment(
         loader=PackageLoader("ullage.report"),
         autoescape=True,

@@ -28,7 +28,6 @@ class Mark:
 
     @property
     def glyph(self) -> Markup:
-        """The shape."""
         return Markup(forest.glyph(self.kind))  # noqa: S704  made of constants
 
 
@@ -229,8 +228,6 @@ class Fold:
 
 @dataclass(frozen=True)
 class Spec:
-    """A chart's data."""
-
     id: str
     json: Markup
 

@@ -110,7 +110,6 @@ class Moments:
 
     @property
     def df(self) -> int:
-        """Degrees of freedom."""
         return self.n - 1
 
 

@@ -139,7 +139,6 @@ class Workload(ABC, Generic[P]):
         return {}
 
     def roles(self, parameters: P) -> Sequence[Role]:
-        """Who takes part."""
         return (Role("main"),)
 
     def partner(self, parameters: P) -> str | None:
@@ -207,7 +206,6 @@ class Conducted(Workload[P]):
     """
 
     def tasks(self, parameters: P, context: Context) -> Sequence[Task]:
-        """None."""
         return ()
 
     @abstractmethod

@@ -24,8 +24,6 @@ Both = tuple[float, float]
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter."""
-
     name: str
     """`kernel.interrupts`: meter and quantity; `programs.…` for what the programs used."""
     words: str
@@ -77,7 +75,6 @@ class Guests(Counter):
         return None if mine is None or theirs is None else (mine, theirs)
 
     def read(self, trial: Trial) -> float | None:
-        """Of its kernel."""
         quantity = self.name.partition(".")[2]
         if has_guest(trial):
             return metered(trial, "guest", quantity)
@@ -92,7 +89,6 @@ class Work(Counter):
     """CPU time of the programs, or of the vCPUs that they ran on: the same work elsewhere."""
 
     def read(self, trial: Trial) -> float | None:
-        """The two together."""
         both = [metered(trial, "threads", name) for name in ("programs", "vcpu")]
         return None if None in both else sum(each for each in both if each is not None)
 

@@ -42,7 +42,6 @@ class CoreCourses:
 
     @property
     def parts(self) -> int:
-        """How many."""
         return len(self.edges_s) - 1
 
     def busy(self, core: int) -> list[float]:
@@ -50,7 +49,6 @@ class CoreCourses:
         return [sum(each) for each in zip(*self.cores[core].values(), strict=True)]
 
     def busiest(self) -> list[int]:
-        """The busiest first."""
         return sorted(self.cores, key=lambda core: (-self.mean(core), core))
 
     def mean(self, core: int) -> float:
@@ -112,8 +110,6 @@ Place = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Hotspot:
-    """One place."""
-
     group: str
     program: str
     """Of others on the host, who are one place, the largest few."""

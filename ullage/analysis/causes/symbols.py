@@ -53,8 +53,6 @@ File = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Table:
-    """A trial's."""
-
     places: Mapping[Place, float]
     """Shares of a CPU."""
     whole: bool

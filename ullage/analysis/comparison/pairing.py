@@ -273,7 +273,6 @@ def flagged(d: Draft) -> list[bool]:
 
 
 def points(d: Draft) -> tuple[Point, ...]:
-    """Every pair."""
     return tuple(
         Point(
             block=p.block,

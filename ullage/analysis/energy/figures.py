@@ -34,7 +34,6 @@ class Quantity:
         return f"{self.key} {self.metric.name}" if self.metric else self.key
 
     def as_metric(self) -> Metric:
-        """Less is better."""
         return Metric(name=self.name, unit=self.unit, better="lower", description=self.key)
 
 

@@ -56,11 +56,9 @@ class Measured:
 
     @property
     def blocks(self) -> int:
-        """How many."""
         return int(self.command.shape[0])
 
     def only(self, resources: Sequence[Resource]) -> Measured:
-        """Without the others."""
         of = [self.resources.index(each) for each in resources]
         return Measured(
             tuple(resources), self.command[:, of], self.probes[np.ix_(range(self.blocks), of, of)]

@@ -38,7 +38,6 @@ def go_over(
 
 
 def in_turn(calls: Sequence[Call]) -> list[Any]:
-    """One after another."""
     return [call() for call in calls]
 
 

@@ -159,15 +159,12 @@ _Key = tuple[str, str | None, Resource]
 
 @dataclass(frozen=True)
 class _Scale:
-    """Makes the sums."""
-
     folder: RunFolder
     analysis: Analysis
     wanted: Wanted
     shares: Shares
 
     def machine(self, key: str) -> Machine:
-        """One environment."""
         weights = self.wanted.of(key)
         parts, total, _ = self._weighed([self._part(key, None, 1, weights, r) for r in weights])
         first = next(c for c in self.analysis.comparisons if c.environment == key)

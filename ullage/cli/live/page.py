@@ -81,7 +81,6 @@ def head(state: State) -> str:
 
 
 def log(trials: tuple[Trial, ...]) -> str:
-    """The newest trials."""
     return _part("log", trials=trials[: -LOG - 1 : -1])
 
 

@@ -50,7 +50,6 @@ class LiveProgress:
         self._update(step=text)
 
     def trial(self, done: Trial, number: int, of_block: int) -> None:
-        """A trial ended."""
         self.inner.trial(done, number, of_block)
         if self.first_block is None:
             took = (done.end_ns - done.start_ns) / 1e9

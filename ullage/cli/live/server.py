@@ -104,7 +104,6 @@ class LiveServer:
 
     @property
     def url(self) -> str:
-        """What to open."""
         return f"http://{self.address}/{self.token}/"
 
     def __enter__(self) -> LiveServer:

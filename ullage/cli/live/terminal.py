@@ -54,7 +54,6 @@ class RunProgress:
         self._line(text)
 
     def trial(self, done: Trial, number: int, of_block: int) -> None:
-        """A trial ended."""
         if done.status != "ok":
             self.failed += 1
             told = printable(done.reason.message, 200) if done.reason else ""
@@ -66,7 +65,6 @@ class RunProgress:
         self.live.update(self.task, description=f"block {done.block + 1}", note=note)
 
     def block(self, number: int, most: int, half_width: float | None) -> None:
-        """A block ended."""
         width = "" if half_width is None else f", widest interval ±{half_width:.0%}"
         self.live.update(self.task, completed=number)
         elapsed = format_seconds(time.monotonic() - self.began)
@@ -85,7 +83,6 @@ class ElasticProgress(RunProgress):
     """What a person sees of an elastic run."""
 
     def repetition(self, done: Outcome, number: int, of_all: int) -> None:
-        """A repetition ended."""
         self.live.update(self.task, completed=number)
         text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
         if done.reason is not None:

@@ -79,7 +79,6 @@ class Call(Exchange, Generic[T]):
         self._parse = parse
 
     def on_message(self, message: Message, arrived_ns: int) -> bool:
-        """Take the answer."""
         if message.op != self._answer:
             raise FrameError(f"{message.op} in answer to {self.op}")
         self.future.set_result((self._parse(message), arrived_ns))

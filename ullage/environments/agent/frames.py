@@ -52,8 +52,6 @@ class FrameError(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A JSON frame."""
-
     op: str
     fields: dict[str, Any]
 

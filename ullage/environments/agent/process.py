@@ -309,7 +309,6 @@ class Output:
         self._watchers.append(watcher)
 
     def forget(self, watcher: Watcher | Listener) -> None:
-        """Stop looking."""
         self._watchers.remove(watcher)
 
     def close(self) -> None:

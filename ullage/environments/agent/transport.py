@@ -56,7 +56,6 @@ class Transport:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property

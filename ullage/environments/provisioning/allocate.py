@@ -81,11 +81,9 @@ class Steps:
         self._hear = hear
 
     def now(self, step: Step) -> None:
-        """It has happened."""
         self.at(step, clock.ordered_ns())
 
     def at(self, step: Step, at_ns: int) -> None:
-        """It happened then."""
         self.seen[step] = at_ns
         if self._hear is not None:
             self._hear(step, at_ns)
@@ -96,7 +94,6 @@ class Steps:
         return max(self.seen, key=lambda step: self.seen[step]).replace("_", " ")
 
     def ordered(self) -> dict[Step, int]:
-        """As they happened."""
         return dict(sorted(self.seen.items(), key=lambda item: item[1]))
 
 
@@ -268,7 +265,6 @@ class _Watch:
             self.task = asyncio.create_task(watching)
 
     def end(self) -> None:
-        """Knock no more."""
         if self.task is not None:
             self.task.cancel()
 

@@ -33,8 +33,6 @@ _CACHES: Final[dict[Cache, tuple[bool, bool, bool]]] = {
 
 @dataclass(frozen=True)
 class Drive:
-    """One virtio-blk disk."""
-
     path: Path
     format: DiskFormat
     cache: Cache

@@ -104,7 +104,6 @@ class QemuProcess:
 
     @property
     def pid(self) -> int:
-        """Of QEMU."""
         return self._process.pid
 
     @property

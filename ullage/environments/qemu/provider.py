@@ -104,7 +104,6 @@ class Qemu(Provider):
 
     @property
     def emulated(self) -> bool:
-        """True without KVM."""
         return self.accelerator == "tcg"
 
     @property
@@ -146,8 +145,6 @@ class Qemu(Provider):
 
 
 class QemuInstance(Instance):
-    """One running VM."""
-
     own_kernel = True
 
     def __init__(self, spec: InstanceSpec, built: Built, undo: Undo) -> None:

@@ -69,7 +69,6 @@ def serve(
     as_json: bool,
     html: Path | None,
 ) -> None:
-    """Answer until interrupted."""
     writable(html)
     where, key = peer.resolve(address), peer.token(token_file, create=True)
     follower = None
@@ -121,7 +120,6 @@ def sync(
 
 
 def scaling(*, quick: bool, processes: int | None, as_json: bool, html: Path | None) -> None:
-    """How synchronisation scales."""
     from ullage.experiments.clock import scaling as scales
 
     writable(html)

@@ -219,8 +219,6 @@ class CostOutcome(Model):
 
 
 class LoopsOptions(Model):
-    """Of the loops."""
-
     samples: int | None = None
     keep: int | None = None
 
@@ -255,8 +253,6 @@ class Timed(Model):
 
 
 class Loop(Model):
-    """One loop."""
-
     instructions: int
     rvec: Timed
     raw: Timed
@@ -324,8 +320,6 @@ class Synchronisations(Model):
 
 
 class ScalingOptions(Model):
-    """Of the simulation."""
-
     times: Synchronisations
     nodes: list[int] | None = None
     topologies: list[Topology] | None = None

@@ -77,7 +77,6 @@ class _Part:
 
 
 def render(view: View, when: str) -> str:
-    """The whole page."""
     templates = Environment(
         loader=ChoiceLoader(
             [PackageLoader("ullage.experiments.clock"), PackageLoader("ullage.report")]

@@ -39,8 +39,6 @@ _LONGEST_TOKEN: Final = 1024
 
 
 class Address(NamedTuple):
-    """A resolved address."""
-
     host: str
     port: int
     v6: bool

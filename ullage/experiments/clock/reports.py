@@ -48,8 +48,6 @@ def _imprecise(ecp: EcpOutcome) -> int:
 
 
 class PublishedRead(Model):
-    """A published figure."""
-
     clock: Probe
     name: str
     mean_ns: float

@@ -35,8 +35,6 @@ Told = Callable[[float, float], None]
 
 
 class One(Model):
-    """One synchronisation."""
-
     local_ns: int
     """When, by this process's clock."""
     offset_ns: int

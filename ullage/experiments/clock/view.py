@@ -107,15 +107,12 @@ class Section:
 
 @dataclass(frozen=True)
 class View:
-    """All of it."""
-
     title: str
     answer: tuple[str, ...]
     sections: tuple[Section, ...] = ()
 
 
 def show(view: View, console: CleanConsole) -> None:
-    """Print it."""
     for sentence in view.answer:
         console.print(escape(sentence), soft_wrap=True)
     for section in view.sections:

@@ -49,8 +49,6 @@ class Profiled(Command):
 
 
 class ProbeParameters(Parameters):
-    """How much work."""
-
     arguments: tuple[str, ...] = Field((), description="what the probe is asked for")
 
 
@@ -80,7 +78,6 @@ class Probe(Workload[ProbeParameters]):
     def parse(
         self, parameters: ProbeParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """That time."""
         return {SECONDS.name: _seconds(outputs["main"].stdout)}
 
 
@@ -116,7 +113,6 @@ class DiskProbe(Probe):
         return (Task("main", argv("disk-file", _file(context))),)
 
     def arguments(self, parameters: ProbeParameters, context: Context) -> Sequence[str]:
-        """With that file."""
         return (_file(context), *parameters.arguments)
 
 

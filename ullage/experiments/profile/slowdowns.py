@@ -65,7 +65,6 @@ class Hindered(Native):
         return self.options
 
     def label(self) -> str:
-        """What is slow."""
         slow = self.hindrance
         if slow.cpu is not None:
             return f"CPU at {slow.cpu:.0%}"
@@ -74,7 +73,6 @@ class Hindered(Native):
         return "network shaped" if slow.link is not None else "native"
 
     def treatments(self) -> dict[str, str]:
-        """What is slow."""
         said = self.hindrance.model_dump(exclude_defaults=True, exclude={"alone", "device"})
         return {name: str(value) for name, value in said.items()}
 
@@ -123,7 +121,6 @@ class HinderedInstance(Instance):
         self.address, self.data = inner.address, inner.data
 
     async def freeze(self) -> None:
-        """Stop it."""
         await self.inner.freeze()
 
     async def thaw(self) -> None:

@@ -123,7 +123,6 @@ class Ipmi(OutsideMeter):
         )
 
     def ask(self) -> Mapping[str, float]:
-        """The power now."""
         return {"wall": self._power()}
 
     def close(self) -> None:
@@ -170,7 +169,6 @@ class _Shell:
             raise FaultError("gone", f"ipmitool: {error.strerror}") from error
 
     def ask(self, question: str, until_s: float) -> str:
-        """Its answer. FaultError."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{question}\n".encode())

@@ -217,7 +217,6 @@ class Perf(EnergyMeter):
         return dict(self._joules)
 
     def close(self) -> None:
-        """End perf."""
         if self._child is not None:
             self._child.terminate()
             try:

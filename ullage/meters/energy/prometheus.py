@@ -88,7 +88,6 @@ class Series:
         return "intel-rapl-mmio" not in dict(sample.labels).get("path", "")
 
     def narrowed(self, labels: Labels) -> Series:
-        """With further labels."""
         return replace(self, labels=self.labels + labels)
 
     def method_of(self, sample: Sample) -> Method:
@@ -332,7 +331,6 @@ class Prometheus(OutsideMeter):
         self._channels: dict[Sample, tuple[str, float]] = {}
 
     def where(self) -> str:
-        """The address."""
         return clean(self.options.url)
 
     def describe(self) -> tuple[Channel, ...]:

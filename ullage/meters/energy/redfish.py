@@ -394,7 +394,6 @@ class Redfish(OutsideMeter):
         return values
 
     def close(self) -> None:
-        """Close the session."""
         if self._service is not None:
             self._service.close()
 

@@ -80,7 +80,6 @@ class OutsideMeter(EnergyMeter):
             raise refusal(self.name, self.where(), fault, fix) from fault
 
     def read(self) -> Mapping[str, float]:
-        """Ask once more."""
         try:
             values = self.ask()
         except FaultError:
@@ -192,7 +191,6 @@ class Line:
         self._socket.close()
 
     def send(self, data: bytes) -> None:
-        """All of it."""
         with faults():
             self._wait()
             self._socket.sendall(data)

@@ -72,7 +72,6 @@ class Wattsup(OutsideMeter):
         self._line: _Serial | None = None
 
     def where(self) -> str:
-        """The serial line."""
         return str(self._options.device)
 
     def describe(self) -> tuple[Channel, ...]:
@@ -134,7 +133,6 @@ class _Serial:
             raise
 
     def send(self, data: bytes, until_s: float) -> None:
-        """All of it."""
         while data:
             self._wait(select.POLLOUT, until_s)
             with faults():

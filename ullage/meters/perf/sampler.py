@@ -106,11 +106,9 @@ class _Control:
         os.set_blocking(self._answer, False)
 
     def ping(self) -> None:
-        """Ask."""
         os.write(self._ask, b"ping\n")
 
     def answers(self) -> bool:
-        """Has it?"""
         try:
             return os.read(self._answer, 16).startswith(b"ack")
         except BlockingIOError:
@@ -217,7 +215,6 @@ class Sampler:
         return self.process.returncode is not None
 
     def _say(self, error: UllageError) -> None:
-        """Once."""
         if error.message not in self._said:
             self._said.add(error.message)
             self.warn(error.code, error.message)

@@ -179,7 +179,6 @@ class Window:
 
 
 def _add(sums: dict[Any, list[int]], key: Any, bins: Sequence[int]) -> None:
-    """Part by part."""
     sums[key] = [a + b for a, b in zip(sums[key], bins, strict=True)] if key in sums else [*bins]
 
 

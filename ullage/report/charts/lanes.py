@@ -86,7 +86,6 @@ class Drawing:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The whole specification."""
         return self.layout | {"datasets": {name: list(rows) for name, rows in self.data.items()}}
 
     def packed(self) -> dict[str, Any]:

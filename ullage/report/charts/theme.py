@@ -38,7 +38,6 @@ ORDER: Final = tuple(dict.fromkeys([*_KINDS.values(), _UNKNOWN]))
 
 
 def kind(group: str) -> Kind:
-    """Of a group."""
     return _KINDS.get(group, _UNKNOWN)
 
 

@@ -115,7 +115,6 @@ class Sysbench(Workload[S]):
     """sysbench's own name of the test."""
 
     def programs(self, parameters: S) -> Mapping[str, str]:
-        """sysbench alone."""
         return {"sysbench": "sysbench"}
 
     @abstractmethod

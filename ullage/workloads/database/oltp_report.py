@@ -39,8 +39,6 @@ _MOST_RESTARTS: Final = 1 << 15
 
 
 class Counts(ExactPart):
-    """Of one report."""
-
     events: DoubleCount
     """Transactions done."""
     reads: DoubleCount
@@ -58,8 +56,6 @@ class Counts(ExactPart):
 
 
 class Times(ExactPart):
-    """Of one report."""
-
     time_total: Seconds
     """Since the start."""
     time_interval: Seconds

@@ -177,7 +177,6 @@ class Nas(MpiWorkload[NasParameters]):
     def parse(
         self, parameters: NasParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """Rate and time."""
         report = npb_report.read(outputs["main"].stdout)
         return {"operation_rate": report.rate, "seconds": report.seconds.value}
 

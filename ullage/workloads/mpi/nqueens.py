@@ -106,7 +106,6 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
         return parameters.ranks
 
     def files(self, parameters: NQueensParameters) -> Mapping[str, Path]:
-        """Our program."""
         program = binaries.program("nqueens", parameters.mpi)
         return {**super().files(parameters), "nqueens": program}
 

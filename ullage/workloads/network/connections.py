@@ -158,7 +158,6 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         return f"connections to {endpoints.described(parameters.peer)}, {threads}{rate}"
 
     def duration_s(self, parameters: ConnectionsParameters) -> float:
-        """The time given."""
         return parameters.time_s
 
     def tasks(self, parameters: ConnectionsParameters, context: Context) -> Sequence[Task]:

@@ -97,7 +97,6 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
     )
 
     def files(self, parameters: FloodPingParameters) -> Mapping[str, Path]:
-        """The prober."""
         return {load_report.PROGRAM: binaries.program(load_report.PROGRAM)}
 
     def title(self, parameters: FloodPingParameters) -> str:
@@ -110,7 +109,6 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         return parameters.count * NATIVE_S
 
     def tasks(self, parameters: FloodPingParameters, context: Context) -> Sequence[Task]:
-        """The prober alone."""
         argv = [f"./{load_report.PROGRAM}", "icmp", context.addresses["peer"]]
         argv += ["--count", str(parameters.count), "--size", str(parameters.size)]
         # Each request may take the 10 ms after which the next overtakes it.

@@ -88,8 +88,6 @@ class Datagrams(Sum):
 
 
 class TcpStream(Part):
-    """One connection."""
-
     receiver: Sum
 
 
@@ -264,7 +262,6 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
     )
 
     def programs(self, parameters: Iperf3Parameters) -> Mapping[str, str]:
-        """At both ends."""
         return {"iperf3": "iperf3"}
 
     def title(self, parameters: Iperf3Parameters) -> str:

@@ -36,7 +36,6 @@ class Distribution(Part):
 
     @property
     def curve(self) -> Curve:
-        """Quantile → seconds."""
         return list(self.quantiles)
 
     @property

@@ -46,7 +46,6 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
     metrics = netpipe_report.METRICS
 
     def programs(self, parameters: NetpipeTcpParameters) -> Mapping[str, str]:
-        """At both ends."""
         return {"NPtcp": "netpipe-tcp"}
 
     def title(self, parameters: NetpipeTcpParameters) -> str:

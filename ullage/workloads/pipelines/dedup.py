@@ -163,7 +163,6 @@ class Dedup(Workload[DedupParameters]):
         )
 
     def cleanup(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
-        """Remove the files."""
         return (programs.remove(context),)
 
     def check(self, parameters: DedupParameters, outputs: Mapping[str, Output]) -> None:

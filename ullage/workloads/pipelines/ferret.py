@@ -154,12 +154,10 @@ class Ferret(Workload[FerretParameters]):
         )
 
     def tasks(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
-        """All queries once."""
         options = programs.run_options(parameters)
         return (programs.task(context, "ferret", f"--corpus={CORPUS}", *options),)
 
     def cleanup(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
-        """Remove the files."""
         return (programs.remove(context),)
 
     def check(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> None:

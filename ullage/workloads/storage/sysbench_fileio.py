@@ -198,7 +198,6 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
         )
 
     def cleanup(self, parameters: SysbenchFileioParameters, context: Context) -> Sequence[Task]:
-        """Remove the files."""
         return (self.task(parameters, context, "cleanup"),)
 
     def options(self, parameters: SysbenchFileioParameters) -> Sequence[str]:

@@ -237,7 +237,6 @@ class HttperfParameters(WebParameters):
 
     @property
     def asked(self) -> int:
-        """Requests in all."""
         if self.mode != "script":
             return self.begun * self.calls
         return sum(1 + len(page.objects) for session in self.played for page in session)

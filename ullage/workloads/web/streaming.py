@@ -290,7 +290,6 @@ class Streaming(Workload[StreamingParameters]):
     )
 
     def programs(self, parameters: StreamingParameters) -> Mapping[str, str]:
-        """The server."""
         return {"nginx": "nginx"}
 
     def roles(self, parameters: StreamingParameters) -> Sequence[Role]:

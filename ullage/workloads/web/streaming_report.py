@@ -109,8 +109,6 @@ class _Search(Part):
 
 
 class Found(Part):
-    """A whole search."""
-
     mode: Literal["search"]
     figure: Annotated[int, Field(ge=1, lt=1 << 40)] | None
     why: str | None

@@ -163,11 +163,9 @@ class WebLatency(Web[WebLatencyParameters]):
         return f"{parameters.server}, {parameters.rate:g} requests/s from {place}"
 
     def duration_s(self, parameters: WebLatencyParameters) -> float:
-        """The time given."""
         return parameters.time_s
 
     def documents(self, parameters: WebLatencyParameters) -> Sequence[int]:
-        """The one."""
         return (int(parameters.document),)
 
     def client(self, parameters: WebLatencyParameters, context: Context) -> Task:

@@ -117,11 +117,9 @@ class Wrk(Web[WrkParameters]):
         return f"{parameters.server}, {many} from {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: WrkParameters) -> float:
-        """The time given."""
         return float(parameters.time_s)
 
     def documents(self, parameters: WrkParameters) -> Sequence[int]:
-        """The one."""
         return (int(parameters.document),)
 
     def files(self, parameters: WrkParameters) -> Mapping[str, Path]:
@@ -198,7 +196,6 @@ class _Wrk(Part):
 
     @property
     def errors(self) -> int:
-        """Of all kinds."""
         return self.connect + self.read + self.write + self.status + self.timeout
 
 

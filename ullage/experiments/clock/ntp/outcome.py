@@ -204,16 +204,12 @@ def mean_interval_s(used: Sequence[Measurement]) -> float | None:
 
 
 class PublishedCorrection(Model):
-    """A published figure."""
-
     interval_s: float
     mean_ns: float
     sd_ns: float
 
 
 class PublishedNtp(Model):
-    """What others measured."""
-
     source: str
     corrections: list[PublishedCorrection]
 

@@ -41,7 +41,6 @@ class Side:
         return {n: m.figures[metric] for n, m in self.figures.items() if metric in m.figures}
 
     def seed(self, repetition: int) -> int | None:
-        """Of the arrivals."""
         outcome = self.figures[repetition].repetition.outcome
         return None if outcome is None else outcome.seed
 
@@ -144,7 +143,6 @@ class _Draft:
 
     @property
     def case(self) -> Case:
-        """For the family."""
         m = self.moments
         if m is None or self.note:
             return Case(None, None, None, pairs=self.n)

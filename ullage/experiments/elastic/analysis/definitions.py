@@ -29,8 +29,6 @@ HERE: Final = "ullage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One metric."""
-
     name: str
     title: str
     symbol: str = ""

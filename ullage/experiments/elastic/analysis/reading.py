@@ -174,8 +174,6 @@ class Repetition:
 
 @dataclass(frozen=True)
 class ElasticRun:
-    """One elastic run."""
-
     path: Path
     resolved: Resolved
     events: tuple[Event, ...]

@@ -38,8 +38,6 @@ class Estimate(Record):
 
 
 class EnvironmentSummary(Record):
-    """One environment."""
-
     key: str
     label: str
     ended: int
@@ -61,8 +59,6 @@ class EnvironmentSummary(Record):
 
 
 class Summary(Record):
-    """The whole run."""
-
     run: str
     name: str
     confidence: float
@@ -76,7 +72,6 @@ class Summary(Record):
     contrasts: tuple[Contrast, ...]
 
     def environment(self, key: str) -> EnvironmentSummary:
-        """One of them."""
         return next(e for e in self.environments if e.key == key)
 
 

@@ -31,7 +31,6 @@ _SHOWN: Final = {
 
 
 def _signed(value: float) -> str:
-    """Three significant digits."""
     text = quantity(abs(value), "")
     return f"{MINUS}{text}" if value < 0 else text
 

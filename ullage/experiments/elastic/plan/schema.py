@@ -251,8 +251,6 @@ class ElasticEnvironment(BaseModel):
 
 
 class ElasticPlan(Fields):
-    """A whole plan."""
-
     DESCRIBED: ClassVar = "docs/guide/elastic.md"
 
     name: str = Field(description="becomes part of the run folder's name")

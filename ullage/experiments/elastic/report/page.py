@@ -48,7 +48,6 @@ class FieldView:
 
 
 def render(made: Report) -> str:
-    """The whole page."""
     templates = Environment(
         loader=ChoiceLoader(
             [PackageLoader("ullage.experiments.elastic.report"), PackageLoader("ullage.report")]
@@ -208,8 +207,6 @@ def _dashed(summary: Summary) -> str:
 
 @dataclass(frozen=True)
 class AgainstView:
-    """The other run."""
-
     name: str
     notes: tuple[str, ...]
     tables: Sequence[Table]

@@ -121,7 +121,6 @@ def _settings(run: Resolved) -> dict[str, str]:
 
 
 def _own(run: Resolved, side: Side) -> dict[str, str]:
-    """Of one environment."""
     setting = run.settings[side.key]
     return {
         "policy": words.policy(setting.policy),
@@ -173,7 +172,6 @@ def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
 
 
 def tell(found: Found) -> None:
-    """For people."""
     for sentence in answer.answer(found.summary):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(_metrics(found.summary))

@@ -96,8 +96,6 @@ class Made(Protocol):
 
 
 class Maker(Protocol):
-    """Who makes nodes."""
-
     def name(self, node: int, attempt: int) -> str:
         """What the instance is called."""
 
@@ -120,8 +118,6 @@ class _Node:
 
 
 class Controller:
-    """Of one repetition."""
-
     def __init__(
         self, front: Front, maker: Maker, acts: Acts, budgets: Budgets, boot_delay_s: float = 0.0
     ) -> None:

@@ -55,8 +55,6 @@ class Violated(BaseModel):
 
 
 class Memory(BaseModel):
-    """Of its processes."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     peak_bytes: Count

@@ -117,7 +117,6 @@ def application_of(film: Path, cpus: float, name: str) -> Application:
 
 
 def _configuration(processes: int, own: str) -> str:
-    """The film alone."""
     return nginx.configuration(
         PORT,
         ("root .;", "location / { return 404; }", f"location = /{own} {{ }}"),

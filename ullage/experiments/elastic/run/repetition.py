@@ -310,7 +310,6 @@ def may_go_first() -> bool:
 def front_settings(
     plan: ElasticPlan, environment: Environment, listen: str, log: Path
 ) -> dict[str, Any]:
-    """The front's configuration."""
     scaled = Scaled(plan)
     return {
         "listen": listen,

@@ -27,8 +27,6 @@ from ullage.runs.allocations import Copy
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure."""
-
     name: str
     unit: str
     meaning: str
@@ -269,8 +267,6 @@ _COMING: Final[Mapping[str, dict[str, str]]] = {
 
 
 class Arrivals(Fields):
-    """When viewers come."""
-
     kind: Coming = Field("poisson", description=f"one of {', '.join(_COMING)}")
     viewers: int | None = Field(
         None, ge=1, le=1_000_000_000_000, strict=True, description="how many come, at most"
@@ -311,8 +307,6 @@ class Arrivals(Fields):
 
 
 class Film(Fields):
-    """What viewers watch."""
-
     length: Time = Field(Time(value=1800), description="how long each watches: `30m`")
 
 
@@ -363,8 +357,6 @@ class Allocation(Fields):
 
 
 class Failures(Fields):
-    """What goes wrong."""
-
     never_ready: float = Field(
         0, ge=0, le=1, description="probability: `allocation: gives_up` ends it"
     )
@@ -403,8 +395,6 @@ class Hosts(Fields):
 
 
 class Specification(Fields):
-    """What is simulated."""
-
     DESCRIBED: ClassVar = "docs/guide/elastic-simulator.md"
 
     name: str = Field("simulation", max_length=200, description="what to call it")

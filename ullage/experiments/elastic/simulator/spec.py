@@ -47,8 +47,6 @@ _THEIRS: Final = {"s": "value", "sd_s": "deviation"}
 
 @dataclass(frozen=True)
 class Simulation:
-    """A checked specification."""
-
     specification: Specification
     rust: dict[str, Any]
     """As the simulator has it."""

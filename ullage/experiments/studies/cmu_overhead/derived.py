@@ -39,7 +39,6 @@ class Published:
         self.network = _by(read("cmu2015_network"), ("placement",), "rate_Mbps")
 
     def cpu_ratio(self, guest: str, threads: str) -> float:
-        """Time over time."""
         of = self.cpu_s[threads,]
         return of[guest] / of["physical"]
 
@@ -99,7 +98,6 @@ def _sum(terms: Iterable[tuple[float, float]]) -> float:
 
 
 def tables(read: Read) -> tuple[Table, ...]:
-    """All of them."""
     found = Published(read)
     return (
         _cpu(found),

@@ -13,7 +13,6 @@ _NAMES: Final = {"tsc": "TSC", "monotonic": "CLOCK_MONOTONIC", "rvec": "RVEC"}
 
 
 def tables(read: Read) -> tuple[Table, ...]:
-    """All of them."""
     ocean = read("clock2015_pop")
     return (
         _cost(read("clock2015_cost")),

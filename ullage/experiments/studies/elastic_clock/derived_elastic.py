@@ -26,7 +26,6 @@ LOADS: Final = (("busy", "33.002", "285.467"), ("idle", "14.263", "123.375"))
 
 
 def tables(read: Read) -> tuple[Table, ...]:
-    """All of them."""
     blocking = read("elastic2015_blocking")
     return (
         _bandwidth(read("elastic2015_streaming")),

@@ -82,7 +82,6 @@ def metered(read: Read) -> tuple[Metered, ...]:
 
 
 def tables(read: Read) -> tuple[Table, ...]:
-    """All of them."""
     found = metered(read)
     return (
         _power(found),

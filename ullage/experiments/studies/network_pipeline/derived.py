@@ -17,7 +17,6 @@ _ONE_RUN: Final = (
 
 
 def tables(read: Read) -> tuple[Table, ...]:
-    """All of them."""
     testdfsio = times(read)
     return (_create(read("network2017_create")), _bonding(testdfsio), _together(testdfsio))
 
