@@ -153,7 +153,7 @@ def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes)
     """The run with the applications and the resources."""
     resources = Resources(cpus=1, memory=Bytes(1 << 30))
     made = tuple(
-        Environment(key, _provider(kind), {}, resources, 1) for key, kind in ENVIRONMENTS.items()
+        Environment(key, key, _provider(kind), {}, resources, 1) for key, kind in ENVIRONMENTS.items()
     )
     loads = tuple(_load(application, root) for application in only) + tuple(
         _resource(name, fields) for name, fields in RESOURCES.items()
@@ -186,7 +186,7 @@ def _provider(kind: str) -> Provider:
 
 def _resource(name: str, fields: Mapping[str, Any]) -> Load:
     workload = workloads.get(name)
-    return Load(name, workload, workload.parameters_model.model_validate(fields), {})
+    return Load(name, name, workload, workload.parameters_model.model_validate(fields), {})
 
 
 def _load(application: Application, root: Path) -> Load:
@@ -194,7 +194,7 @@ def _load(application: Application, root: Path) -> Load:
     parameters = CommandParameters(
         argv=list(application.argv), expect_output=application.says, timeout_s=300
     )
-    return Load(application.key, Installed(files), parameters, {})
+    return Load(application.key, application.key, Installed(files), parameters, {})
 
 
 def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from ullage.cli import dryrun
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.plan import factors, matrix, template
+from ullage.plan import matrix, template
 from ullage.plan import schema as copies
 from ullage.plan import schema as plan
 from ullage.plan.schema import Fit
@@ -40,7 +40,7 @@ def _resolved(vm: str) -> matrix.Matrix:
 @pytest.fixture
 def ten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with ten CPUs."""
-    monkeypatch.setattr(factors, "host_cpus", lambda: 10)
+    monkeypatch.setattr(matrix, "host_cpus", lambda: 10)
 
 
 @pytest.mark.usefixtures("ten")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ullage.common.errors import HOST_TOO_SMALL, UllageError
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
-from ullage.plan.instances import HOST, Needs, of_plan
+from ullage.plan.instances import HOST, Needs
 from ullage.plan.matrix import Environment, Load, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.plan.schema import Neighbour
@@ -37,13 +37,13 @@ class Played(Command):
 
 def environment(key: str, instances: int = 1, neighbour: Neighbour | None = None) -> Environment:
     provider = Native(NativeOptions())
-    return Environment(key, provider, {}, Resources(), instances, neighbour=neighbour)
+    return Environment(key, key, provider, {}, Resources(), instances, neighbour=neighbour)
 
 
 def needs(*environments: Environment, **load: Any) -> Needs:
     workload: Workload[Any] = Played(**load)
     parameters = CommandParameters(argv=["true"])
-    return Needs(Matrix("a", environments, (Load("command", workload, parameters, {}),)))
+    return Needs(Matrix("a", environments, (Load("command", "command", workload, parameters, {}),)))
 
 
 def test_each_place_of_a_role_asks_for_instances() -> None:
@@ -84,7 +84,7 @@ def test_a_neighbour_stands_in_an_environment_of_its_own() -> None:
     found = needs(environment("a"), environment("b", 2, beside), roles=[Role("x")])
     assert found.renewed == ["a", "b", "b" + NEIGHBOUR]
     made = found.environment("b" + NEIGHBOUR)
-    assert (made.neighbour, made.instances) == (None, 2)
+    assert (made.neighbour, made.neighbour_of, made.instances) == (None, "b", 2)
     assert made.provider is found.environment("a").provider
     assert [each.key for each, _ in found.counts()] == found.renewed
 
@@ -166,7 +166,3 @@ def test_a_host_without_other_cpus_is_refused(
     assert found.cpus(found.environment("a" + NEIGHBOUR), 0)[0] not in (
         found.cpus(found.environment("a"), i)[0] for i in range(found.count(found.environment("a")))
     )
-
-
-def test_what_no_plan_names() -> None:
-    assert of_plan("a") and not of_plan(HOST) and not of_plan("a" + NEIGHBOUR)

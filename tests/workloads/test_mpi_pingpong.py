@@ -46,7 +46,7 @@ def parsed(
     parameters: MpiPingpongParameters, outputs: dict[str, Output]
 ) -> dict[str, Scalar | Curve]:
     """Through the engine's own gate: finite, declared, positive where primary."""
-    load = matrix.Load("mpi-pingpong", PINGPONG, parameters, {})
+    load = matrix.Load("mpi-pingpong", "mpi-pingpong", PINGPONG, parameters, {})
     return figures.parsed(load, outputs)
 
 

@@ -46,7 +46,7 @@ def record(count: int = 2) -> Record:
 
 def load(count: int = 2, **fields: Any) -> Load:
     parameters = ProvisioningParameters.model_validate({"count": count, **fields})
-    return Load("provisioning", Provisioning(), parameters, {})
+    return Load("provisioning", "provisioning", Provisioning(), parameters, {})
 
 
 def output(text: str, seconds: float = 60.0) -> dict[str, Output]:

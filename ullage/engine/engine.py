@@ -23,7 +23,6 @@ from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.instances import of_plan
 from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
@@ -150,7 +149,7 @@ class Engine(Session):
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)
-        if of_plan(event.environment):
+        if event.environment in self.matrix.keys:
             provider = self.matrix.environment(event.environment).provider
             self.history.learn(provision_key(provider.name), event.seconds)
 

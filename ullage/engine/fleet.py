@@ -25,7 +25,7 @@ from ullage.host.image import Image
 from ullage.host.network import Network
 from ullage.host.paths import data_dir, state_dir
 from ullage.meters.perf import sampler as symbols
-from ullage.plan.instances import HOST, Kind, Needs, of_plan
+from ullage.plan.instances import HOST, Kind, Needs
 from ullage.plan.matrix import Environment, Load, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised
@@ -315,7 +315,7 @@ class Fleet:
         for load in self.matrix.loads:
             for instance in mine:
                 await make_workspace(instance, load)
-            if not of_plan(environment.key):
+            if environment.key not in self.matrix.keys:
                 continue
             self._broken.pop((environment.key, load.key), None)
             for team in self._teams(environment, load):

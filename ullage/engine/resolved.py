@@ -12,7 +12,7 @@ from ullage.common.quantities import format_bytes
 from ullage.host import clock
 from ullage.meters import METERS
 from ullage.plan import neighbours
-from ullage.plan.matrix import AGAIN, Environment, Load, Matrix
+from ullage.plan.matrix import Environment, Load, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
 from ullage.runs.events import ClockSaid
 from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
@@ -84,6 +84,7 @@ def workload(load: Load) -> WorkloadRecord:
     """A workload, with the definitions of its metrics: an old run reads right for ever."""
     return WorkloadRecord(
         key=load.key,
+        name=load.name,
         workload=load.workload.name,
         resource=load.workload.resource,
         title=load.workload.title(load.parameters),
@@ -219,9 +220,8 @@ def label(found: Environment, matrix: Matrix) -> str:
     factors = [f"{name} {value}" for name, value in found.factors.items()]
     beside = [f"beside {found.neighbour.program}"] if found.neighbour else []
     text = ", ".join([found.provider.label(), *beside, *factors])
-    name = _name(found)
-    alike = {_name(e) for e in matrix.environments if e.provider.label() == found.provider.label()}
-    return f"{name}: {text}" if alike != {name} and name != text else text
+    alike = {e.name for e in matrix.environments if e.provider.label() == found.provider.label()}
+    return f"{found.name}: {text}" if alike != {found.name} and found.name != text else text
 
 
 def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
@@ -239,8 +239,3 @@ def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
         "userland": fleet.image.digest[:19] if fleet.image else "host",
         "instances": str(found.instances),
     }
-
-
-def _name(found: Environment) -> str:
-    """The plan's own name of it, without factors."""
-    return found.key.removesuffix(AGAIN).partition("[")[0]

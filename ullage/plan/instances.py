@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal
 
 from ullage.environments import Options, placement
@@ -40,8 +41,7 @@ class Needs:
     @property
     def renewed(self) -> list[str]:
         """Keys of all that is made anew together: environments and their neighbours."""
-        found = self.matrix.environments
-        return [*(e.key for e in found), *(e.key + NEIGHBOUR for e in found if e.neighbour)]
+        return [*self.matrix.keys, *self._neighbours]
 
     @property
     def all(self) -> list[str]:
@@ -50,17 +50,17 @@ class Needs:
 
     def environment(self, key: str) -> Environment:
         """An environment of the plan, what stands for the host, or what a neighbour stands in."""
-        if key.endswith(NEIGHBOUR):
-            return self._neighbour_of(self.matrix.environment(key.removesuffix(NEIGHBOUR)))
+        if key in self._neighbours:
+            return self._neighbours[key]
         if key != HOST:
             return self.matrix.environment(key)
         baseline = self.matrix.environment(self.matrix.baseline)
-        return Environment(HOST, Native(Options()), {}, baseline.resources, self._most)
+        return Environment(HOST, HOST, Native(Options()), {}, baseline.resources, self._most)
 
     def copies(self, environment: Environment) -> dict[Kind, int]:
         """What its instances are for, in their order → how many."""
         counts: dict[Kind, int] = {"instance": environment.instances}
-        if not of_plan(environment.key):
+        if environment.key not in self.matrix.keys:
             return counts
         if self.duet:
             counts["side"] = environment.instances
@@ -85,7 +85,7 @@ class Needs:
         """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
         for key in self.renewed:
             environment = self.environment(key)
-            if self._beside(environment) == "other":
+            if self._tested_apart(environment):
                 self.cpus(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.counts()), self.matrix.design)
 
@@ -101,10 +101,10 @@ class Needs:
         """Where the instance with that number runs."""
         if self.duet:
             return placement.side(environment.resources, 1 if index else 0)
-        if self._beside(environment) == "other":
-            used = self._used(self.matrix.environment(environment.key.removesuffix(NEIGHBOUR)))
+        if tested := self._tested_apart(environment):
+            used = self._used(tested)
             return placement.apart(environment.resources, environment.instances, used)[index]
-        if of_plan(environment.key):
+        if environment.key in self.matrix.keys:
             index = self._turn(environment, index)
         backwards = environment.key == HOST
         return placement.cpus(environment.resources, index, backwards=backwards)
@@ -142,12 +142,12 @@ class Needs:
         each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
         return {cpu for i in each[:count] for cpu in self.cpus(environment, i)[0]}
 
-    def _beside(self, environment: Environment) -> str | None:
-        """For what a neighbour stands in: on the `same` CPUs as the tested one, or on `other`."""
-        if not environment.key.endswith(NEIGHBOUR):
+    def _tested_apart(self, environment: Environment) -> Environment | None:
+        """For what a neighbour on `other` CPUs stands in: the environment under test."""
+        if environment.neighbour_of is None:
             return None
-        tested = self.matrix.environment(environment.key.removesuffix(NEIGHBOUR))
-        return tested.neighbour.cpus if tested.neighbour else None
+        tested = self.matrix.environment(environment.neighbour_of)
+        return tested if tested.neighbour and tested.neighbour.cpus == "other" else None
 
     @property
     def _most(self) -> int:
@@ -157,21 +157,23 @@ class Needs:
     def _partners(self) -> set[str | None]:
         return {load.workload.partner(load.parameters) for load in self.matrix.loads}
 
-    def _neighbour_of(self, environment: Environment) -> Environment:
-        """Where its neighbour stands: one instance beside each of its own."""
-        assert environment.neighbour is not None
-        where = environment.neighbour.environment
-        native = where == "host"
-        return replace(
-            environment,
-            key=environment.key + NEIGHBOUR,
-            provider=Native(Options()) if native else self.matrix.environment(where).provider,
-            factors={},
-            again_of=None,
-            neighbour=None,
-        )
-
-
-def of_plan(key: str) -> bool:
-    """False for what stands for the host, and for what neighbours stand in."""
-    return key != HOST and not key.endswith(NEIGHBOUR)
+    @cached_property
+    def _neighbours(self) -> dict[str, Environment]:
+        """Key → where a neighbour stands: one instance beside each of the tested one's."""
+        environments = {}
+        for tested in self.matrix.environments:
+            if tested.neighbour is None:
+                continue
+            key, where = tested.key + NEIGHBOUR, tested.neighbour.environment
+            environments[key] = replace(
+                tested,
+                key=key,
+                provider=Native(Options())
+                if where == "host"
+                else self.matrix.environment(where).provider,
+                factors={},
+                again_of=None,
+                neighbour=None,
+                neighbour_of=tested.key,
+            )
+        return environments

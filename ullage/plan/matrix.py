@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage import environments, workloads
@@ -16,19 +16,27 @@ from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
 from ullage.meters.energy.base import PlannedMeter
-from ullage.plan import factors as varied
 from ullage.plan import meters as energyplan
 from ullage.plan import schedule
 from ullage.plan.factors import MAX_CELLS, combinations, keyed, merged
 from ullage.plan.neighbours import PROGRAMS
-from ullage.plan.schema import EnvironmentPlan, Neighbour, Plan, WorkloadPlan
+from ullage.plan.schema import (
+    MOST,
+    EnvironmentPlan,
+    Neighbour,
+    Plan,
+    Settings,
+    WorkloadPlan,
+    host_cpus,
+)
 from ullage.runs.records import Design, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
 
 AGAIN = "~again"
 """Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
 
-COMMON_ENVIRONMENT = tuple(allowed_fields(EnvironmentPlan, ()))
+SETTINGS = tuple(Settings.model_fields)
+COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
 
 
@@ -37,12 +45,19 @@ class Environment:
     """One environment of the run, ready to be made."""
 
     key: str
+    """Unique in the run: `vm[nic=e1000]`, `native~again`."""
+    name: str
+    """Of its entry in the plan: `vm`, `native`."""
     provider: Provider
     factors: Mapping[str, Any]
     resources: Resources
     instances: int
     again_of: str | None = None
+    """Key of the environment that this is the second copy of: the A/A pair."""
     neighbour: Neighbour | None = None
+    """What works beside each of its trials."""
+    neighbour_of: str | None = None
+    """Key of the environment whose neighbour stands here."""
     price: Price | None = None
 
 
@@ -51,6 +66,9 @@ class Load:
     """One workload with one parameter set."""
 
     key: str
+    """Unique in the run: `sysbench-cpu[threads=2]`."""
+    name: str
+    """Of its entry in the plan: its `as:`, or the workload's own."""
     workload: Workload[Any]
     parameters: Parameters
     factors: Mapping[str, Any]
@@ -73,17 +91,21 @@ class Matrix:
     """Of energy or power, read during the whole run."""
 
     @property
+    def keys(self) -> list[str]:
+        """Of its environments."""
+        return [environment.key for environment in self.environments]
+
+    @property
     def cells(self) -> int:
         """Trials in a block."""
         return size(self.design, len(self.environments), len(self.loads))
 
     def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
         """What runs in a block, one turn after another."""
-        keys = [environment.key for environment in self.environments]
         loads = [load.key for load in self.loads]
         if self.design == "solo":
-            return tuple((slot,) for slot in schedule.block(seed, block, keys, loads))
-        others = [key for key in keys if key != self.baseline]
+            return tuple((slot,) for slot in schedule.block(seed, block, self.keys, loads))
+        others = [key for key in self.keys if key != self.baseline]
         return schedule.duet(seed, block, others, loads, self.baseline)
 
     def environment(self, key: str) -> Environment:
@@ -98,12 +120,12 @@ class Matrix:
 def resolve(plan: Plan, document: YamlFile) -> Matrix:
     """Multiply the plan out; raises UllageError at the first thing that cannot be."""
     made = _environments(plan, document)
-    loads = _loads(plan, document)
     keys = [environment.key for environment in made]
     baseline = _named(plan.baseline, keys, document, ("baseline",))
     again = [baseline] + [
         _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
+    loads = _loads(plan, document)
     copies = tuple(_copy(environment) for environment in made if environment.key in again)
     if plan.design == "duet":
         _check_duet(plan, made, baseline, document)
@@ -135,7 +157,7 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
         )
     cpus = next(each.resources.cpus for each in made if each.key == baseline)
     for environment in made:
-        path: FieldPath = ("environments", environment.key.partition("[")[0])
+        path: FieldPath = ("environments", environment.name)
         if environment.instances > 1:
             raise impossible(
                 document,
@@ -213,20 +235,11 @@ def _check_memory(
 def _path(plan: Plan, load: Load) -> FieldPath:
     """Where the workload stands in the plan."""
     names = [entry.alias or entry.name for entry in plan.workloads]
-    return ("workloads", names.index(load.key.partition("[")[0]))
+    return ("workloads", names.index(load.name))
 
 
 def _copy(environment: Environment) -> Environment:
-    return Environment(
-        environment.key + AGAIN,
-        environment.provider,
-        environment.factors,
-        environment.resources,
-        environment.instances,
-        again_of=environment.key,
-        neighbour=environment.neighbour,
-        price=environment.price,
-    )
+    return replace(environment, key=environment.key + AGAIN, again_of=environment.key)
 
 
 def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
@@ -252,25 +265,25 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 f"{name}: a {entry.provider} environment cannot run from the host's own userland",
                 "leave out `image: host`, so that one image is built for all",
             )
-        for factors in combinations(
-            entry.vary, document, (*path, "vary"), kind.options_model, also=varied.FIELDS
-        ):
-            data = merged({**entry.options, **varied.written(entry, plan)}, factors)
-            own = {name: data.pop(name, None) for name in varied.FIELDS}
-            resources = checked(Resources, own["resources"], document, (*path, "resources"))
-            beside = own["neighbour"]
+        written = entry.written
+        if written.get("resources") is None:
+            written["resources"] = document.data.get("resources") or {}
+        vary: FieldPath = (*path, "vary")
+        for factors in combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS):
+            data = merged(written, factors, document, path)
+            own = {field: data.pop(field) for field in SETTINGS if field in data}
+            settings = checked(Settings, own, document, path)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             found.append(
                 Environment(
                     key=keyed(name, factors),
+                    name=name,
                     provider=kind(options),
                     factors=factors,
-                    resources=resources,
-                    instances=varied.instances(own["instances"], resources, name, document, path),
+                    resources=settings.resources,
+                    instances=_instances(settings, name, document, path),
                     price=entry.price,
-                    neighbour=None
-                    if beside is None
-                    else checked(Neighbour, beside, document, (*path, "neighbour")),
+                    neighbour=settings.neighbour,
                 )
             )
     for each in found:
@@ -279,23 +292,40 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
     return tuple(found)
 
 
+def _instances(settings: Settings, name: str, document: YamlFile, path: FieldPath) -> int:
+    """Their number; PLAN_IMPOSSIBLE_MATRIX when none fits on this host, or too many do."""
+    asked = settings.instances
+    if isinstance(asked, int):
+        return asked
+    each, here = settings.resources.cpus, host_cpus()
+    fits = asked.copies(each, here)
+    if not 1 <= fits <= MOST:
+        raise impossible(
+            document,
+            (*path, "instances"),
+            f"{name}: `{asked}` of {here} CPUs is room for {fits} instances with "
+            f"{each:g} CPUs each; from 1 to {MOST} can be made",
+            "give another factor, or other `cpus`",
+        )
+    return fits
+
+
 def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -> None:
     neighbour = environment.neighbour
     if neighbour is None:
         return
-    path: FieldPath = ("environments", environment.key.partition("[")[0], "neighbour")
+    path: FieldPath = ("environments", environment.name, "neighbour")
     names = [*plan.environments]
     if neighbour.environment != "host" and neighbour.environment not in names:
         raise no_environment(document, (*path, "environment"), neighbour.environment, names)
-    if plan.environments.get(neighbour.environment, environment) is not environment:
-        other = plan.environments[neighbour.environment]
-        if other.vary:
-            raise impossible(
-                document,
-                (*path, "environment"),
-                f"{neighbour.environment} is varied, so it is not one environment",
-                "let the neighbour stand in one that is not varied",
-            )
+    stands_in = plan.environments.get(neighbour.environment)
+    if stands_in is not None and stands_in.vary:
+        raise impossible(
+            document,
+            (*path, "environment"),
+            f"{neighbour.environment} is varied, so it is not one environment",
+            "let the neighbour stand in one that is not varied",
+        )
     if plan.design == "duet":
         raise impossible(
             document,
@@ -317,10 +347,10 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
             raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, known) from None
         model = workload.parameters_model
         for factors in combinations(entry.vary, document, (*path, "vary"), model):
-            data = merged(entry.parameters, factors)
+            data = merged(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
-            key = keyed(entry.alias or entry.name, factors)
-            found.append(Load(key, workload, parameters, factors))
+            name = entry.alias or entry.name
+            found.append(Load(keyed(name, factors), name, workload, parameters, factors))
     refuse_twins([load.key for load in found], document, ("workloads",))
     return tuple(found)
 

@@ -46,6 +46,7 @@ def environment(
     """One of a matrix."""
     return Environment(
         key=key,
+        name=again_of or key,
         provider=provider,
         factors={},
         resources=resources,
@@ -79,6 +80,7 @@ def load(workload: Scaled, work: int, key: str | None = None) -> Load:
     """A workload with its nominal amount."""
     return Load(
         key=key or workload.name,
+        name=workload.name,
         workload=workload,
         parameters=ScaledParameters(work=work),
         factors={},

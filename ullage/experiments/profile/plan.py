@@ -52,7 +52,8 @@ def profiling(asked: Asked, strengths: Mapping[Resource, Strength], budget_s: fl
         beside = NEIGHBOUR if strength.options is None else None
         environments.append(_environment(asked, resource, provider, beside))
         parameters = ProbeParameters(arguments=strength.arguments)
-        loads.append(Load(PROBE + resource, PROBES[resource], parameters, {}))
+        probe = PROBE + resource
+        loads.append(Load(probe, probe, PROBES[resource], parameters, {}))
     least = min(LEAST_BLOCKS, asked.repeat)
     blocks = Blocks(min=least, max=asked.repeat, budget=budget_s)
     return _trials(asked, tuple(environments), tuple(loads), blocks)
@@ -68,6 +69,7 @@ def _environment(
 ) -> Environment:
     return Environment(
         key=key,
+        name=key,
         provider=provider,
         factors={},
         resources=_resources(asked),
@@ -84,7 +86,7 @@ def _command(asked: Asked) -> Load:
     parameters = CommandParameters(
         argv=list(asked.argv), timeout_s=min(86_400.0, max(60.0, asked.budget_s))
     )
-    return Load(COMMAND, Profiled(asked.directory, asked.variables), parameters, {})
+    return Load(COMMAND, COMMAND, Profiled(asked.directory, asked.variables), parameters, {})
 
 
 def _trials(
