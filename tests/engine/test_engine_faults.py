@@ -27,7 +27,7 @@ from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
 from ullage.host import leftovers
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.runs.events import Reason
 from ullage.runs.reader import RunFolder
 from ullage.workloads import command
@@ -270,11 +270,11 @@ def test_a_cleanup_that_cannot_be_done_takes_nothing_from_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def performed(
-        team: Team, load: Load, seed: int, make: Callable[..., Any]
+        team: Team, case: Case, seed: int, make: Callable[..., Any]
     ) -> Reason | None:
         if make.__name__ == "cleanup":
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "freezer.state")
-        return await perform(team, load, seed, make)
+        return await perform(team, case, seed, make)
 
     monkeypatch.setattr("ullage.engine.fleet.perform", performed)
     outcome, folder = run(tmp_path, [TRUE])

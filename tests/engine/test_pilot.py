@@ -82,7 +82,7 @@ class Made:
             environments=tuple(
                 records.environment(each, cells, None) for each in cells.environments
             ),
-            workloads=tuple(records.workload(load) for load in cells.loads),
+            workloads=tuple(records.workload(case) for case in cells.cases),
         )
         return RunFolder(path, resolved, tuple(self._events(cells)), truncated=False)
 
@@ -123,7 +123,7 @@ class Made:
     def _trial(
         self, slot: Slot, generation: int, now: int, cells: Matrix, ratios: NDArray[np.float64]
     ) -> Trial:
-        name = cells.loads[0].workload.metrics[0].name
+        name = cells.cases[0].workload.metrics[0].name
         lost = slot.environment == "other" and slot.block in self.failed
         slow = np.exp(ratios) if slot.environment == "other" else np.ones(self.iterations)
         several = self.iterations > 1 and not lost

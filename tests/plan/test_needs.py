@@ -15,7 +15,7 @@ from ullage.common.errors import HOST_TOO_SMALL, UllageError
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
 from ullage.plan.instances import HOST, Needs
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.plan.schema import Neighbour
 from ullage.workloads.base import Place, Role, Workload
@@ -40,10 +40,10 @@ def environment(key: str, instances: int = 1, neighbour: Neighbour | None = None
     return Environment(key, key, provider, {}, Resources(), instances, neighbour=neighbour)
 
 
-def needs(*environments: Environment, **load: Any) -> Needs:
-    workload: Workload[Any] = Played(**load)
+def needs(*environments: Environment, **case: Any) -> Needs:
+    workload: Workload[Any] = Played(**case)
     parameters = CommandParameters(argv=["true"])
-    return Needs(Matrix("a", environments, (Load("command", "command", workload, parameters, {}),)))
+    return Needs(Matrix("a", environments, (Case("command", "command", workload, parameters, {}),)))
 
 
 def test_each_place_of_a_role_asks_for_instances() -> None:

@@ -37,7 +37,7 @@ def test_a_good_plan_is_multiplied_out() -> None:
         "vm[nic=e1000,disk.format=qcow2]",
         "native~again",
     ]
-    assert [load.key for load in made.loads] == [
+    assert [case.key for case in made.cases] == [
         "sysbench-cpu[threads=1]",
         "sysbench-cpu[threads=2]",
         "iperf3",

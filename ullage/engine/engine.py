@@ -214,7 +214,7 @@ class Engine(Session):
         for turn in todo:
             trials = await trial.run(
                 fleet,
-                self.matrix.load(turn[0].workload),
+                self.matrix.case(turn[0].workload),
                 turn,
                 [self.journal.trial_folder(slot.trial) for slot in turn],
                 seed=self.seed + number,
@@ -259,7 +259,7 @@ class Engine(Session):
             for e in self.matrix.environments
             if e.key != self.matrix.baseline and e.again_of is None
         ]
-        metrics = {load.key: load.workload.metrics for load in self.matrix.loads}
+        metrics = {case.key: case.workload.metrics for case in self.matrix.cases}
         done = [each for each in self.trials.values() if each.block < blocks]
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 
@@ -312,7 +312,7 @@ class Engine(Session):
             environments=tuple(
                 resolved.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
             ),
-            workloads=tuple(resolved.workload(load) for load in self.matrix.loads),
+            workloads=tuple(resolved.workload(case) for case in self.matrix.cases),
             meters=resolved.meters(),
             energy_meters=self.metering.records(),
             parity=self.parity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
 from ullage.workloads.base import InvalidTrialError, Output
@@ -15,32 +15,32 @@ Figures = dict[str, Scalar | Curve]
 Mean = Callable[[Sequence[float]], float]
 
 
-def parsed(load: Load, outputs: Mapping[str, Output]) -> Figures:
+def parsed(case: Case, outputs: Mapping[str, Output]) -> Figures:
     """Check, then parse: no figure comes from an invalid trial. InvalidTrialError says why.
 
     What a guest printed may be anything: a check that it brings to fall has refused it.
     """
     try:
-        load.workload.check(load.parameters, outputs)
-        return _checked(load, load.workload.parse(load.parameters, outputs))
+        case.workload.check(case.parameters, outputs)
+        return _checked(case, case.workload.parse(case.parameters, outputs))
     except InvalidTrialError:
         raise
     except Exception as error:
         raise InvalidTrialError(f"{type(error).__name__} in the check: {error}") from error
 
 
-def _checked(load: Load, figures: Figures) -> Figures:
+def _checked(case: Case, figures: Figures) -> Figures:
     """Figures are finite, declared, and the primary ones are positive: a ratio can be taken."""
-    declared = {metric.name: metric for metric in load.workload.metrics}
+    declared = {metric.name: metric for metric in case.workload.metrics}
     for name, value in figures.items():
         values = [y for _, y in value] if isinstance(value, list) else [value]
         if name not in declared:
-            raise InvalidTrialError(f"{load.key} gave the undeclared metric {name}")
+            raise InvalidTrialError(f"{case.key} gave the undeclared metric {name}")
         if not all(math.isfinite(y) for y in values):
             raise InvalidTrialError(f"{name} is not a finite number")
         if declared[name].primary and not all(y > 0 for y in values):
             raise InvalidTrialError(f"{name} is not positive, so no ratio can be taken")
-    missing = [m.name for m in load.workload.metrics if m.primary and m.name not in figures]
+    missing = [m.name for m in case.workload.metrics if m.primary and m.name not in figures]
     if missing:
         raise InvalidTrialError(f"the output lacks {', '.join(missing)}")
     return figures

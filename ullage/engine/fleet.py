@@ -26,7 +26,7 @@ from ullage.host.network import Network
 from ullage.host.paths import data_dir, state_dir
 from ullage.meters.perf import sampler as symbols
 from ullage.plan.instances import HOST, Kind, Needs
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.runs.writer import now_ns
@@ -91,9 +91,9 @@ class Fleet:
             if "away" in self.needs.places:
                 self.away = await self.network.neighbour()
         for environment in self.matrix.environments:
-            for load in self.matrix.loads:
-                if isinstance(load.workload, Conducted):
-                    load.workload.feasible(load.parameters, self.node(environment.key))
+            for case in self.matrix.cases:
+                if isinstance(case.workload, Conducted):
+                    case.workload.feasible(case.parameters, self.node(environment.key))
         keys = self.needs.all
         try:
             async with asyncio.TaskGroup() as group:
@@ -153,32 +153,32 @@ class Fleet:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
-    def broken(self, environment: str, load: Load) -> Reason | None:
+    def broken(self, environment: str, case: Case) -> Reason | None:
         """Why it cannot run there: who it needs could not be made anew, or it not be prepared."""
-        unmade = (self._unmade.get(key) for key in self._keys_of(environment, load))
-        return next(filter(None, unmade), None) or self._broken.get((environment, load.key))
+        unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
+        return next(filter(None, unmade), None) or self._broken.get((environment, case.key))
 
-    def _keys_of(self, environment: str, load: Load) -> list[str]:
+    def _keys_of(self, environment: str, case: Case) -> list[str]:
         """Of whom a trial needs instances: the environment itself first."""
-        keys, partner = [environment], load.workload.partner(load.parameters)
+        keys, partner = [environment], case.workload.partner(case.parameters)
         if self.needs.environment(environment).neighbour:
             keys.append(environment + NEIGHBOUR)
         if partner:
             keys.append(partner)
-        if "host" in load.places:
+        if "host" in case.places:
             keys.append(HOST)
         return list(dict.fromkeys(keys))
 
-    async def teams(self, environment: str, load: Load, side: Side | None = None) -> list[Team]:
+    async def teams(self, environment: str, case: Case, side: Side | None = None) -> list[Team]:
         """The teams of one trial, thawed and with their clocks read anew.
 
         side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
-        for key in self._keys_of(environment, load):
+        for key in self._keys_of(environment, case):
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
-        teams = self._complete(environment, load)
+        teams = self._complete(environment, case)
         teams = teams if side is None else [teams[side]]
         try:
             await _each([m for team in teams for m in team.members], do=_wake)
@@ -189,7 +189,7 @@ class Fleet:
             raise
         return teams
 
-    def _teams(self, environment: Environment, load: Load) -> list[Team]:
+    def _teams(self, environment: Environment, case: Case) -> list[Team]:
         """Who is there of the environment: a team for each instance of the plan, or each side.
 
         Where every instance plays a role, there is one team of all.
@@ -207,19 +207,19 @@ class Fleet:
                 strict=True,
             )
         ]
-        return teams[:1] if "each" in load.places else teams
+        return teams[:1] if "each" in case.places else teams
 
-    def _complete(self, environment: str, load: Load) -> list[Team]:
+    def _complete(self, environment: str, case: Case) -> list[Team]:
         """The environment's teams, with who else is there: each instance has its neighbour."""
-        teams = self._teams(self.needs.environment(environment), load)
-        partner = load.workload.partner(load.parameters)
+        teams = self._teams(self.needs.environment(environment), case)
+        partner = case.workload.partner(case.parameters)
         none: list[None] = [None] * len(teams)
         hosts = self._instances.get(HOST, none)
         spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else none
         neighbours = self._instances.get(environment + NEIGHBOUR, [])
         return [
             replace(team, host=host, partner=spare, neighbours=neighbours[i :: len(teams)]).only(
-                load.places
+                case.places
             )
             for i, (team, host, spare) in enumerate(zip(teams, hosts, spares, strict=False))
         ]
@@ -270,15 +270,15 @@ class Fleet:
     async def cleanup(self) -> None:
         """Run every workload's cleanup tasks, where there is still somebody to run them."""
         for environment in self.matrix.environments:
-            for load in self.matrix.loads:
-                keys = self._keys_of(environment.key, load)
+            for case in self.matrix.cases:
+                keys = self._keys_of(environment.key, case)
                 if not all(each.alive for key in keys for each in self._instances[key]):
                     continue
                 try:
-                    for team in await self.teams(environment.key, load):
-                        await perform(team, load, self.seed, load.workload.cleanup)
+                    for team in await self.teams(environment.key, case):
+                        await perform(team, case, self.seed, case.workload.cleanup)
                 except (UllageError, OSError) as error:
-                    self.warn("no-cleanup", f"{load.key} in {environment.key}: {error}")
+                    self.warn("no-cleanup", f"{case.key} in {environment.key}: {error}")
 
     async def _provision(self, key: str) -> None:
         environment = self.needs.environment(key)
@@ -312,16 +312,16 @@ class Fleet:
     async def _prepare(self, environment: Environment) -> None:
         """Workspaces and preparation of every workload, in each instance that takes part."""
         mine = self._instances[environment.key]
-        for load in self.matrix.loads:
+        for case in self.matrix.cases:
             for instance in mine:
-                await make_workspace(instance, load)
+                await make_workspace(instance, case)
             if environment.key not in self.matrix.keys:
                 continue
-            self._broken.pop((environment.key, load.key), None)
-            for team in self._teams(environment, load):
-                reason = await perform(team, load, self.seed, load.workload.prepare)
+            self._broken.pop((environment.key, case.key), None)
+            for team in self._teams(environment, case):
+                reason = await perform(team, case, self.seed, case.workload.prepare)
                 if reason:
-                    self._broken[environment.key, load.key] = reason
+                    self._broken[environment.key, case.key] = reason
 
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))

@@ -39,11 +39,11 @@ class Comparison:
 def comparisons(matrix: Matrix) -> list[Comparison]:
     """The primary comparisons of a plan: the family of its verdicts."""
     return [
-        Comparison(environment.key, load.key, metric)
+        Comparison(environment.key, case.key, metric)
         for environment in matrix.environments
         if environment.key != matrix.baseline and environment.again_of is None
-        for load in matrix.loads
-        for metric in load.workload.metrics
+        for case in matrix.cases
+        for metric in case.workload.metrics
         if metric.primary
     ]
 
@@ -149,7 +149,7 @@ def newest(runs: Path, plan: Plan, matrix: Matrix) -> RunFolder | None:
             and finished is not None
             and finished.reason in ENDED
             and {e.key for e in resolved.environments} == {e.key for e in matrix.environments}
-            and {w.key for w in resolved.workloads} == {load.key for load in matrix.loads}
+            and {w.key for w in resolved.workloads} == {case.key for case in matrix.cases}
             and not any(_differing(resolved, matrix))
         ):
             return folder
@@ -165,10 +165,10 @@ def _differing(resolved: Resolved, matrix: Matrix) -> Iterable[str]:
         if environments.get(environment.key, now) != now:
             yield environment.key
     workloads = {w.key: (w.workload, w.parameters) for w in resolved.workloads}
-    for load in matrix.loads:
-        meant = load.workload.name, load.parameters.model_dump(mode="json")
-        if workloads.get(load.key, meant) != meant:
-            yield load.key
+    for case in matrix.cases:
+        meant = case.workload.name, case.parameters.model_dump(mode="json")
+        if workloads.get(case.key, meant) != meant:
+            yield case.key
 
 
 def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:

@@ -12,7 +12,7 @@ from ullage.common.quantities import format_bytes
 from ullage.host import clock
 from ullage.meters import METERS
 from ullage.plan import neighbours
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
 from ullage.runs.events import ClockSaid
 from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
@@ -80,23 +80,23 @@ _ONCE = Repeat().model_dump()
 """What the plan's `repeat` was for runs that do not have it yet."""
 
 
-def workload(load: Load) -> WorkloadRecord:
+def workload(case: Case) -> WorkloadRecord:
     """A workload, with the definitions of its metrics: an old run reads right for ever."""
     return WorkloadRecord(
-        key=load.key,
-        name=load.name,
-        workload=load.workload.name,
-        resource=load.workload.resource,
-        title=load.workload.title(load.parameters),
-        parameters=load.parameters.model_dump(mode="json"),
-        factors=dict(load.factors),
-        metrics=load.workload.metrics,
-        scaling=load.workload.scaling,
+        key=case.key,
+        name=case.name,
+        workload=case.workload.name,
+        resource=case.workload.resource,
+        title=case.workload.title(case.parameters),
+        parameters=case.parameters.model_dump(mode="json"),
+        factors=dict(case.factors),
+        metrics=case.workload.metrics,
+        scaling=case.workload.scaling,
         files={
             name: f"sha256:{sha256_of(file)}"
-            for name, file in load.workload.files(load.parameters).items()
+            for name, file in case.workload.files(case.parameters).items()
         },
-        duration_s=load.workload.duration_s(load.parameters),
+        duration_s=case.workload.duration_s(case.parameters),
     )
 
 
@@ -193,8 +193,8 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
         ]
         or workloads
         != [
-            (load.key, load.workload.name, load.parameters.model_dump(mode="json"))
-            for load in matrix.loads
+            (case.key, case.workload.name, case.parameters.model_dump(mode="json"))
+            for case in matrix.cases
         ]
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
 from ullage.environments.agent.client import Command
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
 
@@ -65,22 +65,22 @@ class Team:
 # What a workload finds in its instances: workspaces, and its untimed tasks before and after.
 
 
-def workspace(instance: Instance, load: Load) -> str:
+def workspace(instance: Instance, case: Case) -> str:
     """The directory of a workload in an instance, as seen inside."""
-    return f"{instance.data}/{slug(load.key)}"
+    return f"{instance.data}/{slug(case.key)}"
 
 
-async def make_workspace(instance: Instance, load: Load) -> None:
+async def make_workspace(instance: Instance, case: Case) -> None:
     """Make it, with what of ours the workload wants inside."""
-    directory = workspace(instance, load)
+    directory = workspace(instance, case)
     await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
-    for name, file in load.workload.files(load.parameters).items():
+    for name, file in case.workload.files(case.parameters).items():
         await instance.agent.put(file, f"{directory}/{name}", 0o755)
 
 
-def context(team: Team, load: Load, seed: int) -> Context:
+def context(team: Team, case: Case, seed: int) -> Context:
     """What the workload may know of where it runs."""
-    players = team.players(load.workload.roles(load.parameters))
+    players = team.players(case.workload.roles(case.parameters))
     spec = team.instance.spec
     return Context(
         addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
@@ -88,18 +88,18 @@ def context(team: Team, load: Load, seed: int) -> Context:
         memory_bytes=spec.memory_bytes,
         seed=seed,
         data=team.instance.data,
-        workspace=workspace(team.instance, load),
-        workspaces={role: workspace(player, load) for role, player in players.items()},
+        workspace=workspace(team.instance, case),
+        workspaces={role: workspace(player, case) for role, player in players.items()},
     )
 
 
 async def perform(
-    team: Team, load: Load, seed: int, make: Callable[..., Sequence[Task]]
+    team: Team, case: Case, seed: int, make: Callable[..., Sequence[Task]]
 ) -> Reason | None:
     """Run untimed tasks one after another; the first that fails is the reason."""
-    players = team.players(load.workload.roles(load.parameters))
-    known = context(team, load, seed)
-    for task in make(load.parameters, known):
+    players = team.players(case.workload.roles(case.parameters))
+    known = context(team, case, seed)
+    for task in make(case.parameters, known):
         if task.role not in players:
             continue
         cwd = task.cwd or known.workspaces[task.role]

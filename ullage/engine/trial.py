@@ -25,7 +25,7 @@ from ullage.environments import Instance
 from ullage.environments.agent.client import Command, Finished, Process
 from ullage.host import clock
 from ullage.plan import neighbours
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.plan.schedule import Slot
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
@@ -43,7 +43,7 @@ class Attempt:
     """One trial while it runs."""
 
     fleet: Fleet
-    load: Load
+    case: Case
     slot: Slot
     folder: Path
     seed: int
@@ -72,11 +72,11 @@ class Attempt:
 
     async def wake(self) -> None:
         self._refuse_broken()
-        self.teams = await self.fleet.teams(self.slot.environment, self.load, self.slot.side)
+        self.teams = await self.fleet.teams(self.slot.environment, self.case, self.slot.side)
         self._refuse_broken()  # what had died is made again, and prepared again
 
     def _refuse_broken(self) -> None:
-        if reason := self.fleet.broken(self.slot.environment, self.load):
+        if reason := self.fleet.broken(self.slot.environment, self.case):
             raise TrialFailedError(reason.code, reason.message)
 
     async def begin(self) -> None:
@@ -86,8 +86,8 @@ class Attempt:
 
     async def work(self, instant_ns: int) -> None:
         """Start everybody else at the agreed instant, and wait for all."""
-        if isinstance(self.load.workload, Conducted):
-            await self._conduct(self.load.workload)
+        if isinstance(self.case.workload, Conducted):
+            await self._conduct(self.case.workload)
             return
         workers = self._now(service=False)
         await _together(self._spawn(part, at_ns=instant_ns) for part in workers)
@@ -103,8 +103,8 @@ class Attempt:
             if not part.task.service:
                 part.check(instant_ns)
         outputs = self._outputs()
-        self.figures.append([figures.parsed(self.load, each) for each in outputs])
-        self.facts = self.load.workload.facts(self.load.parameters, outputs[0])
+        self.figures.append([figures.parsed(self.case, each) for each in outputs])
+        self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
 
@@ -128,7 +128,7 @@ class Attempt:
         return [figures.over_instances(of_teams) for of_teams in self.figures]
 
     def _mean(self, of_iterations: Sequence[Figures]) -> Figures:
-        return figures.over_iterations(of_iterations, self.load.workload.metrics)
+        return figures.over_iterations(of_iterations, self.case.workload.metrics)
 
     async def stop(self) -> None:
         """Kill what still runs after a failure or an interruption.
@@ -181,17 +181,17 @@ class Attempt:
         ]
 
     def _parts(self, iteration: int) -> list[Part]:
-        workload, parameters = self.load.workload, self.load.parameters
+        workload, parameters = self.case.workload, self.case.parameters
         roles = workload.roles(parameters)
         parts = []
         for number, team in enumerate(self.teams):
-            known = context(team, self.load, self.seed)
+            known = context(team, self.case, self.seed)
             players = team.players(roles)
             for task in workload.tasks(parameters, known):
                 name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
                 name += f"-i{iteration:02d}" if self.iterations > 1 else ""
                 player = players[task.role]
-                parts.append(Part(name, task, player, task.cwd or workspace(player, self.load)))
+                parts.append(Part(name, task, player, task.cwd or workspace(player, self.case)))
         return [*parts, *self._neighbours(iteration)]
 
     def _neighbours(self, iteration: int) -> list[Part]:
@@ -214,7 +214,7 @@ class Attempt:
             await _together(instance.freeze() for instance in idle)
             began = clock.ordered_ns()
             node = self.fleet.node(self.slot.environment)
-            said = await workload.conduct(self.load.parameters, node, label)
+            said = await workload.conduct(self.case.parameters, node, label)
             ended = clock.ordered_ns()
         finally:
             await _together(instance.thaw() for instance in idle)
@@ -243,9 +243,9 @@ class Attempt:
             await part.wait()
             return
         mine = next(team for team in self.teams if part.instance in team.members)
-        players = mine.players(self.load.workload.roles(self.load.parameters)).values()
+        players = mine.players(self.case.workload.roles(self.case.parameters)).values()
         addresses = {each.address: each for each in players if each.address}
-        launcher = Launcher(part, addresses, lambda each: workspace(each, self.load))
+        launcher = Launcher(part, addresses, lambda each: workspace(each, self.case))
         try:
             await launcher.run(self._spawn)
         finally:

@@ -23,7 +23,7 @@ from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.perf.sampler import Watch
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.plan.schedule import Turn
 from ullage.runs.events import RoleRecord, Trial
 from ullage.runs.records import Metered
@@ -43,7 +43,7 @@ held up for long."""
 
 async def run(
     fleet: Fleet,
-    load: Load,
+    case: Case,
     turn: Turn,
     folders: Sequence[Path],
     *,
@@ -53,7 +53,7 @@ async def run(
     """Run the trials of one turn. Whatever goes wrong inside one becomes its reason."""
     began, epoch_ns = clock.ordered_ns(), now_ns()
     attempts = [
-        Attempt(fleet, load, slot, folder, seed, iterations)
+        Attempt(fleet, case, slot, folder, seed, iterations)
         for slot, folder in zip(turn, folders, strict=True)
     ]
     seen: list[Metered] = [{} for _ in attempts]

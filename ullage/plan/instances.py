@@ -36,7 +36,7 @@ class Needs:
     @property
     def places(self) -> set[str]:
         """Where roles of any workload stand."""
-        return {place for load in self.matrix.loads for place in load.places}
+        return {place for case in self.matrix.cases for place in case.places}
 
     @property
     def renewed(self) -> list[str]:
@@ -125,15 +125,15 @@ class Needs:
     def _used(self, tested: Environment) -> set[int]:
         """CPUs of everybody who plays a role in any trial of the environment."""
         found = self._cpus_of(tested, "instance", tested.instances)
-        for load in self.matrix.loads:
-            teams = 1 if "each" in load.places else tested.instances
-            if "second" in load.places:
+        for case in self.matrix.cases:
+            teams = 1 if "each" in case.places else tested.instances
+            if "second" in case.places:
                 found |= self._cpus_of(tested, "second", teams)
-            if "away" in load.places:
+            if "away" in case.places:
                 found |= self._cpus_of(tested, "away", teams)
-            if "host" in load.places:
+            if "host" in case.places:
                 found |= self._cpus_of(self.environment(HOST), "instance", teams)
-            if partner := load.workload.partner(load.parameters):
+            if partner := case.workload.partner(case.parameters):
                 found |= self._cpus_of(self.environment(partner), "spare", teams)
         return found
 
@@ -155,7 +155,7 @@ class Needs:
 
     @property
     def _partners(self) -> set[str | None]:
-        return {load.workload.partner(load.parameters) for load in self.matrix.loads}
+        return {case.workload.partner(case.parameters) for case in self.matrix.cases}
 
     @cached_property
     def _neighbours(self) -> dict[str, Environment]:

@@ -62,7 +62,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Load:
+class Case:
     """One workload with one parameter set."""
 
     key: str
@@ -85,7 +85,7 @@ class Matrix:
 
     baseline: str
     environments: tuple[Environment, ...]
-    loads: tuple[Load, ...]
+    cases: tuple[Case, ...]
     design: Design = "solo"
     meters: tuple[PlannedMeter, ...] = ()
     """Of energy or power, read during the whole run."""
@@ -98,23 +98,23 @@ class Matrix:
     @property
     def cells(self) -> int:
         """Trials in a block."""
-        return size(self.design, len(self.environments), len(self.loads))
+        return size(self.design, len(self.environments), len(self.cases))
 
     def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
         """What runs in a block, one turn after another."""
-        loads = [load.key for load in self.loads]
+        cases = [case.key for case in self.cases]
         if self.design == "solo":
-            return tuple((slot,) for slot in schedule.block(seed, block, self.keys, loads))
+            return tuple((slot,) for slot in schedule.block(seed, block, self.keys, cases))
         others = [key for key in self.keys if key != self.baseline]
-        return schedule.duet(seed, block, others, loads, self.baseline)
+        return schedule.duet(seed, block, others, cases, self.baseline)
 
     def environment(self, key: str) -> Environment:
         """The environment of that key."""
         return next(e for e in self.environments if e.key == key)
 
-    def load(self, key: str) -> Load:
+    def case(self, key: str) -> Case:
         """The workload of that key."""
-        return next(load for load in self.loads if load.key == key)
+        return next(case for case in self.cases if case.key == key)
 
 
 def resolve(plan: Plan, document: YamlFile) -> Matrix:
@@ -125,21 +125,21 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     again = [baseline] + [
         _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
-    loads = _loads(plan, document)
+    cases = _cases(plan, document)
     copies = tuple(_copy(environment) for environment in made if environment.key in again)
     if plan.design == "duet":
         _check_duet(plan, made, baseline, document)
-        _check_endpoints(plan, loads, document)
-    _check_partners(plan, loads, keys, document)
-    _check_each(plan, made, loads, document)
-    _check_memory(plan, made, loads, document)
+        _check_endpoints(plan, cases, document)
+    _check_partners(plan, cases, keys, document)
+    _check_each(plan, made, cases, document)
+    _check_memory(plan, made, cases, document)
     meters = energyplan.resolve(plan, document)
-    matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
+    matrix = Matrix(baseline, (*made, *copies), cases, plan.design, meters)
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,
             ("environments",),
-            f"{many(len(matrix.environments), 'environment')} × {many(len(loads), 'workload')} are "
+            f"{many(len(matrix.environments), 'environment')} × {many(len(cases), 'workload')} are "
             f"{matrix.cells} cells a block",
             f"at most {MAX_CELLS} are allowed: vary fewer factors",
         )
@@ -174,68 +174,68 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
             )
 
 
-def _check_endpoints(plan: Plan, loads: Sequence[Load], document: YamlFile) -> None:
+def _check_endpoints(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
     """Refuse workloads that need more than the two instances of a pair."""
-    for load in loads:
-        if load.places != {"instance"}:
+    for case in cases:
+        if case.places != {"instance"}:
             raise impossible(
                 document,
-                _path(plan, load),
-                f"{load.key} has a second endpoint, which no side of a duet has CPUs for",
+                _path(plan, case),
+                f"{case.key} has a second endpoint, which no side of a duet has CPUs for",
                 "leave it out, or measure it in a plan of its own without `design: duet`",
             )
 
 
 def _check_partners(
-    plan: Plan, loads: Sequence[Load], keys: Sequence[str], document: YamlFile
+    plan: Plan, cases: Sequence[Case], keys: Sequence[str], document: YamlFile
 ) -> None:
     """Refuse a workload whose other end stands in an environment that is not there."""
-    for load in loads:
-        partner = load.workload.partner(load.parameters)
+    for case in cases:
+        partner = case.workload.partner(case.parameters)
         if partner is not None and partner not in keys:
-            raise no_environment(document, _path(plan, load), partner, keys)
+            raise no_environment(document, _path(plan, case), partner, keys)
 
 
 def _check_each(
-    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+    plan: Plan, made: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
     """Refuse a trial over all instances in which some of them would have nothing to do."""
-    for load in loads:
-        most = load.workload.most_instances(load.parameters)
-        if most is None or "each" not in load.places:
+    for case in cases:
+        most = case.workload.most_instances(case.parameters)
+        if most is None or "each" not in case.places:
             continue
         for environment in made:
             if environment.instances > most:
                 raise impossible(
                     document,
-                    _path(plan, load),
-                    f"{load.key} has work for {most} instances at most, and {environment.key} has "
+                    _path(plan, case),
+                    f"{case.key} has work for {most} instances at most, and {environment.key} has "
                     f"{environment.instances}: the others would stand idle",
                     "give as many `ranks` as there are instances",
                 )
 
 
 def _check_memory(
-    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+    plan: Plan, made: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
     """Refuse a trial that would only be killed for its memory."""
-    for load in loads:
-        least = load.workload.least_memory(load.parameters)
+    for case in cases:
+        least = case.workload.least_memory(case.parameters)
         for environment in made:
             if environment.resources.memory < least:
                 raise impossible(
                     document,
-                    _path(plan, load),
-                    f"{load.key} takes at least {format_bytes(least)} of memory, and "
+                    _path(plan, case),
+                    f"{case.key} takes at least {format_bytes(least)} of memory, and "
                     f"{environment.key} has {format_bytes(environment.resources.memory)}",
                     "give it more `memory`, or the workload less to do at once",
                 )
 
 
-def _path(plan: Plan, load: Load) -> FieldPath:
+def _path(plan: Plan, case: Case) -> FieldPath:
     """Where the workload stands in the plan."""
     names = [entry.alias or entry.name for entry in plan.workloads]
-    return ("workloads", names.index(load.name))
+    return ("workloads", names.index(case.name))
 
 
 def _copy(environment: Environment) -> Environment:
@@ -335,8 +335,8 @@ def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -
         )
 
 
-def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
-    found: list[Load] = []
+def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
+    found: list[Case] = []
     for i, entry in enumerate(plan.workloads):
         path: FieldPath = ("workloads", i)
         try:
@@ -350,8 +350,8 @@ def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
             data = merged(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
             name = entry.alias or entry.name
-            found.append(Load(keyed(name, factors), name, workload, parameters, factors))
-    refuse_twins([load.key for load in found], document, ("workloads",))
+            found.append(Case(keyed(name, factors), name, workload, parameters, factors))
+    refuse_twins([case.key for case in found], document, ("workloads",))
     return tuple(found)
 
 
@@ -376,7 +376,7 @@ def packages(matrix: Matrix | None) -> list[str]:
     """Debian packages that a run's image needs; without a matrix, those of every workload."""
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
-    found = {name for load in matrix.loads for name in load.workload.packages}
+    found = {name for case in matrix.cases for name in case.workload.packages}
     for environment in matrix.environments:
         found |= set(environment.provider.packages())
         if environment.neighbour:
@@ -389,15 +389,15 @@ def artifacts(matrix: Matrix | None) -> list[Artifact]:
     if matrix is None:
         found = {each for workload in workloads.WORKLOADS for each in workload.artifacts}
     else:
-        found = {each for load in matrix.loads for each in load.workload.artifacts}
+        found = {each for case in matrix.cases for each in case.workload.artifacts}
     return sorted(found, key=lambda each: each.path)
 
 
 def needed_programs(matrix: Matrix) -> dict[str, str]:
     """Programs that must be on the PATH of every instance → the Debian packages that hold them."""
     found: dict[str, str] = {}
-    for load in matrix.loads:
-        found |= load.workload.programs(load.parameters)
+    for case in matrix.cases:
+        found |= case.workload.programs(case.parameters)
     for environment in matrix.environments:
         if beside := environment.neighbour:
             found[beside.program] = PROGRAMS[beside.program].package
