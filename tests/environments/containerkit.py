@@ -46,7 +46,7 @@ def bare_spec(**fields: Any) -> InstanceSpec:
     bare = InstanceSpec(
         tag="u0000000",
         name="c-0",
-        cpus=(0,),
+        cpu_ids=(0,),
         cpu_quota=None,
         memory_bytes=256 * MIB,
         image=None,
@@ -74,7 +74,7 @@ class Run:
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=(0,),
+            cpu_ids=(0,),
             cpu_quota=None,
             memory_bytes=256 * MIB,
             image=None if host else image(),
@@ -182,7 +182,7 @@ def refused(address: str) -> bool:
 
 async def sees_what_it_was_given(provider: Provider) -> None:
     async with running(provider) as run:
-        spec = replace(run.spec(), cpus=(1,), cpu_quota=0.5)
+        spec = replace(run.spec(), cpu_ids=(1,), cpu_quota=0.5)
         instance = await run.create(spec)
         facts = instance.agent.facts
         assert facts["cpus_allowed"] == [1]
@@ -243,7 +243,7 @@ async def cpu_limits_bite(provider: Provider) -> None:
     async with running(provider) as run:
         pinned = await run.create()
         assert await share_of_two_busy(pinned) < 1.3
-        half = await run.create(replace(run.spec("c-1"), cpus=(0, 1), cpu_quota=0.5))
+        half = await run.create(replace(run.spec("c-1"), cpu_ids=(0, 1), cpu_quota=0.5))
         assert await share_of_two_busy(half) < 0.75
 
 

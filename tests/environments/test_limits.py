@@ -23,7 +23,7 @@ GIB = 1 << 30
 SPEC = InstanceSpec(
     tag="u0123abc",
     name="vm-0",
-    cpus=(1, 3),
+    cpu_ids=(1, 3),
     cpu_quota=None,
     memory_bytes=GIB,
     image=None,
@@ -103,7 +103,7 @@ def test_a_machine_counts_by_what_it_has() -> None:
             verify_limits(HALF, {**machine, **wrong}, virtual_machine=True)
 
 
-ASKED = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+ASKED = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, i
 @pytest.mark.parametrize(
     ("asked", "seen"),
     [
-        (replace(ASKED, cpus=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
-        (replace(ASKED, cpus=(0, 1)), "CPUs 0, 1"),
+        (replace(ASKED, cpu_ids=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
+        (replace(ASKED, cpu_ids=(0, 1)), "CPUs 0, 1"),
         (replace(ASKED, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
         (replace(ASKED, cpu_quota=None), "a quota of none"),
         (replace(ASKED, memory_bytes=32 << 20), "a limit of 64MiB in its cgroup"),

@@ -35,7 +35,7 @@ def spec_of(tag: str, agent: Path, **fields: Any) -> InstanceSpec:
     spec = InstanceSpec(
         tag=tag,
         name="native-0",
-        cpus=(min(os.sched_getaffinity(0)),),
+        cpu_ids=(min(os.sched_getaffinity(0)),),
         cpu_quota=None,
         memory_bytes=256 << 20,
         image=None,
@@ -88,7 +88,7 @@ def test_the_host_as_it_is_within_limits(clean: str, agent_binary: Path) -> None
 
     async def use(instance: Instance) -> None:
         facts = instance.agent.facts
-        assert facts["cpus_allowed"] == list(spec.cpus)
+        assert facts["cpus_allowed"] == list(spec.cpu_ids)
         assert facts["cpu_quota"] == 0.5
         assert facts["memory_limit_bytes"] == spec.memory_bytes
         assert instance.data == str(spec.data_dir)
@@ -209,7 +209,7 @@ def test_a_failure_leaves_nothing(
 @pytest.mark.root
 def test_a_limit_that_does_not_hold_is_refused(clean: str, agent_binary: Path) -> None:
     # Twice the same CPU is one CPU.
-    spec = spec_of(clean, agent_binary, cpus=(0, 0))
+    spec = spec_of(clean, agent_binary, cpu_ids=(0, 0))
     with pytest.raises(UllageError) as caught:
         asyncio.run(Native(NativeOptions()).create(spec))
     assert caught.value.kind is errors.LIMIT_NOT_APPLIED
@@ -253,7 +253,7 @@ def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
         spec = spec_of(paths.new_tag(), public_agent, memory_bytes=memory_bytes())
 
         async def use(instance: Instance) -> None:
-            assert instance.agent.facts["cpus_allowed"] == list(spec.cpus)
+            assert instance.agent.facts["cpus_allowed"] == list(spec.cpu_ids)
             assert instance.agent.facts["uid"] != 0
             process = await instance.agent.spawn(Command(("sh", "-c", "sleep 100 & echo $!; wait")))
             await process.wait_for_output(b"\n", 10)

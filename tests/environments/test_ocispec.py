@@ -15,7 +15,7 @@ from ullage.environments.containers import base, crun_hybrid, oci_spec
 
 
 def test_config_sets_every_limit() -> None:
-    spec = kit.bare_spec(cpus=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
+    spec = kit.bare_spec(cpu_ids=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
     made = oci_spec.config(
         oci_spec.Container(
             spec=spec,

@@ -209,7 +209,7 @@ def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> Inst
     return InstanceSpec(
         tag=tag,
         name="vm-0",
-        cpus=(0,),
+        cpu_ids=(0,),
         cpu_quota=None,
         memory_bytes=256 * MIB,
         image=built,

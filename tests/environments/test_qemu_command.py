@@ -84,8 +84,8 @@ def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
         raw.write_bytes(bytes(MIB))
         drive = Drive(raw, "raw", "writethrough", read_only=True)
         link = Link("e1000", None, "02:00:00:00:00:01")
-        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), links=(link,))
-        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
+        wanted = machine(tmp_path, machine="pc", vcpus=2, drives=(drive,), links=(link,))
+        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpu_ids=(0,))
         try:
             status = Path(f"/proc/{process.pid}/status").read_text()
             await process.stop()

@@ -155,7 +155,7 @@ def test_a_group_in_use_is_not_removed(group: Group, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.root
 def test_limits_hold(tag: str) -> None:
-    limits = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+    limits = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
     missing = limits.controllers - cgroups.available()
     if missing:
         pytest.skip(f"no controller {missing} here")
@@ -185,7 +185,7 @@ def test_a_limit_that_the_kernel_refuses(tag: str) -> None:
     if "cpuset" not in cgroups.available():
         pytest.skip("no controller cpuset here")
     with pytest.raises(UllageError) as caught:
-        Group.create(tag, "native-0", Limits(cpus=(4000,)))
+        Group.create(tag, "native-0", Limits(cpu_ids=(4000,)))
     assert caught.value.kind is errors.CGROUP_DENIED
     assert "cpuset.cpus to 4000" in caught.value.message
     assert remains(tag) == []
@@ -208,7 +208,7 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (place / "cgroup.subtree_control").write_text("")
     (leaf / "memory.swap.max").write_text("max")
     monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
-    Group.create(tag, "vm-0", Limits(cpus=(0, 3), cpu_quota=1.5, memory_bytes=4096))
+    Group.create(tag, "vm-0", Limits(cpu_ids=(0, 3), cpu_quota=1.5, memory_bytes=4096))
     found = {file.name: file.read_text() for file in leaf.iterdir()}
     assert found == {
         "cpuset.cpus": "0,3",

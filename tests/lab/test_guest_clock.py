@@ -40,7 +40,7 @@ async def _guest(tag: str, agent: Path) -> None:
             InstanceSpec(
                 tag=tag,
                 name=name,
-                cpus=(0, 1),
+                cpu_ids=(0, 1),
                 cpu_quota=None,
                 memory_bytes=512 << 20,
                 image=built,

@@ -76,7 +76,7 @@ def _spec(tag: str, agent: Path, built: image.Image, network: Network, number: i
     return InstanceSpec(
         tag=tag,
         name=name,
-        cpus=(0, 1),
+        cpu_ids=(0, 1),
         cpu_quota=None,
         memory_bytes=GIB,
         image=built,

@@ -60,7 +60,7 @@ def test_each_place_of_a_role_asks_for_instances() -> None:
 def test_other_ends_of_all_kinds_run_on_the_same_cpus() -> None:
     roles = [Role("x"), Role("y", "second"), Role("z", "away")]
     found = needs(environment("a", 2), roles=roles)
-    placed = [found.cpus(found.environment("a"), i) for i in range(6)]
+    placed = [found.place(found.environment("a"), i) for i in range(6)]
     assert placed[2:4] == placed[4:6]
     if len(os.sched_getaffinity(0)) > 3:
         assert len(set(placed[:4])) == 4
@@ -110,16 +110,16 @@ def members(found: Needs, key: str, instances: int) -> list[set[int]]:
     """CPUs of whom a trial of `key` takes, apart from neighbours."""
     mine = found.environment(key)
     each = [
-        set(found.cpus(mine, i)[0])
+        set(found.place(mine, i)[0])
         for i in range(found.count(mine))
         if found.kind(mine, i) != "spare"
     ]
     if HOST in found.all:
         most = 1 if "each" in found.places else instances
-        each += [set(found.cpus(found.environment(HOST), i)[0]) for i in range(most)]
+        each += [set(found.place(found.environment(HOST), i)[0]) for i in range(most)]
     b = found.environment("b")
     return each + [
-        set(found.cpus(b, i)[0]) for i in range(found.count(b)) if found.kind(b, i) == "spare"
+        set(found.place(b, i)[0]) for i in range(found.count(b)) if found.kind(b, i) == "spare"
     ]
 
 
@@ -140,7 +140,7 @@ def test_other_cpus_are_those_that_nobody_of_the_trial_uses(
             return
         used = set[int]().union(*members(found, "a", instances))
         try:
-            placed = [found.cpus(beside, i)[0] for i in range(instances)]
+            placed = [found.place(beside, i)[0] for i in range(instances)]
         except UllageError as error:
             assert error.kind is HOST_TOO_SMALL
             assert whole * instances > cpus - len(used), "there was room"
@@ -163,6 +163,7 @@ def test_a_host_without_other_cpus_is_refused(
     assert "asks for 3 CPUs, 1 of them for neighbours on `other` ones" in caught.value.message
     on(monkeypatch, 3)
     found.check()
-    assert found.cpus(found.environment("a" + NEIGHBOUR), 0)[0] not in (
-        found.cpus(found.environment("a"), i)[0] for i in range(found.count(found.environment("a")))
+    assert found.place(found.environment("a" + NEIGHBOUR), 0)[0] not in (
+        found.place(found.environment("a"), i)[0]
+        for i in range(found.count(found.environment("a")))
     )

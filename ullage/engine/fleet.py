@@ -334,14 +334,14 @@ class Fleet:
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
-        cpus, quota = self.needs.cpus(environment, index)
+        cpu_ids, quota = self.needs.place(environment, index)
         state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=cpus,
+            cpu_ids=cpu_ids,
             cpu_quota=quota,
             memory_bytes=environment.resources.memory,
             image=self.image,

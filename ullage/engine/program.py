@@ -119,7 +119,7 @@ class Part:
         spec = self.instance.spec
         # A guest's kernel counts time that its vCPU had to wait for the quota as used.
         quota = None if self.instance.own_kernel else spec.cpu_quota
-        limit = quota or len(spec.cpus)
+        limit = quota or len(spec.cpu_ids)
         used = done.usage.user_s + done.usage.system_s
         if elapsed > 0.5 and used > CPU_TOLERANCE * limit * elapsed:
             raise TrialFailedError(

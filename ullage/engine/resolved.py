@@ -233,8 +233,8 @@ def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
     spec = fleet.first(found.key).spec
     quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
     return {
-        "cpus": f"{len(spec.cpus)}{quota}",
-        "pinning": ",".join(map(str, spec.cpus)),
+        "cpus": f"{len(spec.cpu_ids)}{quota}",
+        "pinning": ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
         "userland": fleet.image.digest[:19] if fleet.image else "host",
         "instances": str(found.instances),

@@ -84,7 +84,7 @@ def context(team: Team, case: Case, seed: int) -> Context:
     spec = team.instance.spec
     return Context(
         addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
-        cpus=len(spec.cpus),
+        cpus=len(spec.cpu_ids),
         memory_bytes=spec.memory_bytes,
         seed=seed,
         data=team.instance.data,

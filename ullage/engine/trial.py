@@ -199,7 +199,7 @@ class Attempt:
         if found is None:
             return []
         players = [each for team in self.teams for each in team.neighbours]
-        tasks = [neighbours.task(found, len(player.spec.cpus)) for player in players]
+        tasks = [neighbours.task(found, len(player.spec.cpu_ids)) for player in players]
         name = f"{neighbours.ROLE}-{iteration:02d}"
         return [
             Part(f"{name}-{number}", task, player, player.data, own=False)

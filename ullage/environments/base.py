@@ -46,10 +46,10 @@ class InstanceSpec:
     """The run's tag: every name, cgroup, tap, mount and process of the run carries it."""
     name: str
     """`vm-0`: unique in the run, safe as a file name."""
-    cpus: tuple[int, ...]
+    cpu_ids: tuple[int, ...]
     """Host CPUs that the instance may use; a VM gets as many vCPUs."""
     cpu_quota: float | None
-    """CPUs' worth of time when less than len(cpus); None: no quota."""
+    """CPUs' worth of time when less than len(cpu_ids); None: no quota."""
     memory_bytes: int
     image: Image | None
     """None: the host's own userland (native and container only)."""
@@ -184,8 +184,8 @@ def verify_group(spec: InstanceSpec, asked: Limits, group: Group, pid: int) -> N
     if not group.holds(pid):
         _refuse(spec, f"all of it in the cgroup {group.path}", "a part that is not")
     found = group.limits()
-    if asked.cpus is not None and sorted(asked.cpus) != sorted(found.cpus or ()):
-        _refuse(spec, f"CPUs {_cpus(asked.cpus)}", f"{_cpus(found.cpus)} in its cgroup")
+    if asked.cpu_ids is not None and sorted(asked.cpu_ids) != sorted(found.cpu_ids or ()):
+        _refuse(spec, f"CPUs {_cpus(asked.cpu_ids)}", f"{_cpus(found.cpu_ids)} in its cgroup")
     if not _same_quota(asked.cpu_quota, found.cpu_quota):
         wanted = f"a quota of {_show(asked.cpu_quota)}"
         _refuse(spec, wanted, f"a quota of {_show(found.cpu_quota)} in its cgroup")
@@ -196,8 +196,8 @@ def verify_group(spec: InstanceSpec, asked: Limits, group: Group, pid: int) -> N
 
 def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     online = facts.get("cpus_online")
-    if online != len(spec.cpus):
-        _refuse(spec, f"{len(spec.cpus)} vCPUs", f"{online} online")
+    if online != len(spec.cpu_ids):
+        _refuse(spec, f"{len(spec.cpu_ids)} vCPUs", f"{online} online")
     total, asked = _number(facts, "memory_total_bytes"), spec.memory_bytes
     if total is None or not _VM_MEMORY_LEAST * asked <= total <= asked:
         _refuse(spec, f"{exact_bytes(asked)} of memory", f"{_size(total)} in all")
@@ -206,15 +206,15 @@ def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
 def _verify_cpus(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     found = facts.get("cpus_allowed")
     allowed = found if isinstance(found, list) else None
-    if allowed is None or sorted(allowed) != sorted(spec.cpus):
-        _refuse(spec, f"CPUs {_cpus(spec.cpus)}", f"{_cpus(allowed)} allowed")
+    if allowed is None or sorted(allowed) != sorted(spec.cpu_ids):
+        _refuse(spec, f"CPUs {_cpus(spec.cpu_ids)}", f"{_cpus(allowed)} allowed")
 
 
 def _verify_quota(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     quota = _number(facts, "cpu_quota")
     if spec.cpu_quota is None:
-        if quota is not None and quota < len(spec.cpus):
-            _refuse(spec, f"{len(spec.cpus)} CPUs without a quota", f"a quota of {quota:g}")
+        if quota is not None and quota < len(spec.cpu_ids):
+            _refuse(spec, f"{len(spec.cpu_ids)} CPUs without a quota", f"a quota of {quota:g}")
     elif not _same_quota(spec.cpu_quota, quota):
         _refuse(spec, f"a quota of {spec.cpu_quota:g} CPUs", f"{_show(quota)}")
 

@@ -130,7 +130,7 @@ class NativeInstance(Instance):
 def _make_group(spec: InstanceSpec) -> Group | None:
     """The cgroup; None for a plain user who asks for nothing that only a cgroup can do."""
     memory = spec.memory_bytes if spec.memory_bytes < memory_bytes() else None
-    limits = Limits(cpus=spec.cpus, cpu_quota=spec.cpu_quota, memory_bytes=memory)
+    limits = Limits(cpu_ids=spec.cpu_ids, cpu_quota=spec.cpu_quota, memory_bytes=memory)
     try:
         return Group.create(spec.tag, spec.name, limits)
     except UllageError as error:
@@ -142,7 +142,7 @@ def _make_group(spec: InstanceSpec) -> Group | None:
 
 def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[str]:
     """The command that makes its own process an agent on the CPUs, in the group, on the root."""
-    argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpus))]
+    argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpu_ids))]
     for directory in group.directories if group is not None else ():
         argv += ["--cgroup", str(directory)]
     if netns is not None:

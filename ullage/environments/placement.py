@@ -69,7 +69,7 @@ def check(counts: Iterable[tuple[Placeable, int]], design: Design = "solo") -> s
         if design == "duet":
             side(environment.resources, 0)
         else:
-            cpus(environment.resources, 0)
+            place(environment.resources, 0)
         asked = environment.resources.memory * instances
         if asked > total:
             raise UllageError(
@@ -89,7 +89,7 @@ def check(counts: Iterable[tuple[Placeable, int]], design: Design = "solo") -> s
     )
 
 
-def cpus(resources: Resources, index: int, *, backwards: bool = False) -> Placed:
+def place(resources: Resources, index: int, *, backwards: bool = False) -> Placed:
     """Where instance `index` runs.
 
     Instances take the host's CPUs in turn; host endpoints (`backwards`) from the other end.

@@ -55,7 +55,7 @@ class Hierarchy:
 class Limits:
     """What the processes of a group may use; None: as much as there is."""
 
-    cpus: tuple[int, ...] | None = None
+    cpu_ids: tuple[int, ...] | None = None
     cpu_quota: float | None = None
     """CPUs' worth of time in each period of 100 ms."""
     memory_bytes: int | None = None
@@ -63,7 +63,7 @@ class Limits:
     @property
     def controllers(self) -> set[str]:
         """What is needed to set them."""
-        asked = {"cpuset": self.cpus, "cpu": self.cpu_quota, "memory": self.memory_bytes}
+        asked = {"cpuset": self.cpu_ids, "cpu": self.cpu_quota, "memory": self.memory_bytes}
         return {controller for controller, limit in asked.items() if limit is not None}
 
 
@@ -185,7 +185,7 @@ class Group:
         period = self._told("cpu", "cpu.cfs_period_us", "cpu.max").split()
         memory = self._told("memory", "memory.limit_in_bytes", "memory.max")
         return Limits(
-            cpus=_cpu_list(cpus) if cpus else None,
+            cpu_ids=_cpu_list(cpus) if cpus else None,
             cpu_quota=int(quota[0]) / int(period[-1]) if quota and quota[0].isdecimal() else None,
             memory_bytes=int(memory)
             if memory.isdecimal() and int(memory) < _UNLIMITED_BYTES
@@ -222,8 +222,8 @@ class Group:
     def _limit(self, limits: Limits) -> None:
         for hierarchy, place in self._places:
             v1 = hierarchy.version == 1
-            if limits.cpus is not None and "cpuset" in hierarchy.controllers:
-                _write(place / "cpuset.cpus", ",".join(map(str, limits.cpus)))
+            if limits.cpu_ids is not None and "cpuset" in hierarchy.controllers:
+                _write(place / "cpuset.cpus", ",".join(map(str, limits.cpu_ids)))
             if limits.cpu_quota is not None and "cpu" in hierarchy.controllers:
                 quota_us = round(limits.cpu_quota * _PERIOD_US)
                 if v1:

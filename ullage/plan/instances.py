@@ -86,7 +86,7 @@ class Needs:
         for key in self.renewed:
             environment = self.environment(key)
             if self._tested_apart(environment):
-                self.cpus(environment, 0)  # where one finds a place, all do
+                self.place(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.counts()), self.matrix.design)
 
     def kind(self, environment: Environment, index: int) -> Kind:
@@ -97,7 +97,7 @@ class Needs:
         """What each of its instances is for, in their order."""
         return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
 
-    def cpus(self, environment: Environment, index: int) -> Placed:
+    def place(self, environment: Environment, index: int) -> Placed:
         """Where the instance with that number runs."""
         if self.duet:
             return placement.side(environment.resources, 1 if index else 0)
@@ -107,7 +107,7 @@ class Needs:
         if environment.key in self.matrix.keys:
             index = self._turn(environment, index)
         backwards = environment.key == HOST
-        return placement.cpus(environment.resources, index, backwards=backwards)
+        return placement.place(environment.resources, index, backwards=backwards)
 
     def _turn(self, environment: Environment, index: int) -> int:
         """Its turn for CPUs: other ends, of whatever kind, run where the `second` ones do.
@@ -140,7 +140,7 @@ class Needs:
     def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
         """Those of the first so many of its instances that are for that."""
         each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
-        return {cpu for i in each[:count] for cpu in self.cpus(environment, i)[0]}
+        return {cpu for i in each[:count] for cpu in self.place(environment, i)[0]}
 
     def _tested_apart(self, environment: Environment) -> Environment | None:
         """For what a neighbour on `other` CPUs stands in: the environment under test."""

@@ -267,10 +267,10 @@ def test_the_places_are_given_in_turn_and_given_back() -> None:
     async def scenario() -> None:
         async with kit.node() as node:
             one, two = node.choose("a-0"), node.choose("a-1")
-            assert one.cpus != two.cpus
+            assert one.cpu_ids != two.cpu_ids
             node.give_back(one)
             node.give_back(one)
-            assert node.choose("a-2").cpus == one.cpus
+            assert node.choose("a-2").cpu_ids == one.cpu_ids
 
     asyncio.run(scenario())
 

@@ -118,7 +118,7 @@ class Docker:
             "--network=none",
             "--read-only",
             *self._parent(spec),
-            f"--cpuset-cpus={oci_spec.cpu_list(spec.cpus)}",
+            f"--cpuset-cpus={oci_spec.cpu_list(spec.cpu_ids)}",
             *quota,
             f"--memory={memory}",
             f"--memory-swap={memory}",

@@ -160,7 +160,7 @@ class Lxc(Provider):
             undo.push(_stop, spec)
             # LXC makes its groups below this one's parents. It would make those too, but would
             # leave cpusets of version 1 empty below the first, so that nobody could enter them.
-            held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
+            held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpu_ids=spec.cpu_ids))
             undo.push(held.remove)
             spec.told("booting", "")
             await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
@@ -260,9 +260,9 @@ def _limits(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
     versions = {name: tree.version for tree in hierarchies() for name in tree.controllers}
     memory, quota = str(spec.memory_bytes), spec.cpu_quota
     if versions.get("cpuset") == 1:
-        yield "lxc.cgroup.cpuset.cpus", cpu_list(spec.cpus)
+        yield "lxc.cgroup.cpuset.cpus", cpu_list(spec.cpu_ids)
     else:
-        yield "lxc.cgroup2.cpuset.cpus", cpu_list(spec.cpus)
+        yield "lxc.cgroup2.cpuset.cpus", cpu_list(spec.cpu_ids)
     if versions.get("memory") == 1:
         yield "lxc.cgroup.memory.limit_in_bytes", memory
         if _counts_swap():

@@ -184,7 +184,7 @@ class Crun:
         command: list[str] = []
         if _rootless():
             # Without a cgroup the affinity, which children inherit, is what keeps it in its place.
-            command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpus)]
+            command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpu_ids)]
         if crun_hybrid.needed():
             command += [sys.executable, "-I", "-S", crun_hybrid.__file__]
         manager = "disabled" if _rootless() else "cgroupfs"

@@ -52,13 +52,13 @@ class Node:
         self.check_room(1)
         places = range(len(os.sched_getaffinity(0)))
         place = min(places, key=lambda each: (self._turns[each], each))
-        cpus, quota = placement.cpus(self.resources, place)
+        cpu_ids, quota = placement.place(self.resources, place)
         self._turns[place] += 1
         self._places[name] = place
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=cpus,
+            cpu_ids=cpu_ids,
             cpu_quota=quota,
             memory_bytes=self.resources.memory,
             image=self.image,

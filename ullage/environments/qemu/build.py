@@ -68,7 +68,7 @@ class Builder:
         undo.callback(console.unlink, missing_ok=True)
         self.spec.told("booting", "")
         process = await QemuProcess.start(
-            machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
+            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
         )
         undo.push(process.kill)
         if group is not None:
@@ -122,7 +122,7 @@ class Builder:
     def _limits(self) -> Limits:
         """Of QEMU on the host."""
         memory = self.spec.memory_bytes + OVERHEAD_BYTES[self.accelerator]
-        return Limits(self.spec.cpus, self.spec.cpu_quota, memory)
+        return Limits(self.spec.cpu_ids, self.spec.cpu_quota, memory)
 
     def _group(self, undo: Undo) -> Group | None:
         spec = self.spec
@@ -160,7 +160,7 @@ class Builder:
             accelerator=self.accelerator,
             machine=options.machine,
             cpu_model=self.cpu_model,
-            cpus=len(spec.cpus),
+            vcpus=len(spec.cpu_ids),
             memory_bytes=spec.memory_bytes,
             kernel=kernel.kernel,
             initrd=kernel.initrd,

@@ -82,7 +82,7 @@ def _machine(kernel: GuestKernel, folder: Path) -> Machine:
         accelerator="kvm",
         machine="q35",
         cpu_model="host",
-        cpus=1,
+        vcpus=1,
         memory_bytes=_MEMORY_BYTES,
         kernel=kernel.kernel,
         initrd=kernel.initrd,

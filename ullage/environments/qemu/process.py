@@ -61,7 +61,7 @@ class QemuProcess:
         machine: Machine,
         console: Path,
         *,
-        cpus: Sequence[int] = (),
+        cpu_ids: Sequence[int] = (),
         group: Group | None = None,
         tag: str = "",
     ) -> QemuProcess:
@@ -77,7 +77,7 @@ class QemuProcess:
             fds = (port_inside.fileno(), monitor_inside.fileno())
             argv = [program, *command_line(machine, *fds)]
             places = [] if group is None else map(str, group.directories)
-            on = ",".join(map(str, cpus))
+            on = ",".join(map(str, cpu_ids))
             argv = [sys.executable, "-I", "-S", exec_pinned.__file__, on, *places, "--", *argv]
             process = await asyncio.create_subprocess_exec(
                 *argv,

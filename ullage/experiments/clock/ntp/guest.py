@@ -202,7 +202,7 @@ class Lab:
         spec = InstanceSpec(
             tag=self._tag,
             name=name,
-            cpus=(max(os.sched_getaffinity(0)),),
+            cpu_ids=(max(os.sched_getaffinity(0)),),
             cpu_quota=None,
             memory_bytes=_MEMORY,
             image=self.image,
