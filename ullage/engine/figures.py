@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ullage.plan.matrix import Case
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
 from ullage.workloads.base import InvalidTrialError, Output
+
+if TYPE_CHECKING:
+    from ullage.plan.matrix import Case
 
 Figures = dict[str, Scalar | Curve]
 """Metric → value."""

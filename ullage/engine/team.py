@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
 from ullage.environments.agent.client import Command
-from ullage.plan.matrix import Case
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
+
+if TYPE_CHECKING:
+    from ullage.plan.matrix import Case
 
 
 @dataclass

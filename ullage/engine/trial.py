@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.engine import figures, trial_clocks
 from ullage.engine.figures import Figures
-from ullage.engine.fleet import Fleet
 from ullage.engine.launcher import Launcher
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.team import Team, context, workspace
@@ -25,11 +24,14 @@ from ullage.environments import Instance
 from ullage.environments.agent.client import Command, Finished, Process
 from ullage.host import clock
 from ullage.plan import neighbours
-from ullage.plan.matrix import Case
-from ullage.plan.schedule import Slot
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
 from ullage.workloads.base import Conducted, Output
+
+if TYPE_CHECKING:
+    from ullage.engine.fleet import Fleet
+    from ullage.plan.matrix import Case
+    from ullage.plan.schedule import Slot
 
 KILLED_S: Final = 30.0
 """A program has so long to be gone once it is killed; only the kernel can keep it longer."""

@@ -12,23 +12,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import RUN_DISK_FULL, UllageError
 from ullage.engine import trial_clocks
-from ullage.engine.fleet import Fleet
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.trial import Attempt, Span
 from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.perf.sampler import Watch
-from ullage.plan.matrix import Case
-from ullage.plan.schedule import Turn
 from ullage.runs.events import RoleRecord, Trial
 from ullage.runs.records import Metered
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import InvalidTrialError
+
+if TYPE_CHECKING:
+    from ullage.engine.fleet import Fleet
+    from ullage.plan.matrix import Case
+    from ullage.plan.schedule import Turn
 
 LEAD_NS: Final = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""

@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
-from ullage.environments.agent.client import AgentClient
-from ullage.host.cgroups import Group, Limits
-from ullage.host.image import Image
-from ullage.host.network import Network
+
+if TYPE_CHECKING:
+    from ullage.environments.agent.client import AgentClient
+    from ullage.host.cgroups import Group, Limits
+    from ullage.host.image import Image
+    from ullage.host.network import Network
 
 
 class Options(BaseModel):

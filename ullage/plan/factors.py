@@ -11,9 +11,11 @@ from pydantic import BaseModel
 
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.fields import allowed_fields, impossible, shown
-from ullage.common.text import nearest
+from ullage.common.text import nearest, slug
 from ullage.common.yamlfile import FieldPath, YamlFile
 
+AGAIN: Final = "~again"
+"""Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
 MAX_CELLS: Final = 10_000
 
 
@@ -112,3 +114,20 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return "+".join(_plain(v) for v in value)
     return "".join(c if c.isalnum() or c in "._-%" else "_" for c in str(value))[:40]
+
+
+def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
+    """PLAN_IMPOSSIBLE_MATRIX where two keys would have one directory of the run folder."""
+    known: dict[str, str] = {}
+    for key in keys:
+        name = slug(key)
+        if name in known:
+            other = known[name]
+            one_folder = f"{shown(other)} and {shown(key)} would have one folder, {shown(name)}"
+            raise impossible(
+                document,
+                path,
+                f"{shown(key)} stands twice" if other == key else one_folder,
+                "give one of them another name (`as:` for a workload), or vary it",
+            )
+        known[name] = key

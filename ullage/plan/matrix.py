@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage import environments, workloads
 from ullage.common.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD
-from ullage.common.fields import allowed_fields, checked, impossible, no_environment, shown, unknown
+from ullage.common.fields import allowed_fields, checked, impossible, no_environment, unknown
 from ullage.common.quantities import format_bytes, many
-from ullage.common.text import slug
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
@@ -18,7 +17,7 @@ from ullage.host.artifacts import Artifact
 from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import meters as energyplan
 from ullage.plan import schedule
-from ullage.plan.factors import MAX_CELLS, combinations, keyed, merged
+from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keyed, merged, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.schema import (
     MOST,
@@ -31,9 +30,6 @@ from ullage.plan.schema import (
 )
 from ullage.runs.records import Design, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
-
-AGAIN = "~again"
-"""Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
 
 SETTINGS = tuple(Settings.model_fields)
 COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
@@ -353,23 +349,6 @@ def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
             found.append(Case(keyed(name, factors), name, workload, parameters, factors))
     refuse_twins([case.key for case in found], document, ("workloads",))
     return tuple(found)
-
-
-def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
-    """By what becomes of them as directories: there two may be one that are not one here."""
-    known: dict[str, str] = {}
-    for key in keys:
-        name = slug(key)
-        if name in known:
-            other = known[name]
-            one_folder = f"{shown(other)} and {shown(key)} would have one folder, {shown(name)}"
-            raise impossible(
-                document,
-                path,
-                f"{shown(key)} stands twice" if other == key else one_folder,
-                "give one of them another name (`as:` for a workload), or vary it",
-            )
-        known[name] = key
 
 
 def packages(matrix: Matrix | None) -> list[str]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ullage.plan.schema import Burner, Neighbour
 from ullage.workloads.base import Task
+
+if TYPE_CHECKING:
+    from ullage.plan.schema import Burner, Neighbour
 
 NEIGHBOUR: Final = "~neighbour"
 """Suffix of the environment that an environment's neighbour stands in; no name can have it."""

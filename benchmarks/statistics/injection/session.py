@@ -26,7 +26,8 @@ from ullage.engine.engine import Engine
 from ullage.environments.base import Provider
 from ullage.environments.placement import Resources
 from ullage.host import facts
-from ullage.plan.matrix import AGAIN, Case, Environment, Matrix
+from ullage.plan.factors import AGAIN
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.runs import writer
 from ullage.runs.events import Trial

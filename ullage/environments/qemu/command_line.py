@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from ullage.host.disks import DiskFormat
+if TYPE_CHECKING:
+    from ullage.host.disks import DiskFormat
 
 Accelerator = Literal["kvm", "tcg"]
 Cache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]

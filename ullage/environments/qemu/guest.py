@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
-from ullage.environments.agent.client import AgentClient, Command
-from ullage.environments.qemu.options import Aggregation
-from ullage.environments.qemu.process import QemuProcess
+from ullage.environments.agent.process import Command
 from ullage.host.network import INSIDE
+
+if TYPE_CHECKING:
+    from ullage.environments.agent.client import AgentClient
+    from ullage.environments.qemu.options import Aggregation
+    from ullage.environments.qemu.process import QemuProcess
 
 
 async def inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:
