@@ -153,8 +153,8 @@ def test_a_run_without_its_description_is_not_begun_again(tmp_path: Path) -> Non
 
 CLAIM = """
 import sys
-from ullage.host import paths
-paths.claim('u1234567', '/other')
+from ullage.host import claims
+claims.claim('u1234567', '/other')
 print(flush=True)
 sys.stdin.read()
 """

@@ -20,7 +20,7 @@ from typing import Any
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
-from ullage.host import cgroups, network, paths
+from ullage.host import cgroups, claims, network, paths
 from ullage.host.image import Image, build
 from ullage.host.iproute import within
 from ullage.host.network import Network
@@ -93,7 +93,7 @@ class Run:
 @asynccontextmanager
 async def running(provider: Provider) -> AsyncIterator[Run]:
     tag = paths.new_tag()
-    paths.claim(tag, "/nowhere")
+    claims.claim(tag, "/nowhere")
     await provider.check()
     run = Run(tag, await Network.create(tag), provider, [])
     try:

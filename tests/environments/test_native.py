@@ -20,7 +20,7 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
-from ullage.host import cgroups, leftovers, paths
+from ullage.host import cgroups, claims, leftovers, paths
 from ullage.host.image import Image
 from ullage.host.network import Network
 
@@ -28,7 +28,7 @@ NOBODY = 65534
 
 
 def spec_of(tag: str, agent: Path, **fields: Any) -> InstanceSpec:
-    paths.claim(tag, "/runs/x")
+    claims.claim(tag, "/runs/x")
     state, data = paths.state_dir(tag) / "native-0", paths.data_dir(tag) / "native-0"
     state.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ def user() -> Iterator[pwd.struct_passwd]:
 ROOTLESS = """
 import asyncio, json, os, sys
 from pathlib import Path
-from ullage.host import paths
+from ullage.host import claims, paths
 from ullage.environments.agent.client import Command
 from ullage.environments.base import InstanceSpec
 from ullage.common.quantities import memory_bytes
@@ -41,7 +41,7 @@ agent, root, memory = sys.argv[1], sys.argv[2], sys.argv[3]
 
 async def main():
     tag = paths.new_tag()
-    paths.claim(tag, "/nowhere")
+    claims.claim(tag, "/nowhere")
     image = Image("sha256:0", Path(root), Path("/none"), {}, Path("/none"))
     state, data = paths.state_dir(tag) / "c-0", paths.data_dir(tag) / "c-0"
     state.mkdir(); data.mkdir()

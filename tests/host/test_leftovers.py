@@ -16,7 +16,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, leftovers, paths
+from ullage.host import cgroups, claims, leftovers, paths
 from ullage.host.leftovers import Leftover
 
 
@@ -24,13 +24,13 @@ def sh(script: str) -> None:
     subprocess.run(["sh", "-ec", script], check=True, timeout=60)
 
 
-CLAIM = "import sys; from ullage.host import paths; paths.claim(sys.argv[1], '/runs/x'); print()"
+CLAIM = "import sys; from ullage.host import claims; claims.claim(sys.argv[1], '/runs/x'); print()"
 
 
 def dead_claim(tag: str) -> None:
     """Claim the tag by a process that is no more."""
     subprocess.run([sys.executable, "-c", CLAIM, tag], check=True, timeout=60)
-    assert paths.controller(tag) is not None
+    assert claims.controller(tag) is not None
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def test_everything_is_found_and_removed(
 
 @pytest.mark.root
 def test_a_living_controller_is_left_alone(tag: str) -> None:
-    paths.claim(tag, "/runs/x")
+    claims.claim(tag, "/runs/x")
     group = cgroups.Group.create(tag, "vm-0", cgroups.Limits())
     with sleeper(tag) as process:
         assert leftovers.find(tag) == []
@@ -126,7 +126,7 @@ def test_another_living_controller_is_not_own(tag: str) -> None:
         assert leftovers.find(tag, own=True) == []
         assert kinds(leftovers.find(tag, force=True)) == {"state", "data"}
         with pytest.raises(UllageError) as caught:
-            paths.claim(tag, "/runs/y")
+            claims.claim(tag, "/runs/y")
         assert caught.value.kind is errors.RUN_IN_USE
     assert kinds(leftovers.find(tag)) == {"state", "data"}
 
@@ -196,7 +196,7 @@ def test_what_is_still_mounted_is_not_removed(tag: str, tmp_path: Path) -> None:
 
 def test_a_process_id_that_was_used_again_is_spared(tag: str) -> None:
     with sleeper(tag) as process:
-        born = paths.process_start_time(process.pid)
+        born = claims.process_start_time(process.pid)
         assert born is not None
         earlier = Leftover("process", f"{process.pid}@{born - 1} (sleep)", tag)
         assert leftovers.remove([earlier]) == []

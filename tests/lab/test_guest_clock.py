@@ -11,7 +11,7 @@ from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
-from ullage.host import clock, image, paths
+from ullage.host import claims, clock, image, paths
 from ullage.host.cgroups import Group
 from ullage.host.network import Network
 
@@ -26,7 +26,7 @@ def test_bounds_over_virtio_serial(tag: str, agent_binary: Path) -> None:
 
 
 async def _guest(tag: str, agent: Path) -> None:
-    paths.claim(tag, "lab")
+    claims.claim(tag, "lab")
     provider = Qemu(QemuOptions.model_validate({"accel": "tcg"}))
     await provider.check()
     built = await image.build(provider.packages())

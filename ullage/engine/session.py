@@ -15,7 +15,7 @@ from typing import ClassVar
 from ullage.common.signals import to_the_end
 from ullage.engine import resolved
 from ullage.engine.resolved import DIVERGED
-from ullage.host import clock, leftovers, paths
+from ullage.host import claims, clock, leftovers, paths
 from ullage.runs.events import HOST_SHARED, Started, Warned
 from ullage.runs.records import Record
 from ullage.runs.writer import Journal, now_ns
@@ -73,11 +73,11 @@ class Session(ABC):
                 pid=os.getpid(),
                 tag=self.tag,
                 resumed=resumed,
-                boot_id=paths.boot_id(),
+                boot_id=claims.boot_id(),
                 clock=resolved.own_clock(),
             )
         )
-        paths.claim(self.tag, str(self.folder))
+        claims.claim(self.tag, str(self.folder))
         for session in before:
             await self._remove(session.tag)
 
@@ -93,7 +93,7 @@ class Session(ABC):
 
     def _look_for_others(self) -> None:
         """Say once that another run works on this host: it is what both then measure."""
-        others = paths.living(self.tag)
+        others = claims.living(self.tag)
         if others and not self.shared:
             self.shared = True
             runs = ", ".join(others)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, disks, image, paths
+from ullage.host import cgroups, claims, disks, image, paths
 
 Kind = Literal[
     "crun",
@@ -72,7 +72,7 @@ def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> l
     living = {
         each
         for each in {one.tag for one in found if one.tag}
-        if paths.lives(each) and not (own and paths.claimed_here(each))
+        if claims.lives(each) and not (own and claims.claimed_here(each))
     }
     return [one for one in found if one.tag not in living]
 
@@ -167,7 +167,7 @@ def _find_processes() -> Iterator[Leftover]:
             continue
         pid = int(directory.name)
         tag = members.get(pid) or _tag_in_environment(directory)
-        born = paths.process_start_time(pid)
+        born = claims.process_start_time(pid)
         if tag is not None and born is not None:
             yield Leftover("process", f"{pid}@{born} {_command_name(directory)}", tag)
 
@@ -217,7 +217,7 @@ def _remove_process(one: Leftover) -> None:
         return
     try:
         # The handle is of one process for ever; is it still the one that was found?
-        if paths.process_start_time(pid) == born:
+        if claims.process_start_time(pid) == born:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             if not select.select([handle], [], [], _PATIENCE_S)[0]:

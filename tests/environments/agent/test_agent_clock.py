@@ -182,7 +182,9 @@ def test_a_wide_bound_is_tried_for_longer(
 def test_on_another_kernel_clocks_are_exchanged(
     agent_binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ullage.host.paths.boot_id", lambda: "4f3ff1c6-0000-4000-8000-000000000000")
+    monkeypatch.setattr(
+        "ullage.host.claims.boot_id", lambda: "4f3ff1c6-0000-4000-8000-000000000000"
+    )
 
     async def main() -> None:
         client = await AgentClient.launch([str(agent_binary), "serve"], deadline_s=20)

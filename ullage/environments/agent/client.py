@@ -26,8 +26,7 @@ from ullage.environments.agent.clock import ClockMap, Look, Said, Series, Why
 from ullage.environments.agent.frames import VERSION, FrameError, Message
 from ullage.environments.agent.process import KEEP_BYTES, Command, Finished, Output, Process
 from ullage.environments.agent.transport import Transport, quoted
-from ullage.host import clock
-from ullage.host import paths as places
+from ullage.host import claims, clock
 
 # What an agent says of its machine in `hello`: known, bounded and harmless, or refused.
 #
@@ -118,7 +117,7 @@ class AgentClient:
         self.rtt_ns = 0
         """The least round trip that a look has seen."""
         self._token = secrets.token_bytes(16)
-        self._boot_id = boot_id or places.boot_id()
+        self._boot_id = boot_id or claims.boot_id()
         self._offered = b""
         self._apart_ns = 0
         self._series = Series()

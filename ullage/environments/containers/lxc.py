@@ -30,8 +30,8 @@ from ullage.environments.containers.base import (
 from ullage.environments.containers.oci_spec import AGENT, PATH, PERIOD_US, cpu_list
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
+from ullage.host.claims import boot_id_seen_by
 from ullage.host.network import INSIDE, Endpoint
-from ullage.host.paths import boot_id_seen_by
 
 # Hears the systemd of a container say that it has started everything, as in sd_notify(3).
 

@@ -18,8 +18,9 @@ from ullage.common.files import file_lock
 from ullage.environments.qemu.command_line import Drive, Machine
 from ullage.environments.qemu.process import PACKAGE, PROGRAM, QemuProcess
 from ullage.host import disks
+from ullage.host.claims import boot_id
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.paths import boot_id, cache_dir
+from ullage.host.paths import cache_dir
 
 DEVICE: Final = Path("/dev/kvm")
 DEADLINE_S: Final = 10.0
