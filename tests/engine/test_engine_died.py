@@ -85,7 +85,7 @@ async def kill(instance: Instance) -> None:
 
 
 def killed_after_first_trial(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    real, first = Fleet.rest, itertools.count()
+    real, first = Fleet.freeze, itertools.count()
 
     async def rest(self: Fleet, teams: Iterable[Team]) -> None:
         await real(self, teams)
@@ -94,7 +94,7 @@ def killed_after_first_trial(monkeypatch: pytest.MonkeyPatch, name: str) -> None
             (found,) = [each for each in everybody if each.name == name]
             await kill(found)
 
-    monkeypatch.setattr(Fleet, "rest", rest)
+    monkeypatch.setattr(Fleet, "freeze", rest)
 
 
 @pytest.mark.parametrize(

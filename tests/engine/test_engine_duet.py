@@ -39,7 +39,7 @@ SLEEP = 'name: command, argv: ["sleep", "0.2"]'
 @pytest.fixture(autouse=True)
 def any_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may start one of two a while after the other; these trials are short."""
-    monkeypatch.setattr(trial_module, "BESIDE", 0.01)
+    monkeypatch.setattr(trial_module, "LEAST_OVERLAP", 0.01)
 
 
 def in_other(then: str, otherwise: str = "true") -> str:

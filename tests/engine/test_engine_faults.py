@@ -252,14 +252,14 @@ def test_one_that_does_not_wake_leaves_no_other_awake(
             raise UllageError(errors.CGROUP_STUCK, path="/x", state="THAWED", seconds=10.0)
 
     states: list[dict[str, bool]] = []
-    rest = Fleet.rest
+    rest = Fleet.freeze
 
     async def then_look(self: Fleet, teams: Any) -> None:
         await rest(self, teams)
         states.append({i.name: frozen(i) for each in self._instances.values() for i in each})
 
     monkeypatch.setattr(NativeInstance, "thaw", thaw)
-    monkeypatch.setattr(Fleet, "rest", then_look)
+    monkeypatch.setattr(Fleet, "freeze", then_look)
     _, folder = run(tmp_path, [TRUE], other=", instances: 2", extra="allow: [instances]\n")
     failed = [trial for trial in folder.trials if trial.status != "ok"]
     assert [trial.reason.code for trial in failed if trial.reason] == ["cgroup-stuck"]

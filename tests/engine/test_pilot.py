@@ -157,7 +157,7 @@ def test_the_family_is_every_primary_metric_of_every_other_environment() -> None
 def test_the_levels_are_told_apart() -> None:
     made = Made(60, 5, 4, deviations=(0.2, 0.1, 0.05))
     (spread,) = learn(made.folder(), *planned()).spreads.values()
-    found = [math.sqrt(v) for v in spread.found.variances]
+    found = [math.sqrt(v) for v in spread.components.variances]
     # Degrees of freedom: 59, 240 and 900; the error of a deviation is 1/√(2·df) of it.
     assert found == pytest.approx([0.2, 0.1, 0.05], rel=0.28)
     assert found[1:] == pytest.approx([0.1, 0.05], rel=0.14)
@@ -292,8 +292,8 @@ def test_generations_that_add_nothing_are_not_asked_for() -> None:
     made = Made(12, 6, 1, deviations=(0.0, 0.1, 0.0))
     found = learn(made.folder(), *planned())
     (spread,) = found.spreads.values()
-    assert spread.found.raw[0] is not None
-    assert spread.found.raw[0] < 0, "the seed was chosen so"
+    assert spread.components.raw[0] is not None
+    assert spread.components.raw[0] < 0, "the seed was chosen so"
     told = suggest(found, planned()[0])
     assert told is not None
     assert told.blocks_each is None

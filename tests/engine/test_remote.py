@@ -216,14 +216,14 @@ def test_one_that_fails_ends_the_others_and_what_they_had_started(
 ) -> None:
     """Two mpiruns side by side: nothing of a trial that is over listens, waits or runs."""
     monkeypatch.setattr(launcher, "PATIENCE_S", 0.1)
-    rest, left = Fleet.rest, list[str]()
+    rest, left = Fleet.freeze, list[str]()
 
     async def then_look(self: Fleet, teams: Iterable[Team]) -> None:
         todo = [str(task.get_coro()) for task in asyncio.all_tasks()]
         left.extend(each for each in todo if re.search("Attempt|Launcher|Part|_watch", each))
         await rest(self, teams)
 
-    monkeypatch.setattr(Fleet, "rest", then_look)
+    monkeypatch.setattr(Fleet, "freeze", then_look)
     up = tmp_path / "up"
     fails = f"""until test -e {up}; do sleep 0.01; done; ./ask $PEER "sh -c 'exit 7'" """
     stays = f"""./ask $PEER "sh -c 'touch {up}; exec sleep 300'" """

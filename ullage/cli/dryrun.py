@@ -256,7 +256,7 @@ def _advice(found: Forecast) -> list[str]:
     found_spread = pilot.spreads[suggestion.comparison]
     parts = [
         f"{name} {_percent(math.sqrt(max(0.0, variance)))}"
-        for name, variance in zip(pilots.LEVELS, found_spread.found.raw, strict=True)
+        for name, variance in zip(pilots.LEVELS, found_spread.components.raw, strict=True)
         if variance is not None
     ]
     costs = {
@@ -345,7 +345,7 @@ def _outlook(found: Forecast, look: Outlook) -> dict[str, Any]:
 
 def _variances(pilot: Pilot | None, one: Comparison) -> dict[str, float | None]:
     """By level, as estimated: a negative one is none that chance did not make."""
-    raw = pilot.spreads[one.key].found.raw if pilot is not None else ()
+    raw = pilot.spreads[one.key].components.raw if pilot is not None else ()
     return dict(zip(pilots.LEVELS, raw, strict=False))
 
 

@@ -13,12 +13,12 @@ from ullage import __version__
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.common.quantities import format_seconds, many
 from ullage.engine import resolved
-from ullage.engine import turn as trial
 from ullage.engine.estimate import History, learn_from, provision_key
 from ullage.engine.fleet import Fleet
 from ullage.engine.progress import Outcome, Progress
 from ullage.engine.resolved import programs
 from ullage.engine.session import Session
+from ullage.engine.turn import run as run_turn
 from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
@@ -67,7 +67,7 @@ class Engine(Session):
     async def _work(self) -> None:
         await self._started(sessions(self.folder), resumed=self.earlier is not None)
         async with self._provisioned() as fleet:
-            await self._rest()
+            await self._idle()
             self.reason = await self._blocks(fleet)
             await self.metering.stop()
 
@@ -94,8 +94,8 @@ class Engine(Session):
         reason = self.earlier.finished.reason
         ended = reason in ("precision", "blocks", "budget") and old == now
         # With another plan it is not this run that is over: that is refused as ever.
-        other = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
-        return reason if ended and not other else None
+        another_plan = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
+        return reason if ended and not another_plan else None
 
     @contextlib.asynccontextmanager
     async def _provisioned(self) -> AsyncIterator[Fleet]:
@@ -126,8 +126,8 @@ class Engine(Session):
         )
         self.progress.step(f"starting {many(len(self.matrix.environments), 'environment')}")
         await fleet.start()
-        found = {e.key: resolved.nuisances(e, fleet) for e in self.matrix.environments}
-        self.parity = resolved.compare(found, self.plan.allow)
+        nuisances = {e.key: resolved.nuisances(e, fleet) for e in self.matrix.environments}
+        self.parity = resolved.compare(nuisances, self.plan.allow)
         self._write_resolved()
         yield fleet
         await fleet.cleanup()
@@ -140,7 +140,7 @@ class Engine(Session):
             if self.plan.design == "duet":
                 self._warn(metering.NOT_PER_TRIAL, metering.TWO_AT_ONCE)
 
-    async def _rest(self) -> None:
+    async def _idle(self) -> None:
         """Let the host be idle before the first block, so that its meters see what that takes."""
         seconds = idle_s(self.plan)
         if seconds and self.metering.in_words():
@@ -212,7 +212,7 @@ class Engine(Session):
             self.progress.step(f"making all instances anew, after {many(number, 'block')}")
             await fleet.renew(self._generation(number))
         for turn in todo:
-            trials = await trial.run(
+            trials = await run_turn(
                 fleet,
                 self.matrix.case(turn[0].workload),
                 turn,
@@ -260,7 +260,7 @@ class Engine(Session):
             if e.key != self.matrix.baseline and e.again_of is None
         ]
         metrics = {case.key: case.workload.metrics for case in self.matrix.cases}
-        done = [each for each in self.trials.values() if each.block < blocks]
+        done = [trial for trial in self.trials.values() if trial.block < blocks]
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 
     async def _tear_down(self) -> None:

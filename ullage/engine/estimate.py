@@ -66,12 +66,12 @@ class History:
     def __init__(self, file: Path | None = None) -> None:
         self.file = file or cache_dir() / "history.json"
         try:
-            found = json.loads(self.file.read_text())
+            stored = json.loads(self.file.read_text())
         except (OSError, ValueError):
-            found = {}
+            stored = {}
         self.seconds: dict[str, float] = {
             str(k): float(v)
-            for k, v in (found.items() if isinstance(found, dict) else ())
+            for k, v in (stored.items() if isinstance(stored, dict) else ())
             if isinstance(v, int | float)
         }
 
@@ -108,10 +108,12 @@ def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
 
     def trial_s(environment: Environment, case: Case) -> float:
         nonlocal learned
-        seen = history.seconds.get(trial_key(environment.provider.name, case.key))
-        learned &= seen is not None
+        learned_s = history.seconds.get(trial_key(environment.provider.name, case.key))
+        learned &= learned_s is not None
         once = (
-            case.workload.duration_s(case.parameters) + TRIAL_OVERHEAD_S if seen is None else seen
+            case.workload.duration_s(case.parameters) + TRIAL_OVERHEAD_S
+            if learned_s is None
+            else learned_s
         )
         return once * plan.repeat.iterations
 

@@ -78,8 +78,10 @@ def _of_rates(values: Sequence[float]) -> float:
 def _over(figures: Sequence[Figures], kind: Callable[[str], Mean]) -> Figures:
     if len(figures) == 1:
         return dict(figures[0])
-    common = set.intersection(*(set(each) for each in figures))
-    return {name: _value([each[name] for each in figures], kind(name)) for name in sorted(common)}
+    common = set.intersection(*(set(names) for names in figures))
+    return {
+        name: _value([one_of[name] for one_of in figures], kind(name)) for name in sorted(common)
+    }
 
 
 def _value(values: Sequence[Scalar | Curve], average: Mean) -> Scalar | Curve:

@@ -112,7 +112,7 @@ class Fleet:
         made fails its trials until it is tried again, in the next generation.
         """
         await self.cleanup()
-        await asyncio.gather(*(self._rest(i) for i in self._instances.get(HOST, ()) if i.alive))
+        await asyncio.gather(*(self._sweep(i) for i in self._instances.get(HOST, ()) if i.alive))
         keys = self.needs.renewed
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
@@ -125,8 +125,8 @@ class Fleet:
         try:
             await self._provision(key)
         except (UllageError, OSError) as error:
-            said = error.message if isinstance(error, UllageError) else str(error)
-            text = f"{key} could not be made anew: {printable(said, 2000)}"
+            reason = error.message if isinstance(error, UllageError) else str(error)
+            text = f"{key} could not be made anew: {printable(reason, 2000)}"
             self._unmade[key] = Reason(code="not-made", message=text)
             self.warn("not-made", text)
 
@@ -146,8 +146,10 @@ class Fleet:
 
     def node(self, environment: str) -> Node:
         """Where more instances of the environment can be made, for a trial's own use."""
-        found = self.needs.environment(environment)
-        return Node(self.tag, found.provider, found.resources, self.image, self.agent, self.network)
+        planned = self.needs.environment(environment)
+        return Node(
+            self.tag, planned.provider, planned.resources, self.image, self.agent, self.network
+        )
 
     def first(self, environment: str) -> Instance:
         """The first instance of an environment."""
@@ -181,11 +183,11 @@ class Fleet:
         teams = self._complete(environment, case)
         teams = teams if side is None else [teams[side]]
         try:
-            await _each([m for team in teams for m in team.members], do=_wake)
+            await _all_at_once([m for team in teams for m in team.members], do=_wake)
             for team in teams:
                 self._tell_clocks(team.members)
         except BaseException:
-            await self.rest(teams)
+            await self.freeze(teams)
             raise
         return teams
 
@@ -194,16 +196,16 @@ class Fleet:
 
         Where every instance plays a role, there is one team of all.
         """
-        found = self._copies_of(environment)
+        copies = self._copies_of(environment)
         if self.needs.duet:
-            return [Team(each) for each in (*found["instance"], *found["side"])]
+            return [Team(instance) for instance in (*copies["instance"], *copies["side"])]
         none: list[None] = [None] * environment.instances
         teams = [
-            Team(one, second, away, each=found["instance"])
-            for one, second, away in zip(
-                found["instance"],
-                found.get("second", none),
-                found.get("away", none),
+            Team(instance, second, away, each=copies["instance"])
+            for instance, second, away in zip(
+                copies["instance"],
+                copies.get("second", none),
+                copies.get("away", none),
                 strict=True,
             )
         ]
@@ -224,7 +226,7 @@ class Fleet:
             for i, (team, host, spare) in enumerate(zip(teams, hosts, spares, strict=False))
         ]
 
-    async def rest(self, teams: Iterable[Team]) -> None:
+    async def freeze(self, teams: Iterable[Team]) -> None:
         """End what the trial left running, and freeze its members; the dead need neither.
 
         One that cannot be frozen would load the others' trials: it is removed, and made again when
@@ -232,7 +234,7 @@ class Fleet:
         """
         members = [m for team in teams for m in team.members]
         self._tell_clocks(members)
-        await asyncio.gather(*(self._rest(m) for m in members if m.alive))
+        await asyncio.gather(*(self._sweep(m) for m in members if m.alive))
 
     def _tell_clocks(self, instances: Iterable[Instance]) -> None:
         """Pass on what looks at their clocks there were."""
@@ -241,19 +243,19 @@ class Fleet:
                 key = self._keys[instance.name]
                 self.on_synchronised(trial_clocks.event(key, instance.name, look))
 
-    async def _rest(self, instance: Instance) -> None:
+    async def _sweep(self, instance: Instance) -> None:
         try:
-            left = await instance.agent.sweep()
+            outlived = await instance.agent.sweep()
             await instance.freeze()
         except (UllageError, OSError) as error:
             if instance.alive:
                 self.warn("not-frozen", f"{instance.name} is made again: {error}")
             await self._put_away(instance)
             return
-        if left and instance.name not in self._untidy:
+        if outlived and instance.name not in self._untidy:
             self._untidy.add(instance.name)
             self.warn(
-                "left-running", f"processes outlived a trial in {instance.name}: {left}, ended"
+                "left-running", f"processes outlived a trial in {instance.name}: {outlived}, ended"
             )
 
     async def give_up(self, instance: Instance, why: str) -> None:
@@ -272,7 +274,7 @@ class Fleet:
         for environment in self.matrix.environments:
             for case in self.matrix.cases:
                 keys = self._keys_of(environment.key, case)
-                if not all(each.alive for key in keys for each in self._instances[key]):
+                if not all(instance.alive for key in keys for instance in self._instances[key]):
                     continue
                 try:
                     for team in await self.teams(environment.key, case):
@@ -284,11 +286,11 @@ class Fleet:
         environment = self.needs.environment(key)
         started = time.monotonic()
         count = self.needs.count(environment)
-        made = await _all_or_none(
+        instances = await _all_or_none(
             [environment.provider.create(self._spec(environment, i)) for i in range(count)]
         )
-        self._instances[key] = made
-        for instance in made:
+        self._instances[key] = instances
+        for instance in instances:
             self._keys[instance.name] = key
             self.on_provisioned(
                 Provisioned(
@@ -301,10 +303,10 @@ class Fleet:
                     clock=ClockSaid(**asdict(instance.agent.said)),
                 )
             )
-        self._tell_clocks(made)
+        self._tell_clocks(instances)
         try:
             await self._prepare(environment)
-            await _each(made, do=_freeze)
+            await _all_at_once(instances, do=_freeze)
         except BaseException:
             await self._destroy(key)  # the next trial makes them again
             raise
@@ -328,9 +330,9 @@ class Fleet:
 
     def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
         """What its instances are for → those."""
-        left = iter(self._instances[environment.key])
+        remaining = iter(self._instances[environment.key])
         copies = self.needs.copies(environment)
-        return {kind: list(itertools.islice(left, count)) for kind, count in copies.items()}
+        return {kind: list(itertools.islice(remaining, count)) for kind, count in copies.items()}
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
@@ -374,7 +376,7 @@ async def _freeze(instance: Instance) -> None:
     await instance.freeze()
 
 
-async def _each(
+async def _all_at_once(
     instances: Iterable[Instance], *, do: Callable[[Instance], Awaitable[None]]
 ) -> None:
     """Do it to all at once; an instance that is lost on the way shows in its trial, not here."""
@@ -388,9 +390,9 @@ async def _each(
 async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instance]:
     """Make several instances at once; when one fails, the others are removed again."""
     results = await asyncio.gather(*coroutines, return_exceptions=True)
-    made = [r for r in results if isinstance(r, Instance)]
+    instances = [r for r in results if isinstance(r, Instance)]
     for result in results:
         if isinstance(result, BaseException):
-            await asyncio.gather(*(instance.destroy() for instance in made))
+            await asyncio.gather(*(instance.destroy() for instance in instances))
             raise result
-    return made
+    return instances

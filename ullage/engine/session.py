@@ -83,9 +83,11 @@ class Session(ABC):
 
     async def _remove(self, tag: str) -> None:
         """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
-        found = await asyncio.to_thread(leftovers.find, tag, own=True)
-        for left, why in await asyncio.to_thread(leftovers.remove, found):
-            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
+        remains = await asyncio.to_thread(leftovers.find, tag, own=True)
+        for leftover, why in await asyncio.to_thread(leftovers.remove, remains):
+            self._warn(
+                "not-removed", f"{leftover.kind} {leftover.name} could not be removed: {why}"
+            )
 
     def _warn(self, code: str, text: str) -> None:
         self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
@@ -99,10 +101,10 @@ class Session(ABC):
             runs = ", ".join(others)
             self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
-    def _tell_diverged(self, found: Iterable[str]) -> None:
+    def _tell_diverged(self, changes: Iterable[str]) -> None:
         """Warn of each: the run goes on all the same."""
-        for what in found:
-            self._warn(DIVERGED, f"{what} is not what it was when the run began")
+        for change in changes:
+            self._warn(DIVERGED, f"{change} is not what it was when the run began")
 
     def _finished(self, message: str) -> None:
         self.journal.append(

@@ -43,26 +43,28 @@ class Team:
 
     def players(self, roles: Iterable[Role]) -> dict[str, Instance]:
         """Role → the instance that plays it, for the roles that have one."""
-        found: dict[str, Instance] = {}
+        players: dict[str, Instance] = {}
         for role in roles:
             if role.place == "each":
-                found |= {f"{role.name}-{i}": each for i, each in enumerate(self.each)}
+                players |= {f"{role.name}-{i}": instance for i, instance in enumerate(self.each)}
             elif player := getattr(self, role.place):
-                found[role.name] = player
-        return found
+                players[role.name] = player
+        return players
 
     @property
     def ends(self) -> list[Instance]:
         """What others of them work against: a second instance, or what stands for the host."""
-        found = (self.second, self.away, self.host)
-        return [each for each in found if each is not None and each not in self.each]
+        others = (self.second, self.away, self.host)
+        return [
+            instance for instance in others if instance is not None and instance not in self.each
+        ]
 
     @property
     def members(self) -> list[Instance]:
         """Everybody there is, once."""
         others = (self.second, self.away, self.partner, self.host, *self.neighbours)
-        found = [self.instance, *self.each, *(other for other in others if other is not None)]
-        return list({each.name: each for each in found}.values())
+        members = [self.instance, *self.each, *(other for other in others if other is not None)]
+        return list({instance.name: instance for instance in members}.values())
 
 
 # What a workload finds in its instances: workspaces, and its untimed tasks before and after.
@@ -101,17 +103,17 @@ async def perform(
 ) -> Reason | None:
     """Run untimed tasks one after another; the first that fails is the reason."""
     players = team.players(case.workload.roles(case.parameters))
-    known = context(team, case, seed)
-    for task in make(case.parameters, known):
+    where = context(team, case, seed)
+    for task in make(case.parameters, where):
         if task.role not in players:
             continue
-        cwd = task.cwd or known.workspaces[task.role]
+        cwd = task.cwd or where.workspaces[task.role]
         command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
         done, stdout, stderr = await players[task.role].agent.run(command)
         if done.status != 0:
-            said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
+            output = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
             return Reason(
                 code="prepare-failed",
-                message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
+                message=f"{' '.join(task.argv[:2])} ended with {done.status}: {output}",
             )
     return None

@@ -105,7 +105,7 @@ class Attempt:
             if not part.task.service:
                 part.check(instant_ns)
         outputs = self._outputs()
-        self.figures.append([figures.parsed(self.case, each) for each in outputs])
+        self.figures.append([figures.parsed(self.case, of_team) for of_team in outputs])
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
@@ -115,15 +115,15 @@ class Attempt:
         if self.reason is None and len(self.figures) < self.iterations:
             raise TrialFailedError("partner-failed", f"{self.slot.partner} beside it failed")
         self.clocks = trial_clocks.records(
-            self.closed, [part for each in self.rounds for part in each]
+            self.closed, [part for round_ in self.rounds for part in round_]
         )
         own.check()
         if self.status == "ok":
             self.metrics = self._mean(self.iteration_figures())
             if len(self.teams) > 1 and not self.conducted:
                 names = [team.instance.name for team in self.teams]
-                each = zip(names, zip(*self.figures, strict=True), strict=True)
-                self.instances = {name: self._mean(of_one) for name, of_one in each}
+                by_instance = zip(names, zip(*self.figures, strict=True), strict=True)
+                self.instances = {name: self._mean(of_one) for name, of_one in by_instance}
 
     def iteration_figures(self) -> list[Figures]:
         """Of each iteration that went well, over the instances."""
@@ -159,7 +159,7 @@ class Attempt:
     def spread_ns(self) -> int | None:
         """Latest minus earliest start, of the iteration where that was most; None: all alone."""
         starts = [[d.start_ns for d in done] for done in self._worked() if len(done) > 1]
-        return max((max(each) - min(each) for each in starts), default=None)
+        return max((max(instants) - min(instants) for instants in starts), default=None)
 
     def rtt_ns(self) -> int:
         """Of the slowest instance that has work to start."""
@@ -171,8 +171,12 @@ class Attempt:
 
     def _worked(self) -> list[list[Finished]]:
         return [
-            [part.finished for part in each if part.finished and part.own and not part.task.service]
-            for each in self.rounds
+            [
+                part.finished
+                for part in round_
+                if part.finished and part.own and not part.task.service
+            ]
+            for round_ in self.rounds
         ]
 
     def _now(self, *, service: bool) -> list[Part]:
@@ -187,9 +191,9 @@ class Attempt:
         roles = workload.roles(parameters)
         parts = []
         for number, team in enumerate(self.teams):
-            known = context(team, self.case, self.seed)
+            where = context(team, self.case, self.seed)
             players = team.players(roles)
-            for task in workload.tasks(parameters, known):
+            for task in workload.tasks(parameters, where):
                 name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
                 name += f"-i{iteration:02d}" if self.iterations > 1 else ""
                 player = players[task.role]
@@ -197,11 +201,11 @@ class Attempt:
         return [*parts, *self._neighbours(iteration)]
 
     def _neighbours(self, iteration: int) -> list[Part]:
-        found = self.fleet.matrix.environment(self.slot.environment).neighbour
-        if found is None:
+        neighbour = self.fleet.matrix.environment(self.slot.environment).neighbour
+        if neighbour is None:
             return []
-        players = [each for team in self.teams for each in team.neighbours]
-        tasks = [neighbours.task(found, len(player.spec.cpu_ids)) for player in players]
+        players = [instance for team in self.teams for instance in team.neighbours]
+        tasks = [neighbours.task(neighbour, len(player.spec.cpu_ids)) for player in players]
         name = f"{neighbours.ROLE}-{iteration:02d}"
         return [
             Part(f"{name}-{number}", task, player, player.data, own=False)
@@ -216,14 +220,14 @@ class Attempt:
             await _together(instance.freeze() for instance in idle)
             began = clock.ordered_ns()
             node = self.fleet.node(self.slot.environment)
-            said = await workload.conduct(self.case.parameters, node, label)
+            printed = await workload.conduct(self.case.parameters, node, label)
             ended = clock.ordered_ns()
         finally:
             await _together(instance.thaw() for instance in idle)
         name = "main" if self.iterations == 1 else f"main-i{len(self.conducted):02d}"
         with disk_full_as_error(self.folder):
-            (self.folder / f"{name}.stdout").write_text(said, "utf-8")
-        output = Output(0, None, said, "", (ended - began) / 1e9)
+            (self.folder / f"{name}.stdout").write_text(printed, "utf-8")
+        output = Output(0, None, printed, "", (ended - began) / 1e9)
         self.conducted.append(((began, ended), output))
 
     async def _spawn(self, part: Part, *, at_ns: int | None = None) -> Process:
@@ -246,8 +250,8 @@ class Attempt:
             return
         mine = next(team for team in self.teams if part.instance in team.members)
         players = mine.players(self.case.workload.roles(self.case.parameters)).values()
-        addresses = {each.address: each for each in players if each.address}
-        launcher = Launcher(part, addresses, lambda each: workspace(each, self.case))
+        addresses = {player.address: player for player in players if player.address}
+        launcher = Launcher(part, addresses, lambda instance: workspace(instance, self.case))
         try:
             await launcher.run(self._spawn)
         finally:
@@ -264,9 +268,9 @@ class Attempt:
         if self.conducted:
             return [{"main": self.conducted[-1][1]}]
         parts = [part for part in self.rounds[-1] if part.own]
-        each = len(parts) // len(self.teams)
+        count = len(parts) // len(self.teams)
         return [
-            {part.task.role: part.output() for part in parts[number * each : (number + 1) * each]}
+            {part.task.role: part.output() for part in parts[number * count : (number + 1) * count]}
             for number in range(len(self.teams))
         ]
 
@@ -278,8 +282,8 @@ async def _together(todo: Iterable[Coroutine[Any, Any, object]]) -> None:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            for each in todo:
-                group.create_task(each)
+            for coroutine in todo:
+                group.create_task(coroutine)
     except ExceptionGroup as several:
         raise several.exceptions[0] from several
 

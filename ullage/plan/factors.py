@@ -63,7 +63,7 @@ def _point_at(factor: str, document: YamlFile, path: FieldPath) -> None:
     path: of `vary`.
     """
     field = (*path[:-1], *factor.split("."))
-    for below in [other for other in document.lines if other[: len(field)] == field]:
+    for below in [place for place in document.lines if place[: len(field)] == field]:
         del document.lines[below]
     document.lines[field] = document.line((*path, factor))
 
@@ -118,16 +118,16 @@ def _plain(value: Any) -> str:
 
 def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
     """PLAN_IMPOSSIBLE_MATRIX where two keys would have one directory of the run folder."""
-    known: dict[str, str] = {}
+    key_by_folder: dict[str, str] = {}
     for key in keys:
         name = slug(key)
-        if name in known:
-            other = known[name]
-            one_folder = f"{shown(other)} and {shown(key)} would have one folder, {shown(name)}"
+        if name in key_by_folder:
+            twin = key_by_folder[name]
+            one_folder = f"{shown(twin)} and {shown(key)} would have one folder, {shown(name)}"
             raise impossible(
                 document,
                 path,
-                f"{shown(key)} stands twice" if other == key else one_folder,
+                f"{shown(key)} stands twice" if twin == key else one_folder,
                 "give one of them another name (`as:` for a workload), or vary it",
             )
-        known[name] = key
+        key_by_folder[name] = key

@@ -78,8 +78,8 @@ class Needs:
 
     def counts(self) -> Iterable[tuple[Environment, int]]:
         """Each environment and neighbour, with its number of instances."""
-        found = [self.environment(key) for key in self.renewed]
-        return [(each, self.count(each)) for each in found]
+        environments = [self.environment(key) for key in self.renewed]
+        return [(environment, self.count(environment)) for environment in environments]
 
     def check(self) -> str | None:
         """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
@@ -124,23 +124,23 @@ class Needs:
 
     def _used(self, tested: Environment) -> set[int]:
         """CPUs of everybody who plays a role in any trial of the environment."""
-        found = self._cpus_of(tested, "instance", tested.instances)
+        used = self._cpus_of(tested, "instance", tested.instances)
         for case in self.matrix.cases:
             teams = 1 if "each" in case.places else tested.instances
             if "second" in case.places:
-                found |= self._cpus_of(tested, "second", teams)
+                used |= self._cpus_of(tested, "second", teams)
             if "away" in case.places:
-                found |= self._cpus_of(tested, "away", teams)
+                used |= self._cpus_of(tested, "away", teams)
             if "host" in case.places:
-                found |= self._cpus_of(self.environment(HOST), "instance", teams)
+                used |= self._cpus_of(self.environment(HOST), "instance", teams)
             if partner := case.workload.partner(case.parameters):
-                found |= self._cpus_of(self.environment(partner), "spare", teams)
-        return found
+                used |= self._cpus_of(self.environment(partner), "spare", teams)
+        return used
 
     def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
         """Those of the first so many of its instances that are for that."""
-        each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
-        return {cpu for i in each[:count] for cpu in self.place(environment, i)[0]}
+        numbers = [i for i, its_kind in enumerate(self._kinds(environment)) if its_kind == kind]
+        return {cpu for i in numbers[:count] for cpu in self.place(environment, i)[0]}
 
     def _tested_apart(self, environment: Environment) -> Environment | None:
         """For what a neighbour on `other` CPUs stands in: the environment under test."""

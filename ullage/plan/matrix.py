@@ -115,22 +115,22 @@ class Matrix:
 
 def resolve(plan: Plan, document: YamlFile) -> Matrix:
     """Multiply the plan out; raises UllageError at the first thing that cannot be."""
-    made = _environments(plan, document)
-    keys = [environment.key for environment in made]
+    planned = _environments(plan, document)
+    keys = [environment.key for environment in planned]
     baseline = _named(plan.baseline, keys, document, ("baseline",))
     again = [baseline] + [
         _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
     cases = _cases(plan, document)
-    copies = tuple(_copy(environment) for environment in made if environment.key in again)
+    copies = tuple(_copy(environment) for environment in planned if environment.key in again)
     if plan.design == "duet":
-        _check_duet(plan, made, baseline, document)
+        _check_duet(plan, planned, baseline, document)
         _check_endpoints(plan, cases, document)
     _check_partners(plan, cases, keys, document)
-    _check_each(plan, made, cases, document)
-    _check_memory(plan, made, cases, document)
+    _check_each(plan, planned, cases, document)
+    _check_memory(plan, planned, cases, document)
     meters = energyplan.resolve(plan, document)
-    matrix = Matrix(baseline, (*made, *copies), cases, plan.design, meters)
+    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, meters)
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,
@@ -142,7 +142,9 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     return matrix
 
 
-def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document: YamlFile) -> None:
+def _check_duet(
+    plan: Plan, planned: Sequence[Environment], baseline: str, document: YamlFile
+) -> None:
     """Refuse environments that cannot run in pairs, each on its own CPUs."""
     if plan.again:
         raise impossible(
@@ -151,8 +153,10 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
             "a duet pairs every environment with the baseline, so only the baseline can run twice",
             "leave out `again`: the baseline's own second copy is there anyway",
         )
-    cpus = next(each.resources.cpus for each in made if each.key == baseline)
-    for environment in made:
+    cpus = next(
+        environment.resources.cpus for environment in planned if environment.key == baseline
+    )
+    for environment in planned:
         path: FieldPath = ("environments", environment.name)
         if environment.instances > 1:
             raise impossible(
@@ -193,14 +197,14 @@ def _check_partners(
 
 
 def _check_each(
-    plan: Plan, made: Sequence[Environment], cases: Sequence[Case], document: YamlFile
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
     """Refuse a trial over all instances in which some of them would have nothing to do."""
     for case in cases:
         most = case.workload.most_instances(case.parameters)
         if most is None or "each" not in case.places:
             continue
-        for environment in made:
+        for environment in planned:
             if environment.instances > most:
                 raise impossible(
                     document,
@@ -212,12 +216,12 @@ def _check_each(
 
 
 def _check_memory(
-    plan: Plan, made: Sequence[Environment], cases: Sequence[Case], document: YamlFile
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
     """Refuse a trial that would only be killed for its memory."""
     for case in cases:
         least = case.workload.least_memory(case.parameters)
-        for environment in made:
+        for environment in planned:
             if environment.resources.memory < least:
                 raise impossible(
                     document,
@@ -245,15 +249,15 @@ def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> s
 
 
 def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
-    found: list[Environment] = []
+    planned: list[Environment] = []
     for name, entry in plan.environments.items():
         path: FieldPath = ("environments", name)
         try:
             kind = environments.get(entry.provider)
         except KeyError:
-            known = environments.names()
+            providers = environments.names()
             at = (*path, "provider")
-            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, known) from None
+            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, providers) from None
         if plan.image == "host" and not kind.host_image:
             raise impossible(
                 document,
@@ -270,7 +274,7 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
             own = {field: data.pop(field) for field in SETTINGS if field in data}
             settings = checked(Settings, own, document, path)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
-            found.append(
+            planned.append(
                 Environment(
                     key=keyed(name, factors),
                     name=name,
@@ -282,25 +286,25 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                     neighbour=settings.neighbour,
                 )
             )
-    for each in found:
-        _check_neighbour(each, plan, document)
-    refuse_twins([e.key for e in found], document, ("environments",))
-    return tuple(found)
+    for environment in planned:
+        _check_neighbour(environment, plan, document)
+    refuse_twins([e.key for e in planned], document, ("environments",))
+    return tuple(planned)
 
 
 def _instances(settings: Settings, name: str, document: YamlFile, path: FieldPath) -> int:
     """Their number; PLAN_IMPOSSIBLE_MATRIX when none fits on this host, or too many do."""
-    asked = settings.instances
-    if isinstance(asked, int):
-        return asked
-    each, here = settings.resources.cpus, host_cpus()
-    fits = asked.copies(each, here)
+    instances = settings.instances
+    if isinstance(instances, int):
+        return instances
+    cpus, host = settings.resources.cpus, host_cpus()
+    fits = instances.copies(cpus, host)
     if not 1 <= fits <= MOST:
         raise impossible(
             document,
             (*path, "instances"),
-            f"{name}: `{asked}` of {here} CPUs is room for {fits} instances with "
-            f"{each:g} CPUs each; from 1 to {MOST} can be made",
+            f"{name}: `{instances}` of {host} CPUs is room for {fits} instances with "
+            f"{cpus:g} CPUs each; from 1 to {MOST} can be made",
             "give another factor, or other `cpus`",
         )
     return fits
@@ -332,52 +336,52 @@ def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -
 
 
 def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
-    found: list[Case] = []
+    cases: list[Case] = []
     for i, entry in enumerate(plan.workloads):
         path: FieldPath = ("workloads", i)
         try:
             workload = workloads.get(entry.name)
         except KeyError:
-            known = workloads.names()
+            names = workloads.names()
             at = (*path, "name")
-            raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, known) from None
+            raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, names) from None
         model = workload.parameters_model
         for factors in combinations(entry.vary, document, (*path, "vary"), model):
             data = merged(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
             name = entry.alias or entry.name
-            found.append(Case(keyed(name, factors), name, workload, parameters, factors))
-    refuse_twins([case.key for case in found], document, ("workloads",))
-    return tuple(found)
+            cases.append(Case(keyed(name, factors), name, workload, parameters, factors))
+    refuse_twins([case.key for case in cases], document, ("workloads",))
+    return tuple(cases)
 
 
 def packages(matrix: Matrix | None) -> list[str]:
     """Debian packages that a run's image needs; without a matrix, those of every workload."""
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
-    found = {name for case in matrix.cases for name in case.workload.packages}
+    names = {name for case in matrix.cases for name in case.workload.packages}
     for environment in matrix.environments:
-        found |= set(environment.provider.packages())
+        names |= set(environment.provider.packages())
         if environment.neighbour:
-            found.add(PROGRAMS[environment.neighbour.program].package)
-    return sorted(found)
+            names.add(PROGRAMS[environment.neighbour.program].package)
+    return sorted(names)
 
 
 def artifacts(matrix: Matrix | None) -> list[Artifact]:
     """The same of files that no package holds."""
     if matrix is None:
-        found = {each for workload in workloads.WORKLOADS for each in workload.artifacts}
+        files = {file for workload in workloads.WORKLOADS for file in workload.artifacts}
     else:
-        found = {each for case in matrix.cases for each in case.workload.artifacts}
-    return sorted(found, key=lambda each: each.path)
+        files = {file for case in matrix.cases for file in case.workload.artifacts}
+    return sorted(files, key=lambda file: file.path)
 
 
 def needed_programs(matrix: Matrix) -> dict[str, str]:
     """Programs that must be on the PATH of every instance → the Debian packages that hold them."""
-    found: dict[str, str] = {}
+    packages_by_program: dict[str, str] = {}
     for case in matrix.cases:
-        found |= case.workload.programs(case.parameters)
+        packages_by_program |= case.workload.programs(case.parameters)
     for environment in matrix.environments:
-        if beside := environment.neighbour:
-            found[beside.program] = PROGRAMS[beside.program].package
-    return dict(sorted(found.items()))
+        if neighbour := environment.neighbour:
+            packages_by_program[neighbour.program] = PROGRAMS[neighbour.program].package
+    return dict(sorted(packages_by_program.items()))

@@ -292,15 +292,15 @@ def _check_generations(plan: Plan, document: YamlFile) -> None:
     """Every generation is whole: their means count alike, and a run stops only between two."""
     every = plan.repeat.instances or 1
     for name in ("min", "max"):
-        found = getattr(plan.blocks, name)
-        if found % every:
+        blocks = getattr(plan.blocks, name)
+        if blocks % every:
             least, most = (-(-n // every) * every for n in (plan.blocks.min, plan.blocks.max))
             raise UllageError(
                 PLAN_BAD_FIELD,
                 file=document.name,
                 line=document.line(("blocks", name)),
                 field=f"blocks.{name}",
-                found=found,
+                found=blocks,
                 allowed=f"all instances are made anew after {every} blocks (repeat.instances), and "
                 f"a run has only whole generations: a multiple of {every}",
                 suggestion=f"write `blocks: {{min: {least}, max: {most}}}`",

@@ -280,7 +280,7 @@ async def _ended(part: Part) -> None:
     if done.signal is not None:
         raise _failed(part.instance, f"they were killed by signal {done.signal}")
     if done.status not in _ENDED or not part.output().stdout.startswith("{"):
-        raise _failed(part.instance, f"status {done.status}: {part.said()}")
+        raise _failed(part.instance, f"status {done.status}: {part.tail()}")
 
 
 async def _look(instance: Instance) -> None:
