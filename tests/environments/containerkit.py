@@ -189,7 +189,9 @@ async def sees_what_it_was_given(provider: Provider) -> None:
         assert facts["cpu_quota"] == 0.5
         assert facts["memory_limit_bytes"] == 256 * MIB
         assert facts["hostname"] == "c-0"
-        assert instance.agent.said.shared, "it is on this kernel, whatever boot id it is shown"
+        assert instance.agent.clock_claims.shared, (
+            "it is on this kernel, whatever boot id it is shown"
+        )
         touched, said = await sh(instance, "touch /here")
         assert touched.status != 0
         assert "Read-only file system" in said

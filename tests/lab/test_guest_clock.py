@@ -60,7 +60,7 @@ async def _guest(tag: str, agent: Path) -> None:
 
 async def _look(vm: Instance) -> None:
     agent = vm.agent
-    said = agent.said
+    said = agent.clock_claims
     print(f"\nclock inside: {said.source}, cores within {said.ordered_ns} ns, {said.reasons}")
     assert not said.shared, "it is another kernel"
     for number in range(TRIALS):
@@ -68,7 +68,7 @@ async def _look(vm: Instance) -> None:
         await asyncio.sleep(0.2)
         await vm.thaw()
         before = agent.clock
-        halted = agent.taken()[-1]
+        halted = agent.take_looks()[-1]
         assert halted.why == "thaw"
         at_ns = clock.ordered_ns() + 2_000_000 + 10 * agent.rtt_ns
         length = "5" if number == TRIALS - 1 else "0.3"

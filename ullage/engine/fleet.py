@@ -239,7 +239,7 @@ class Fleet:
     def _tell_clocks(self, instances: Iterable[Instance]) -> None:
         """Pass on what looks at their clocks there were."""
         for instance in instances:
-            for look in instance.agent.taken():
+            for look in instance.agent.take_looks():
                 key = self._keys[instance.name]
                 self.on_synchronised(trial_clocks.event(key, instance.name, look))
 
@@ -300,7 +300,7 @@ class Fleet:
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
-                    clock=ClockSaid(**asdict(instance.agent.said)),
+                    clock=ClockSaid(**asdict(instance.agent.clock_claims)),
                 )
             )
         self._tell_clocks(instances)

@@ -32,11 +32,11 @@ Stage = Literal["copied", "booting", "addressed"]
 """What a provider tells of an instance while it makes it: its disks are laid out; the program that
 boots it starts; its address can be reached, as far as the network is concerned."""
 
-Told = Callable[[Stage, str], None]
-"""Told a stage at the moment when it is reached; with `addressed` comes the address."""
+StageListener = Callable[[Stage, str], None]
+"""Called with a stage at the moment when it is reached; with `addressed` comes the address."""
 
 
-def nobody(stage: Stage, what: str) -> None:
+def ignore_stage(stage: Stage, address: str) -> None:
     """Where nobody wants to know."""
 
 
@@ -63,7 +63,7 @@ class InstanceSpec:
     """Private directory on a real disk: `/data` inside, or the place of the VM's data disk."""
     network: Network | None
     """The run's bridge; None: no network was asked for, or we are not root."""
-    told: Told = nobody
+    on_stage: StageListener = ignore_stage
     """Hears how the making goes on, from the event itself."""
 
 
@@ -181,33 +181,33 @@ def verify_limits(
         _verify_memory(spec, facts)
 
 
-def verify_group(spec: InstanceSpec, asked: Limits, group: Group, pid: int) -> None:
+def verify_group(spec: InstanceSpec, limits: Limits, group: Group, pid: int) -> None:
     """LIMIT_NOT_APPLIED unless the process is in the group, and the group has these limits."""
     if not group.holds(pid):
         _refuse(spec, f"all of it in the cgroup {group.path}", "a part that is not")
-    found = group.limits()
-    if asked.cpu_ids is not None and sorted(asked.cpu_ids) != sorted(found.cpu_ids or ()):
-        _refuse(spec, f"CPUs {_cpus(asked.cpu_ids)}", f"{_cpus(found.cpu_ids)} in its cgroup")
-    if not _same_quota(asked.cpu_quota, found.cpu_quota):
-        wanted = f"a quota of {_show(asked.cpu_quota)}"
-        _refuse(spec, wanted, f"a quota of {_show(found.cpu_quota)} in its cgroup")
-    if asked.memory_bytes is not None and not _is_limit(found.memory_bytes, asked.memory_bytes):
-        wanted = f"a limit of {exact_bytes(asked.memory_bytes)}"
-        _refuse(spec, wanted, f"a limit of {_size(found.memory_bytes)} in its cgroup")
+    actual = group.limits()
+    if limits.cpu_ids is not None and sorted(limits.cpu_ids) != sorted(actual.cpu_ids or ()):
+        _refuse(spec, f"CPUs {_cpus(limits.cpu_ids)}", f"{_cpus(actual.cpu_ids)} in its cgroup")
+    if not _same_quota(limits.cpu_quota, actual.cpu_quota):
+        required = f"a quota of {_show(limits.cpu_quota)}"
+        _refuse(spec, required, f"a quota of {_show(actual.cpu_quota)} in its cgroup")
+    if limits.memory_bytes is not None and not _is_limit(actual.memory_bytes, limits.memory_bytes):
+        required = f"a limit of {exact_bytes(limits.memory_bytes)}"
+        _refuse(spec, required, f"a limit of {_size(actual.memory_bytes)} in its cgroup")
 
 
 def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     online = facts.get("cpus_online")
     if online != len(spec.cpu_ids):
         _refuse(spec, f"{len(spec.cpu_ids)} vCPUs", f"{online} online")
-    total, asked = _number(facts, "memory_total_bytes"), spec.memory_bytes
-    if total is None or not _VM_MEMORY_LEAST * asked <= total <= asked:
-        _refuse(spec, f"{exact_bytes(asked)} of memory", f"{_size(total)} in all")
+    total, memory = _number(facts, "memory_total_bytes"), spec.memory_bytes
+    if total is None or not _VM_MEMORY_LEAST * memory <= total <= memory:
+        _refuse(spec, f"{exact_bytes(memory)} of memory", f"{_size(total)} in all")
 
 
 def _verify_cpus(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
-    found = facts.get("cpus_allowed")
-    allowed = found if isinstance(found, list) else None
+    cpu_ids = facts.get("cpus_allowed")
+    allowed = cpu_ids if isinstance(cpu_ids, list) else None
     if allowed is None or sorted(allowed) != sorted(spec.cpu_ids):
         _refuse(spec, f"CPUs {_cpus(spec.cpu_ids)}", f"{_cpus(allowed)} allowed")
 
@@ -222,28 +222,28 @@ def _verify_quota(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
 
 
 def _verify_memory(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
-    asked = spec.memory_bytes
+    memory = spec.memory_bytes
     limit, total = _number(facts, "memory_limit_bytes"), _number(facts, "memory_total_bytes")
     # What exceeds the machine limits nothing.
-    unlimited = limit is None or limit >= asked
-    if not _is_limit(limit, asked) and not (unlimited and total is not None and total <= asked):
-        seen = f"a limit of {_size(limit)}, {_size(total)} in all"
-        _refuse(spec, f"{exact_bytes(asked)} of memory", seen)
+    unlimited = limit is None or limit >= memory
+    if not _is_limit(limit, memory) and not (unlimited and total is not None and total <= memory):
+        inside = f"a limit of {_size(limit)}, {_size(total)} in all"
+        _refuse(spec, f"{exact_bytes(memory)} of memory", inside)
 
 
-def _same_quota(asked: float | None, found: float | None) -> bool:
-    if asked is None or found is None:
-        return asked is found
-    return abs(found / asked - 1) <= _QUOTA_TOLERANCE
+def _same_quota(required: float | None, actual: float | None) -> bool:
+    if required is None or actual is None:
+        return required is actual
+    return abs(actual / required - 1) <= _QUOTA_TOLERANCE
 
 
-def _is_limit(found: float | None, asked: int) -> bool:
+def _is_limit(actual: float | None, required: int) -> bool:
     """Is it the limit that was asked for? The kernel counts in pages."""
-    return found is not None and asked - os.sysconf("SC_PAGE_SIZE") < found <= asked
+    return actual is not None and required - os.sysconf("SC_PAGE_SIZE") < actual <= required
 
 
-def _cpus(found: Collection[object] | None) -> str:
-    return ", ".join(map(str, found)) if found else "none"
+def _cpus(cpu_ids: Collection[object] | None) -> str:
+    return ", ".join(map(str, cpu_ids)) if cpu_ids else "none"
 
 
 def _number(facts: Mapping[str, Any], name: str) -> float | None:
@@ -263,5 +263,5 @@ def _size(value: float | None) -> str:
     return exact_bytes(int(value))
 
 
-def _refuse(spec: InstanceSpec, asked: str, seen: str) -> NoReturn:
-    raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked=asked, seen=seen)
+def _refuse(spec: InstanceSpec, required: str, actual: str) -> NoReturn:
+    raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked=required, seen=actual)

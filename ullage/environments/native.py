@@ -70,8 +70,8 @@ class Native(Provider):
                 endpoint = await spec.network.namespace(spec.name)
                 undo.push(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
-                spec.told("addressed", address)
-            spec.told("booting", "")
+                spec.on_stage("addressed", address)
+            spec.on_stage("booting", "")
             agent = await AgentClient.launch(
                 enter(spec, group, netns),
                 deadline_s=_DEADLINE_S,
@@ -155,12 +155,12 @@ def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[s
 
 def _signal_tree(root: int, number: signal.Signals) -> None:
     """Signal a process and its descendants, until no new ones are seen."""
-    told: set[int] = set()
-    while new := _descendants(root) - told:
+    signalled: set[int] = set()
+    while new := _descendants(root) - signalled:
         for pid in new:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        told |= new
+        signalled |= new
 
 
 def _descendants(root: int) -> set[int]:
@@ -171,9 +171,9 @@ def _descendants(root: int) -> set[int]:
                 stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
                 parent = int(stat.rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(path.name))
-    found, todo = set(), [root]
+    tree, todo = set(), [root]
     while todo:
         pid = todo.pop()
-        found.add(pid)
+        tree.add(pid)
         todo += children.get(pid, [])
-    return found
+    return tree

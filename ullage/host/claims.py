@@ -70,12 +70,12 @@ def claimed_here(tag: str) -> bool:
 
 def lives(tag: str) -> bool:
     """Does a controller of the tag live, whoever's it is and wherever it keeps its state?"""
-    found = controller(tag)
-    if found is not None and found.alive:
+    owner = controller(tag)
+    if owner is not None and owner.alive:
         return True
-    held = f"@{_socket_name(tag)}"
+    address = f"@{_socket_name(tag)}"
     lines = _UNIX_SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
-    return any(line.endswith(f" {held}") for line in lines)
+    return any(line.endswith(f" {address}") for line in lines)
 
 
 def living(but: str) -> list[str]:
@@ -84,20 +84,20 @@ def living(but: str) -> list[str]:
     tags = (
         [path.name for path in root.iterdir() if TAG.fullmatch(path.name)] if root.is_dir() else []
     )
-    found = [controller(tag) for tag in sorted(tags) if tag != but]
-    return [each.run for each in found if each is not None and each.alive]
+    owners = [controller(tag) for tag in sorted(tags) if tag != but]
+    return [owner.run for owner in owners if owner is not None and owner.alive]
 
 
 def controller(tag: str) -> Controller | None:
     """Who claimed the tag; None when nobody did or the file cannot be understood."""
     try:
         with (state_dir(tag) / _CONTROLLER).open("rb") as file:
-            found = json.loads(file.read(_MAX_CONTROLLER_BYTES))
+            fields = json.loads(file.read(_MAX_CONTROLLER_BYTES))
         return Controller(
-            pid=int(found["pid"]),
-            start_time=int(found["start_time"]),
-            boot_id=str(found["boot_id"]),
-            run=str(found["run"]),
+            pid=int(fields["pid"]),
+            start_time=int(fields["start_time"]),
+            boot_id=str(fields["boot_id"]),
+            run=str(fields["run"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -105,15 +105,15 @@ def controller(tag: str) -> Controller | None:
 
 def _hold(tag: str, run: str | Path) -> socket.socket:
     """A socket in the abstract namespace: seen by all users, and gone with its process."""
-    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    claim_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        held.bind(f"\0{_socket_name(tag)}")
+        claim_socket.bind(f"\0{_socket_name(tag)}")
     except OSError as error:
-        held.close()
-        found = controller(tag)
-        pid = found.pid if found is not None else "unknown"
+        claim_socket.close()
+        owner = controller(tag)
+        pid = owner.pid if owner is not None else "unknown"
         raise UllageError(RUN_IN_USE, pid=pid, path=run) from error
-    return held
+    return claim_socket
 
 
 def _socket_name(tag: str) -> str:
@@ -132,8 +132,8 @@ def boot_id_seen_by(pids: Iterable[int]) -> str | None:
     """
     for pid in pids:
         try:
-            said = Path(f"/proc/{pid}/root{_BOOT_ID}").read_bytes()[:64].decode("ascii").strip()
-            return str(uuid.UUID(said))
+            seen_id = Path(f"/proc/{pid}/root{_BOOT_ID}").read_bytes()[:64].decode("ascii").strip()
+            return str(uuid.UUID(seen_id))
         except (OSError, ValueError):
             continue
     return None

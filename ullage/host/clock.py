@@ -86,7 +86,7 @@ def check_distortion() -> None:
 
 def _understood(text: str) -> bool:
     numbers = [part.strip() for part in text.split(",")]
-    if len(numbers) > 2 or not all(re.fullmatch("[+-]?[0-9]{1,30}", one) for one in numbers):
+    if len(numbers) > 2 or not all(re.fullmatch("[+-]?[0-9]{1,30}", number) for number in numbers):
         return False
     ppb, *ahead = map(int, numbers)
     return abs(ppb) <= MOST_PPB and all(-_MOST <= ns < _MOST for ns in ahead)

@@ -18,8 +18,8 @@ TAG: Final = re.compile(r"u[0-9a-f]{7}")
 
 def state_root() -> Path:
     """The directory above every run's state: in memory, gone after a boot."""
-    if told := os.environ.get("ULLAGE_STATE_DIR"):
-        return Path(told)
+    if configured := os.environ.get("ULLAGE_STATE_DIR"):
+        return Path(configured)
     if os.geteuid() == 0:
         return Path("/run/ullage")
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
@@ -29,8 +29,8 @@ def state_root() -> Path:
 
 def data_root() -> Path:
     """The directory above every run's data directories: on a real disk."""
-    if told := os.environ.get("ULLAGE_DATA_DIR"):
-        return Path(told)
+    if configured := os.environ.get("ULLAGE_DATA_DIR"):
+        return Path(configured)
     if os.geteuid() == 0:
         return Path("/var/lib/ullage/data")
     return _home("XDG_STATE_HOME", ".local/state") / "ullage" / "data"
@@ -38,8 +38,8 @@ def data_root() -> Path:
 
 def cache_dir() -> Path:
     """Where images and downloads are kept between runs."""
-    if told := os.environ.get("ULLAGE_CACHE_DIR"):
-        return Path(told)
+    if configured := os.environ.get("ULLAGE_CACHE_DIR"):
+        return Path(configured)
     if os.geteuid() == 0:
         return Path("/var/cache/ullage")
     return _home("XDG_CACHE_HOME", ".cache") / "ullage"

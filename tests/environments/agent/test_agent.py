@@ -54,16 +54,16 @@ def test_facts_and_clock(with_agent: Callable[[Use], None]) -> None:
         assert client.facts["kernel"] == os.uname().release
         assert set(client.facts["cpus_allowed"]) == os.sched_getaffinity(0)
         # On one kernel there is one line.
-        assert client.said.shared
+        assert client.clock_claims.shared
         assert client.clock.shared
         assert client.clock.offset_ns == 0
         again = await client.sync()
         assert again is client.clock
-        first, last = client.taken()
+        first, last = client.take_looks()
         assert [(look.number, look.why) for look in (first, last)] == [(1, "connect"), (2, "thaw")]
         assert last.messages == 2
         assert abs(last.fix.offset_ns) <= last.fix.half_ns
-        assert client.taken() == []
+        assert client.take_looks() == []
         assert client.residual_ns() is None
 
     with_agent(use)

@@ -65,8 +65,8 @@ def distorted(
 
 def test_a_false_clock_is_not_shared_and_its_instants_are_found(agent_binary: Path) -> None:
     async def use(client: AgentClient, truth: Truth) -> None:
-        assert not client.said.shared
-        assert "distorted" in client.said.reasons
+        assert not client.clock_claims.shared
+        assert "distorted" in client.clock_claims.reasons
         for _ in range(5):
             before = await client.sync()
             at_ns = clock.ordered_ns() + 5_000_000
@@ -80,7 +80,7 @@ def test_a_false_clock_is_not_shared_and_its_instants_are_found(agent_binary: Pa
                 assert abs(truth.true_ns(local_ns) - ns) <= done.clock_bound_ns
         drifted = client.residual_ns()
         assert drifted is not None
-        assert [look.why for look in client.taken()] == ["connect", *["thaw", "after"] * 5]
+        assert [look.why for look in client.take_looks()] == ["connect", *["thaw", "after"] * 5]
 
     distorted(agent_binary, use)
 
@@ -137,7 +137,7 @@ def test_a_shared_line_costs_one_exchange(agent_binary: Path) -> None:
             )
             assert before_ns < at_ns <= finished.start_ns < finished.end_ns <= after_ns + bound
             assert finished.start_ns - at_ns == finished.late_ns
-            assert [look.messages for look in client.taken()] == [2]
+            assert [look.messages for look in client.take_looks()] == [2]
         finally:
             await client.bye()
 
@@ -165,7 +165,7 @@ def test_a_wide_bound_is_tried_for_longer(
     monkeypatch.setattr(agent_clock, "WIDE_NS", 0)
 
     async def use(client: AgentClient, truth: Truth) -> None:
-        (look,) = client.taken()
+        (look,) = client.take_looks()
         assert look.messages >= 4
         assert abs(truth.true_ns(look.fix.local_ns + look.fix.offset_ns) - look.fix.local_ns) <= (
             look.fix.half_ns + 2
@@ -189,8 +189,8 @@ def test_on_another_kernel_clocks_are_exchanged(
     async def main() -> None:
         client = await AgentClient.launch([str(agent_binary), "serve"], deadline_s=20)
         try:
-            assert not client.said.shared
-            (look,) = client.taken()
+            assert not client.clock_claims.shared
+            (look,) = client.take_looks()
             assert look.messages > 2
             # Both lines began with the kernel's clock.
             assert abs(look.fix.offset_ns) < 1_000_000
@@ -253,8 +253,8 @@ def test_an_instant_outside_of_time_is_none(local_ns: int) -> None:
 
 
 def test_how_far_cores_are_apart() -> None:
-    def said(ordered_ns: int | None) -> agent_clock.Said:
-        return agent_clock.Said("counter", ordered_ns, (), True)
+    def said(ordered_ns: int | None) -> agent_clock.ClockClaims:
+        return agent_clock.ClockClaims("counter", ordered_ns, (), True)
 
     here = {"cpus_allowed": sorted(os.sched_getaffinity(0))}
     own = clock.promise().ordered_ns

@@ -18,7 +18,7 @@ from ullage.common import errors
 from ullage.common.commands import run
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.agent.client import Command
-from ullage.environments.base import Instance, InstanceSpec, nobody
+from ullage.environments.base import Instance, InstanceSpec, ignore_stage
 from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.environments.native import Native, NativeOptions
@@ -117,7 +117,7 @@ def test_the_host_is_told_whose_address_it_is() -> None:
 def test_a_provider_that_tells_nothing() -> None:
     class Silent(Native):
         async def create(self, spec: InstanceSpec) -> Instance:
-            return await super().create(replace(spec, told=nobody))
+            return await super().create(replace(spec, on_stage=ignore_stage))
 
     async def scenario() -> dict[Step, int]:
         async with kit.node(Silent(NativeOptions())) as node:

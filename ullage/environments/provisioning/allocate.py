@@ -77,24 +77,24 @@ class Steps:
     """Instants as they come; a step that is told twice counts from the last time."""
 
     def __init__(self, hear: Callable[[Step, int], None] | None = None) -> None:
-        self.seen: dict[Step, int] = {}
+        self.instants: dict[Step, int] = {}
         self._hear = hear
 
     def now(self, step: Step) -> None:
         self.at(step, clock.ordered_ns())
 
     def at(self, step: Step, at_ns: int) -> None:
-        self.seen[step] = at_ns
+        self.instants[step] = at_ns
         if self._hear is not None:
             self._hear(step, at_ns)
 
     @property
     def last(self) -> str:
         """The newest, in words."""
-        return max(self.seen, key=lambda step: self.seen[step]).replace("_", " ")
+        return max(self.instants, key=lambda step: self.instants[step]).replace("_", " ")
 
     def ordered(self) -> dict[Step, int]:
-        return dict(sorted(self.seen.items(), key=lambda item: item[1]))
+        return dict(sorted(self.instants.items(), key=lambda item: item[1]))
 
 
 async def allocate(
@@ -120,7 +120,7 @@ async def allocate(
     making = _Making(node, spec, steps, application, undo)
     try:
         return await down.bounded(
-            making.made(),
+            making.allocate(),
             limit_s,
             undo,
             spec,
@@ -138,7 +138,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
     then, what could not be removed is tried again when this is called again, and until all is gone
     its place on the node is not free. What is left for good carries the run's tag.
     """
-    asked = clock.ordered_ns()
+    asked_ns = clock.ordered_ns()
     spec, undo = allocated.instance.spec, allocated.undo
     try:
         await down.bounded(
@@ -151,7 +151,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
     except BaseException:
         await down.kill(spec)
         raise
-    return asked, clock.ordered_ns()
+    return asked_ns, clock.ordered_ns()
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _Making:
     application: Application | None
     undo: Undo
 
-    async def made(self) -> Allocated:
+    async def allocate(self) -> Allocated:
         """The instance, up, with its application."""
         await asyncio.to_thread(self._make_directories)
         self.undo.push(asyncio.to_thread, self._remove_directories)
@@ -174,10 +174,12 @@ class _Making:
         self.steps.now("copied")
         watch = _Watch(self.steps, node.network, self._port)
         try:
-            instance = await node.provider.create(replace(spec, image=image, told=watch.told))
+            instance = await node.provider.create(
+                replace(spec, image=image, on_stage=watch.on_stage)
+            )
             self.undo.push(instance.destroy)
-            if instance.address is not None and "addressed" not in self.steps.seen:
-                watch.told("addressed", instance.address)  # a provider that tells nothing
+            if instance.address is not None and "addressed" not in self.steps.instants:
+                watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
             self.steps.at("hello", instance.agent.greeted_ns)
             process = None
@@ -223,8 +225,10 @@ class _Making:
                 status = reply.result()
                 reason = None if status < _NO_SUCCESS else f"it replies with status {status}"
             else:
-                said = printable((process.stderr or process.stdout).decode(errors="replace"), 300)
-                reason = f"it ended with {ended.result().status}: {said or 'it printed nothing'}"
+                printed = printable(
+                    (process.stderr or process.stdout).decode(errors="replace"), 300
+                )
+                reason = f"it ended with {ended.result().status}: {printed or 'it printed nothing'}"
         except (OSError, ValueError) as error:
             reason = str(error)
         finally:
@@ -254,14 +258,14 @@ class _Watch:
         self._network = network
         self._port = port
 
-    def told(self, stage: Stage, what: str) -> None:
+    def on_stage(self, stage: Stage, address: str) -> None:
         """A stage is reached."""
         self._steps.now(stage)
         if stage != "addressed" or self._network is None:
             return
-        introduce(what, self._network.mac(what), self._network.bridge)
+        introduce(address, self._network.mac(address), self._network.bridge)
         if self._port is not None and self.task is None:
-            watching = watch_port(what, self._port, self._steps.now, self.expected)
+            watching = watch_port(address, self._port, self._steps.now, self.expected)
             self.task = asyncio.create_task(watching)
 
     def end(self) -> None:
@@ -292,22 +296,24 @@ async def together(
     are given up, the others are taken away, and its error is raised: there is no figure then.
     """
     node.check_room(len(names))
-    made = await _allocate_all(node, names, application, allocate_limit_s)
+    allocations = await _allocate_all(node, names, application, allocate_limit_s)
     try:
-        instants = await _release_all(made, release_limit_s)
+        instants = await _release_all(allocations, release_limit_s)
     finally:
-        await asyncio.gather(*(unwind(each.undo, each.instance.spec) for each in made))
+        await asyncio.gather(
+            *(unwind(allocated.undo, allocated.instance.spec) for allocated in allocations)
+        )
     return Batch(
         copy_kind=node.copy,
         applied=application is not None,
         instances=tuple(
             InstanceSteps(
-                name=each.instance.name,
-                steps=dict(each.steps),
-                release_asked=asked,
+                name=allocated.instance.name,
+                steps=dict(allocated.steps),
+                release_asked=asked_ns,
                 released=gone,
             )
-            for each, (asked, gone) in zip(made, instants, strict=True)
+            for allocated, (asked_ns, gone) in zip(allocations, instants, strict=True)
         ),
     )
 
@@ -325,14 +331,14 @@ async def _allocate_all(
     except BaseException as error:
         # Who fails or is cancelled has taken itself down; what was up by then has not.
         up = [task.result() for task in tasks if not task.cancelled() and not task.exception()]
-        await asyncio.gather(*(unwind(each.undo, each.instance.spec) for each in up))
+        await asyncio.gather(*(unwind(allocated.undo, allocated.instance.spec) for allocated in up))
         raise (_first(error) if isinstance(error, BaseExceptionGroup) else error) from None
     return [task.result() for task in tasks]
 
 
-async def _release_all(made: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:
+async def _release_all(allocations: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:
     """All are tried, whatever becomes of one; the first error counts."""
-    tasks = [release(each, limit_s=limit_s) for each in made]
+    tasks = [release(allocated, limit_s=limit_s) for allocated in allocations]
     results = await asyncio.gather(*tasks, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

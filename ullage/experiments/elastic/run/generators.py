@@ -130,7 +130,7 @@ class Generators:
             return await self._heard(parts, instant, zero, _most_bytes(settings))
         finally:
             for each in instances:
-                each.agent.taken()
+                each.agent.take_looks()
 
     # --- before ----------------------------------------------------------------------------------
     async def _prepared(self, instance: Instance, settings: dict[str, Any]) -> float:
