@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ullage.engine import resolved as records
 from ullage.engine.pilot import as_plan, comparisons, learn, newest, suggest
-from ullage.plan import matrix
-from ullage.plan import schema as plan
+from ullage.plan import matrix, schema
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Slot
 from ullage.plan.schema import Plan
@@ -37,7 +36,7 @@ SECOND = 1_000_000_000
 
 
 def planned(more: str = "", text: str = PLAN) -> tuple[Plan, Matrix]:
-    checked, document = plan.loads(text + more)
+    checked, document = schema.loads(text + more)
     return checked, matrix.resolve(checked, document)
 
 

@@ -16,9 +16,7 @@ from jsonschema import Draft202012Validator
 from ullage.cli import dryrun
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.plan import matrix, template
-from ullage.plan import schema as copies
-from ullage.plan import schema as plan
+from ullage.plan import matrix, schema, template
 from ullage.plan.schema import Fit
 
 PLAN = """\
@@ -34,7 +32,7 @@ workloads:
 
 
 def _resolved(vm: str) -> matrix.Matrix:
-    return matrix.resolve(*plan.loads(PLAN.format(vm=vm), "p.yaml"))
+    return matrix.resolve(*schema.loads(PLAN.format(vm=vm), "p.yaml"))
 
 
 @pytest.fixture
@@ -126,7 +124,7 @@ def test_an_editor_that_knows_the_schema_agrees() -> None:
 
 
 def test_a_dry_run_says_how_many(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    fitted, document = plan.loads(PLAN.format(vm="instances: fit 1"), "p.yaml")
+    fitted, document = schema.loads(PLAN.format(vm="instances: fit 1"), "p.yaml")
     made = matrix.resolve(fitted, document)
     dryrun.show(fitted, made, as_json=False, runs=tmp_path)
     several = made.environment("vm").instances
@@ -135,7 +133,7 @@ def test_a_dry_run_says_how_many(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_the_host_has_the_cpus_that_we_may_use() -> None:
-    assert copies.host_cpus() == len(os.sched_getaffinity(0))
+    assert schema.host_cpus() == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize(

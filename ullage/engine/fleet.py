@@ -24,7 +24,7 @@ from ullage.environments.provisioning.allocate import Node
 from ullage.host.image import Image
 from ullage.host.network import Network
 from ullage.host.paths import data_dir, state_dir
-from ullage.meters.perf import sampler as symbols
+from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, Kind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
@@ -51,7 +51,7 @@ class Fleet:
     network: Network | None = None
     away: Network | None = None
     """The bridge of the other node."""
-    sampler: symbols.Sampler | None = None
+    sampler: Sampler | None = None
     """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
     needs: Needs = field(init=False)
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Fleet:
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
         root = self.image.root if self.image else None
-        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn, root)
+        self.sampler = await started(state_dir(self.tag) / "perf", self.warn, root)
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):

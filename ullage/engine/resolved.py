@@ -20,10 +20,8 @@ from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
 
-# What of a run that goes on is not what it was: its repetitions may differ by that.
-
 DIVERGED = "run-moved"
-"""Code of the warning."""
+"""Code of the warning that a run goes on under other circumstances than it began with."""
 
 
 class Recorded(Protocol):
@@ -55,9 +53,6 @@ def diverged(old: Recorded, now: Recorded) -> list[str]:
     both = old.programs.keys() & now.programs.keys()
     changed = sorted(name for name in both if old.programs[name] != now.programs[name])
     return differences + [f"the program {name}" for name in changed]
-
-
-# Fairness: nuisances must be equal over the environments; treatments are what is compared.
 
 
 def compare(nuisances: Mapping[str, Mapping[str, str]], allow: Sequence[str]) -> tuple[Parity, ...]:

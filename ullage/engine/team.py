@@ -67,9 +67,6 @@ class Team:
         return list({instance.name: instance for instance in members}.values())
 
 
-# What a workload finds in its instances: workspaces, and its untimed tasks before and after.
-
-
 def workspace(instance: Instance, case: Case) -> str:
     """The directory of a workload in an instance, as seen inside."""
     return f"{instance.data}/{slug(case.key)}"

@@ -37,7 +37,7 @@ StageListener = Callable[[Stage, str], None]
 
 
 def ignore_stage(stage: Stage, address: str) -> None:
-    """Where nobody wants to know."""
+    """A listener for where nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,6 @@ class Provider(ABC):
     def treatments(self) -> dict[str, str]:
         """What differs from native on purpose: device models, formats, cache modes …"""
 
-
-# Are the limits that were asked for the limits that hold inside?
 
 _QUOTA_TOLERANCE: Final = 0.01
 _VM_MEMORY_LEAST: Final = 0.75

@@ -15,8 +15,7 @@ from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
 from ullage.meters.energy.base import PlannedMeter
-from ullage.plan import meters as energyplan
-from ullage.plan import schedule
+from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keyed, merged, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.schema import (
@@ -105,11 +104,9 @@ class Matrix:
         return schedule.duet(seed, block, others, cases, self.baseline)
 
     def environment(self, key: str) -> Environment:
-        """The environment of that key."""
         return next(e for e in self.environments if e.key == key)
 
     def case(self, key: str) -> Case:
-        """The workload of that key."""
         return next(case for case in self.cases if case.key == key)
 
 
@@ -129,8 +126,8 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_partners(plan, cases, keys, document)
     _check_each(plan, planned, cases, document)
     _check_memory(plan, planned, cases, document)
-    meters = energyplan.resolve(plan, document)
-    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, meters)
+    planned_meters = meters.resolve(plan, document)
+    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters)
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,

@@ -36,8 +36,6 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.runs.records import Correction, Design, Price
 
-# How many instances an environment has: a number, or as many as fit on the host's CPUs.
-
 MOST: Final = 256
 MOST_FACTOR: Final = 1000
 _FIT: Final = re.compile(r"fit\s+(\d{1,6}(?:\.\d{1,6})?)\s*(%?)")

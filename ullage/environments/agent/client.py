@@ -28,11 +28,6 @@ from ullage.environments.agent.process import KEEP_BYTES, Command, Finished, Out
 from ullage.environments.agent.transport import Transport, quoted
 from ullage.host import claims, clock
 
-# What an agent says of its machine in `hello`: known, bounded and harmless, or refused.
-#
-# It is kept in every run's journal, so it must be as flat and short as
-# docs/internals/agent-protocol.md says.
-
 LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16
 
@@ -42,7 +37,11 @@ Cpu = Annotated[int, Field(ge=0, lt=MOST_CPUS)]
 
 
 class Facts(BaseModel):
-    """The facts that the protocol knows. An agent leaves out or nulls what it cannot tell."""
+    """The facts that the protocol knows. An agent leaves out or nulls what it cannot tell.
+
+    They are kept in every run's journal, so they are as flat and short as
+    docs/internals/agent-protocol.md says, or refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

@@ -33,14 +33,12 @@ from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.host.claims import boot_id_seen_by
 from ullage.host.network import INSIDE, Endpoint
 
-# Hears the systemd of a container say that it has started everything, as in sd_notify(3).
-
 NAME: Final = "notify"
 _MOST: Final = 4096
 
 
 class Notified:
-    """A socket in a directory of ours, for a container to have it mounted."""
+    """A socket on which the systemd of a container says that all has started, by sd_notify(3)."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME

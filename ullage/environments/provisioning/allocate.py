@@ -24,10 +24,9 @@ from ullage.common.errors import (
 from ullage.environments.agent.client import Command, Process, printable
 from ullage.environments.base import Instance, InstanceSpec, Stage
 from ullage.environments.provisioning import image_copy
-from ullage.environments.provisioning import release as down
 from ullage.environments.provisioning.node import Node
 from ullage.environments.provisioning.probe import first_reply, introduce, watch_port
-from ullage.environments.provisioning.release import unwind
+from ullage.environments.provisioning.release import bounded, kill, unwind
 from ullage.host import clock, disks
 from ullage.host.network import Network
 from ullage.runs.allocations import Batch, InstanceSteps, Step
@@ -119,7 +118,7 @@ async def allocate(
     undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
     try:
-        return await down.bounded(
+        return await bounded(
             making.allocate(),
             limit_s,
             undo,
@@ -127,7 +126,7 @@ async def allocate(
             lambda: UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last),
         )
     except BaseException:
-        await down.unwind(undo, spec)
+        await unwind(undo, spec)
         raise
 
 
@@ -141,7 +140,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
     asked_ns = clock.ordered_ns()
     spec, undo = allocated.instance.spec, allocated.undo
     try:
-        await down.bounded(
+        await bounded(
             undo.aclose(),
             limit_s,
             undo,
@@ -149,7 +148,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
             lambda: UllageError(RELEASE_TOO_LATE, name=spec.name, seconds=limit_s),
         )
     except BaseException:
-        await down.kill(spec)
+        await kill(spec)
         raise
     return asked_ns, clock.ordered_ns()
 
@@ -277,9 +276,6 @@ async def _reply(instance: Instance, application: Application, opened: asyncio.T
     await opened
     assert instance.address is not None, "it was told"
     return await first_reply(instance.address, application.port, application.path)
-
-
-# Several instances asked for at the same time, and released at the same time.
 
 
 async def together(

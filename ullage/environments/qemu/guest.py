@@ -29,8 +29,6 @@ def failed(vm: QemuProcess, reason: str, step: str = "the network") -> UllageErr
     return vm.failed(f"{step}, inside", printable(reason, 300))
 
 
-# Makes several NICs of a guest one, by Linux's bonding, and looks whether they are.
-#
 # Format: Linux, Documentation/networking/bonding.rst, 4.2 "Querying Bonding Configuration".
 
 _BOND_STATE: Final = f"/proc/net/bonding/{INSIDE}"

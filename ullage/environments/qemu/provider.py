@@ -10,7 +10,7 @@ from ullage.common.cleanup import Undo
 from ullage.common.commands import needed
 from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
 from ullage.common.quantities import format_bytes
-from ullage.environments.agent import client as agents
+from ullage.environments.agent.client import binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import NIC_DEVICES, Accelerator
@@ -66,7 +66,7 @@ class Qemu(Provider):
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()
         more = (*options.modules, *((BONDING,) if options.aggregation else ()))
-        self._kernel = await guest_kernel(agents.binary(), more)
+        self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
