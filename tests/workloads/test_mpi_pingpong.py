@@ -47,7 +47,7 @@ def parsed(
 ) -> dict[str, Scalar | Curve]:
     """Through the engine's own gate: finite, declared, positive where primary."""
     case = matrix.Case("mpi-pingpong", "mpi-pingpong", PINGPONG, parameters, {})
-    return figures.parsed(case, outputs)
+    return figures.parse(case, outputs)
 
 
 def refused(parameters: MpiPingpongParameters, outputs: dict[str, Output]) -> str:

@@ -61,11 +61,11 @@ class Engine(Session):
             self._take_up()
             if over := self._over():
                 return self._outcome(over)
-            await self._worked()
+            await self._work_to_the_end()
         return self._outcome(self.reason)
 
     async def _work(self) -> None:
-        await self._started(sessions(self.folder), resumed=self.earlier is not None)
+        await self._begin(sessions(self.folder), resumed=self.earlier is not None)
         async with self._provisioned() as fleet:
             await self._idle()
             self.reason = await self._blocks(fleet)
@@ -176,7 +176,7 @@ class Engine(Session):
         now = self._resolved()
         if changed := resolved.changed(old, now):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
-        self._tell_diverged(resolved.moved(old, now))
+        self._warn_of_changes(resolved.moved(old, now))
 
     async def _blocks(self, fleet: Fleet) -> str:
         """Run blocks until a rule says stop; returns which one.
@@ -275,8 +275,8 @@ class Engine(Session):
         finally:
             await self._remove(self.tag)
 
-    def _finished(self, message: str) -> None:
-        super()._finished(message)
+    def _end(self, message: str) -> None:
+        super()._end(message)
         providers = {e.key: e.provider.name for e in self.matrix.environments}
         learn_from(self.history, providers, self.trials.values())
         self.history.save()

@@ -18,21 +18,21 @@ Figures = dict[str, Scalar | Curve]
 Mean = Callable[[Sequence[float]], float]
 
 
-def parsed(case: Case, outputs: Mapping[str, Output]) -> Figures:
+def parse(case: Case, outputs: Mapping[str, Output]) -> Figures:
     """Check, then parse: no figure comes from an invalid trial. InvalidTrialError says why.
 
     What a guest printed may be anything: a check that it brings to fall has refused it.
     """
     try:
         case.workload.check(case.parameters, outputs)
-        return _checked(case, case.workload.parse(case.parameters, outputs))
+        return _check_declared(case, case.workload.parse(case.parameters, outputs))
     except InvalidTrialError:
         raise
     except Exception as error:
         raise InvalidTrialError(f"{type(error).__name__} in the check: {error}") from error
 
 
-def _checked(case: Case, figures: Figures) -> Figures:
+def _check_declared(case: Case, figures: Figures) -> Figures:
     """Figures are finite, declared, and the primary ones are positive: a ratio can be taken."""
     declared = {metric.name: metric for metric in case.workload.metrics}
     for name, value in figures.items():

@@ -155,13 +155,13 @@ class Fleet:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
-    def broken(self, environment: str, case: Case) -> Reason | None:
-        """Why it cannot run there: who it needs could not be made anew, or it not be prepared."""
+    def obstacle(self, environment: str, case: Case) -> Reason | None:
+        """Why the case cannot run there: an instance could not be made anew or could not be prepared."""
         unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
         return next(filter(None, unmade), None) or self._broken.get((environment, case.key))
 
     def _keys_of(self, environment: str, case: Case) -> list[str]:
-        """Of whom a trial needs instances: the environment itself first."""
+        """Keys of the environments whose instances a trial needs, its own first."""
         keys, partner = [environment], case.workload.partner(case.parameters)
         if self.needs.environment(environment).neighbour:
             keys.append(environment + NEIGHBOUR)
@@ -192,7 +192,7 @@ class Fleet:
         return teams
 
     def _teams(self, environment: Environment, case: Case) -> list[Team]:
-        """Who is there of the environment: a team for each instance of the plan, or each side.
+        """A team for each instance of the plan, or for each side of a duet.
 
         Where every instance plays a role, there is one team of all.
         """
@@ -212,7 +212,7 @@ class Fleet:
         return teams[:1] if "each" in case.places else teams
 
     def _complete(self, environment: str, case: Case) -> list[Team]:
-        """The environment's teams, with who else is there: each instance has its neighbour."""
+        """The environment's teams, each with its neighbours and with the instances of others."""
         teams = self._teams(self.needs.environment(environment), case)
         partner = case.workload.partner(case.parameters)
         none: list[None] = [None] * len(teams)
@@ -227,7 +227,7 @@ class Fleet:
         ]
 
     async def freeze(self, teams: Iterable[Team]) -> None:
-        """End what the trial left running, and freeze its members; the dead need neither.
+        """End what the trial left running, and freeze the members that are alive.
 
         One that cannot be frozen would load the others' trials: it is removed, and made again when
         its turn comes.
@@ -237,7 +237,7 @@ class Fleet:
         await asyncio.gather(*(self._sweep(m) for m in members if m.alive))
 
     def _tell_clocks(self, instances: Iterable[Instance]) -> None:
-        """Pass on what looks at their clocks there were."""
+        """Write down the looks at their clocks."""
         for instance in instances:
             for look in instance.agent.take_looks():
                 key = self._keys[instance.name]
@@ -329,7 +329,7 @@ class Fleet:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
 
     def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
-        """What its instances are for → those."""
+        """Kind → the instances of that kind."""
         remaining = iter(self._instances[environment.key])
         copies = self.needs.copies(environment)
         return {kind: list(itertools.islice(remaining, count)) for kind, count in copies.items()}

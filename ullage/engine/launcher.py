@@ -162,7 +162,7 @@ class Launcher:
 
 
 async def _watch(part: Part) -> None:
-    """TrialFailedError when it ends badly."""
+    """TrialFailedError when it is killed or ends with a status other than 0."""
     await part.wait()
     assert part.finished is not None
     done = part.finished

@@ -46,7 +46,7 @@ def programs(files: Iterable[Path]) -> dict[str, str]:
 
 
 def diverged(old: Recorded, now: Recorded) -> list[str]:
-    """What was another when the run began; in words."""
+    """What is not what it was when the run began, in words."""
     names = ("hostname", "kernel", "cpu_model", "memory_bytes", "microcode")
     differences = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
     differences += ["the version of ullage"] if old.ullage != now.ullage else []
@@ -137,7 +137,7 @@ def own_clock() -> ClockSaid:
 
 
 def changed(old: Resolved, now: Resolved) -> list[str]:
-    """What of a run may not change while it goes on, and did."""
+    """What has changed that must stay the same through a run."""
     pairs = {
         "the baseline": (old.baseline, now.baseline),
         "resources": (old.resources, now.resources),
@@ -166,7 +166,7 @@ def _energy_meters(resolved: Resolved) -> dict[str, object]:
 
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
-    """True when the plan is not the one of the run; asks nothing of the host, unlike `changed`."""
+    """True when the plan is not the one of the run. Unlike `changed` it needs nothing of the host."""
     scalars = (
         (old.baseline, matrix.baseline),
         (old.resources, plan.resources.model_dump()),
@@ -195,7 +195,7 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
 
 
 def moved(old: Resolved, now: Resolved) -> list[str]:
-    """What makes blocks of one run differ, but not the trials of one block."""
+    """What has changed that makes blocks of a run differ, though not the trials of one block."""
     before = {meter.label: meter.channels for meter in old.energy_meters}
     meters = [
         f"what the energy meter {meter.label} tells"

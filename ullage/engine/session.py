@@ -41,13 +41,13 @@ class Session(ABC):
 
     @abstractmethod
     async def _work(self) -> None:
-        """All of it."""
+        """The work itself, up to `_tear_down`."""
 
     @abstractmethod
     async def _tear_down(self) -> None:
         """Remove all that was made, however far the work had come."""
 
-    async def _worked(self) -> None:
+    async def _work_to_the_end(self) -> None:
         """Work to the end, an error or a cancellation; whatever was made is removed again."""
         message = ""
         try:
@@ -62,9 +62,9 @@ class Session(ABC):
             try:
                 await to_the_end(self._tear_down())
             finally:
-                self._finished(message)
+                self._end(message)
 
-    async def _started(self, before: Iterable[Started], *, resumed: bool) -> None:
+    async def _begin(self, before: Iterable[Started], *, resumed: bool) -> None:
         """Say who works on the folder, and remove what earlier controllers left on the host."""
         self.journal.append(
             Started(
@@ -101,12 +101,12 @@ class Session(ABC):
             runs = ", ".join(others)
             self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
-    def _tell_diverged(self, changes: Iterable[str]) -> None:
+    def _warn_of_changes(self, changes: Iterable[str]) -> None:
         """Warn of each: the run goes on all the same."""
         for change in changes:
             self._warn(DIVERGED, f"{change} is not what it was when the run began")
 
-    def _finished(self, message: str) -> None:
+    def _end(self, message: str) -> None:
         self.journal.append(
             self.ended.model_validate(
                 {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Team:
-    """Who is there, by the places that roles have."""
+    """The instances of one trial, by the places that roles have."""
 
     instance: Instance
     second: Instance | None = None
@@ -73,7 +73,7 @@ def workspace(instance: Instance, case: Case) -> str:
 
 
 async def make_workspace(instance: Instance, case: Case) -> None:
-    """Make it, with what of ours the workload wants inside."""
+    """Make it, with the files of ours that the workload needs inside."""
     directory = workspace(instance, case)
     await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
     for name, file in case.workload.files(case.parameters).items():

@@ -78,7 +78,7 @@ class Attempt:
         self._refuse_broken()  # what had died is made again, and prepared again
 
     def _refuse_broken(self) -> None:
-        if reason := self.fleet.broken(self.slot.environment, self.case):
+        if reason := self.fleet.obstacle(self.slot.environment, self.case):
             raise TrialFailedError(reason.code, reason.message)
 
     async def begin(self) -> None:
@@ -105,7 +105,7 @@ class Attempt:
             if not part.task.service:
                 part.check(instant_ns)
         outputs = self._outputs()
-        self.figures.append([figures.parsed(self.case, of_team) for of_team in outputs])
+        self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
@@ -153,12 +153,12 @@ class Attempt:
             return [span for span, _ in self.conducted]
         return [
             (min(d.start_ns for d in done), max(d.end_ns for d in done)) if done else None
-            for done in self._worked()
+            for done in self._finished_work()
         ]
 
     def spread_ns(self) -> int | None:
         """Latest minus earliest start, of the iteration where that was most; None: all alone."""
-        starts = [[d.start_ns for d in done] for done in self._worked() if len(done) > 1]
+        starts = [[d.start_ns for d in done] for done in self._finished_work() if len(done) > 1]
         return max((max(instants) - min(instants) for instants in starts), default=None)
 
     def rtt_ns(self) -> int:
@@ -169,7 +169,7 @@ class Attempt:
         """Whose programs take part in the work: neighbours do not."""
         return [m for team in self.teams for m in team.members if m not in team.neighbours]
 
-    def _worked(self) -> list[list[Finished]]:
+    def _finished_work(self) -> list[list[Finished]]:
         return [
             [
                 part.finished

@@ -154,7 +154,7 @@ async def _all_at_once(
 
 @contextmanager
 def _blamed(*attempts: Attempt) -> Iterator[None]:
-    """What goes wrong within is the reason of these trials; a full disk ends the run."""
+    """A failure within is the reason why these trials have no figures; a full disk ends the run."""
     try:
         yield
     except TrialFailedError as error:

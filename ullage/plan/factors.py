@@ -68,7 +68,7 @@ def _point_at(factor: str, document: YamlFile, path: FieldPath) -> None:
     document.lines[field] = document.line((*path, factor))
 
 
-def merged(
+def merge(
     fields: Mapping[str, Any], factors: Mapping[str, Any], document: YamlFile, path: FieldPath
 ) -> dict[str, Any]:
     """The fields, with each factor's value put at its place (`disk.format` goes inside `disk`).
@@ -98,7 +98,7 @@ def merged(
     return result
 
 
-def keyed(name: str, factors: Mapping[str, Any]) -> str:
+def key_of(name: str, factors: Mapping[str, Any]) -> str:
     """What tells a combination from the others: `vm[nic=e1000]`."""
     if not factors:
         return name

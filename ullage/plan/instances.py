@@ -35,7 +35,7 @@ class Needs:
 
     @property
     def places(self) -> set[str]:
-        """Where roles of any workload stand."""
+        """Places of the roles of all workloads."""
         return {place for case in self.matrix.cases for place in case.places}
 
     @property
@@ -58,7 +58,7 @@ class Needs:
         return Environment(HOST, HOST, Native(Options()), {}, baseline.resources, self._most)
 
     def copies(self, environment: Environment) -> dict[Kind, int]:
-        """What its instances are for, in their order → how many."""
+        """Kind → number of its instances of that kind, in their order."""
         counts: dict[Kind, int] = {"instance": environment.instances}
         if environment.key not in self.matrix.keys:
             return counts
@@ -73,7 +73,7 @@ class Needs:
         return counts
 
     def count(self, environment: Environment) -> int:
-        """Its instances, whatever they are for."""
+        """Its instances of all kinds."""
         return sum(self.copies(environment).values())
 
     def counts(self) -> Iterable[tuple[Environment, int]]:
@@ -94,7 +94,7 @@ class Needs:
         return self._kinds(environment)[index]
 
     def _kinds(self, environment: Environment) -> list[Kind]:
-        """What each of its instances is for, in their order."""
+        """The kind of each of its instances, in their order."""
         return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
 
     def place(self, environment: Environment, index: int) -> Placed:
@@ -110,7 +110,7 @@ class Needs:
         return placement.place(environment.resources, index, backwards=backwards)
 
     def _turn(self, environment: Environment, index: int) -> int:
-        """Its turn for CPUs: other ends, of whatever kind, run where the `second` ones do.
+        """Its turn for CPUs: instances of all other kinds run where the `second` ones do.
 
         What is near and what is far then differ in the way between, and in nothing else.
         """
@@ -138,7 +138,7 @@ class Needs:
         return used
 
     def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
-        """Those of the first so many of its instances that are for that."""
+        """CPUs of its first `count` instances of that kind."""
         numbers = [i for i, its_kind in enumerate(self._kinds(environment)) if its_kind == kind]
         return {cpu for i in numbers[:count] for cpu in self.place(environment, i)[0]}
 

@@ -16,7 +16,7 @@ from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
 from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import meters, schedule
-from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keyed, merged, refuse_twins
+from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, key_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.schema import (
     MOST,
@@ -114,9 +114,9 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     """Multiply the plan out; raises UllageError at the first thing that cannot be."""
     planned = _environments(plan, document)
     keys = [environment.key for environment in planned]
-    baseline = _named(plan.baseline, keys, document, ("baseline",))
+    baseline = _key_named(plan.baseline, keys, document, ("baseline",))
     again = [baseline] + [
-        _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
+        _key_named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
     cases = _cases(plan, document)
     copies = tuple(_copy(environment) for environment in planned if environment.key in again)
@@ -196,7 +196,7 @@ def _check_partners(
 def _check_each(
     plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
-    """Refuse a trial over all instances in which some of them would have nothing to do."""
+    """Refuse a trial over more instances than it has work for."""
     for case in cases:
         most = case.workload.most_instances(case.parameters)
         if most is None or "each" not in case.places:
@@ -239,7 +239,7 @@ def _copy(environment: Environment) -> Environment:
     return replace(environment, key=environment.key + AGAIN, again_of=environment.key)
 
 
-def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
+def _key_named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
     if name in keys:
         return name
     raise no_environment(document, path, name, keys)
@@ -267,13 +267,13 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
             written["resources"] = document.data.get("resources") or {}
         vary: FieldPath = (*path, "vary")
         for factors in combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS):
-            data = merged(written, factors, document, path)
+            data = merge(written, factors, document, path)
             own = {field: data.pop(field) for field in SETTINGS if field in data}
             settings = checked(Settings, own, document, path)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             planned.append(
                 Environment(
-                    key=keyed(name, factors),
+                    key=key_of(name, factors),
                     name=name,
                     provider=kind(options),
                     factors=factors,
@@ -344,10 +344,10 @@ def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
             raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, names) from None
         model = workload.parameters_model
         for factors in combinations(entry.vary, document, (*path, "vary"), model):
-            data = merged(entry.parameters, factors, document, path)
+            data = merge(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
             name = entry.alias or entry.name
-            cases.append(Case(keyed(name, factors), name, workload, parameters, factors))
+            cases.append(Case(key_of(name, factors), name, workload, parameters, factors))
     refuse_twins([case.key for case in cases], document, ("workloads",))
     return tuple(cases)
 

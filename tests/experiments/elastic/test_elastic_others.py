@@ -105,7 +105,7 @@ def played(
         run = Run(plan, plans.resolve(plan, document), folder, progress)
         setting: Any = None
         with Journal(folder) as run.journal:
-            await run._started((), resumed=False)
+            await run._begin((), resumed=False)
             # Whoever else looks, sees it: so an ordinary run notices an elastic one.
             assert str(folder) in claims.living("u0000000")
             await run._repetitions(setting)
