@@ -156,7 +156,7 @@ class Fleet:
         return self._instances[environment][0]
 
     def obstacle(self, environment: str, case: Case) -> Reason | None:
-        """Why the case cannot run there: an instance could not be made anew or could not be prepared."""
+        """Why the case cannot run there: an instance could not be made anew, or not be prepared."""
         unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
         return next(filter(None, unmade), None) or self._broken.get((environment, case.key))
 

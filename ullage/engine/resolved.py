@@ -166,7 +166,7 @@ def _energy_meters(resolved: Resolved) -> dict[str, object]:
 
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
-    """True when the plan is not the one of the run. Unlike `changed` it needs nothing of the host."""
+    """True when the plan is not that of the run. Unlike `changed` it needs nothing of the host."""
     scalars = (
         (old.baseline, matrix.baseline),
         (old.resources, plan.resources.model_dump()),
