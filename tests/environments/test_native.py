@@ -78,8 +78,8 @@ async def say(instance: Instance, script: str) -> str:
 def clean(tag: str) -> Iterator[str]:
     """Nothing but the run's own directories may be left in the end."""
     yield tag
-    left = leftovers.find(tag, own=True)
-    assert {one.kind for one in left} <= {"state", "data"}
+    remains = leftovers.find(tag, own=True)
+    assert {leftover.kind for leftover in remains} <= {"state", "data"}
 
 
 @pytest.mark.root
@@ -123,11 +123,11 @@ def test_an_image_instance_shares_no_memory_and_cannot_mount(
     clean: str, agent_binary: Path, tiny_root: Path
 ) -> None:
     spec = spec_of(clean, agent_binary, image=image_of(tiny_root))
-    left = Path("/dev/shm") / clean
+    leaked = Path("/dev/shm") / clean
 
     async def use(instance: Instance) -> None:
-        await say(instance, f"echo x > {left}; cat {left}")
-        assert not left.exists()
+        await say(instance, f"echo x > {leaked}; cat {leaked}")
+        assert not leaked.exists()
         status = await say(instance, "cat /proc/self/status")
         effective = int(status.partition("CapEff:")[2].split()[0], 16)
         assert not effective & (1 << 21 | 1 << 27)  # SYS_ADMIN, MKNOD
@@ -136,7 +136,7 @@ def test_an_image_instance_shares_no_memory_and_cannot_mount(
     try:
         with_instance(spec, use)
     finally:
-        left.unlink(missing_ok=True)
+        leaked.unlink(missing_ok=True)
 
 
 @pytest.mark.root
@@ -167,11 +167,11 @@ def test_frozen_it_does_nothing(clean: str, agent_binary: Path) -> None:
         await process.wait_for_output(b"\n", 10)
         await instance.freeze()
         await asyncio.sleep(0.05)  # what was on its way arrives
-        seen = len(process.stdout)
+        printed = len(process.stdout)
         await asyncio.sleep(0.1)
-        assert len(process.stdout) == seen
+        assert len(process.stdout) == printed
         await instance.thaw()
-        await process.wait_for_output(b"\n" * (seen + 1), 10)
+        await process.wait_for_output(b"\n" * (printed + 1), 10)
         await instance.freeze()  # and is destroyed frozen
 
     with_instance(spec_of(clean, agent_binary), use)
@@ -259,9 +259,9 @@ def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
             await process.wait_for_output(b"\n", 10)
             stat = Path(f"/proc/{int(process.stdout)}/stat")
 
-            async def until_stopped(wanted: bool) -> None:
+            async def until_stopped(stopped: bool) -> None:
                 # A signal takes its time on a busy machine.
-                while (stat.read_text().split()[2] == "T") != wanted:
+                while (stat.read_text().split()[2] == "T") != stopped:
                     await asyncio.sleep(0.01)
 
             await instance.freeze()
@@ -280,12 +280,12 @@ def test_a_plain_user_is_refused_what_needs_more(public_agent: Path, tiny_root: 
     def work(_: Path) -> None:
         provider = Native(NativeOptions())
         spec = spec_of(paths.new_tag(), public_agent)
-        for asked, kinds in (
+        for limits, kinds in (
             (spec, {errors.CGROUP_DENIED, errors.CGROUP_MISSING}),
             (replace(spec, image=image_of(tiny_root)), {errors.HOST_NEEDS_ROOT}),
         ):
             with pytest.raises(UllageError) as caught:
-                asyncio.run(provider.create(asked))
+                asyncio.run(provider.create(limits))
             assert caught.value.kind in kinds
 
     as_nobody(work)

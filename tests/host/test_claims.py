@@ -22,15 +22,15 @@ def test_a_claim_is_private_and_names_us(tag: str) -> None:
 def test_a_dead_controller_is_dead(tag: str) -> None:
     claims.claim(tag, "/runs/x")
     path = paths.state_dir(tag) / "controller.json"
-    found = json.loads(path.read_text())
+    stored = json.loads(path.read_text())
     with subprocess.Popen(["true"]) as process:
         pass
     for change in (
         {"pid": process.pid},
-        {"start_time": found["start_time"] - 1},  # the process id was used again
+        {"start_time": stored["start_time"] - 1},  # the process id was used again
         {"boot_id": "another"},
     ):
-        path.write_text(json.dumps({**found, **change}))
+        path.write_text(json.dumps({**stored, **change}))
         controller = claims.controller(tag)
         assert controller is not None
         assert not controller.alive

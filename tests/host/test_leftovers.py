@@ -43,8 +43,8 @@ def claim_of_another(tag: str) -> Iterator[None]:
         yield
 
 
-def kinds(found: list[Leftover]) -> set[str]:
-    return {one.kind for one in found}
+def kinds(remains: list[Leftover]) -> set[str]:
+    return {leftover.kind for leftover in remains}
 
 
 def sleeper(tag: str) -> subprocess.Popen[bytes]:
@@ -86,12 +86,15 @@ def everything(tag: str) -> Iterator[list[subprocess.Popen[bytes]]]:
 def test_everything_is_found_and_removed(
     tag: str, everything: list[subprocess.Popen[bytes]]
 ) -> None:
-    found = leftovers.find(tag)
-    assert kinds(found) == {"process", "cgroup", "mount", "netns", "link", "state", "data"}
-    pids = {int(one.name.split("@")[0]) for one in found if one.kind == "process"}
+    remains = leftovers.find(tag)
+    assert kinds(remains) == {"process", "cgroup", "mount", "netns", "link", "state", "data"}
+    pids = {int(leftover.name.split("@")[0]) for leftover in remains if leftover.kind == "process"}
     assert pids == {process.pid for process in everything}
-    assert {one.name for one in found if one.kind == "link"} == {f"{tag}-br", f"{tag}-v2"}
-    assert leftovers.remove(found) == []
+    assert {leftover.name for leftover in remains if leftover.kind == "link"} == {
+        f"{tag}-br",
+        f"{tag}-v2",
+    }
+    assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []
     assert [process.wait(10) for process in everything] == [-9, -9]
     assert not Path(f"/run/netns/{tag}-vm-0").exists()
@@ -101,7 +104,7 @@ def test_everything_is_found_and_removed(
     assert not paths.data_dir(tag).exists()
     assert tag not in Path("/proc/self/mountinfo").read_text()
     # What is gone already is no error.
-    assert leftovers.remove(found) == []
+    assert leftovers.remove(remains) == []
 
 
 @pytest.mark.root
@@ -110,7 +113,7 @@ def test_a_living_controller_is_left_alone(tag: str) -> None:
     group = cgroups.Group.create(tag, "vm-0", cgroups.Limits())
     with sleeper(tag) as process:
         assert leftovers.find(tag) == []
-        assert not any(one.tag == tag for one in leftovers.find())
+        assert not any(leftover.tag == tag for leftover in leftovers.find())
         own = leftovers.find(tag, own=True)
         assert kinds(own) == {"process", "cgroup", "state", "data"}
         assert leftovers.find(tag, force=True) == own
@@ -142,14 +145,14 @@ def test_a_living_controller_that_keeps_its_state_elsewhere(
 
 
 def test_other_tags_are_not_touched(tag: str) -> None:
-    other = paths.new_tag()
+    other_tag = paths.new_tag()
     dead_claim(tag)
-    dead_claim(other)
+    dead_claim(other_tag)
     leftovers.remove(leftovers.find(tag))
     assert leftovers.find(tag) == []
-    assert kinds(leftovers.find(other)) == {"state", "data"}
+    assert kinds(leftovers.find(other_tag)) == {"state", "data"}
     (paths.state_root() / "keep-me").mkdir()
-    leftovers.remove(leftovers.find(other))
+    leftovers.remove(leftovers.find(other_tag))
     assert [path.name for path in paths.state_root().iterdir()] == ["keep-me"]
 
 
@@ -184,9 +187,9 @@ def test_what_is_still_mounted_is_not_removed(tag: str, tmp_path: Path) -> None:
     (treasure / "file").write_text("x")
     sh(f"mount --bind {treasure} {mounted}")
     try:
-        found = [one for one in leftovers.find(tag) if one.kind != "mount"]
-        ((one, reason),) = leftovers.remove(found)
-        assert one.kind == "state"
+        remains = [leftover for leftover in leftovers.find(tag) if leftover.kind != "mount"]
+        ((stays, reason),) = leftovers.remove(remains)
+        assert stays.kind == "state"
         assert reason == f"{mounted} is still mounted"
         assert (treasure / "file").read_text() == "x"
     finally:
@@ -224,7 +227,7 @@ def test_a_crun_container_is_removed(tag: str, tiny_root: Path) -> None:
     crun = f"crun --cgroup-manager=cgroupfs --root {root} run --detach --bundle {bundle} {name}"
     hide = "test ! -d /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified"
     sh(f"unshare --mount sh -ec '{hide}; {crun} </dev/null >/dev/null 2>&1'")
-    found = leftovers.find(tag)
-    assert {"crun", "process", "cgroup"} <= kinds(found)
-    assert leftovers.remove(found) == []
+    remains = leftovers.find(tag)
+    assert {"crun", "process", "cgroup"} <= kinds(remains)
+    assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []

@@ -106,8 +106,8 @@ def test_a_factor_reaches_into_the_plans_own_resources(base: str, cpus: int, mem
 
 
 def test_the_matrix_tells_what_an_environment_is() -> None:
-    made = resolved("nic: virtio", "nic: [e1000], resources.cpus: [1]")
-    vm, copy = made.environments[1], made.environments[2]
+    planned = resolved("nic: virtio", "nic: [e1000], resources.cpus: [1]")
+    vm, copy = planned.environments[1], planned.environments[2]
     assert (vm.key, vm.name) == ("vm[nic=e1000,resources.cpus=1]", "vm")
     assert (copy.key, copy.name, copy.again_of) == ("native~again", "native", "native")
     assert vm.factors == {"nic": "e1000", "resources.cpus": 1}

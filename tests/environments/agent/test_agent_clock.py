@@ -99,9 +99,9 @@ def test_its_drift_is_found(agent_binary: Path) -> None:
         assert abs(moved - between * ppb / 1e9) <= unsure
         chord = before.closed_by(after.first)
         middle = (after.first.mirrored().local_ns + before.first.mirrored().local_ns) // 2
-        found = chord.to_controller(middle)
+        instant = chord.to_controller(middle)
         true_ns = Truth(truth.anchor_ns, ppb).true_ns(middle)
-        assert abs(found.ns - true_ns) <= found.sure_ns <= found.hard_ns
+        assert abs(instant.ns - true_ns) <= instant.sure_ns <= instant.hard_ns
 
     distorted(agent_binary, use, how=f"{ppb},{AHEAD_NS}")
 
@@ -230,19 +230,19 @@ def test_the_chord_has_the_truth_within_its_bounds(
 
     first, last = look(begin, ahead(begin)), look(begin + between_ns, ahead(begin + between_ns))
     for ours_is in (ClockMap(first), ClockMap(first).closed_by(last)):
-        found = ours_is.to_controller(ours + ahead(ours))
-        assert abs(found.ns - ours) <= found.hard_ns
+        instant = ours_is.to_controller(ours + ahead(ours))
+        assert abs(instant.ns - ours) <= instant.hard_ns
     chord = ClockMap(first).closed_by(last)
-    found = chord.to_controller(ours + ahead(ours))
-    assert abs(found.ns - ours) <= 4 <= found.sure_ns <= found.hard_ns
+    instant = chord.to_controller(ours + ahead(ours))
+    assert abs(instant.ns - ours) <= 4 <= instant.sure_ns <= instant.hard_ns
     assert chord.offset_ns == -last.fix.offset_ns
 
 
 def test_a_shared_clock_is_its_own_map() -> None:
     ours = ClockMap(look(10**9, 77, shared=True), apart_ns=120)
     assert (ours.offset_ns, ours.bound_ns, ours.to_agent(5)) == (0, 120, 5)
-    found = ours.to_controller(2 * 10**9)
-    assert (found.ns, found.hard_ns, found.sure_ns) == (2 * 10**9, 120, 120)
+    instant = ours.to_controller(2 * 10**9)
+    assert (instant.ns, instant.hard_ns, instant.sure_ns) == (2 * 10**9, 120, 120)
 
 
 @pytest.mark.parametrize("local_ns", [0, 2**62 + 10**9, 2**63 - 1])
@@ -253,51 +253,51 @@ def test_an_instant_outside_of_time_is_none(local_ns: int) -> None:
 
 
 def test_how_far_cores_are_apart() -> None:
-    def said(ordered_ns: int | None) -> agent_clock.ClockClaims:
+    def claims(ordered_ns: int | None) -> agent_clock.ClockClaims:
         return agent_clock.ClockClaims("counter", ordered_ns, (), True)
 
-    here = {"cpus_allowed": sorted(os.sched_getaffinity(0))}
+    own_facts = {"cpus_allowed": sorted(os.sched_getaffinity(0))}
     own = clock.promise().ordered_ns
     if own is not None:
-        assert agent_clock.apart_ns(said(0), here) == own
-        assert agent_clock.apart_ns(said(own + 9), here) == own + 9
-    assert agent_clock.apart_ns(said(None), here) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), own_facts) == own
+        assert agent_clock.apart_ns(claims(own + 9), own_facts) == own + 9
+    assert agent_clock.apart_ns(claims(None), own_facts) == agent_clock.UNPROMISED_NS
     if clock.promise().source == "counter":
         elsewhere = {"cpus_allowed": [70_000]}
-        assert agent_clock.apart_ns(said(0), elsewhere) == agent_clock.UNPROMISED_NS
-        assert agent_clock.apart_ns(said(0), {}) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), elsewhere) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), {}) == agent_clock.UNPROMISED_NS
 
 
 def series(offsets: Sequence[int], step_ns: int = 10**8) -> Series:
-    made = Series()
+    looks = Series()
     for number, offset in enumerate(offsets):
-        made.add(look(10**12 + number * step_ns, offset))
-    return made
+        looks.add(look(10**12 + number * step_ns, offset))
+    return looks
 
 
 def test_the_residual_is_what_a_line_leaves() -> None:
     assert series([0, 10]).residual_ns() is None
     assert series([0, 1000, 2000]).residual_ns() == 0
-    found = series([0, 1500, 2000]).residual_ns()
-    assert found is not None and 499 <= found <= 501
+    residual = series([0, 1500, 2000]).residual_ns()
+    assert residual is not None and 499 <= residual <= 501
     # It stood still: what was before says nothing.
     assert series([0, 1000, 2000, -(10**9), -(10**9)]).residual_ns() is None
 
 
 def test_a_long_series_stays_short() -> None:
-    made = series([0] * 1000)
-    assert made.residual_ns() == 0
-    assert len(made._fixes) <= Series.MOST
+    long_series = series([0] * 1000)
+    assert long_series.residual_ns() == 0
+    assert len(long_series._fixes) <= Series.MOST
 
 
 def test_a_halt_that_the_first_look_would_take_for_drift_begins_a_series() -> None:
     """A guest was halted for 4 ms, 25 ms after a look; its first look was 9 s before."""
-    made = Series()
+    looks = Series()
     for at_ms, offset in ((0, 0), (8_580, 38_000), (8_605, -4_200_000), (14_968, -4_160_000)):
-        made.add(look(10**12 + at_ms * 10**6, offset))
-    assert made.residual_ns() is None
-    made.add(look(10**12 + 15_000 * 10**6, -4_160_000))
-    assert made.residual_ns() is not None
+        looks.add(look(10**12 + at_ms * 10**6, offset))
+    assert looks.residual_ns() is None
+    looks.add(look(10**12 + 15_000 * 10**6, -4_160_000))
+    assert looks.residual_ns() is not None
     # Each agrees with the first, but not with one another.
     assert series([0, 45_000, -90_000]).residual_ns() is None
 
