@@ -65,7 +65,7 @@ def unshare(**options):
 
 async def sees_what_it_was_given():
     async with kit.running(unshare(time=True)) as run:
-        spec = replace(run.spec(), cpus=(1,), cpu_quota=0.5)
+        spec = replace(run.spec(), cpu_ids=(1,), cpu_quota=0.5)
         instance = await run.create(spec)
         facts = instance.agent.facts
         assert facts["cpus_allowed"] == [1]
@@ -88,7 +88,7 @@ async def leaves_nothing_when_it_fails():
     async with kit.running(unshare()) as run:
         for wrong, kind in (
             ({"agent": run.spec().agent / "nowhere"}, errors.INSTANCE_NOT_STARTED),
-            ({"cpus": (0, 0)}, errors.LIMIT_NOT_APPLIED),
+            ({"cpu_ids": (0, 0)}, errors.LIMIT_NOT_APPLIED),
         ):
             try:
                 await run.create(replace(run.spec(), **wrong))

@@ -36,7 +36,7 @@ from ullage.environments.native import Native
 from ullage.environments.placement import Resources
 from ullage.experiments.profile import run
 from ullage.experiments.profile.request import Asked
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.runs import writer
 from ullage.runs.reader import RunFolder, newest_run
@@ -153,7 +153,8 @@ def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes)
     """The run with the applications and the resources."""
     resources = Resources(cpus=1, memory=Bytes(1 << 30))
     made = tuple(
-        Environment(key, _provider(kind), {}, resources, 1) for key, kind in ENVIRONMENTS.items()
+        Environment(key, key, _provider(kind), {}, resources, 1)
+        for key, kind in ENVIRONMENTS.items()
     )
     loads = tuple(_load(application, root) for application in only) + tuple(
         _resource(name, fields) for name, fields in RESOURCES.items()
@@ -184,17 +185,17 @@ def _provider(kind: str) -> Provider:
     return provider(provider.options_model())
 
 
-def _resource(name: str, fields: Mapping[str, Any]) -> Load:
+def _resource(name: str, fields: Mapping[str, Any]) -> Case:
     workload = workloads.get(name)
-    return Load(name, workload, workload.parameters_model.model_validate(fields), {})
+    return Case(name, name, workload, workload.parameters_model.model_validate(fields), {})
 
 
-def _load(application: Application, root: Path) -> Load:
+def _load(application: Application, root: Path) -> Case:
     files = {name: root / name for name in application.files}
     parameters = CommandParameters(
         argv=list(application.argv), expect_output=application.says, timeout_s=300
     )
-    return Load(application.key, Installed(files), parameters, {})
+    return Case(application.key, application.key, Installed(files), parameters, {})
 
 
 def cells(profiles: Mapping[str, Profile], analysis: Analysis) -> list[Cell]:

@@ -53,10 +53,10 @@ def test_a_run_goes_on_with_another_agent_and_says_so(
     cut(first, 2)
     begun = RunFolder.open(first.folder).resolved.programs
     assert begun == programs([binary()])
-    other = shutil.copy(binary(), tmp_path / "ullage-agent")
-    with Path(other).open("ab") as file:
+    another_agent = shutil.copy(binary(), tmp_path / "ullage-agent")
+    with Path(another_agent).open("ab") as file:
         file.write(b"\0")
-    monkeypatch.setenv("ULLAGE_AGENT", str(other))
+    monkeypatch.setenv("ULLAGE_AGENT", str(another_agent))
     again = resumed(first)
     asyncio.run(again.run())
     assert isinstance(again.progress, Quiet)

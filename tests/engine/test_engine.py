@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
 
 def by_status(folder: RunFolder) -> Mapping[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    keys_by_status: dict[str, set[str]] = {}
     for trial in folder.trials:
-        found.setdefault(trial.workload, set()).add(trial.status)
-    return found
+        keys_by_status.setdefault(trial.workload, set()).add(trial.status)
+    return keys_by_status
 
 
 def test_a_plain_run(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_an_instance_that_dies_fails_its_trial_and_is_made_again(tmp_path: Path)
     assert {trial.status for trial in first} == {"failed"}
     assert all(trial.reason and "agent" in trial.reason.code for trial in first)
     assert {trial.status for trial in second} == {"ok"}
-    made = [event for event in folder.events if event.event == "provisioned"]
-    assert len(made) == 6
+    provisioned = [event for event in folder.events if event.event == "provisioned"]
+    assert len(provisioned) == 6
 
 
 def test_two_factors_interrupted_and_resumed(tmp_path: Path) -> None:
@@ -116,32 +116,32 @@ def test_two_factors_interrupted_and_resumed(tmp_path: Path) -> None:
 
 def test_a_block_whose_end_was_not_written_keeps_its_trials(tmp_path: Path) -> None:
     """`kill -9` between the last trial of a block and the line that closes it."""
-    one = engine(tmp_path, ['name: command, argv: ["sleep", "0.1"]'], blocks=2)
-    asyncio.run(one.run())
-    file = one.folder / writer.JOURNAL
+    first_run = engine(tmp_path, ['name: command, argv: ["sleep", "0.1"]'], blocks=2)
+    asyncio.run(first_run.run())
+    file = first_run.folder / writer.JOURNAL
     lines = file.read_bytes().splitlines(keepends=True)
     (_, last) = [i for i, line in enumerate(lines) if b'"event":"block"' in line]
     file.write_bytes(b"".join(lines[:last]))
-    before = RunFolder.open(one.folder)
+    before = RunFolder.open(first_run.folder)
     assert [block.block for block in before.blocks] == [0]
     assert before.complete_blocks == (0, 1), "it has all its trials"
     assert before.spent_s > before.blocks[0].seconds + 3 * 0.1, "a budget counts it"
-    outcome = asyncio.run(resumed(one).run())
-    after = RunFolder.open(one.folder)
+    outcome = asyncio.run(resumed(first_run).run())
+    after = RunFolder.open(first_run.folder)
     assert (outcome.reason, outcome.blocks) == ("blocks", 2)
     assert after.trials == before.trials, "none of it is done again"
 
 
 def test_a_block_of_which_trials_were_lost_does_only_these_again(tmp_path: Path) -> None:
-    one = engine(tmp_path, ['name: command, argv: ["true"]'], blocks=2)
-    asyncio.run(one.run())
-    file = one.folder / writer.JOURNAL
+    first_run = engine(tmp_path, ['name: command, argv: ["true"]'], blocks=2)
+    asyncio.run(first_run.run())
+    file = first_run.folder / writer.JOURNAL
     lines = file.read_bytes().splitlines(keepends=True)
     trials = [i for i, line in enumerate(lines) if b'"event":"trial"' in line]
     file.write_bytes(b"".join(lines[: trials[-1]]) + lines[trials[-1]][:20])
-    before = RunFolder.open(one.folder)
-    asyncio.run(resumed(one).run())
-    after = RunFolder.open(one.folder)
+    before = RunFolder.open(first_run.folder)
+    asyncio.run(resumed(first_run).run())
+    after = RunFolder.open(first_run.folder)
     assert after.trials[:5] == before.trials and len(after.trials) == 6
     assert after.complete_blocks == (0, 1)
     assert [block.block for block in after.blocks] == [0, 1]
@@ -198,7 +198,7 @@ def test_several_instances_start_together(tmp_path: Path) -> None:
     for trial in several:
         assert len(trial.instances) == 3
         assert trial.spread_ns is not None
-        values = [each["seconds"] for each in trial.instances.values()]
+        values = [figures["seconds"] for figures in trial.instances.values()]
         assert trial.metrics["seconds"] == pytest.approx(sum(values) / 3)  # type: ignore[arg-type]
 
 

@@ -58,19 +58,23 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reasons(folder: RunFolder) -> dict[str, list[str]]:
     """Environment → the reason of each of its trials, empty where all is well."""
-    found: dict[str, list[str]] = {}
+    by_environment: dict[str, list[str]] = {}
     for trial in folder.trials:
-        found.setdefault(trial.environment, []).append(trial.reason.code if trial.reason else "")
-    return found
+        by_environment.setdefault(trial.environment, []).append(
+            trial.reason.code if trial.reason else ""
+        )
+    return by_environment
 
 
 def times_made(folder: RunFolder) -> Counter[str]:
-    return Counter(each.instance for each in folder.provisioned)
+    return Counter(event.instance for event in folder.provisioned)
 
 
 def instance_of(trial: Trial, role: str) -> str:
-    (found,) = [each.instance for each in trial.roles if each.role.startswith(role)]
-    return found
+    (instance,) = [
+        role_record.instance for role_record in trial.roles if role_record.role.startswith(role)
+    ]
+    return instance
 
 
 async def kill(instance: Instance) -> None:
@@ -85,16 +89,16 @@ async def kill(instance: Instance) -> None:
 
 
 def killed_after_first_trial(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    real, first = Fleet.rest, itertools.count()
+    real, first = Fleet.freeze, itertools.count()
 
-    async def rest(self: Fleet, teams: Iterable[Team]) -> None:
+    async def freeze_then_kill(self: Fleet, teams: Iterable[Team]) -> None:
         await real(self, teams)
         if next(first) == 0:
             everybody = itertools.chain(*self._instances.values())
-            (found,) = [each for each in everybody if each.name == name]
-            await kill(found)
+            (victim,) = [member for member in everybody if member.name == name]
+            await kill(victim)
 
-    monkeypatch.setattr(Fleet, "rest", rest)
+    monkeypatch.setattr(Fleet, "freeze", freeze_then_kill)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +127,11 @@ def test_a_neighbour_that_dies_in_a_trial_leaves_no_figures(
     dying: list[asyncio.Task[None]] = []
 
     async def teams(self: Fleet, *arguments: object, **more: object) -> list[Team]:
-        found: list[Team] = await real(self, *arguments, **more)  # type: ignore[arg-type]
-        beside = [each for team in found for each in team.neighbours]
-        if beside and next(first) == 0:
-            dying.append(asyncio.create_task(kill(beside[0])))
-        return found
+        teams_: list[Team] = await real(self, *arguments, **more)  # type: ignore[arg-type]
+        neighbours = [neighbour for team in teams_ for neighbour in team.neighbours]
+        if neighbours and next(first) == 0:
+            dying.append(asyncio.create_task(kill(neighbours[0])))
+        return teams_
 
     monkeypatch.setattr(Fleet, "teams", teams)
     _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.5"]'], other=BESIDE)
@@ -165,10 +169,10 @@ def test_who_cannot_be_made_anew_fails_the_trials_that_need_it(
     _, folder = run(tmp_path, [load], blocks=3, other=other, extra=ANEW)
     for environment, codes in reasons(folder).items():
         assert codes == ["", "not-made" if environment in hit else "", ""], environment
-    whose = "other" + NEIGHBOUR if other else "other"
+    key = "other" + NEIGHBOUR if other else "other"
     for trial in folder.trials:
         if trial.reason:
-            assert trial.reason.message.startswith(f"{whose} could not be made anew")
+            assert trial.reason.message.startswith(f"{key} could not be made anew")
             assert not trial.metrics and not trial.roles
     assert times_made(folder)[name] == 2, "not tried again before the next generation"
 

@@ -39,7 +39,7 @@ SLEEP = 'name: command, argv: ["sleep", "0.2"]'
 @pytest.fixture(autouse=True)
 def any_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may start one of two a while after the other; these trials are short."""
-    monkeypatch.setattr(trial_module, "BESIDE", 0.01)
+    monkeypatch.setattr(trial_module, "LEAST_OVERLAP", 0.01)
 
 
 def in_other(then: str, otherwise: str = "true") -> str:
@@ -65,8 +65,8 @@ def codes(folder: RunFolder, environment: str, partner: str) -> list[str]:
 def log_ratios(folder: RunFolder) -> dict[str, int]:
     """Environment → how many pairs it makes."""
     metrics = {load.key: load.metrics for load in folder.resolved.workloads}
-    found = primary_log_ratios(folder.trials, "native", ["other", "native~again"], metrics)
-    return {key.partition("/")[0]: len(values) for key, values in found.items()}
+    ratios = primary_log_ratios(folder.trials, "native", ["other", "native~again"], metrics)
+    return {key.partition("/")[0]: len(values) for key, values in ratios.items()}
 
 
 def test_every_environment_runs_beside_a_baseline_of_its_own(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_every_environment_runs_beside_a_baseline_of_its_own(tmp_path: Path) -> 
     assert folder.resolved.design == "duet"
     assert log_ratios(folder) == {"other": 4, "native~again": 4}
     sides: Counter[tuple[str, int, int | None]] = Counter()
-    for one, baseline in duets(folder):
-        assert one.environment in ("other", "native~again")
-        assert (one.partner, baseline.partner) == ("native", one.environment)
-        assert {one.side, baseline.side} == {0, 1}
-        assert max(one.start_ns, baseline.start_ns) < min(one.end_ns, baseline.end_ns)
-        sides[one.environment, one.block // 2, one.side] += 1
-        for trial in (one, baseline):
+    for tested, baseline in duets(folder):
+        assert tested.environment in ("other", "native~again")
+        assert (tested.partner, baseline.partner) == ("native", tested.environment)
+        assert {tested.side, baseline.side} == {0, 1}
+        assert max(tested.start_ns, baseline.start_ns) < min(tested.end_ns, baseline.end_ns)
+        sides[tested.environment, tested.block // 2, tested.side] += 1
+        for trial in (tested, baseline):
             assert trial.side is not None
             cpus, _ = placement.side(Resources(cpus=1), trial.side)
             (line,) = [x for x in said(folder, trial)[0].splitlines() if "Cpus_allowed_list" in x]
@@ -96,12 +96,12 @@ def test_every_environment_runs_beside_a_baseline_of_its_own(tmp_path: Path) -> 
 
 def test_only_the_two_are_awake(tmp_path: Path) -> None:
     mine = "{ grep freezer /proc/self/cgroup || cat /proc/self/cgroup; } | cut -d: -f3"
-    told = "freezer${d%/*}/*/freezer.state .${d%/*}/*/cgroup.freeze"
-    look = f"sleep 0.1; cd /sys/fs/cgroup; d=$({mine}); cat {told} 2>/dev/null; sleep 0.1"
+    states = "freezer${d%/*}/*/freezer.state .${d%/*}/*/cgroup.freeze"
+    look = f"sleep 0.1; cd /sys/fs/cgroup; d=$({mine}); cat {states} 2>/dev/null; sleep 0.1"
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{look}"]'], extra=DUET)
     for trial in folder.trials:
-        found = sorted(said(folder, trial)[0].split())
-        assert found in (["FROZEN"] * 4 + ["THAWED"] * 2, ["0"] * 2 + ["1"] * 4), found
+        awake = sorted(said(folder, trial)[0].split())
+        assert awake in (["FROZEN"] * 4 + ["THAWED"] * 2, ["0"] * 2 + ["1"] * 4), awake
 
 
 def test_the_one_that_ends_first_waits(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_what_ran_alone_does_not_count(tmp_path: Path, monkeypatch: pytest.Monke
     """One is held up for longer than the other takes."""
     real = AgentClient.spawn
 
-    async def spawn(self: AgentClient, what: Any, **more: Any) -> Process:
-        if more.get("at_ns") and "/other-" in what.cwd:
+    async def spawn(self: AgentClient, command: Any, **more: Any) -> Process:
+        if more.get("at_ns") and "/other-" in command.cwd:
             more["at_ns"] += 2_000_000_000
-        return await real(self, what, **more)
+        return await real(self, command, **more)
 
     monkeypatch.setattr(AgentClient, "spawn", spawn)
     _, folder = run(tmp_path, [SLEEP], blocks=1, extra=DUET)
@@ -173,12 +173,12 @@ def test_a_program_that_does_not_start_leaves_nothing_beside_it(
 ) -> None:
     real = AgentClient.spawn
 
-    async def spawn(self: AgentClient, what: Any, **more: Any) -> Process:
-        if more.get("at_ns") and "/other-" in what.cwd:
+    async def spawn(self: AgentClient, command: Any, **more: Any) -> Process:
+        if more.get("at_ns") and "/other-" in command.cwd:
             raise UllageError(
                 errors.AGENT_REFUSED, agent="other", op="spawn", reason="no", error="x"
             )
-        return await real(self, what, **more)
+        return await real(self, command, **more)
 
     monkeypatch.setattr(AgentClient, "spawn", spawn)
     _, folder = run(tmp_path, [SLEEP], extra=DUET)
@@ -187,7 +187,7 @@ def test_a_program_that_does_not_start_leaves_nothing_beside_it(
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "share"),
+    ("first", "second", "share"),
     [
         ((0, 100), (0, 100), 1.0),
         ((0, 100), (10, 500), 0.9),
@@ -199,9 +199,9 @@ def test_a_program_that_does_not_start_leaves_nothing_beside_it(
     ],
 )
 def test_overlap_is_of_the_shorter(
-    one: tuple[int, int] | None, other: tuple[int, int], share: float
+    first: tuple[int, int] | None, second: tuple[int, int], share: float
 ) -> None:
-    assert trial_module._overlap(one, other) == trial_module._overlap(other, one) == share
+    assert trial_module._overlap(first, second) == trial_module._overlap(second, first) == share
 
 
 def test_an_instance_that_dies_is_made_again_on_both_sides(tmp_path: Path) -> None:
@@ -209,25 +209,25 @@ def test_an_instance_that_dies_is_made_again_on_both_sides(tmp_path: Path) -> No
     kill = in_other(f"test -e {died} || {{ touch {died}; kill -9 $PPID; sleep 5; }}")
     _, folder = run(tmp_path, [kill], blocks=3, extra=DUET)
     assert sorted(codes(folder, "other", "native")) == ["", "", "agent-lost"]
-    made = Counter(each.instance for each in folder.provisioned)
-    assert made["other-0"] == made["other-1"] == 2
-    assert made["native-0"] == made["native-1"] == 1
+    provisioned = Counter(event.instance for event in folder.provisioned)
+    assert provisioned["other-0"] == provisioned["other-1"] == 2
+    assert provisioned["native-0"] == provisioned["native-1"] == 1
 
 
 # --- resuming -------------------------------------------------------------------------------------
 def test_half_a_pair_is_run_again_as_a_whole(tmp_path: Path) -> None:
     """A power cut may leave the first half of what was written at once."""
-    one = engine(tmp_path, [SLEEP], blocks=2, extra=DUET)
-    asyncio.run(one.run())
-    file = one.folder / JOURNAL
+    first_run = engine(tmp_path, [SLEEP], blocks=2, extra=DUET)
+    asyncio.run(first_run.run())
+    file = first_run.folder / JOURNAL
     lines = file.read_bytes().splitlines(keepends=True)
     trials = [i for i, line in enumerate(lines) if b'"event":"trial"' in line]
     file.write_bytes(b"".join(lines[: trials[-1]]))
-    before = RunFolder.open(one.folder)
+    before = RunFolder.open(first_run.folder)
     assert len(before.trials) == 7 and before.complete_blocks == (0,)
     assert sum(log_ratios(before).values()) == 3
-    asyncio.run(resumed(one).run())
-    after = RunFolder.open(one.folder)
+    asyncio.run(resumed(first_run).run())
+    after = RunFolder.open(first_run.folder)
     assert len(after.trials) == 8 and after.complete_blocks == (0, 1)
     assert after.trials[:6] == before.trials[:6]
     lost, again = before.trials[6], after.trials[6]
@@ -237,12 +237,12 @@ def test_half_a_pair_is_run_again_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
-    one = engine(tmp_path, [SLEEP], blocks=3, extra=DUET)
-    cut(one, 7)
-    before = RunFolder.open(one.folder)
+    first_run = engine(tmp_path, [SLEEP], blocks=3, extra=DUET)
+    cut(first_run, 7)
+    before = RunFolder.open(first_run.folder)
     assert len(before.trials) % 2 == 0 and before.finished is not None
-    asyncio.run(resumed(one).run())
-    after = RunFolder.open(one.folder)
+    asyncio.run(resumed(first_run).run())
+    after = RunFolder.open(first_run.folder)
     assert after.trials[: len(before.trials)] == before.trials
     assert log_ratios(after) == {"other": 3, "native~again": 3}
 
@@ -263,12 +263,12 @@ def test_generations_of_both_sides(tmp_path: Path) -> None:
 # --- this host ------------------------------------------------------------------------------------
 def test_too_few_cpus_are_refused_before_anything_runs(tmp_path: Path) -> None:
     cpus = len(os.sched_getaffinity(0)) // 2 + 1
-    one = engine(tmp_path, [SLEEP], extra=DUET, cpus=cpus)
+    refused = engine(tmp_path, [SLEEP], extra=DUET, cpus=cpus)
     with pytest.raises(UllageError) as caught:
-        asyncio.run(one.run())
+        asyncio.run(refused.run())
     assert caught.value.kind is errors.HOST_TOO_SMALL
     assert f"{2 * cpus} CPUs, {cpus} for each side of a duet" in caught.value.message
-    assert not RunFolder.open(one.folder).provisioned
+    assert not RunFolder.open(refused.folder).provisioned
 
 
 def host_with(monkeypatch: pytest.MonkeyPatch, root: Path, siblings: dict[int, str]) -> None:
@@ -308,9 +308,9 @@ def test_sides_share_no_core_where_they_need_not(
     quota = None if cpus == int(cpus) else cpus
     assert placement.side(resources(cpus), 0) == (sides[0], quota)
     assert placement.side(resources(cpus), 1) == (sides[1], quota)
-    told = placement.shared_core(resources(cpus))
-    assert (told is not None) == shared
-    assert told is None or "share a core" in told
+    doubt = placement.shared_core(resources(cpus))
+    assert (doubt is not None) == shared
+    assert doubt is None or "share a core" in doubt
 
 
 def test_a_shared_core_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

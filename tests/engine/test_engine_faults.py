@@ -27,7 +27,7 @@ from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
 from ullage.host import leftovers
-from ullage.plan.matrix import Load
+from ullage.plan.matrix import Case
 from ullage.runs.events import Reason
 from ullage.runs.reader import RunFolder
 from ullage.workloads import command
@@ -60,7 +60,7 @@ def test_environments_that_cannot_be_made_give_one_plain_error(
 
 # --- resuming -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("edit", "what"),
+    ("edit", "change"),
     [
         (lambda text: text.replace('"true"', '"false"'), "workload command"),
         (lambda text: text.replace("268435456", "536870912"), "resources"),
@@ -77,14 +77,14 @@ def test_environments_that_cannot_be_made_give_one_plain_error(
         ),
     ],
 )
-def test_a_changed_plan_is_no_resumption(edit: Edit, what: str, tmp_path: Path) -> None:
+def test_a_changed_plan_is_no_resumption(edit: Edit, change: str, tmp_path: Path) -> None:
     first = engine(tmp_path, blocks=3, extra="margin: 5%\nrepeat: {iterations: 2}\n")
     cut(first, 5)
     before = RunFolder.open(first.folder)
     with pytest.raises(UllageError) as caught:
         asyncio.run(resumed(first, edit).run())
     assert caught.value.kind is errors.RUN_CHANGED
-    assert what in caught.value.message
+    assert change in caught.value.message
     after = RunFolder.open(first.folder)
     assert after.trials == before.trials
     assert after.resolved == before.resolved
@@ -153,21 +153,21 @@ def test_a_run_without_its_description_is_not_begun_again(tmp_path: Path) -> Non
 
 CLAIM = """
 import sys
-from ullage.host import paths
-paths.claim('u1234567', '/other')
+from ullage.host import claims
+claims.claim('u1234567', '/other')
 print(flush=True)
 sys.stdin.read()
 """
 
 
 def test_two_runs_at_once_doubt_each_other(tmp_path: Path) -> None:
-    one = engine(tmp_path, 'name: command, argv: ["sleep", "0.2"]', blocks=3)
+    own_run = engine(tmp_path, 'name: command, argv: ["sleep", "0.2"]', blocks=3)
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        asyncio.run(one.run())
-    folder = RunFolder.open(one.folder)
+    with subprocess.Popen([sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe) as other_run:
+        assert other_run.stdout is not None
+        other_run.stdout.readline()
+        asyncio.run(own_run.run())
+    folder = RunFolder.open(own_run.folder)
     assert [warned.code for warned in folder.warnings] == ["host-shared"]
     assert "host-shared" in {doubt.code for doubt in analyse(folder).doubts}
 
@@ -184,10 +184,10 @@ def test_ctrl_c_during_the_tear_down_changes_nothing(
         await real(self)
 
     monkeypatch.setattr(NativeInstance, "destroy", slow)
-    one = engine(tmp_path)
+    interrupted = engine(tmp_path)
 
     async def scenario() -> None:
-        task = asyncio.create_task(one.run())
+        task = asyncio.create_task(interrupted.run())
         await begun.wait()
         for _ in range(3):
             task.cancel()
@@ -195,10 +195,10 @@ def test_ctrl_c_during_the_tear_down_changes_nothing(
         await task
 
     asyncio.run(scenario())
-    folder = RunFolder.open(one.folder)
+    folder = RunFolder.open(interrupted.folder)
     assert folder.finished is not None
     assert folder.finished.reason == "blocks"
-    assert leftovers.find(one.tag, own=True) == []
+    assert leftovers.find(interrupted.tag, own=True) == []
 
 
 def test_a_destroy_that_fails_leaves_nothing(
@@ -208,12 +208,12 @@ def test_a_destroy_that_fails_leaves_nothing(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(NativeInstance, "destroy", no)
-    one = engine(tmp_path)
-    asyncio.run(one.run())
-    folder = RunFolder.open(one.folder)
+    broken = engine(tmp_path)
+    asyncio.run(broken.run())
+    folder = RunFolder.open(broken.folder)
     assert folder.finished is not None
     assert "not-removed" in {warned.code for warned in folder.warnings}
-    assert leftovers.find(one.tag, own=True) == []
+    assert leftovers.find(broken.tag, own=True) == []
 
 
 # --- instances ------------------------------------------------------------------------------------
@@ -234,8 +234,8 @@ def test_one_that_cannot_be_frozen_is_made_again(
     _, folder = run(tmp_path, [TRUE], blocks=3)
     assert stuck
     assert [trial.status for trial in folder.trials] == ["ok"] * 9
-    made = [e.environment for e in folder.events if e.event == "provisioned"]
-    assert sorted(made) == ["native", "native~again", "other", "other"]
+    provisioned = [e.environment for e in folder.events if e.event == "provisioned"]
+    assert sorted(provisioned) == ["native", "native~again", "other", "other"]
     assert "not-frozen" in {warned.code for warned in folder.warnings}
 
 
@@ -252,46 +252,48 @@ def test_one_that_does_not_wake_leaves_no_other_awake(
             raise UllageError(errors.CGROUP_STUCK, path="/x", state="THAWED", seconds=10.0)
 
     states: list[dict[str, bool]] = []
-    rest = Fleet.rest
+    freeze = Fleet.freeze
 
     async def then_look(self: Fleet, teams: Any) -> None:
-        await rest(self, teams)
-        states.append({i.name: frozen(i) for each in self._instances.values() for i in each})
+        await freeze(self, teams)
+        states.append(
+            {i.name: frozen(i) for instances in self._instances.values() for i in instances}
+        )
 
     monkeypatch.setattr(NativeInstance, "thaw", thaw)
-    monkeypatch.setattr(Fleet, "rest", then_look)
+    monkeypatch.setattr(Fleet, "freeze", then_look)
     _, folder = run(tmp_path, [TRUE], other=", instances: 2", extra="allow: [instances]\n")
     failed = [trial for trial in folder.trials if trial.status != "ok"]
     assert [trial.reason.code for trial in failed if trial.reason] == ["cgroup-stuck"]
-    assert states and all(all(each.values()) for each in states), states
+    assert states and all(all(state.values()) for state in states), states
 
 
 def test_a_cleanup_that_cannot_be_done_takes_nothing_from_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def performed(
-        team: Team, load: Load, seed: int, make: Callable[..., Any]
+        team: Team, case: Case, seed: int, make: Callable[..., Any]
     ) -> Reason | None:
         if make.__name__ == "cleanup":
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "freezer.state")
-        return await perform(team, load, seed, make)
+        return await perform(team, case, seed, make)
 
     monkeypatch.setattr("ullage.engine.fleet.perform", performed)
     outcome, folder = run(tmp_path, [TRUE])
     assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 0, 6)
-    told = [warned.message for warned in folder.warnings if warned.code == "no-cleanup"]
-    assert len(told) == 3, "once for each environment"
+    messages = [warned.message for warned in folder.warnings if warned.code == "no-cleanup"]
+    assert len(messages) == 3, "once for each environment"
 
 
 def test_idle_instances_stand_still(tmp_path: Path) -> None:
     """Each trial looks at the freezer itself: only its own instance is thawed."""
     mine = "{ grep freezer /proc/self/cgroup || cat /proc/self/cgroup; } | cut -d: -f3"
-    told = "freezer${d%/*}/*/freezer.state .${d%/*}/*/cgroup.freeze"
-    look = f"cd /sys/fs/cgroup; d=$({mine}); cat {told}"
+    states = "freezer${d%/*}/*/freezer.state .${d%/*}/*/cgroup.freeze"
+    look = f"cd /sys/fs/cgroup; d=$({mine}); cat {states}"
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{look} 2>/dev/null; true"]'])
     for trial in folder.trials:
-        said = (folder.path / str(trial.roles[0].stdout)).read_text().split()
-        assert sorted(said) in (["FROZEN", "FROZEN", "THAWED"], ["0", "1", "1"]), said
+        printed = (folder.path / str(trial.roles[0].stdout)).read_text().split()
+        assert sorted(printed) in (["FROZEN", "FROZEN", "THAWED"], ["0", "1", "1"]), printed
 
 
 def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
@@ -299,10 +301,10 @@ def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
     look = f"ps -C sleep -o args | grep {marker}"
     leave = f"setsid sleep {marker} & until {look} -q; do sleep 0.01; done; {look} -c"
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{leave}"]'], blocks=3)
-    said = [(folder.path / str(t.roles[0].stdout)).read_text() for t in folder.trials]
-    assert said == ["1\n"] * 9
-    told = [warned.message for warned in folder.warnings if warned.code == "left-running"]
-    assert len(told) == 3, "once for each instance"
+    printed = [(folder.path / str(t.roles[0].stdout)).read_text() for t in folder.trials]
+    assert printed == ["1\n"] * 9
+    messages = [warned.message for warned in folder.warnings if warned.code == "left-running"]
+    assert len(messages) == 3, "once for each instance"
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -316,9 +318,9 @@ def test_a_guests_clock_is_not_believed(
     real = process._finished
 
     def lying(*arguments: Any) -> process.Finished:
-        told = real(*arguments)
-        end = told.start_ns + round((told.end_ns - told.start_ns) * factor)
-        return process.Finished(**{**told.__dict__, "end_ns": end, "end_local_ns": end})
+        finished = real(*arguments)
+        end = finished.start_ns + round((finished.end_ns - finished.start_ns) * factor)
+        return process.Finished(**{**finished.__dict__, "end_ns": end, "end_local_ns": end})
 
     monkeypatch.setattr(process, "_finished", lying)
     _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.6"]'], blocks=1)
@@ -378,6 +380,6 @@ def test_memory_that_all_share_twice_is_told(
 ) -> None:
     monkeypatch.setattr(Native, "keeps_memory", True)
     monkeypatch.setattr(placement, "memory_bytes", lambda: 700 << 20)
-    one = engine(tmp_path, blocks=1)
-    asyncio.run(one.run())
-    assert "memory-overcommitted" in {w.code for w in RunFolder.open(one.folder).warnings}
+    crowded = engine(tmp_path, blocks=1)
+    asyncio.run(crowded.run())
+    assert "memory-overcommitted" in {w.code for w in RunFolder.open(crowded.folder).warnings}

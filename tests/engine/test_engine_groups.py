@@ -76,7 +76,7 @@ class Played(Workload[PlayedParameters]):
     def parse(
         self, parameters: PlayedParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | list[tuple[float, float]]]:
-        return {"seconds": max(each.seconds for each in outputs.values())}
+        return {"seconds": max(output.seconds for output in outputs.values())}
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_what_stands_for_the_host_stands_still_between_generations(
 
     async def then_look(self: Fleet, generation: int) -> None:
         await renew(self, generation)
-        still.extend(frozen(each) for each in self._instances[HOST])
+        still.extend(frozen(instance) for instance in self._instances[HOST])
 
     monkeypatch.setattr(Fleet, "renew", then_look)
     run(tmp_path, ["name: played, place: host"], blocks=2, extra="repeat: {instances: 1}\n")
@@ -173,8 +173,8 @@ def test_a_service_that_not_even_sigkill_ends_fails_its_trial_and_its_instance_i
     name = bad.roles[0].instance
     assert bad.reason.message.startswith(f"main (sh) has not ended in {name}, although")
     assert {trial.status for trial in good} == {"ok"} and len(good) == 5
-    assert [each.code for each in folder.warnings if name in each.message] == ["not-ended"]
-    assert Counter(each.instance for each in folder.provisioned)[name] == 2
+    assert [warning.code for warning in folder.warnings if name in warning.message] == ["not-ended"]
+    assert Counter(event.instance for event in folder.provisioned)[name] == 2
 
 
 def test_a_service_that_never_comes_up_fails_the_trial(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ TRUE = 'name: command, argv: ["true"]'
 TWO = "repeat: {instances: 2}\n"
 
 
-def made(folder: RunFolder) -> list[tuple[str, int]]:
-    return sorted((each.instance, each.generation) for each in folder.provisioned)
+def provisioned(folder: RunFolder) -> list[tuple[str, int]]:
+    return sorted((event.instance, event.generation) for event in folder.provisioned)
 
 
 # --- generations ----------------------------------------------------------------------------------
@@ -48,14 +48,14 @@ def test_every_generation_has_new_instances_in_the_same_places(tmp_path: Path) -
         assert trial.generation == trial.block // 2
         assert said(folder, trial) == [f"{trial.block % 2 + 1}\n"], "an old instance, or its data"
     names = ["native-0", "native-again-0", "other-0"]
-    assert made(folder) == sorted(itertools.product(names, range(3)))
-    places = {(each.instance, str(each.facts["cpus_allowed"])) for each in folder.provisioned}
+    assert provisioned(folder) == sorted(itertools.product(names, range(3)))
+    places = {(event.instance, str(event.facts["cpus_allowed"])) for event in folder.provisioned}
     assert len(places) == 3, "an instance changed its CPUs"
 
 
 def test_the_order_is_that_of_the_seed(tmp_path: Path) -> None:
     def order(folder: RunFolder) -> list[tuple[str, str, str]]:
-        return [(each.trial, each.environment, each.workload) for each in folder.trials]
+        return [(trial.trial, trial.environment, trial.workload) for trial in folder.trials]
 
     loads = [TRUE, f"{TRUE}, as: again"]
     _, plain = run(tmp_path / "plain", loads, blocks=4)
@@ -82,7 +82,7 @@ def test_one_that_cannot_be_made_anew_fails_and_is_tried_again(
         assert trial.reason and trial.reason.code == "not-made"
         assert "asked for 1" in trial.reason.message
         assert not trial.metrics and not trial.roles
-    assert ("other-0", 1) not in made(folder) and ("other-0", 2) in made(folder)
+    assert ("other-0", 1) not in provisioned(folder) and ("other-0", 2) in provisioned(folder)
     assert [warned.code for warned in folder.warnings] == ["not-made"]
 
 
@@ -96,8 +96,10 @@ def test_a_preparation_that_failed_once_is_no_sentence_for_life(
 
     monkeypatch.setattr(command.Command, "prepare", prepare)
     _, folder = run(tmp_path, [TRUE], blocks=2, extra="repeat: {instances: 1}\n")
-    found = [(each.generation, each.reason.code if each.reason else "") for each in folder.trials]
-    assert found == [(0, "prepare-failed")] * 3 + [(1, "")] * 3
+    outcomes = [
+        (trial.generation, trial.reason.code if trial.reason else "") for trial in folder.trials
+    ]
+    assert outcomes == [(0, "prepare-failed")] * 3 + [(1, "")] * 3
 
 
 def test_the_rule_looks_between_generations_and_sees_their_means(
@@ -143,14 +145,14 @@ def test_cut_in_the_middle_of_a_generation_and_resumed(tmp_path: Path) -> None:
     assert after.trials[: len(before.trials)] == before.trials
     assert all(trial.generation == trial.block // 2 for trial in after.trials)
     second = after.provisioned[len(before.provisioned) :]
-    assert {each.generation for each in second} <= todo
-    assert len(second) == 3 * len({each.generation for each in second}), "made once each"
+    assert {event.generation for event in second} <= todo
+    assert len(second) == 3 * len({event.generation for event in second}), "made once each"
 
 
 def test_interrupted_while_instances_are_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = engine(tmp_path, [TRUE], blocks=4, extra=TWO)
+    interrupted = engine(tmp_path, [TRUE], blocks=4, extra=TWO)
     real, begun = Fleet.renew, asyncio.Event()
 
     async def renew(self: Fleet, generation: int) -> None:
@@ -160,7 +162,7 @@ def test_interrupted_while_instances_are_made_anew(
     monkeypatch.setattr(Fleet, "renew", renew)
 
     async def scenario() -> None:
-        task = asyncio.create_task(one.run())
+        task = asyncio.create_task(interrupted.run())
         await begun.wait()
         await asyncio.sleep(0.01)
         task.cancel()
@@ -168,9 +170,9 @@ def test_interrupted_while_instances_are_made_anew(
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(scenario())
-    assert leftovers.find(one.tag, own=True) == []
-    asyncio.run(resumed(one).run())
-    assert {trial.status for trial in RunFolder.open(one.folder).trials} == {"ok"}
+    assert leftovers.find(interrupted.tag, own=True) == []
+    asyncio.run(resumed(interrupted).run())
+    assert {trial.status for trial in RunFolder.open(interrupted.folder).trials} == {"ok"}
 
 
 def test_looks_at_a_clock_are_of_the_instance_that_was_there(
@@ -189,8 +191,8 @@ def test_looks_at_a_clock_are_of_the_instance_that_was_there(
             looks[event.instance][event.number] = event
         elif isinstance(event, Trial):
             assert event.status == "ok"
-            ((instance, found),) = event.clocks.items()
-            before, after = (looks[instance][number] for number in found.looks)
+            ((instance, clock),) = event.clocks.items()
+            before, after = (looks[instance][number] for number in clock.looks)
             assert (before.why, after.why) == ("thaw", "after")
             assert before.at_ns < event.start_ns < event.end_ns < after.at_ns
 
@@ -207,8 +209,8 @@ def test_iterations_follow_each_other_in_the_same_instance(
     @contextmanager
     def watched(scene: Scene) -> Iterator[Metered]:
         began = clock.ordered_ns()
-        with metered(scene=scene) as seen:
-            yield seen
+        with metered(scene=scene) as readings:
+            yield readings
         spans.append((began, clock.ordered_ns()))
 
     monkeypatch.setattr(trial_module, "metered", watched)
@@ -217,12 +219,12 @@ def test_iterations_follow_each_other_in_the_same_instance(
     for trial in folder.trials:
         assert [role.role for role in trial.roles] == ["main-i00", "main-i01", "main-i02"]
         assert said(folder, trial) == [f"{3 * trial.block + i}\n" for i in (1, 2, 3)]
-        for one, following in itertools.pairwise(trial.roles):
-            assert one.end_ns < following.start_ns
+        for earlier, following in itertools.pairwise(trial.roles):
+            assert earlier.end_ns < following.start_ns
         assert trial.start_ns == trial.roles[0].start_ns
         assert trial.end_ns == trial.roles[-1].end_ns
         times = [(role.end_ns - role.start_ns) / 1e9 for role in trial.roles]
-        assert [each["seconds"] for each in trial.iterations] == pytest.approx(times)
+        assert [figures["seconds"] for figures in trial.iterations] == pytest.approx(times)
         assert trial.metrics["seconds"] == pytest.approx(sum(times) / 3)
         assert trial.meters["host"]
     for (began, ended), trial in zip(spans, folder.trials, strict=True):
@@ -253,10 +255,12 @@ def test_services_are_there_for_each_iteration(
     _, folder = run(tmp_path, ['name: command, argv: ["cat", "served"]'], blocks=1, extra=THREE)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        told = {role.role: role for role in trial.roles}
-        assert list(told) == [f"{name}-i{i:02d}" for i in range(3) for name in ("server", "main")]
+        role_by_name = {role.role: role for role in trial.roles}
+        assert list(role_by_name) == [
+            f"{name}-i{i:02d}" for i in range(3) for name in ("server", "main")
+        ]
         for i in range(3):
-            server, main = told[f"server-i{i:02d}"], told[f"main-i{i:02d}"]
+            server, main = role_by_name[f"server-i{i:02d}"], role_by_name[f"main-i{i:02d}"]
             assert server.start_ns < main.start_ns < main.end_ns < server.end_ns
         assert said(folder, trial)[1::2] == ["up\n" * i for i in (1, 2, 3)]
 
@@ -267,21 +271,21 @@ def test_a_clock_is_followed_through_all_iterations(
     monkeypatch.setenv("ULLAGE_CLOCK_DISTORT", "11250,2000000000")
     _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.05"]'], blocks=1, extra=THREE)
     looks = {
-        (each.instance, each.number): each
-        for each in folder.events
-        if isinstance(each, Synchronised)
+        (event.instance, event.number): event
+        for event in folder.events
+        if isinstance(event, Synchronised)
     }
     for trial in folder.trials:
-        ((instance, found),) = trial.clocks.items()
-        seen = [looks[instance, number] for number in found.looks]
-        assert [look.why for look in seen] == ["thaw", "after", "after", "after"]
-        for role, (before, after) in zip(trial.roles, itertools.pairwise(seen), strict=True):
+        ((instance, clock),) = trial.clocks.items()
+        own_looks = [looks[instance, number] for number in clock.looks]
+        assert [look.why for look in own_looks] == ["thaw", "after", "after", "after"]
+        for role, (before, after) in zip(trial.roles, itertools.pairwise(own_looks), strict=True):
             assert before.at_ns < role.start_ns < role.end_ns < after.at_ns
-        assert found.between_ns == seen[-1].at_ns - seen[0].at_ns
-        assert found.drifted_ns == seen[-1].offset_ns - seen[0].offset_ns
-        assert found.messages == sum(look.messages for look in seen)
-        assert found.drift_unsure_ns is not None
-        assert abs(found.drifted_ns - 11_250e-9 * found.between_ns) <= found.drift_unsure_ns
+        assert clock.between_ns == own_looks[-1].at_ns - own_looks[0].at_ns
+        assert clock.drifted_ns == own_looks[-1].offset_ns - own_looks[0].offset_ns
+        assert clock.messages == sum(look.messages for look in own_looks)
+        assert clock.drift_unsure_ns is not None
+        assert abs(clock.drifted_ns - 11_250e-9 * clock.between_ns) <= clock.drift_unsure_ns
 
 
 def test_several_instances_and_iterations(tmp_path: Path) -> None:
@@ -292,10 +296,10 @@ def test_several_instances_and_iterations(tmp_path: Path) -> None:
         other=", instances: 2",
         extra=f"{THREE}allow: [instances]\n",
     )
-    (trial,) = [each for each in folder.trials if each.environment == "other"]
+    (trial,) = [done for done in folder.trials if done.environment == "other"]
     assert [role.role for role in trial.roles][:3] == ["main-0-i00", "main-1-i00", "main-0-i01"]
     assert (len(trial.instances), len(trial.iterations)) == (2, 3)
-    own = [each["seconds"] for each in trial.instances.values()]
+    own = [figures["seconds"] for figures in trial.instances.values()]
     assert trial.metrics["seconds"] == pytest.approx(sum(own) / 2)  # type: ignore[arg-type]
 
 

@@ -43,7 +43,7 @@ def history(tmp_path: Path) -> History:
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "budget", "told"),
+    ("least", "most", "budget", "seconds"),
     [
         (6, 40, None, (310, 2010)),
         (6, 40, 600.0, (310, 600)),
@@ -52,14 +52,14 @@ def history(tmp_path: Path) -> History:
     ],
 )
 def test_a_budget_cuts_what_is_not_needed(
-    least: int, most: int, budget: float | None, told: tuple[float, float]
+    least: int, most: int, budget: float | None, seconds: tuple[float, float]
 ) -> None:
-    found = Estimate(10.0, 50.0, least, most, budget, learned=False)
-    assert (found.least_s, found.most_s) == told
+    estimated = Estimate(10.0, 50.0, least, most, budget, learned=False)
+    assert (estimated.least_s, estimated.most_s) == seconds
 
 
 @pytest.mark.parametrize(
-    ("budget", "each", "reached"),
+    ("budget", "blocks_each", "reached"),
     [
         (None, None, 40),
         (510.0, None, 10),
@@ -71,39 +71,41 @@ def test_a_budget_cuts_what_is_not_needed(
         (549.0, 2, 8),
     ],
 )
-def test_blocks_that_a_budget_allows(budget: float | None, each: int | None, reached: int) -> None:
-    found = Estimate(10.0, 50.0, 6, 40, budget, learned=False, blocks_each=each)
-    assert found.blocks_reached == reached
-    assert budget is None or reached == 6 or found.seconds(reached) <= budget
+def test_blocks_that_a_budget_allows(
+    budget: float | None, blocks_each: int | None, reached: int
+) -> None:
+    estimated = Estimate(10.0, 50.0, 6, 40, budget, learned=False, blocks_each=blocks_each)
+    assert estimated.blocks_reached == reached
+    assert budget is None or reached == 6 or estimated.seconds(reached) <= budget
 
 
 def test_instances_made_anew_are_made_for_each_generation() -> None:
-    found = Estimate(10.0, 50.0, 6, 12, None, learned=False, blocks_each=3)
-    assert (found.least_s, found.most_s) == (2 * 10 + 6 * 50, 4 * 10 + 12 * 50)
+    estimated = Estimate(10.0, 50.0, 6, 12, None, learned=False, blocks_each=3)
+    assert (estimated.least_s, estimated.most_s) == (2 * 10 + 6 * 50, 4 * 10 + 12 * 50)
 
 
 def test_a_block_is_every_trial_one_after_another(history: History) -> None:
-    found = _estimate(PLAN, history)
+    estimated = _estimate(PLAN, history)
     # native, native~again, one, two
-    assert found.block_s == pytest.approx(4 * (2 + 3 + 2 * TRIAL_OVERHEAD_S))
-    assert not found.learned
+    assert estimated.block_s == pytest.approx(4 * (2 + 3 + 2 * TRIAL_OVERHEAD_S))
+    assert not estimated.learned
 
 
 def test_iterations_multiply_the_work(history: History) -> None:
     once = _estimate(PLAN, history)
-    found = _estimate(f"{PLAN}repeat: {{instances: 2, iterations: 5}}\n", history)
-    assert found.block_s == pytest.approx(5 * once.block_s)
-    assert found.blocks_each == 2
+    estimated = _estimate(f"{PLAN}repeat: {{instances: 2, iterations: 5}}\n", history)
+    assert estimated.block_s == pytest.approx(5 * once.block_s)
+    assert estimated.blocks_each == 2
 
 
 def test_the_two_of_a_duet_take_the_time_of_the_slower(history: History) -> None:
     for provider, seconds in (("native", 2.0), ("oci", 5.0)):
         for load in ("sysbench-cpu", "sysbench-memory"):
             history.seconds[trial_key(provider, load)] = seconds
-    found = _estimate(f"{PLAN}design: duet\n", history)
+    estimated = _estimate(f"{PLAN}design: duet\n", history)
     # native~again and one beside native: 2 s; two: 5 s; for each workload.
-    assert found.block_s == pytest.approx(2 * (2 + 2 + 5))
-    assert found.learned
+    assert estimated.block_s == pytest.approx(2 * (2 + 2 + 5))
+    assert estimated.learned
 
 
 def test_the_slowest_to_be_made_decides(history: History) -> None:

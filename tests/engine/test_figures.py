@@ -24,10 +24,10 @@ positive = st.floats(1e-6, 1e6)
 
 @given(st.lists(positive, min_size=1, max_size=9), st.lists(positive, min_size=9, max_size=9))
 def test_iterations_have_the_mean_of_their_kind(rates: list[float], times: list[float]) -> None:
-    each: list[Figures] = [{"rate": r, "time": t} for r, t in zip(rates, times, strict=False)]
-    found = figures.over_iterations(each, METRICS)
-    assert found["rate"] == pytest.approx(statistics.harmonic_mean(rates))
-    assert found["time"] == pytest.approx(statistics.fmean(times[: len(rates)]))
+    iterations: list[Figures] = [{"rate": r, "time": t} for r, t in zip(rates, times, strict=False)]
+    means = figures.over_iterations(iterations, METRICS)
+    assert means["rate"] == pytest.approx(statistics.harmonic_mean(rates))
+    assert means["time"] == pytest.approx(statistics.fmean(times[: len(rates)]))
 
 
 def test_the_mean_of_rates_is_the_work_over_the_time() -> None:
@@ -40,14 +40,14 @@ def test_instances_work_at_the_same_time_so_that_rates_add_up() -> None:
 
 
 def test_a_curve_is_averaged_at_each_coordinate_that_all_have() -> None:
-    one, other = [(1.0, 10.0), (2.0, 5.0)], [(4.0, 1.0), (1.0, 40.0)]
-    found = figures.over_iterations([{"curve": one}, {"curve": other}], METRICS)
-    assert found == {"curve": [(1.0, 16.0)]}
+    first, second = [(1.0, 10.0), (2.0, 5.0)], [(4.0, 1.0), (1.0, 40.0)]
+    means = figures.over_iterations([{"curve": first}, {"curve": second}], METRICS)
+    assert means == {"curve": [(1.0, 16.0)]}
 
 
 def test_what_one_iteration_lacks_has_no_mean() -> None:
-    each: list[Figures] = [{"rate": 1.0, "time": 1.0}, {"rate": 1.0}]
-    assert figures.over_iterations(each, METRICS) == {"rate": 1.0}
+    iterations: list[Figures] = [{"rate": 1.0, "time": 1.0}, {"rate": 1.0}]
+    assert figures.over_iterations(iterations, METRICS) == {"rate": 1.0}
 
 
 @pytest.mark.parametrize(("rates", "mean"), [([0.0, 4.0], 0.0), ([-1.0, 4.0], 1.5)])

@@ -8,13 +8,13 @@ from ullage.engine import resolved
 from ullage.plan.schema import NUISANCES
 
 
-def found(**other: str) -> dict[str, dict[str, str]]:
+def nuisances(**changed: str) -> dict[str, dict[str, str]]:
     same = dict.fromkeys(NUISANCES, "1")
-    return {"native": same, "vm": {**same, **other}}
+    return {"native": same, "vm": {**same, **changed}}
 
 
 def test_equal_environments_pass() -> None:
-    rows = resolved.compare(found(), [])
+    rows = resolved.compare(nuisances(), [])
     assert [row.nuisance for row in rows] == list(NUISANCES)
     assert all(row.equal and not row.allowed for row in rows)
 
@@ -22,14 +22,14 @@ def test_equal_environments_pass() -> None:
 @pytest.mark.parametrize("nuisance", NUISANCES)
 def test_an_unequal_nuisance_is_refused_by_name(nuisance: str) -> None:
     with pytest.raises(UllageError) as caught:
-        resolved.compare(found(**{nuisance: "2"}), [n for n in NUISANCES if n != nuisance])
+        resolved.compare(nuisances(**{nuisance: "2"}), [n for n in NUISANCES if n != nuisance])
     assert caught.value.kind is errors.PARITY_UNEQUAL
     assert nuisance in caught.value.message
     assert f"allow: [{nuisance}]" in caught.value.hint
 
 
 def test_what_the_plan_allows_is_labelled() -> None:
-    rows = resolved.compare(found(memory="2GiB"), ["memory"])
+    rows = resolved.compare(nuisances(memory="2GiB"), ["memory"])
     allowed = [row for row in rows if row.allowed]
     assert [row.nuisance for row in allowed] == ["memory"]
     assert allowed[0].values == {"native": "1", "vm": "2GiB"}

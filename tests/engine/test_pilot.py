@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ullage.engine import resolved as records
 from ullage.engine.pilot import as_plan, comparisons, learn, newest, suggest
-from ullage.plan import matrix
-from ullage.plan import schema as plan
+from ullage.plan import matrix, schema
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Slot
 from ullage.plan.schema import Plan
@@ -37,7 +36,7 @@ SECOND = 1_000_000_000
 
 
 def planned(more: str = "", text: str = PLAN) -> tuple[Plan, Matrix]:
-    checked, document = plan.loads(text + more)
+    checked, document = schema.loads(text + more)
     return checked, matrix.resolve(checked, document)
 
 
@@ -80,9 +79,9 @@ class Made:
             repeat={"instances": self.blocks, "iterations": self.iterations},
             design=checked.design,
             environments=tuple(
-                records.environment(each, cells, None) for each in cells.environments
+                records.environment(environment, cells, None) for environment in cells.environments
             ),
-            workloads=tuple(records.workload(load) for load in cells.loads),
+            workloads=tuple(records.workload(case) for case in cells.cases),
         )
         return RunFolder(path, resolved, tuple(self._events(cells)), truncated=False)
 
@@ -123,7 +122,7 @@ class Made:
     def _trial(
         self, slot: Slot, generation: int, now: int, cells: Matrix, ratios: NDArray[np.float64]
     ) -> Trial:
-        name = cells.loads[0].workload.metrics[0].name
+        name = cells.cases[0].workload.metrics[0].name
         lost = slot.environment == "other" and slot.block in self.failed
         slow = np.exp(ratios) if slot.environment == "other" else np.ones(self.iterations)
         several = self.iterations > 1 and not lost
@@ -142,7 +141,7 @@ class Made:
             start_ns=now,
             end_ns=now + round(self.work_s * self.iterations * SECOND),
             metrics={} if lost else {name: float(np.mean(slow))},
-            iterations=tuple({name: float(each)} for each in slow) if several else (),
+            iterations=tuple({name: float(seconds)} for seconds in slow) if several else (),
         )
 
     def _started(self, now: int) -> Started:
@@ -151,20 +150,20 @@ class Made:
 
 def test_the_family_is_every_primary_metric_of_every_other_environment() -> None:
     _, cells = planned("again: [other]\n")
-    assert [one.key for one in comparisons(cells)] == ["other/command/seconds"]
+    assert [comparison.key for comparison in comparisons(cells)] == ["other/command/seconds"]
 
 
 def test_the_levels_are_told_apart() -> None:
-    made = Made(60, 5, 4, deviations=(0.2, 0.1, 0.05))
-    (spread,) = learn(made.folder(), *planned()).spreads.values()
-    found = [math.sqrt(v) for v in spread.found.variances]
+    generated = Made(60, 5, 4, deviations=(0.2, 0.1, 0.05))
+    (spread,) = learn(generated.folder(), *planned()).spreads.values()
+    deviations = [math.sqrt(v) for v in spread.components.variances]
     # Degrees of freedom: 59, 240 and 900; the error of a deviation is 1/√(2·df) of it.
-    assert found == pytest.approx([0.2, 0.1, 0.05], rel=0.28)
-    assert found[1:] == pytest.approx([0.1, 0.05], rel=0.14)
+    assert deviations == pytest.approx([0.2, 0.1, 0.05], rel=0.28)
+    assert deviations[1:] == pytest.approx([0.1, 0.05], rel=0.14)
     assert (spread.pairs, spread.generations, spread.generation_known) == (300, 60, True)
-    unit = math.sqrt(found[0] ** 2 + (found[1] ** 2 + found[2] ** 2 / 2) / 3)
+    unit = math.sqrt(deviations[0] ** 2 + (deviations[1] ** 2 + deviations[2] ** 2 / 2) / 3)
     assert spread.unit(3, 2) == pytest.approx(unit)
-    assert spread.unit(None, 1) == pytest.approx(math.hypot(found[1], found[2]))
+    assert spread.unit(None, 1) == pytest.approx(math.hypot(deviations[1], deviations[2]))
 
 
 def test_what_the_pilot_cannot_tell_apart_is_not_hoped_to_average_out() -> None:
@@ -189,8 +188,8 @@ def test_the_spread_is_that_of_the_pairs() -> None:
 
 def test_a_failed_trial_is_no_pair() -> None:
     for iterations in (1, 3):
-        made = Made(1, 6, iterations, failed=(1, 4))
-        (spread,) = learn(made.folder(), *planned()).spreads.values()
+        generated = Made(1, 6, iterations, failed=(1, 4))
+        (spread,) = learn(generated.folder(), *planned()).spreads.values()
         assert spread.pairs == 4
     assert learn(Made(1, 3, failed=(0, 1)).folder(), *planned()).spreads == {}
 
@@ -206,8 +205,8 @@ def test_what_each_level_costs() -> None:
 
 
 def test_a_pause_is_no_cost() -> None:
-    made = Made(3, 2, paused=2)
-    costs = learn(made.folder(), *planned()).costs
+    generated = Made(3, 2, paused=2)
+    costs = learn(generated.folder(), *planned()).costs
     assert costs is not None
     assert costs.generation == pytest.approx(40.0)
 
@@ -225,16 +224,16 @@ def test_a_duet_is_no_pilot_of_a_solo_run() -> None:
 
 
 def test_what_was_not_the_same_is_named() -> None:
-    other = PLAN.replace('[sleep, "1"]', '[sleep, "2"]')
+    changed = PLAN.replace('[sleep, "1"]', '[sleep, "2"]')
     assert learn(Made().folder(), *planned()).differs == ()
-    assert learn(Made().folder(), *planned(text=other)).differs == ("command",)
+    assert learn(Made().folder(), *planned(text=changed)).differs == ("command",)
 
 
 def test_a_run_without_blocks_teaches_nothing() -> None:
     empty = Made(0, 0).folder()
-    found = learn(empty, *planned())
-    assert (found.spreads, found.costs) == ({}, None)
-    assert suggest(found, planned()[0]) is None
+    pilot_ = learn(empty, *planned())
+    assert (pilot_.spreads, pilot_.costs) == ({}, None)
+    assert suggest(pilot_, planned()[0]) is None
 
 
 def test_the_newest_finished_run_of_the_same_plan(tmp_path: Path) -> None:
@@ -246,33 +245,33 @@ def test_the_newest_finished_run_of_the_same_plan(tmp_path: Path) -> None:
     Made(seed=4).write(tmp_path / "20261121T000004-otherwise")
     broken = Made(seed=5).write(tmp_path / "20261121T000005-small")
     (broken / "journal.jsonl").write_text("no json\n")
-    found = newest(tmp_path, checked, cells)
-    assert found is not None
-    assert found.path == good
+    found_folder = newest(tmp_path, checked, cells)
+    assert found_folder is not None
+    assert found_folder.path == good
     longer = planned(text=PLAN.replace('[sleep, "1"]', '[sleep, "2"]'))
     assert newest(tmp_path, *longer) is None
 
 
 def test_the_suggestion_is_the_optimum_of_the_costs_and_spreads() -> None:
     """40 s a generation, 0.5 s a block, 6 s an iteration."""
-    made = Made(200, 4, 4, deviations=(0.05, 0.1, 0.1))
-    found = learn(made.folder(), *planned())
-    told = suggest(found, planned()[0])
-    assert told is not None
+    generated = Made(200, 4, 4, deviations=(0.05, 0.1, 0.1))
+    pilot_ = learn(generated.folder(), *planned())
+    suggestion = suggest(pilot_, planned()[0])
+    assert suggestion is not None
     # A block repeats its work once: √(0.5/6) < 1; then √(40/6.5 · 0.02/0.0025) = 7.02.
-    assert told.iterations == 1
-    assert told.blocks_each in (7, 8)
-    assert told.comparison == "other/command/seconds"
+    assert suggestion.iterations == 1
+    assert suggestion.blocks_each in (7, 8)
+    assert suggestion.comparison == "other/command/seconds"
 
 
 def test_dear_blocks_are_worth_several_iterations() -> None:
-    made = Made(200, 4, 4, deviations=(0.05, 0.05, 0.1), rest_s=54.0)
-    told = suggest(learn(made.folder(), *planned()), planned()[0])
-    assert told is not None
+    generated = Made(200, 4, 4, deviations=(0.05, 0.05, 0.1), rest_s=54.0)
+    suggestion = suggest(learn(generated.folder(), *planned()), planned()[0])
+    assert suggestion is not None
     # √(54/6 · 0.01/0.0025) = 6; √(40/54) < 1: as many generations as blocks.
-    assert told.blocks_each == 1
-    assert told.iterations is not None
-    assert 5 <= told.iterations <= 7
+    assert suggestion.blocks_each == 1
+    assert suggestion.iterations is not None
+    assert 5 <= suggestion.iterations <= 7
 
 
 def test_one_level_gives_no_suggestion_and_two_give_theirs() -> None:
@@ -289,14 +288,14 @@ def test_one_level_gives_no_suggestion_and_two_give_theirs() -> None:
 
 
 def test_generations_that_add_nothing_are_not_asked_for() -> None:
-    made = Made(12, 6, 1, deviations=(0.0, 0.1, 0.0))
-    found = learn(made.folder(), *planned())
-    (spread,) = found.spreads.values()
-    assert spread.found.raw[0] is not None
-    assert spread.found.raw[0] < 0, "the seed was chosen so"
-    told = suggest(found, planned()[0])
-    assert told is not None
-    assert told.blocks_each is None
+    generated = Made(12, 6, 1, deviations=(0.0, 0.1, 0.0))
+    pilot_ = learn(generated.folder(), *planned())
+    (spread,) = pilot_.spreads.values()
+    assert spread.components.raw[0] is not None
+    assert spread.components.raw[0] < 0, "the seed was chosen so"
+    suggestion = suggest(pilot_, planned()[0])
+    assert suggestion is not None
+    assert suggestion.blocks_each is None
 
 
 def test_a_suggestion_goes_no_further_than_the_pilot_bears() -> None:
@@ -306,19 +305,19 @@ def test_a_suggestion_goes_no_further_than_the_pilot_bears() -> None:
     assert nothing is not None
     assert nothing.iterations is None or nothing.iterations <= 20
     little = learn(Made(1, 200, 2, (0, 0.001, 0.3)).folder(), checked, cells)
-    told = suggest(little, checked)
-    assert told is not None
-    assert told.iterations is None or told.iterations <= 20
+    suggestion = suggest(little, checked)
+    assert suggestion is not None
+    assert suggestion.iterations is None or suggestion.iterations <= 20
 
 
 def test_the_suggestion_can_be_pasted() -> None:
     checked, cells = planned("blocks: {min: 4, max: 50, until: {half_width: 2.5%}, budget: 10m}\n")
-    found = learn(Made(200, 4, 4, (0.05, 0.1, 0.1)).folder(), checked, cells)
-    told = suggest(found, checked)
-    assert told is not None
-    every = told.blocks_each
+    pilot_ = learn(Made(200, 4, 4, (0.05, 0.1, 0.1)).folder(), checked, cells)
+    suggestion = suggest(pilot_, checked)
+    assert suggestion is not None
+    every = suggestion.blocks_each
     assert every is not None
-    lines = as_plan(told, checked)
+    lines = as_plan(suggestion, checked)
     pasted, _ = planned("\n".join(lines) + "\n")
     assert pasted.repeat.instances == every
     assert pasted.blocks.min == 6 * every

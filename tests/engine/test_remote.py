@@ -35,15 +35,17 @@ SECONDS = Metric(name="seconds", unit="s", better="lower", primary=True, descrip
 # --- requests -------------------------------------------------------------------------------------
 @given(st.lists(st.binary(max_size=30)), st.data())
 def test_pieces_make_no_difference(noise: list[bytes], data: st.DataObject) -> None:
-    lines = [b"  " + each.replace(b"\n", b"") + b"\n" for each in noise]
-    asked = [b"ullage-exec 10.0.0.%d orted --id %d\n" % (i, i) for i in range(len(lines))]
-    text = b"".join(a + b for a, b in zip(lines, asked, strict=True))
-    requests, found = Requests(), []
+    lines = [b"  " + piece.replace(b"\n", b"") + b"\n" for piece in noise]
+    requests_ = [b"ullage-exec 10.0.0.%d orted --id %d\n" % (i, i) for i in range(len(lines))]
+    text = b"".join(a + b for a, b in zip(lines, requests_, strict=True))
+    requests, taken_requests = Requests(), []
     while text:
         size = data.draw(st.integers(1, len(text)))
-        found += requests.take(text[:size])
+        taken_requests += requests.take(text[:size])
         text = text[size:]
-    assert found == [(f"10.0.0.{i}", ("orted", "--id", str(i))) for i in range(len(asked))]
+    assert taken_requests == [
+        (f"10.0.0.{i}", ("orted", "--id", str(i))) for i in range(len(requests_))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -154,10 +156,10 @@ def listed(monkeypatch: pytest.MonkeyPatch, places_of_its_own: None) -> None:
 
 
 def by_load(folder: RunFolder) -> dict[str, list[Trial]]:
-    found: dict[str, list[Trial]] = {}
+    trials_by_case: dict[str, list[Trial]] = {}
     for trial in folder.trials:
-        found.setdefault(trial.workload, []).append(trial)
-    return found
+        trials_by_case.setdefault(trial.workload, []).append(trial)
+    return trials_by_case
 
 
 AWAIT = "until test -e UP$PEER; do sleep 0.01; done"
@@ -200,7 +202,7 @@ def test_what_goes_wrong_has_a_reason(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(launcher, "PATIENCE_S", 0.1)
     monkeypatch.setattr(launcher, "LINGER_S", 1.5)
     scripts = {name: case[0].replace("UP", f"{tmp_path}/{name}-") for name, case in CASES.items()}
-    loads = [f"name: asking, as: {each}, script: {json.dumps(scripts[each])}" for each in CASES]
+    loads = [f"name: asking, as: {key}, script: {json.dumps(scripts[key])}" for key in CASES]
     _, folder = run(tmp_path, loads, blocks=1)
     for name, trials in by_load(folder).items():
         _, code, words = CASES[name]
@@ -216,33 +218,35 @@ def test_one_that_fails_ends_the_others_and_what_they_had_started(
 ) -> None:
     """Two mpiruns side by side: nothing of a trial that is over listens, waits or runs."""
     monkeypatch.setattr(launcher, "PATIENCE_S", 0.1)
-    rest, left = Fleet.rest, list[str]()
+    freeze, remaining = Fleet.freeze, list[str]()
 
     async def then_look(self: Fleet, teams: Iterable[Team]) -> None:
         todo = [str(task.get_coro()) for task in asyncio.all_tasks()]
-        left.extend(each for each in todo if re.search("Attempt|Launcher|Part|_watch", each))
-        await rest(self, teams)
+        remaining.extend(
+            coroutine for coroutine in todo if re.search("Attempt|Launcher|Part|_watch", coroutine)
+        )
+        await freeze(self, teams)
 
-    monkeypatch.setattr(Fleet, "rest", then_look)
+    monkeypatch.setattr(Fleet, "freeze", then_look)
     up = tmp_path / "up"
     fails = f"""until test -e {up}; do sleep 0.01; done; ./ask $PEER "sh -c 'exit 7'" """
     stays = f"""./ask $PEER "sh -c 'touch {up}; exec sleep 300'" """
     script = f"case $PWD in *other-0*) {fails};; *other-1*) {stays};; *) exit;; esac; sleep 300"
     load = f"name: asking, script: {json.dumps(script)}"
-    other = ", instances: 2"
-    _, folder = run(tmp_path, [load], blocks=1, other=other, extra="allow: [instances]\n")
-    (trial,) = [each for each in folder.trials if each.environment == "other"]
+    tested = ", instances: 2"
+    _, folder = run(tmp_path, [load], blocks=1, other=tested, extra="allow: [instances]\n")
+    (trial,) = [done for done in folder.trials if done.environment == "other"]
     assert trial.reason is not None and trial.reason.code == "launch-failed", trial.reason
     ends = {role.role: (role.status, role.signal) for role in trial.roles}
     assert sorted(ends.values(), key=str) == [(7, None), *[(None, 9)] * 3], ends
-    assert left == []
+    assert remaining == []
 
 
 @pytest.mark.root
 @pytest.mark.usefixtures("listed")
 def test_what_is_asked_for_is_started_there(tmp_path: Path) -> None:
-    asked = f"./ask $PEER \"sh -c 'cat /proc/net/fib_trie; touch UP$PEER'\"; {AWAIT}"
-    script = f"{asked}; echo mine: $PEER".replace("UP", f"{tmp_path}/")
+    asking = f"./ask $PEER \"sh -c 'cat /proc/net/fib_trie; touch UP$PEER'\"; {AWAIT}"
+    script = f"{asking}; echo mine: $PEER".replace("UP", f"{tmp_path}/")
     _, folder = run(tmp_path, [f"name: asking, script: {json.dumps(script)}"], blocks=1)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

@@ -38,8 +38,8 @@ def test_roles_are_played_where_they_stand() -> None:
 
 
 def test_each_instance_plays_under_a_number() -> None:
-    found = team().players((Role("main"), Role("rank", "each")))
-    assert found == {"main": ONE, "rank-0": ONE, "rank-1": TWO, "rank-2": THREE}
+    players = team().players((Role("main"), Role("rank", "each")))
+    assert players == {"main": ONE, "rank-0": ONE, "rank-1": TWO, "rank-2": THREE}
 
 
 def test_a_role_whose_place_nobody_has_is_not_played() -> None:

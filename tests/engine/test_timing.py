@@ -33,27 +33,27 @@ def false_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_kernel_has_one_time(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [SLEEP])
     assert folder.sessions[0].clock is not None
-    assert all(each.clock is not None and each.clock.shared for each in folder.provisioned)
+    assert all(event.clock is not None and event.clock.shared for event in folder.provisioned)
     for trial in folder.trials:
-        (found,) = trial.clocks.values()
-        assert found.shared and found.messages == 2 and len(found.looks) == 1
-        assert (found.drifted_ns, found.residual_ns) == (None, None)
+        (own_clock,) = trial.clocks.values()
+        assert own_clock.shared and own_clock.messages == 2 and len(own_clock.looks) == 1
+        assert (own_clock.drifted_ns, own_clock.residual_ns) == (None, None)
         (role,) = trial.roles
         assert role.start_ns == role.start_local_ns
-        assert found.hard_ns == role.clock_bound_ns <= 1_000_000
+        assert own_clock.hard_ns == role.clock_bound_ns <= 1_000_000
     looks = [event for event in folder.events if isinstance(event, Synchronised)]
     assert {look.why for look in looks} == {"connect", "thaw"}
     named = {(look.instance, look.number) for look in looks}
     assert len(named) == len(looks)
     for trial in folder.trials:
-        for instance, found in trial.clocks.items():
-            assert {(instance, number) for number in found.looks} <= named
+        for instance, own_clock in trial.clocks.items():
+            assert {(instance, number) for number in own_clock.looks} <= named
 
 
 @pytest.mark.usefixtures("false_clocks")
 def test_another_time_is_found_and_corrected(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [SLEEP])
-    assert not any(each.clock is None or each.clock.shared for each in folder.provisioned)
+    assert not any(event.clock is None or event.clock.shared for event in folder.provisioned)
     assert {trial.status for trial in folder.trials} == {"ok"}
     looks = {
         (event.instance, event.number): event
@@ -61,27 +61,30 @@ def test_another_time_is_found_and_corrected(tmp_path: Path) -> None:
         if isinstance(event, Synchronised)
     }
     for trial in folder.trials:
-        ((instance, found),) = trial.clocks.items()
+        ((instance, instance_clock),) = trial.clocks.items()
         (role,) = trial.roles
-        before, after = (looks[instance, number] for number in found.looks)
+        before, after = (looks[instance, number] for number in instance_clock.looks)
         assert (before.why, after.why) == ("thaw", "after")
         assert before.at_ns < role.start_ns < role.end_ns < after.at_ns
-        assert found.drifted_ns == after.offset_ns - before.offset_ns
-        assert found.drift_unsure_ns == after.hard_ns + before.hard_ns
-        assert abs(found.drifted_ns - 11_250e-9 * (found.between_ns or 0)) <= found.drift_unsure_ns
+        assert instance_clock.drifted_ns == after.offset_ns - before.offset_ns
+        assert instance_clock.drift_unsure_ns == after.hard_ns + before.hard_ns
+        assert (
+            abs(instance_clock.drifted_ns - 11_250e-9 * (instance_clock.between_ns or 0))
+            <= instance_clock.drift_unsure_ns
+        )
         ahead = role.start_local_ns - role.start_ns
-        assert abs(ahead - before.offset_ns) <= found.hard_ns + before.hard_ns
-        assert found.reasons and "distorted" in found.reasons
-        assert 0 < found.sure_ns <= found.hard_ns
+        assert abs(ahead - before.offset_ns) <= instance_clock.hard_ns + before.hard_ns
+        assert instance_clock.reasons and "distorted" in instance_clock.reasons
+        assert 0 < instance_clock.sure_ns <= instance_clock.hard_ns
     last = [t for t in folder.trials if t.environment == "native"][-1]
-    assert all(found.residual_ns is not None for found in last.clocks.values())
+    assert all(instance_clock.residual_ns is not None for instance_clock in last.clocks.values())
     rows = pq.read_table(parquet.write(folder)["clocks"]).to_pylist()
     assert len(rows) == len(folder.trials)
     assert all(row["between_ns"] > 50_000_000 and row["drifted_ns"] is not None for row in rows)
     page = time.view(folder, Specs())
     assert page.clocks is not None
-    shown = " ".join(cell.text for row in page.clocks.rows for cell in row)
-    assert "ppm" in shown and "distorted" in shown
+    words = " ".join(cell.text for row in page.clocks.rows for cell in row)
+    assert "ppm" in words and "distorted" in words
 
 
 @pytest.mark.usefixtures("false_clocks")
@@ -92,10 +95,10 @@ def test_a_clock_that_contradicts_itself_gives_no_figure(
     real = AgentClient.sync
 
     async def halted(client: AgentClient, why: Any = "thaw") -> ClockMap:
-        found = await real(client, why)
+        instance_clock = await real(client, why)
         if why != "after":
-            return found
-        fix = found.first.fix
+            return instance_clock
+        fix = instance_clock.first.fix
         late = clock.Fix(
             local_ns=fix.local_ns,
             offset_ns=fix.offset_ns - 30_000_000,
@@ -104,7 +107,9 @@ def test_a_clock_that_contradicts_itself_gives_no_figure(
             noise_ns=fix.noise_ns,
             rtt_ns=fix.rtt_ns,
         )
-        return ClockMap(type(found.first)(**{**found.first.__dict__, "fix": late}))
+        return ClockMap(
+            type(instance_clock.first)(**{**instance_clock.first.__dict__, "fix": late})
+        )
 
     monkeypatch.setattr(AgentClient, "sync", halted)
     _, folder = run(tmp_path, [SLEEP], blocks=1)
@@ -120,10 +125,10 @@ def test_what_happens_to_a_clock_during_a_trial_gives_no_figure(
     real = process._finished
 
     def suspended(*arguments: Any) -> process.Finished:
-        told = real(*arguments)
-        if told.end_ns - told.start_ns < 40_000_000:
-            return told  # not the trial's program
-        return process.Finished(**{**told.__dict__, "reasons": (*told.reasons, "suspended")})
+        reply = real(*arguments)
+        if reply.end_ns - reply.start_ns < 40_000_000:
+            return reply  # not the trial's program
+        return process.Finished(**{**reply.__dict__, "reasons": (*reply.reasons, "suspended")})
 
     monkeypatch.setattr(process, "_finished", suspended)
     _, folder = run(tmp_path, [SLEEP], blocks=1)

@@ -20,7 +20,7 @@ from typing import Any
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
-from ullage.host import cgroups, network, paths
+from ullage.host import cgroups, claims, network, paths
 from ullage.host.image import Image, build
 from ullage.host.iproute import within
 from ullage.host.network import Network
@@ -32,12 +32,12 @@ BUSY = ("sh", "-c", "while :; do :; done")
 @cache
 def image() -> Image:
     """The base image: kept in the cache, so only the first test of all waits for it."""
-    made: list[Image] = []
+    images: list[Image] = []
     # A thread of its own: tests call this from within a running event loop.
-    thread = threading.Thread(target=lambda: made.append(asyncio.run(build(()))))
+    thread = threading.Thread(target=lambda: images.append(asyncio.run(build(()))))
     thread.start()
     thread.join()
-    return made[0]
+    return images[0]
 
 
 def bare_spec(**fields: Any) -> InstanceSpec:
@@ -46,7 +46,7 @@ def bare_spec(**fields: Any) -> InstanceSpec:
     bare = InstanceSpec(
         tag="u0000000",
         name="c-0",
-        cpus=(0,),
+        cpu_ids=(0,),
         cpu_quota=None,
         memory_bytes=256 * MIB,
         image=None,
@@ -74,7 +74,7 @@ class Run:
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=(0,),
+            cpu_ids=(0,),
             cpu_quota=None,
             memory_bytes=256 * MIB,
             image=None if host else image(),
@@ -93,7 +93,7 @@ class Run:
 @asynccontextmanager
 async def running(provider: Provider) -> AsyncIterator[Run]:
     tag = paths.new_tag()
-    paths.claim(tag, "/nowhere")
+    claims.claim(tag, "/nowhere")
     await provider.check()
     run = Run(tag, await Network.create(tag), provider, [])
     try:
@@ -101,26 +101,26 @@ async def running(provider: Provider) -> AsyncIterator[Run]:
     finally:
         for instance in run.made:
             await instance.destroy()
-        left = leftovers(tag)
+        remains = leftovers(tag)
         await run.network.destroy()
         for directory in (paths.state_dir(tag), paths.data_dir(tag)):
             subprocess.run(["rm", "-rf", directory], check=True)
-    assert left == []
+    assert remains == []
 
 
 def leftovers(tag: str) -> list[str]:
     """Everything of the run that is still there, but for what the run itself made."""
-    found = [str(p) for p in Path("/run/netns").glob(f"{tag}*")]
-    found += [p.name for p in Path("/sys/class/net").glob(f"{tag}*") if p.name != f"{tag}-br"]
-    found += [str(d) for d in cgroups.Group.find(tag).directories]
-    found += [line for line in Path("/proc/mounts").read_text().splitlines() if tag in line]
+    remains = [str(p) for p in Path("/run/netns").glob(f"{tag}*")]
+    remains += [p.name for p in Path("/sys/class/net").glob(f"{tag}*") if p.name != f"{tag}-br"]
+    remains += [str(d) for d in cgroups.Group.find(tag).directories]
+    remains += [line for line in Path("/proc/mounts").read_text().splitlines() if tag in line]
     for directory in (paths.state_dir(tag), paths.data_dir(tag)):
-        found += [str(p) for p in directory.glob("*") if p.name != "controller.json"]
+        remains += [str(p) for p in directory.glob("*") if p.name != "controller.json"]
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if tag.encode() in (process / "cmdline").read_bytes():
-                found.append((process / "cmdline").read_text())
-    return found
+                remains.append((process / "cmdline").read_text())
+    return remains
 
 
 CONTROLLER = """
@@ -182,27 +182,29 @@ def refused(address: str) -> bool:
 
 async def sees_what_it_was_given(provider: Provider) -> None:
     async with running(provider) as run:
-        spec = replace(run.spec(), cpus=(1,), cpu_quota=0.5)
+        spec = replace(run.spec(), cpu_ids=(1,), cpu_quota=0.5)
         instance = await run.create(spec)
         facts = instance.agent.facts
         assert facts["cpus_allowed"] == [1]
         assert facts["cpu_quota"] == 0.5
         assert facts["memory_limit_bytes"] == 256 * MIB
         assert facts["hostname"] == "c-0"
-        assert instance.agent.said.shared, "it is on this kernel, whatever boot id it is shown"
-        touched, said = await sh(instance, "touch /here")
+        assert instance.agent.clock_claims.shared, (
+            "it is on this kernel, whatever boot id it is shown"
+        )
+        touched, printed = await sh(instance, "touch /here")
         assert touched.status != 0
-        assert "Read-only file system" in said
+        assert "Read-only file system" in printed
         written, _ = await sh(instance, "echo data > /data/file && touch /tmp/x /run/x /dev/shm/x")
         assert written.status == 0
         assert (spec.data_dir / "file").read_text() == "data\n"
         _, devices = await sh(instance, "ls /sys/class/net | sort | tr '\\n' ' '; id -u")
         assert devices == "eth0 lo 0"
-        other = await run.network.namespace("other")
+        endpoint = await run.network.namespace("other")
         assert instance.address is not None
-        assert within(other.netns_path, lambda: refused(instance.address or ""))
+        assert within(endpoint.netns_path, lambda: refused(instance.address or ""))
         assert refused(instance.address)
-        await run.network.release(other)
+        await run.network.release(endpoint)
 
 
 async def stands_still_when_frozen(provider: Provider) -> None:
@@ -243,7 +245,7 @@ async def cpu_limits_bite(provider: Provider) -> None:
     async with running(provider) as run:
         pinned = await run.create()
         assert await share_of_two_busy(pinned) < 1.3
-        half = await run.create(replace(run.spec("c-1"), cpus=(0, 1), cpu_quota=0.5))
+        half = await run.create(replace(run.spec("c-1"), cpu_ids=(0, 1), cpu_quota=0.5))
         assert await share_of_two_busy(half) < 0.75
 
 
@@ -258,12 +260,12 @@ async def share_of_two_busy(instance: Instance) -> float:
 
 async def two_stand_side_by_side(provider: Provider) -> None:
     async with running(provider) as run:
-        one, two = await asyncio.gather(run.create(run.spec("c-0")), run.create(run.spec("c-1")))
-        assert one.address != two.address
-        finished, said = await sh(one, f"ping -c 1 -W 5 {two.address}")
-        assert finished.status == 0, said
-        await one.destroy()
-        assert not one.alive
+        first, two = await asyncio.gather(run.create(run.spec("c-0")), run.create(run.spec("c-1")))
+        assert first.address != two.address
+        finished, printed = await sh(first, f"ping -c 1 -W 5 {two.address}")
+        assert finished.status == 0, printed
+        await first.destroy()
+        assert not first.alive
         assert two.alive
         assert (await sh(two, "hostname"))[1] == "c-1"
 
@@ -272,8 +274,8 @@ async def without_a_network_there_is_only_loopback(provider: Provider) -> None:
     async with running(provider) as run:
         instance = await run.create(replace(run.spec(), network=None))
         assert instance.address is None
-        _, said = await sh(instance, "ls /sys/class/net; ping -c 1 127.0.0.1 | grep -c from")
-        assert said.split() == ["lo", "1"]
+        _, printed = await sh(instance, "ls /sys/class/net; ping -c 1 127.0.0.1 | grep -c from")
+        assert printed.split() == ["lo", "1"]
 
 
 async def dies_and_is_destroyed_twice(provider: Provider) -> None:

@@ -42,7 +42,7 @@ def machine(folder: Path, **changes: Any) -> Machine:
         "accelerator": "tcg",
         "machine": "q35",
         "cpu_model": "max",
-        "cpus": 1,
+        "vcpus": 1,
         "memory_bytes": 64 * MIB,
         "kernel": kernel.kernel,
         "initrd": kernel.initrd,

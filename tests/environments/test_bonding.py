@@ -58,6 +58,6 @@ def test_the_plan_is_checked(fields: dict[str, object]) -> None:
 
 
 def test_two_by_default() -> None:
-    wanted = options(aggregation={}).aggregation
-    assert wanted is not None
-    assert (wanted.mode, wanted.links) == ("balance-rr", 2)
+    aggregation = options(aggregation={}).aggregation
+    assert aggregation is not None
+    assert (aggregation.mode, aggregation.links) == ("balance-rr", 2)

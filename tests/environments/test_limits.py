@@ -23,7 +23,7 @@ GIB = 1 << 30
 SPEC = InstanceSpec(
     tag="u0123abc",
     name="vm-0",
-    cpus=(1, 3),
+    cpu_ids=(1, 3),
     cpu_quota=None,
     memory_bytes=GIB,
     image=None,
@@ -60,7 +60,7 @@ def test_limits_that_hold(spec: InstanceSpec, facts: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "facts", "asked", "seen"),
+    ("spec", "facts", "required", "actual"),
     [
         (SPEC, {"cpus_allowed": [1]}, "CPUs 1, 3", "1 allowed"),
         (SPEC, {"cpus_allowed": [0, 2]}, "CPUs 1, 3", "0, 2 allowed"),
@@ -79,13 +79,13 @@ def test_limits_that_hold(spec: InstanceSpec, facts: dict[str, Any]) -> None:
     ],
 )
 def test_limits_that_do_not(
-    spec: InstanceSpec, facts: dict[str, Any], asked: str, seen: str
+    spec: InstanceSpec, facts: dict[str, Any], required: str, actual: str
 ) -> None:
     with pytest.raises(UllageError) as caught:
         verify_limits(spec, {**GOOD, **facts})
     assert caught.value.kind is errors.LIMIT_NOT_APPLIED
-    assert asked in caught.value.message
-    assert seen in caught.value.message
+    assert required in caught.value.message
+    assert actual in caught.value.message
     assert "vm-0" in caught.value.message
 
 
@@ -103,7 +103,7 @@ def test_a_machine_counts_by_what_it_has() -> None:
             verify_limits(HALF, {**machine, **wrong}, virtual_machine=True)
 
 
-ASKED = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+ASKED = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
 
 
 @pytest.fixture
@@ -111,53 +111,61 @@ def group(tag: str) -> Iterator[tuple[Group, int]]:
     """A group with limits, and a process in it."""
     if missing := ASKED.controllers - cgroups.available():
         pytest.skip(f"no controller {missing} here")
-    made = Group.create(tag, "vm-0", ASKED)
-    argv = [sys.executable, "-I", "-S", exec_pinned.__file__, "", *map(str, made.directories), "--"]
+    created = Group.create(tag, "vm-0", ASKED)
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        exec_pinned.__file__,
+        "",
+        *map(str, created.directories),
+        "--",
+    ]
     process = subprocess.Popen([*argv, "/bin/sleep", "60"])
-    while not made.holds(process.pid):
+    while not created.holds(process.pid):
         assert process.poll() is None
-    yield made, process.pid
-    asyncio.run(made.kill_all())
+    yield created, process.pid
+    asyncio.run(created.kill_all())
     process.wait(10)
-    asyncio.run(made.remove())
+    asyncio.run(created.remove())
 
 
 @pytest.mark.root
 def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, int]) -> None:
-    made, pid = group
-    assert made.limits() == ASKED
-    verify_group(SPEC, ASKED, made, pid)
-    verify_group(SPEC, Limits(cpu_quota=0.5), made, pid)
+    created, pid = group
+    assert created.limits() == ASKED
+    verify_group(SPEC, ASKED, created, pid)
+    verify_group(SPEC, Limits(cpu_quota=0.5), created, pid)
 
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("asked", "seen"),
+    ("required", "actual"),
     [
-        (replace(ASKED, cpus=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
-        (replace(ASKED, cpus=(0, 1)), "CPUs 0, 1"),
+        (replace(ASKED, cpu_ids=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
+        (replace(ASKED, cpu_ids=(0, 1)), "CPUs 0, 1"),
         (replace(ASKED, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
         (replace(ASKED, cpu_quota=None), "a quota of none"),
         (replace(ASKED, memory_bytes=32 << 20), "a limit of 64MiB in its cgroup"),
     ],
 )
-def test_a_group_with_other_limits(group: tuple[Group, int], asked: Limits, seen: str) -> None:
+def test_a_group_with_other_limits(group: tuple[Group, int], required: Limits, actual: str) -> None:
     with pytest.raises(UllageError) as caught:
-        verify_group(SPEC, asked, *group)
+        verify_group(SPEC, required, *group)
     assert caught.value.kind is errors.LIMIT_NOT_APPLIED
-    assert seen in caught.value.message
+    assert actual in caught.value.message
 
 
 @pytest.mark.root
 def test_a_group_that_lost_its_limits(group: tuple[Group, int]) -> None:
-    made, pid = group
-    for directory in made.directories:
+    created, pid = group
+    for directory in created.directories:
         for name, text in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max")):
             if (directory / name).exists():
                 (directory / name).write_text(text)
-    assert made.limits() == replace(ASKED, cpu_quota=None)
+    assert created.limits() == replace(ASKED, cpu_quota=None)
     with pytest.raises(UllageError, match="a quota of none in its cgroup"):
-        verify_group(SPEC, ASKED, made, pid)
+        verify_group(SPEC, ASKED, created, pid)
 
 
 @pytest.mark.root

@@ -64,7 +64,7 @@ def test_the_attached_agent_is_in_the_cgroup_of_the_container() -> None:
 def test_lxc_leaves_no_cgroup_of_its_own_beside_ours() -> None:
     def others() -> list[str]:
         places = (tree.path for tree in hierarchies())
-        return [str(found) for place in places for found in place.glob("*lxc*")]
+        return [str(path) for place in places for path in place.glob("*lxc*")]
 
     async def scenario() -> None:
         before = others()

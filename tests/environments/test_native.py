@@ -20,7 +20,7 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
-from ullage.host import cgroups, leftovers, paths
+from ullage.host import cgroups, claims, leftovers, paths
 from ullage.host.image import Image
 from ullage.host.network import Network
 
@@ -28,14 +28,14 @@ NOBODY = 65534
 
 
 def spec_of(tag: str, agent: Path, **fields: Any) -> InstanceSpec:
-    paths.claim(tag, "/runs/x")
+    claims.claim(tag, "/runs/x")
     state, data = paths.state_dir(tag) / "native-0", paths.data_dir(tag) / "native-0"
     state.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)
     spec = InstanceSpec(
         tag=tag,
         name="native-0",
-        cpus=(min(os.sched_getaffinity(0)),),
+        cpu_ids=(min(os.sched_getaffinity(0)),),
         cpu_quota=None,
         memory_bytes=256 << 20,
         image=None,
@@ -78,8 +78,8 @@ async def say(instance: Instance, script: str) -> str:
 def clean(tag: str) -> Iterator[str]:
     """Nothing but the run's own directories may be left in the end."""
     yield tag
-    left = leftovers.find(tag, own=True)
-    assert {one.kind for one in left} <= {"state", "data"}
+    remains = leftovers.find(tag, own=True)
+    assert {leftover.kind for leftover in remains} <= {"state", "data"}
 
 
 @pytest.mark.root
@@ -88,7 +88,7 @@ def test_the_host_as_it_is_within_limits(clean: str, agent_binary: Path) -> None
 
     async def use(instance: Instance) -> None:
         facts = instance.agent.facts
-        assert facts["cpus_allowed"] == list(spec.cpus)
+        assert facts["cpus_allowed"] == list(spec.cpu_ids)
         assert facts["cpu_quota"] == 0.5
         assert facts["memory_limit_bytes"] == spec.memory_bytes
         assert instance.data == str(spec.data_dir)
@@ -123,11 +123,11 @@ def test_an_image_instance_shares_no_memory_and_cannot_mount(
     clean: str, agent_binary: Path, tiny_root: Path
 ) -> None:
     spec = spec_of(clean, agent_binary, image=image_of(tiny_root))
-    left = Path("/dev/shm") / clean
+    leaked = Path("/dev/shm") / clean
 
     async def use(instance: Instance) -> None:
-        await say(instance, f"echo x > {left}; cat {left}")
-        assert not left.exists()
+        await say(instance, f"echo x > {leaked}; cat {leaked}")
+        assert not leaked.exists()
         status = await say(instance, "cat /proc/self/status")
         effective = int(status.partition("CapEff:")[2].split()[0], 16)
         assert not effective & (1 << 21 | 1 << 27)  # SYS_ADMIN, MKNOD
@@ -136,7 +136,7 @@ def test_an_image_instance_shares_no_memory_and_cannot_mount(
     try:
         with_instance(spec, use)
     finally:
-        left.unlink(missing_ok=True)
+        leaked.unlink(missing_ok=True)
 
 
 @pytest.mark.root
@@ -167,11 +167,11 @@ def test_frozen_it_does_nothing(clean: str, agent_binary: Path) -> None:
         await process.wait_for_output(b"\n", 10)
         await instance.freeze()
         await asyncio.sleep(0.05)  # what was on its way arrives
-        seen = len(process.stdout)
+        printed = len(process.stdout)
         await asyncio.sleep(0.1)
-        assert len(process.stdout) == seen
+        assert len(process.stdout) == printed
         await instance.thaw()
-        await process.wait_for_output(b"\n" * (seen + 1), 10)
+        await process.wait_for_output(b"\n" * (printed + 1), 10)
         await instance.freeze()  # and is destroyed frozen
 
     with_instance(spec_of(clean, agent_binary), use)
@@ -209,7 +209,7 @@ def test_a_failure_leaves_nothing(
 @pytest.mark.root
 def test_a_limit_that_does_not_hold_is_refused(clean: str, agent_binary: Path) -> None:
     # Twice the same CPU is one CPU.
-    spec = spec_of(clean, agent_binary, cpus=(0, 0))
+    spec = spec_of(clean, agent_binary, cpu_ids=(0, 0))
     with pytest.raises(UllageError) as caught:
         asyncio.run(Native(NativeOptions()).create(spec))
     assert caught.value.kind is errors.LIMIT_NOT_APPLIED
@@ -253,15 +253,15 @@ def test_a_plain_user_runs_by_affinity(public_agent: Path) -> None:
         spec = spec_of(paths.new_tag(), public_agent, memory_bytes=memory_bytes())
 
         async def use(instance: Instance) -> None:
-            assert instance.agent.facts["cpus_allowed"] == list(spec.cpus)
+            assert instance.agent.facts["cpus_allowed"] == list(spec.cpu_ids)
             assert instance.agent.facts["uid"] != 0
             process = await instance.agent.spawn(Command(("sh", "-c", "sleep 100 & echo $!; wait")))
             await process.wait_for_output(b"\n", 10)
             stat = Path(f"/proc/{int(process.stdout)}/stat")
 
-            async def until_stopped(wanted: bool) -> None:
+            async def until_stopped(stopped: bool) -> None:
                 # A signal takes its time on a busy machine.
-                while (stat.read_text().split()[2] == "T") != wanted:
+                while (stat.read_text().split()[2] == "T") != stopped:
                     await asyncio.sleep(0.01)
 
             await instance.freeze()
@@ -280,12 +280,12 @@ def test_a_plain_user_is_refused_what_needs_more(public_agent: Path, tiny_root: 
     def work(_: Path) -> None:
         provider = Native(NativeOptions())
         spec = spec_of(paths.new_tag(), public_agent)
-        for asked, kinds in (
+        for limits, kinds in (
             (spec, {errors.CGROUP_DENIED, errors.CGROUP_MISSING}),
             (replace(spec, image=image_of(tiny_root)), {errors.HOST_NEEDS_ROOT}),
         ):
             with pytest.raises(UllageError) as caught:
-                asyncio.run(provider.create(asked))
+                asyncio.run(provider.create(limits))
             assert caught.value.kind in kinds
 
     as_nobody(work)

@@ -14,9 +14,9 @@ from ullage.environments.containers.lxc import Notified
 
 def say(notified: Notified, *messages: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        held = os.open(notified.path.parent, os.O_PATH)
-        systemd.connect(f"/proc/self/fd/{held}/{notified.path.name}")
-        os.close(held)
+        directory_fd = os.open(notified.path.parent, os.O_PATH)
+        systemd.connect(f"/proc/self/fd/{directory_fd}/{notified.path.name}")
+        os.close(directory_fd)
         for message in messages:
             systemd.send(message)
 

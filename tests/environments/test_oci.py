@@ -64,14 +64,14 @@ def test_the_hosts_userland_inside_leaves_the_host_as_it_was() -> None:
         before = sorted(p.name for p in Path("/").iterdir())
         async with kit.running(oci()) as run:
             instance = await run.create(run.spec(host=True))
-            _, said = await kit.sh(instance, "cat /etc/hostname /etc/debian_version")
-            assert said == (
+            _, printed = await kit.sh(instance, "cat /etc/hostname /etc/debian_version")
+            assert printed == (
                 Path("/etc/hostname").read_text() + Path("/etc/debian_version").read_text().strip()
             )
             for path in ("/here", "/etc/here", "/usr/here", "/var/here"):
-                finished, said = await kit.sh(instance, f"touch {path}")
+                finished, printed = await kit.sh(instance, f"touch {path}")
                 assert finished.status != 0
-                assert "Read-only file system" in said
+                assert "Read-only file system" in printed
             written, _ = await kit.sh(instance, "echo data > /data/file")
             assert written.status == 0
             assert (instance.spec.data_dir / "file").exists()
@@ -90,10 +90,10 @@ def test_it_has_the_capabilities_that_docker_gives() -> None:
     async def scenario() -> None:
         async with kit.running(oci()) as run:
             instance = await run.create()
-            _, said = await kit.sh(instance, "grep -E 'Cap(Eff|Bnd|Amb)' /proc/self/status")
+            _, printed = await kit.sh(instance, "grep -E 'Cap(Eff|Bnd|Amb)' /proc/self/status")
             # The mask that Docker documents for its default set.
             docker = "00000000a80425fb"
-            assert said.split() == [
+            assert printed.split() == [
                 *("CapEff:", docker),
                 *("CapBnd:", docker),
                 *("CapAmb:", "0" * 16),
@@ -118,9 +118,9 @@ def test_a_profile_filters_system_calls(monkeypatch: pytest.MonkeyPatch, tmp_pat
         async with kit.running(provider) as run:
             assert provider.treatments()["seccomp"] == "containers default profile"
             instance = await run.create()
-            finished, said = await kit.sh(instance, "mkdir /tmp/x")
+            finished, printed = await kit.sh(instance, "mkdir /tmp/x")
             assert finished.status != 0
-            assert "Operation not permitted" in said
+            assert "Operation not permitted" in printed
 
     asyncio.run(scenario())
 
@@ -162,9 +162,9 @@ def test_a_limit_that_does_not_hold_is_told_and_leaves_nothing(
     real = oci_spec.config
 
     def without_memory(container: oci_spec.Container) -> dict[str, object]:
-        made = real(container)
-        del made["linux"]["resources"]["memory"]
-        return made
+        config = real(container)
+        del config["linux"]["resources"]["memory"]
+        return config
 
     monkeypatch.setattr(oci_spec, "config", without_memory)
 

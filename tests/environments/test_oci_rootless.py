@@ -22,14 +22,14 @@ pytestmark = pytest.mark.usefixtures("agent_binary")
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    with plainuser.made() as made:
-        yield made
+    with plainuser.made() as plain_user:
+        yield plain_user
 
 
 ROOTLESS = """
 import asyncio, json, os, sys
 from pathlib import Path
-from ullage.host import paths
+from ullage.host import claims, paths
 from ullage.environments.agent.client import Command
 from ullage.environments.base import InstanceSpec
 from ullage.common.quantities import memory_bytes
@@ -41,7 +41,7 @@ agent, root, memory = sys.argv[1], sys.argv[2], sys.argv[3]
 
 async def main():
     tag = paths.new_tag()
-    paths.claim(tag, "/nowhere")
+    claims.claim(tag, "/nowhere")
     image = Image("sha256:0", Path(root), Path("/none"), {}, Path("/none"))
     state, data = paths.state_dir(tag) / "c-0", paths.data_dir(tag) / "c-0"
     state.mkdir(); data.mkdir()
@@ -81,21 +81,21 @@ def as_user(user: pwd.struct_passwd, memory: int) -> dict[str, object]:
 
 @pytest.mark.root
 def test_a_plain_user_gets_a_rootless_container(user: pwd.struct_passwd) -> None:
-    said = as_user(user, memory=0)
-    assert "error" not in said, said
-    assert said["label"] == "container (crun, rootless)"
-    assert str(said["out"]).startswith("0\n")  # root inside …
-    assert said["owner"] == user.pw_uid  # … and the user outside
-    assert "Read-only file system" in str(said["err"])
-    assert said["cpus"] == [1]
-    assert said["left"] is False
+    answer = as_user(user, memory=0)
+    assert "error" not in answer, answer
+    assert answer["label"] == "container (crun, rootless)"
+    assert str(answer["out"]).startswith("0\n")  # root inside …
+    assert answer["owner"] == user.pw_uid  # … and the user outside
+    assert "Read-only file system" in str(answer["err"])
+    assert answer["cpus"] == [1]
+    assert answer["left"] is False
 
 
 @pytest.mark.root
 def test_a_limit_that_a_plain_user_cannot_set_is_refused(user: pwd.struct_passwd) -> None:
-    said = as_user(user, memory=256 * kit.MIB)
-    assert said["error"] == errors.INSTANCE_NOT_LIMITED.code
-    assert said["left"] is False
+    answer = as_user(user, memory=256 * kit.MIB)
+    assert answer["error"] == errors.INSTANCE_NOT_LIMITED.code
+    assert answer["left"] is False
 
 
 def test_a_rootless_quota_is_refused() -> None:

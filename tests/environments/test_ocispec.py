@@ -15,8 +15,8 @@ from ullage.environments.containers import base, crun_hybrid, oci_spec
 
 
 def test_config_sets_every_limit() -> None:
-    spec = kit.bare_spec(cpus=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
-    made = oci_spec.config(
+    spec = kit.bare_spec(cpu_ids=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
+    config = oci_spec.config(
         oci_spec.Container(
             spec=spec,
             root=Path("/image"),
@@ -26,18 +26,18 @@ def test_config_sets_every_limit() -> None:
             rootless=False,
         )
     )
-    linux = made["linux"]
+    linux = config["linux"]
     assert linux["cgroupsPath"] == "/ullage/u0000000/c-0"
     assert linux["resources"]["cpu"] == {"cpus": "0,2", "quota": 150_000, "period": 100_000}
     assert linux["resources"]["memory"] == {"limit": 64 * kit.MIB, "swap": 64 * kit.MIB}
     assert {"type": "network", "path": "/run/netns/x"} in linux["namespaces"]
     assert "seccomp" not in linux
-    assert made["root"] == {"path": "/image", "readonly": True}
-    assert json.loads(json.dumps(made)) == made
+    assert config["root"] == {"path": "/image", "readonly": True}
+    assert json.loads(json.dumps(config)) == config
 
 
 def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> None:
-    made = oci_spec.config(
+    config = oci_spec.config(
         oci_spec.Container(
             spec=kit.bare_spec(),
             root=Path("/image"),
@@ -47,12 +47,12 @@ def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> No
             rootless=True,
         )
     )
-    linux = made["linux"]
+    linux = config["linux"]
     assert {"type": "user"} in linux["namespaces"]
     assert not any(namespace["type"] == "network" for namespace in linux["namespaces"])
     assert "resources" not in linux
     assert linux["uidMappings"] == [{"containerID": 0, "hostID": os.geteuid(), "size": 1}]
-    assert not any(mount["type"] in {"sysfs", "cgroup"} for mount in made["mounts"])
+    assert not any(mount["type"] in {"sysfs", "cgroup"} for mount in config["mounts"])
 
 
 def test_the_hosts_root_keeps_links_and_may_be_made_twice(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_a_good_class_is_taken() -> None:
 
 
 def test_a_name_taken_twice_is_refused() -> None:
-    other = type("Sky", (Cloud,), {"__doc__": "Another cloud."})
-    for twice in ((Cloud, other), (Cloud, Cloud)):
+    twin = type("Sky", (Cloud,), {"__doc__": "Another cloud."})
+    for twice in ((Cloud, twin), (Cloud, Cloud)):
         with pytest.raises(UllageError) as caught:
             REGISTRY.refuse_faults(twice)
         assert caught.value.kind is errors.LIST_DUPLICATE

@@ -30,9 +30,9 @@ from ullage.host.image import Image
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:
-    wanted = machine(tmp_path, cpu_model="no-such-cpu")
+    unknown_cpu = machine(tmp_path, cpu_model="no-such-cpu")
     with pytest.raises(UllageError) as caught:
-        asyncio.run(QemuProcess.start(wanted, tmp_path / "console.log"))
+        asyncio.run(QemuProcess.start(unknown_cpu, tmp_path / "console.log"))
     assert caught.value.kind is errors.VM_FAILED
     assert "no-such-cpu" in caught.value.message
     assert caught.value.hint == "the end of its console may tell why: nothing"
@@ -134,14 +134,14 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuestKernel:
-    made = hanging_kernel(tmp_path)
+    kernel = hanging_kernel(tmp_path)
 
     async def guest_kernel(_: Path, more: Sequence[str]) -> GuestKernel:
-        return made
+        return kernel
 
     monkeypatch.setattr("ullage.environments.qemu.provider.guest_kernel", guest_kernel)
     monkeypatch.setattr("ullage.environments.agent.client.binary", lambda: tmp_path / "agent")
-    return made
+    return kernel
 
 
 def probe_says(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
@@ -209,7 +209,7 @@ def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> Inst
     return InstanceSpec(
         tag=tag,
         name="vm-0",
-        cpus=(0,),
+        cpu_ids=(0,),
         cpu_quota=None,
         memory_bytes=256 * MIB,
         image=built,
@@ -244,8 +244,8 @@ def tiny_image(tmp_path: Path) -> Image:
 def test_a_failed_boot_leaves_nothing(tmp_path: Path, tag: str, disk: dict[str, str]) -> None:
     built = tiny_image(tmp_path)
     spec = spec_for(tmp_path, tag, built, tmp_path / "agent")
-    wanted = options(boot_deadline_s=1, disk=disk)
-    builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
+    vm_options = options(boot_deadline_s=1, disk=disk)
+    builder = Builder(vm_options, "tcg", "max", hanging_kernel(tmp_path), spec)
 
     assert refused(builder) is errors.VM_NEVER_BOOTED
     assert not any(spec.state_dir.iterdir())
@@ -256,15 +256,15 @@ def test_a_failed_boot_leaves_nothing(tmp_path: Path, tag: str, disk: dict[str, 
 
 def processes_of(tag: str) -> list[int]:
     """Processes that carry the tag in their environment."""
-    wanted = f"ULLAGE_TAG={tag}".encode()
-    found = []
+    marker = f"ULLAGE_TAG={tag}".encode()
+    pids = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if wanted in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
+            if marker in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
@@ -277,8 +277,8 @@ def test_a_vm_needs_an_image(tmp_path: Path, tag: str) -> None:
 @pytest.mark.root
 def test_nics_are_aggregated_on_the_runs_network_only(tmp_path: Path, tag: str) -> None:
     spec = spec_for(tmp_path, tag, tiny_image(tmp_path), tmp_path / "agent")
-    wanted = options(aggregation={}, disk={"size": "64MiB"})
-    builder = Builder(wanted, "tcg", "max", hanging_kernel(tmp_path), spec)
+    vm_options = options(aggregation={}, disk={"size": "64MiB"})
+    builder = Builder(vm_options, "tcg", "max", hanging_kernel(tmp_path), spec)
 
     assert refused(builder) is errors.VM_NEEDS_NETWORK
     assert not any(spec.data_dir.iterdir())
@@ -335,15 +335,15 @@ def test_the_guest_trusts_the_tsc_as_its_host_does(
         path.write_text(f"{host}\n")
     monkeypatch.setattr(build, "_CLOCKSOURCE", path)
     timer = ("no_timer_check",) if accelerator == "tcg" else ()
-    found = build._emulated_words(accelerator)
-    assert found[: len(timer) + len(words)] == (*timer, *words)
+    words_found = build._emulated_words(accelerator)
+    assert words_found[: len(timer) + len(words)] == (*timer, *words)
     rate = clock.facts().rate
     if words and rate is not None:
-        (told,) = found[len(timer) + len(words) :]
-        assert told.startswith("tsc_early_khz=")
-        assert int(told.partition("=")[2]) == pytest.approx(rate.millihertz / 1e6, abs=0.5)
+        (rate_word,) = words_found[len(timer) + len(words) :]
+        assert rate_word.startswith("tsc_early_khz=")
+        assert int(rate_word.partition("=")[2]) == pytest.approx(rate.millihertz / 1e6, abs=0.5)
     else:
-        assert len(found) == len(timer) + len(words)
+        assert len(words_found) == len(timer) + len(words)
 
 
 @pytest.mark.root
@@ -387,7 +387,7 @@ async def look_inside(instance: Instance) -> None:
     busy = await instance.agent.spawn(Command(argv=("sha256sum", "/dev/zero")))
     await busy.started()
     await instance.freeze()
-    assert await vcpus_still(one(group.pids()))
+    assert await vcpus_still(only(group.pids()))
     await instance.thaw()
     await busy.kill()
     assert (await busy.wait()).signal == signal.SIGTERM
@@ -407,7 +407,7 @@ async def vcpus_still(pid: int) -> bool:
 LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
 
 
-def one(pids: set[int]) -> int:
+def only(pids: set[int]) -> int:
     (pid,) = pids
     return pid
 

@@ -15,9 +15,9 @@ from ullage.environments.qemu.process import QemuProcess
 
 
 def test_the_plan_reads_well() -> None:
-    wanted = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
-    assert wanted.disk.size == 2 << 30
-    assert wanted.disk.cache == "none"
+    vm_options = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
+    assert vm_options.disk.size == 2 << 30
+    assert vm_options.disk.cache == "none"
     assert options().accel == "auto"
 
 
@@ -54,9 +54,11 @@ def test_cache_modes(
 ) -> None:
     path = tmp_path / "a,b=c.qcow2"
     argv = command_line(machine(tmp_path, drives=(Drive(path, "qcow2", cache),)), 3, 4)
-    found = json.loads(argv[argv.index("-blockdev") + 1])
-    assert found["file"]["filename"] == str(path)
-    assert found["cache"] == found["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
+    blockdev = json.loads(argv[argv.index("-blockdev") + 1])
+    assert blockdev["file"]["filename"] == str(path)
+    assert (
+        blockdev["cache"] == blockdev["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
+    )
     assert ("-device", f"virtio-blk-pci,drive=disk0,write-cache={write_cache}") in pairs(argv)
 
 
@@ -84,8 +86,8 @@ def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
         raw.write_bytes(bytes(MIB))
         drive = Drive(raw, "raw", "writethrough", read_only=True)
         link = Link("e1000", None, "02:00:00:00:00:01")
-        wanted = machine(tmp_path, machine="pc", cpus=2, drives=(drive,), links=(link,))
-        process = await QemuProcess.start(wanted, tmp_path / "console.log", cpus=(0,))
+        vm = machine(tmp_path, machine="pc", vcpus=2, drives=(drive,), links=(link,))
+        process = await QemuProcess.start(vm, tmp_path / "console.log", cpu_ids=(0,))
         try:
             status = Path(f"/proc/{process.pid}/status").read_text()
             await process.stop()

@@ -29,8 +29,8 @@ def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     real, boot = qemu_probe._machine, qemu_probe._boot
 
     def emulated(kernel: GuestKernel, folder: Path) -> Machine:
-        made = real(kernel, folder)
-        return machine(folder, drives=made.drives, name=made.name)
+        emulated_machine = real(kernel, folder)
+        return machine(folder, drives=emulated_machine.drives, name=emulated_machine.name)
 
     async def counted(kernel: GuestKernel, deadline_s: float) -> Probe:
         deadlines.append(deadline_s)

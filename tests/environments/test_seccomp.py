@@ -25,7 +25,9 @@ def rule(name: str, **conditions: Any) -> dict[str, Any]:
     return {"names": [name], "action": "SCMP_ACT_ALLOW", "comment": "", "args": None, **conditions}
 
 
-def kept(*rules: dict[str, Any], capabilities: tuple[str, ...] = (), **where: str) -> list[str]:
+def rules_kept(
+    *rules: dict[str, Any], capabilities: tuple[str, ...] = (), **where: str
+) -> list[str]:
     resolved = resolve(
         {**PROFILE, "syscalls": list(rules)},
         capabilities,
@@ -42,10 +44,10 @@ def test_capabilities_include_and_exclude() -> None:
         rule("both", includes={"caps": ["CAP_SYS_ADMIN", "CAP_BPF"]}),
         rule("plain", excludes={"caps": ["CAP_SYS_ADMIN"]}),
     )
-    assert kept(*rules) == ["always", "plain"]
-    assert kept(*rules, capabilities=("CAP_SYS_ADMIN",)) == ["always", "admin"]
+    assert rules_kept(*rules) == ["always", "plain"]
+    assert rules_kept(*rules, capabilities=("CAP_SYS_ADMIN",)) == ["always", "admin"]
     both = ("CAP_SYS_ADMIN", "CAP_BPF")
-    assert kept(*rules, capabilities=both) == ["always", "admin", "both"]
+    assert rules_kept(*rules, capabilities=both) == ["always", "admin", "both"]
 
 
 def test_architectures() -> None:
@@ -54,8 +56,8 @@ def test_architectures() -> None:
         rule("sync_file_range2", includes={"arches": ["arm64"]}),
         rule("not_here", excludes={"arches": ["amd64"]}),
     )
-    assert kept(*rules) == ["arch_prctl"]
-    assert kept(*rules, machine="aarch64") == ["sync_file_range2", "not_here"]
+    assert rules_kept(*rules) == ["arch_prctl"]
+    assert rules_kept(*rules, machine="aarch64") == ["sync_file_range2", "not_here"]
     resolved = resolve(PROFILE, (), "aarch64", "6.1.0")
     assert resolved["architectures"] == ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"]
 
@@ -65,7 +67,7 @@ def test_architectures() -> None:
     [("4.7.10", []), ("4.8.0", ["ptrace"]), ("4.10.1-cloud", ["ptrace"]), ("6.1+x", ["ptrace"])],
 )
 def test_least_kernel(release: str, names: list[str]) -> None:
-    assert kept(rule("ptrace", includes={"minKernel": "4.8"}), release=release) == names
+    assert rules_kept(rule("ptrace", includes={"minKernel": "4.8"}), release=release) == names
 
 
 def test_actions_arguments_and_errors_stay_and_conditions_go() -> None:
@@ -89,6 +91,6 @@ def test_actions_arguments_and_errors_stay_and_conditions_go() -> None:
 def test_no_profile_is_none_and_one_is_read(tmp_path: Path) -> None:
     assert load((), tmp_path / "none.json") is None
     (tmp_path / "seccomp.json").write_text(json.dumps(PROFILE))
-    found = load((), tmp_path / "seccomp.json")
-    assert found is not None
-    assert found["defaultAction"] == "SCMP_ACT_ERRNO"
+    profile = load((), tmp_path / "seccomp.json")
+    assert profile is not None
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"

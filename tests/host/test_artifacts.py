@@ -27,14 +27,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def served(monkeypatch: pytest.MonkeyPatch, content: bytes) -> list[str]:
     """What is asked for; the answer is always this."""
-    asked: list[str] = []
+    urls: list[str] = []
 
     def opened(url: str, **_: Any) -> io.BytesIO:
-        asked.append(url)
+        urls.append(url)
         return io.BytesIO(content)
 
     monkeypatch.setattr(urllib.request, "urlopen", opened)
-    return asked
+    return urls
 
 
 def jar(path: str = "/opt/x/a.jar") -> Artifact:
@@ -44,11 +44,11 @@ def jar(path: str = "/opt/x/a.jar") -> Artifact:
 def test_it_is_fetched_once_and_stands_where_it_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = served(monkeypatch, BYTES)
+    urls = served(monkeypatch, BYTES)
     for root in (tmp_path / "one", tmp_path / "two"):
         asyncio.run(stage([jar()], root))
         assert (root / "opt/x/a.jar").read_bytes() == BYTES
-    assert asked == ["https://example.org/a.jar"]
+    assert urls == ["https://example.org/a.jar"]
 
 
 def test_other_bytes_are_refused_and_not_kept(
@@ -80,10 +80,10 @@ def test_none_may_stand_outside(path: str) -> None:
 
 
 def test_a_jar_of_maven_central() -> None:
-    found = maven("org.x.y", "z", "1.2", DIGEST, into="/opt/y", classifier="tests")
-    assert found.url.endswith("/org/x/y/z/1.2/z-1.2-tests.jar")
-    assert found.path == "/opt/y/z-1.2-tests.jar"
-    assert artifacts.Artifact is type(found)
+    artifact = maven("org.x.y", "z", "1.2", DIGEST, into="/opt/y", classifier="tests")
+    assert artifact.url.endswith("/org/x/y/z/1.2/z-1.2-tests.jar")
+    assert artifact.path == "/opt/y/z-1.2-tests.jar"
+    assert artifacts.Artifact is type(artifact)
 
 
 def test_a_host_that_lacks_one_is_told_where_it_is() -> None:

@@ -47,10 +47,10 @@ def trees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Se
 
 @pytest.fixture
 def group(tag: str, trees: Sequence[Hierarchy]) -> Iterator[Group]:
-    made = Group.create(tag, "native-0", Limits())
-    yield made
-    asyncio.run(made.kill_all())
-    asyncio.run(made.remove())
+    created = Group.create(tag, "native-0", Limits())
+    yield created
+    asyncio.run(created.kill_all())
+    asyncio.run(created.remove())
     assert remains(tag) == []
 
 
@@ -110,9 +110,9 @@ def test_a_parent_that_another_run_removes_is_made_again(
         mkdir(place, exist_ok=exist_ok)
 
     monkeypatch.setattr(Path, "mkdir", after_another)
-    made = Group.create(tag, "native-0", Limits())
+    created = Group.create(tag, "native-0", Limits())
     assert removed
-    assert all(place.is_dir() for place in made.directories)
+    assert all(place.is_dir() for place in created.directories)
 
 
 @pytest.mark.root
@@ -133,14 +133,14 @@ def test_kill_all_ends_who_forks_and_who_is_frozen(group: Group, frozen: bool) -
 def test_remove_takes_nested_groups_along(group: Group, tag: str) -> None:
     for directory in group.directories:
         (directory / "a" / "b").mkdir(parents=True)
-    found = Group.find(tag, "native-0")
-    assert set(group.directories) <= set(found.directories)
+    group_ = Group.find(tag, "native-0")
+    assert set(group.directories) <= set(group_.directories)
     assert tag in cgroups.tags()
-    asyncio.run(found.remove())
+    asyncio.run(group_.remove())
     assert remains(tag) == []
     assert tag not in cgroups.tags()
-    asyncio.run(found.remove())
-    asyncio.run(found.kill_all())
+    asyncio.run(group_.remove())
+    asyncio.run(group_.kill_all())
 
 
 @pytest.mark.root
@@ -155,28 +155,28 @@ def test_a_group_in_use_is_not_removed(group: Group, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.root
 def test_limits_hold(tag: str) -> None:
-    limits = Limits(cpus=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+    limits = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
     missing = limits.controllers - cgroups.available()
     if missing:
         pytest.skip(f"no controller {missing} here")
-    made = Group.create(tag, "native-0", limits)
+    created = Group.create(tag, "native-0", limits)
     try:
         # One process, so that it is the one that the kernel kills.
         eat = f"nproc; exec {sys.executable} -c 'bytearray(128 << 20); print(\"survived\")'"
-        with members(made, eat) as process:
+        with members(created, eat) as process:
             out, _ = process.communicate(timeout=60)
         assert out == b"1\n"
         assert process.returncode == -9
         texts = "".join(
             file.read_text()
-            for directory in made.directories
+            for directory in created.directories
             for name in ("cpu.cfs_quota_us", "cpu.max")
             if (file := directory / name).exists()
         )
         assert texts.split()[0] == "50000"
     finally:
-        asyncio.run(made.kill_all())
-        asyncio.run(made.remove())
+        asyncio.run(created.kill_all())
+        asyncio.run(created.remove())
     assert remains(tag) == []
 
 
@@ -185,7 +185,7 @@ def test_a_limit_that_the_kernel_refuses(tag: str) -> None:
     if "cpuset" not in cgroups.available():
         pytest.skip("no controller cpuset here")
     with pytest.raises(UllageError) as caught:
-        Group.create(tag, "native-0", Limits(cpus=(4000,)))
+        Group.create(tag, "native-0", Limits(cpu_ids=(4000,)))
     assert caught.value.kind is errors.CGROUP_DENIED
     assert "cpuset.cpus to 4000" in caught.value.message
     assert remains(tag) == []
@@ -208,9 +208,9 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (place / "cgroup.subtree_control").write_text("")
     (leaf / "memory.swap.max").write_text("max")
     monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
-    Group.create(tag, "vm-0", Limits(cpus=(0, 3), cpu_quota=1.5, memory_bytes=4096))
-    found = {file.name: file.read_text() for file in leaf.iterdir()}
-    assert found == {
+    Group.create(tag, "vm-0", Limits(cpu_ids=(0, 3), cpu_quota=1.5, memory_bytes=4096))
+    contents = {file.name: file.read_text() for file in leaf.iterdir()}
+    assert contents == {
         "cpuset.cpus": "0,3",
         "cpu.max": "150000 100000",
         "memory.max": "4096",

@@ -75,10 +75,10 @@ def test_the_cache_is_by_packages(builder: list[Sequence[str]]) -> None:
     steps: list[str] = []
     first = asyncio.run(image.build(["sysbench", "iperf3"], on_progress=steps.append))
     again = build("iperf3", "sysbench", "sysbench")
-    other = build("sysbench")
+    other_image = build("sysbench")
     assert again == first
-    assert other.dir != first.dir
-    assert other.digest == first.digest  # the stand-in makes the same bytes of both
+    assert other_image.dir != first.dir
+    assert other_image.digest == first.digest  # the stand-in makes the same bytes of both
     assert builder == [
         sorted({*image.BASE_PACKAGES, "sysbench", "iperf3"}),
         sorted({*image.BASE_PACKAGES, "sysbench"}),
@@ -100,12 +100,12 @@ def test_builders_at_once_build_once(builder: list[Sequence[str]]) -> None:
 def test_a_half_built_image_never_counts(builder: list[Sequence[str]]) -> None:
     whole = build("sysbench")
     (whole.dir / "image.json").unlink()
-    left = whole.dir.parent / f".new-{whole.dir.name}-died"
-    left.mkdir()
-    (left / "rootfs.tar").write_bytes(b"half")
+    unfinished = whole.dir.parent / f".new-{whole.dir.name}-died"
+    unfinished.mkdir()
+    (unfinished / "rootfs.tar").write_bytes(b"half")
     assert build("sysbench") == whole
     assert len(builder) == 2
-    assert not left.exists()
+    assert not unfinished.exists()
 
 
 def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
@@ -120,8 +120,8 @@ def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert image.abandoned() == []
     assert image.abandoned() == sorted(halves)
-    found = [one for one in leftovers.find() if one.kind == "build"]
-    assert leftovers.remove(found) == []
+    builds = [leftover for leftover in leftovers.find() if leftover.kind == "build"]
+    assert leftovers.remove(builds) == []
     assert image.abandoned() == []
     assert whole.tar.exists()
 
@@ -138,8 +138,8 @@ def test_a_failed_build_leaves_nothing(
     assert caught.value.kind is errors.IMAGE_BUILD_FAILED
     assert caught.value.message.endswith("E: Unable to locate package nosuch")
     assert "no package nosuch" in caught.value.hint
-    left = Path(os.environ["ULLAGE_CACHE_DIR"]) / "images"
-    assert [path.suffix for path in left.iterdir()] == [".lock"]
+    images = Path(os.environ["ULLAGE_CACHE_DIR"]) / "images"
+    assert [path.suffix for path in images.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize("name", ["../x", "a,b", "--x", "Upper", ""])
@@ -150,7 +150,7 @@ def test_only_names_reach_mmdebstrap(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "changed"),
     [
         (lambda root: (root / "usr/bin/sysbench").write_bytes(b"Program"), "sysbench is not"),
         (lambda root: (root / "usr/bin/sysbench").chmod(0o700), "sysbench is not"),
@@ -161,7 +161,7 @@ def test_only_names_reach_mmdebstrap(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_a_changed_image_is_told(
-    builder: list[Sequence[str]], change: Callable[[Path], object], what: str
+    builder: list[Sequence[str]], change: Callable[[Path], object], changed: str
 ) -> None:
     built = build("sysbench")
     asyncio.run(built.verify())
@@ -169,7 +169,7 @@ def test_a_changed_image_is_told(
     with pytest.raises(UllageError) as caught:
         asyncio.run(built.verify())
     assert caught.value.kind is errors.IMAGE_CHANGED
-    assert what in caught.value.message
+    assert changed in caught.value.message
 
 
 def test_required_programs(builder: list[Sequence[str]]) -> None:
@@ -195,10 +195,10 @@ def test_disks_hold_the_image(builder: list[Sequence[str]]) -> None:
     raw, qcow2 = asyncio.run(both())
     check = subprocess.run(["/sbin/e2fsck", "-fn", raw], capture_output=True, check=False)
     assert check.returncode == 0, check.stdout
-    shown = subprocess.run(
+    listing = subprocess.run(
         ["/sbin/debugfs", "-R", "cat /usr/bin/sysbench", raw], capture_output=True, check=True
     )
-    assert shown.stdout == b"program"
+    assert listing.stdout == b"program"
     compared = subprocess.run(["qemu-img", "compare", raw, qcow2], capture_output=True, check=False)
     assert compared.returncode == 0, compared.stdout
     assert raw.stat().st_mode & 0o222 == 0
@@ -256,14 +256,14 @@ Suites: bookworm
 Components: main
 Enabled: no
 """
-    found = list(mmdebstrap.deb822_sources(text))
-    assert [(s.uri, s.suite) for s in found] == [
+    sources = list(mmdebstrap.deb822_sources(text))
+    assert [(s.uri, s.suite) for s in sources] == [
         ("http://a/debian", "bookworm"),
         ("http://a/debian", "bookworm-security"),
         ("http://b/debian", "bookworm"),
         ("http://b/debian", "bookworm-security"),
     ]
-    assert found[0].line() == (
+    assert sources[0].line() == (
         "deb [signed-by=/usr/share/keyrings/a.gpg] http://a/debian bookworm main"
     )
 

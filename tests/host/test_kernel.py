@@ -88,7 +88,7 @@ def test_garbage_is_no_module(garbage: bytes) -> None:
 
 def read_cpio(archive: bytes) -> list[tuple[str, int, bytes]]:
     """What the kernel's own unpacker would see."""
-    found: list[tuple[str, int, bytes]] = []
+    files: list[tuple[str, int, bytes]] = []
     at = 0
     while True:
         assert archive[at : at + 6] == b"070701"
@@ -97,8 +97,8 @@ def read_cpio(archive: bytes) -> list[tuple[str, int, bytes]]:
         name = archive[at + 110 : at + 110 + name_size - 1].decode()
         start = (at + 110 + name_size + 3) // 4 * 4
         if name == "TRAILER!!!":
-            return found
-        found.append((name, mode, archive[start : start + size]))
+            return files
+        files.append((name, mode, archive[start : start + size]))
         at = (start + size + 3) // 4 * 4
 
 
@@ -146,9 +146,12 @@ def test_the_initramfs_holds_agent_and_modules(
     agent = tmp_path / "agent"
     agent.write_bytes(b"agent one")
     unpacked = guest_kernel._look(tmp_path, "linux-image-6.1-test 1")
-    made = guest_kernel._with_initramfs(unpacked, agent, ())
-    assert made.version == "6.1-test"
-    entries = {name: (mode, content) for name, mode, content in read_cpio(made.initrd.read_bytes())}
+    with_initramfs = guest_kernel._with_initramfs(unpacked, agent, ())
+    assert with_initramfs.version == "6.1-test"
+    entries = {
+        name: (mode, content)
+        for name, mode, content in read_cpio(with_initramfs.initrd.read_bytes())
+    }
     assert entries["init"] == (stat.S_IFREG | 0o755, b"agent one")
     assert entries["modules.list"][1] == b"/modules/virtio.ko\n/modules/e1000.ko\n"
     assert entries["modules/e1000.ko"][1] == (modules / "e1000.ko").read_bytes()
@@ -159,7 +162,7 @@ def test_the_initramfs_holds_agent_and_modules(
     assert loaded["modules.list"].endswith(b"/modules/e1000.ko\n/modules/nfsd.ko\n")
     assert "modules/nfsd.ko" not in entries
     agent.write_bytes(b"agent two")
-    assert guest_kernel._with_initramfs(unpacked, agent, ()).initrd != made.initrd
+    assert guest_kernel._with_initramfs(unpacked, agent, ()).initrd != with_initramfs.initrd
 
 
 def test_an_unknown_package_names_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

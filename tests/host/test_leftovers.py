@@ -16,7 +16,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, leftovers, paths
+from ullage.host import cgroups, claims, leftovers, paths
 from ullage.host.leftovers import Leftover
 
 
@@ -24,13 +24,13 @@ def sh(script: str) -> None:
     subprocess.run(["sh", "-ec", script], check=True, timeout=60)
 
 
-CLAIM = "import sys; from ullage.host import paths; paths.claim(sys.argv[1], '/runs/x'); print()"
+CLAIM = "import sys; from ullage.host import claims; claims.claim(sys.argv[1], '/runs/x'); print()"
 
 
 def dead_claim(tag: str) -> None:
     """Claim the tag by a process that is no more."""
     subprocess.run([sys.executable, "-c", CLAIM, tag], check=True, timeout=60)
-    assert paths.controller(tag) is not None
+    assert claims.controller(tag) is not None
 
 
 @contextlib.contextmanager
@@ -43,8 +43,8 @@ def claim_of_another(tag: str) -> Iterator[None]:
         yield
 
 
-def kinds(found: list[Leftover]) -> set[str]:
-    return {one.kind for one in found}
+def kinds(remains: list[Leftover]) -> set[str]:
+    return {leftover.kind for leftover in remains}
 
 
 def sleeper(tag: str) -> subprocess.Popen[bytes]:
@@ -86,12 +86,15 @@ def everything(tag: str) -> Iterator[list[subprocess.Popen[bytes]]]:
 def test_everything_is_found_and_removed(
     tag: str, everything: list[subprocess.Popen[bytes]]
 ) -> None:
-    found = leftovers.find(tag)
-    assert kinds(found) == {"process", "cgroup", "mount", "netns", "link", "state", "data"}
-    pids = {int(one.name.split("@")[0]) for one in found if one.kind == "process"}
+    remains = leftovers.find(tag)
+    assert kinds(remains) == {"process", "cgroup", "mount", "netns", "link", "state", "data"}
+    pids = {int(leftover.name.split("@")[0]) for leftover in remains if leftover.kind == "process"}
     assert pids == {process.pid for process in everything}
-    assert {one.name for one in found if one.kind == "link"} == {f"{tag}-br", f"{tag}-v2"}
-    assert leftovers.remove(found) == []
+    assert {leftover.name for leftover in remains if leftover.kind == "link"} == {
+        f"{tag}-br",
+        f"{tag}-v2",
+    }
+    assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []
     assert [process.wait(10) for process in everything] == [-9, -9]
     assert not Path(f"/run/netns/{tag}-vm-0").exists()
@@ -101,16 +104,16 @@ def test_everything_is_found_and_removed(
     assert not paths.data_dir(tag).exists()
     assert tag not in Path("/proc/self/mountinfo").read_text()
     # What is gone already is no error.
-    assert leftovers.remove(found) == []
+    assert leftovers.remove(remains) == []
 
 
 @pytest.mark.root
 def test_a_living_controller_is_left_alone(tag: str) -> None:
-    paths.claim(tag, "/runs/x")
+    claims.claim(tag, "/runs/x")
     group = cgroups.Group.create(tag, "vm-0", cgroups.Limits())
     with sleeper(tag) as process:
         assert leftovers.find(tag) == []
-        assert not any(one.tag == tag for one in leftovers.find())
+        assert not any(leftover.tag == tag for leftover in leftovers.find())
         own = leftovers.find(tag, own=True)
         assert kinds(own) == {"process", "cgroup", "state", "data"}
         assert leftovers.find(tag, force=True) == own
@@ -126,7 +129,7 @@ def test_another_living_controller_is_not_own(tag: str) -> None:
         assert leftovers.find(tag, own=True) == []
         assert kinds(leftovers.find(tag, force=True)) == {"state", "data"}
         with pytest.raises(UllageError) as caught:
-            paths.claim(tag, "/runs/y")
+            claims.claim(tag, "/runs/y")
         assert caught.value.kind is errors.RUN_IN_USE
     assert kinds(leftovers.find(tag)) == {"state", "data"}
 
@@ -142,14 +145,14 @@ def test_a_living_controller_that_keeps_its_state_elsewhere(
 
 
 def test_other_tags_are_not_touched(tag: str) -> None:
-    other = paths.new_tag()
+    other_tag = paths.new_tag()
     dead_claim(tag)
-    dead_claim(other)
+    dead_claim(other_tag)
     leftovers.remove(leftovers.find(tag))
     assert leftovers.find(tag) == []
-    assert kinds(leftovers.find(other)) == {"state", "data"}
+    assert kinds(leftovers.find(other_tag)) == {"state", "data"}
     (paths.state_root() / "keep-me").mkdir()
-    leftovers.remove(leftovers.find(other))
+    leftovers.remove(leftovers.find(other_tag))
     assert [path.name for path in paths.state_root().iterdir()] == ["keep-me"]
 
 
@@ -184,9 +187,9 @@ def test_what_is_still_mounted_is_not_removed(tag: str, tmp_path: Path) -> None:
     (treasure / "file").write_text("x")
     sh(f"mount --bind {treasure} {mounted}")
     try:
-        found = [one for one in leftovers.find(tag) if one.kind != "mount"]
-        ((one, reason),) = leftovers.remove(found)
-        assert one.kind == "state"
+        remains = [leftover for leftover in leftovers.find(tag) if leftover.kind != "mount"]
+        ((stays, reason),) = leftovers.remove(remains)
+        assert stays.kind == "state"
         assert reason == f"{mounted} is still mounted"
         assert (treasure / "file").read_text() == "x"
     finally:
@@ -196,7 +199,7 @@ def test_what_is_still_mounted_is_not_removed(tag: str, tmp_path: Path) -> None:
 
 def test_a_process_id_that_was_used_again_is_spared(tag: str) -> None:
     with sleeper(tag) as process:
-        born = paths.process_start_time(process.pid)
+        born = claims.process_start_time(process.pid)
         assert born is not None
         earlier = Leftover("process", f"{process.pid}@{born - 1} (sleep)", tag)
         assert leftovers.remove([earlier]) == []
@@ -224,7 +227,7 @@ def test_a_crun_container_is_removed(tag: str, tiny_root: Path) -> None:
     crun = f"crun --cgroup-manager=cgroupfs --root {root} run --detach --bundle {bundle} {name}"
     hide = "test ! -d /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified"
     sh(f"unshare --mount sh -ec '{hide}; {crun} </dev/null >/dev/null 2>&1'")
-    found = leftovers.find(tag)
-    assert {"crun", "process", "cgroup"} <= kinds(found)
-    assert leftovers.remove(found) == []
+    remains = leftovers.find(tag)
+    assert {"crun", "process", "cgroup"} <= kinds(remains)
+    assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []

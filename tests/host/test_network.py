@@ -69,11 +69,11 @@ def frames(device: str) -> int:
 
 @asynccontextmanager
 async def network() -> AsyncIterator[Network]:
-    made = await Network.create(paths.new_tag())
+    created = await Network.create(paths.new_tag())
     try:
-        yield made
+        yield created
     finally:
-        await made.destroy()
+        await created.destroy()
 
 
 @given(TAGS, ROUTES)
@@ -125,10 +125,10 @@ def test_a_bridge_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_namespaces_and_the_host_reach_each_other() -> None:
     async def scenario() -> None:
         async with network() as net:
-            one, two = await asyncio.gather(net.namespace("one"), net.namespace("two"))
-            assert reaches(one.netns_path, two.address)
-            assert reaches(two.netns_path, one.address)
-            assert reaches(one.netns_path, net.gateway)
+            first, two = await asyncio.gather(net.namespace("one"), net.namespace("two"))
+            assert reaches(first.netns_path, two.address)
+            assert reaches(two.netns_path, first.address)
+            assert reaches(first.netns_path, net.gateway)
             assert reaches(Path("/proc/self/ns/net"), two.address)
             await net.check_forwarding()
 
@@ -171,7 +171,7 @@ def test_no_endpoint_speaks_ipv6() -> None:
 def test_move_into_gives_a_running_process_the_bridge() -> None:
     async def scenario() -> None:
         async with network() as net:
-            other = await net.namespace("one")
+            named = await net.namespace("one")
             sleeper = await asyncio.create_subprocess_exec("unshare", "--net", "sleep", "60")
             try:
                 inside = Path(f"/proc/{sleeper.pid}/ns/net")
@@ -179,8 +179,8 @@ def test_move_into_gives_a_running_process_the_bridge() -> None:
                 while inside.readlink() == home:
                     await asyncio.sleep(0.005)
                 endpoint = await net.move_into(sleeper.pid, "moved")
-                assert reaches(inside, other.address)
-                assert reaches(other.netns_path, endpoint.address)
+                assert reaches(inside, named.address)
+                assert reaches(named.netns_path, endpoint.address)
             finally:
                 sleeper.kill()
                 await sleeper.wait()
@@ -215,10 +215,10 @@ def test_several_taps_for_one_address() -> None:
             assert len(set(macs)) == 3
             assert all(int(mac[:2], 16) & 3 == 2 for mac in macs)  # local, of one station
             assert all(links(net.tag)[device]["master"] == net.bridge for device, _ in tap.taps)
-            other = await net.tap("vm-1", links=3)
+            bonded = await net.tap("vm-1", links=3)
             assert len(links(net.tag)) == 7
             await net.release(tap)
-            assert set(links(net.tag)) == {net.bridge, *(device for device, _ in other.taps)}
+            assert set(links(net.tag)) == {net.bridge, *(device for device, _ in bonded.taps)}
 
     asyncio.run(scenario())
 
@@ -229,23 +229,25 @@ def test_what_goes_to_the_neighbour_crosses_both_bridges() -> None:
         async with network() as net:
             away = await net.neighbour()
             assert (away.subnet, away.bridge != net.bridge) == (net.subnet, True)
-            here, there, far = await asyncio.gather(
+            near, beside_it, far = await asyncio.gather(
                 net.namespace("here"), net.namespace("there"), away.namespace("far")
             )
-            assert len({here.address, there.address, far.address}) == 3
-            found = links(net.tag)
-            masters = {link.device: found[link.device]["master"] for link in (here, there, far)}
+            assert len({near.address, beside_it.address, far.address}) == 3
+            devices = links(net.tag)
+            masters = {
+                link.device: devices[link.device]["master"] for link in (near, beside_it, far)
+            }
             assert list(masters.values()) == [net.bridge, net.bridge, away.bridge]
-            cable = [name for name in found if name.endswith(("-up", "-dn"))]
-            assert {found[name]["master"] for name in cable} == {net.bridge, away.bridge}
+            cable = [name for name in devices if name.endswith(("-up", "-dn"))]
+            assert {devices[name]["master"] for name in cable} == {net.bridge, away.bridge}
             # They must know each other already: what is asked of all crosses every bridge.
-            for one, other in ((here, there), (here, far)):
-                assert reaches(one.netns_path, other.address)
-                assert reaches(other.netns_path, one.address)
+            for sender, receiver in ((near, beside_it), (near, far)):
+                assert reaches(sender.netns_path, receiver.address)
+                assert reaches(receiver.netns_path, sender.address)
             before = {name: frames(name) for name in cable}
-            assert reaches(here.netns_path, there.address)
+            assert reaches(near.netns_path, beside_it.address)
             assert {name: frames(name) for name in cable} == before
-            assert reaches(here.netns_path, far.address)
+            assert reaches(near.netns_path, far.address)
             assert all(frames(name) >= before[name] + 2 for name in cable)
             await away.release(far)
             assert (await net.namespace("next")).address == far.address
@@ -301,15 +303,17 @@ def test_a_half_made_endpoint_is_removed() -> None:
 def test_a_namespace_that_stays_is_told() -> None:
     async def scenario() -> None:
         async with network() as net:
-            one = await net.namespace("one")
+            namespace = await net.namespace("one")
             # Mounted twice, iproute2 takes one of them away and cannot remove the file.
-            subprocess.run(["mount", "--bind", one.netns_path, one.netns_path], check=True)
+            subprocess.run(
+                ["mount", "--bind", namespace.netns_path, namespace.netns_path], check=True
+            )
             with pytest.raises(errors.UllageError) as caught:
-                await net.release(one)
+                await net.release(namespace)
             assert caught.value.kind is errors.NETWORK_FAILED
-            assert one.netns_path.name in caught.value.message
-            await net.release(one)
-            assert (await net.namespace("next")).address == one.address
+            assert namespace.netns_path.name in caught.value.message
+            await net.release(namespace)
+            assert (await net.namespace("next")).address == namespace.address
 
     asyncio.run(scenario())
 

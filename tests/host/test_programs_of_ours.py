@@ -93,10 +93,10 @@ def test_one_whose_complaint_nobody_reads_keeps_its_status(
     name: str, unread: int, tmp_path: Path
 ) -> None:
     argv = [str(program(name)), *REFUSES[name]]
-    found = [
+    statuses = [
         subprocess.run(
             argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=stderr, check=False, timeout=120
         ).returncode
         for stderr in (subprocess.DEVNULL, unread)
     ]
-    assert found[0] == found[1] in (1, 2)
+    assert statuses[0] == statuses[1] in (1, 2)

@@ -11,7 +11,7 @@ from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
-from ullage.host import clock, image, paths
+from ullage.host import claims, clock, image, paths
 from ullage.host.cgroups import Group
 from ullage.host.network import Network
 
@@ -26,7 +26,7 @@ def test_bounds_over_virtio_serial(tag: str, agent_binary: Path) -> None:
 
 
 async def _guest(tag: str, agent: Path) -> None:
-    paths.claim(tag, "lab")
+    claims.claim(tag, "lab")
     provider = Qemu(QemuOptions.model_validate({"accel": "tcg"}))
     await provider.check()
     built = await image.build(provider.packages())
@@ -40,7 +40,7 @@ async def _guest(tag: str, agent: Path) -> None:
             InstanceSpec(
                 tag=tag,
                 name=name,
-                cpus=(0, 1),
+                cpu_ids=(0, 1),
                 cpu_quota=None,
                 memory_bytes=512 << 20,
                 image=built,
@@ -60,7 +60,7 @@ async def _guest(tag: str, agent: Path) -> None:
 
 async def _look(vm: Instance) -> None:
     agent = vm.agent
-    said = agent.said
+    said = agent.clock_claims
     print(f"\nclock inside: {said.source}, cores within {said.ordered_ns} ns, {said.reasons}")
     assert not said.shared, "it is another kernel"
     for number in range(TRIALS):
@@ -68,7 +68,7 @@ async def _look(vm: Instance) -> None:
         await asyncio.sleep(0.2)
         await vm.thaw()
         before = agent.clock
-        halted = agent.taken()[-1]
+        halted = agent.take_looks()[-1]
         assert halted.why == "thaw"
         at_ns = clock.ordered_ns() + 2_000_000 + 10 * agent.rtt_ns
         length = "5" if number == TRIALS - 1 else "0.3"

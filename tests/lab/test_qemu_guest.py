@@ -17,7 +17,7 @@ from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
-from ullage.host import guest_kernel, image, paths
+from ullage.host import claims, guest_kernel, image, paths
 from ullage.host.cgroups import Group
 from ullage.host.network import Network
 
@@ -51,7 +51,7 @@ async def _live(
     count: int,
     look: Callable[[list[Instance], Network], Awaitable[None]],
 ) -> None:
-    paths.claim(tag, "lab")
+    claims.claim(tag, "lab")
     provider = Qemu(QemuOptions.model_validate(fields | {"accel": "tcg"}))
     await provider.check()
     built = await image.build(["iperf3", *provider.packages()])
@@ -76,7 +76,7 @@ def _spec(tag: str, agent: Path, built: image.Image, network: Network, number: i
     return InstanceSpec(
         tag=tag,
         name=name,
-        cpus=(0, 1),
+        cpu_ids=(0, 1),
         cpu_quota=None,
         memory_bytes=GIB,
         image=built,
@@ -210,7 +210,7 @@ def test_kvm_one_level_down(tag: str, agent_binary: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(guest_kernel, "MODULES", (*guest_kernel.MODULES, "kvm_amd"))
 
     async def probe() -> str:
-        paths.claim(tag, "lab")
+        claims.claim(tag, "lab")
         provider = Qemu(QemuOptions.model_validate({"accel": "tcg", "network": "user"}))
         await provider.check()
         built = await image.build(["python3", "qemu-system-x86"])

@@ -18,7 +18,7 @@ from ullage.environments.base import Instance, Provider
 from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.environments.native import Native, NativeOptions
-from ullage.host import clock, paths
+from ullage.host import claims, clock, paths
 from ullage.meters import Scene
 from ullage.meters.perf.sampler import FILE, Sampler
 from ullage.runs.symbols import SymbolRow, Symbols
@@ -34,7 +34,7 @@ COPY = "/data/copied"
 async def made(provider: Provider) -> AsyncIterator[Instance]:
     """One instance of the base image, without a network."""
     tag = paths.new_tag()
-    paths.claim(tag, "/nowhere")
+    claims.claim(tag, "/nowhere")
     state, data = paths.state_dir(tag) / "c-0", paths.data_dir(tag) / "c-0"
     try:
         for directory in (state, data):

@@ -16,7 +16,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import clock, paths
+from ullage.host import claims, clock, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.meters import Scene, process_groups
 from ullage.meters.perf import sampler as symbols
@@ -289,6 +289,6 @@ def test_perf_ends_with_a_controller_that_is_killed(tmp_path: Path) -> None:
 
     pid = asyncio.run(scenario())
     deadline = time.monotonic() + 60
-    while paths.process_start_time(pid) is not None:
+    while claims.process_start_time(pid) is not None:
         assert time.monotonic() < deadline, "perf outlives us"
         time.sleep(0.05)

@@ -16,9 +16,7 @@ from jsonschema import Draft202012Validator
 from ullage.cli import dryrun
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.plan import factors, matrix, template
-from ullage.plan import schema as copies
-from ullage.plan import schema as plan
+from ullage.plan import matrix, schema, template
 from ullage.plan.schema import Fit
 
 PLAN = """\
@@ -34,13 +32,13 @@ workloads:
 
 
 def _resolved(vm: str) -> matrix.Matrix:
-    return matrix.resolve(*plan.loads(PLAN.format(vm=vm), "p.yaml"))
+    return matrix.resolve(*schema.loads(PLAN.format(vm=vm), "p.yaml"))
 
 
 @pytest.fixture
 def ten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with ten CPUs."""
-    monkeypatch.setattr(factors, "host_cpus", lambda: 10)
+    monkeypatch.setattr(matrix, "host_cpus", lambda: 10)
 
 
 @pytest.mark.usefixtures("ten")
@@ -59,15 +57,15 @@ def ten(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_as_many_as_fit(vm: str, instances: int) -> None:
-    made = _resolved(vm).environment("vm")
-    assert made.instances == instances
+    environment = _resolved(vm).environment("vm")
+    assert environment.instances == instances
 
 
 @pytest.mark.usefixtures("ten")
 def test_it_is_a_factor_of_the_matrix() -> None:
-    made = _resolved("vary: {instances: [1, fit 0.8, fit 1.2], resources.cpus: [1, 2]}")
-    found = {e.key: (e.instances, e.resources.cpus) for e in made.environments if "vm" in e.key}
-    assert found == {
+    planned = _resolved("vary: {instances: [1, fit 0.8, fit 1.2], resources.cpus: [1, 2]}")
+    sizes = {e.key: (e.instances, e.resources.cpus) for e in planned.environments if "vm" in e.key}
+    assert sizes == {
         "vm[instances=1,resources.cpus=1]": (1, 1),
         "vm[instances=1,resources.cpus=2]": (1, 2),
         "vm[instances=fit_0.8,resources.cpus=1]": (8, 1),
@@ -75,7 +73,7 @@ def test_it_is_a_factor_of_the_matrix() -> None:
         "vm[instances=fit_1.2,resources.cpus=1]": (12, 1),
         "vm[instances=fit_1.2,resources.cpus=2]": (6, 2),
     }
-    memory = {e.resources.memory for e in made.environments}
+    memory = {e.resources.memory for e in planned.environments}
     assert memory == {1 << 30}
 
 
@@ -113,8 +111,8 @@ def test_resources_that_vary_are_checked_too() -> None:
 @given(st.decimals("0.01", 4, places=2), st.decimals("0.1", 64, places=1), st.integers(1, 1024))
 def test_it_is_the_floor_of_the_formula(factor: object, cpus: object, of: int) -> None:
     """In exact fractions, as the formula is meant: 0.7 of 10 CPUs in tenths is 70, not 69."""
-    found = Fit.model_validate({"factor": factor}).copies(float(str(cpus)), of)
-    assert found == Fraction(str(factor)) * of // Fraction(str(cpus))
+    copies = Fit.model_validate({"factor": factor}).copies(float(str(cpus)), of)
+    assert copies == Fraction(str(factor)) * of // Fraction(str(cpus))
 
 
 def test_an_editor_that_knows_the_schema_agrees() -> None:
@@ -126,16 +124,16 @@ def test_an_editor_that_knows_the_schema_agrees() -> None:
 
 
 def test_a_dry_run_says_how_many(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    fitted, document = plan.loads(PLAN.format(vm="instances: fit 1"), "p.yaml")
-    made = matrix.resolve(fitted, document)
-    dryrun.show(fitted, made, as_json=False, runs=tmp_path)
-    several = made.environment("vm").instances
-    said = f"vm ({several} instances)" if several > 1 else "vm,"
-    assert f"environments: native, {said}" in capsys.readouterr().out
+    fitted, document = schema.loads(PLAN.format(vm="instances: fit 1"), "p.yaml")
+    planned = matrix.resolve(fitted, document)
+    dryrun.show(fitted, planned, as_json=False, runs=tmp_path)
+    several = planned.environment("vm").instances
+    words = f"vm ({several} instances)" if several > 1 else "vm,"
+    assert f"environments: native, {words}" in capsys.readouterr().out
 
 
 def test_the_host_has_the_cpus_that_we_may_use() -> None:
-    assert copies.host_cpus() == len(os.sched_getaffinity(0))
+    assert schema.host_cpus() == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +156,7 @@ def test_prices_that_are_none_are_refused_with_the_line(price: str, says: str) -
 
 
 def test_a_price_goes_with_its_environment() -> None:
-    made = _resolved("price: {per_hour: 0.12, currency: EUR}, vary: {instances: [1, 2]}")
-    prices = {e.key: e.price for e in made.environments}
+    planned = _resolved("price: {per_hour: 0.12, currency: EUR}, vary: {instances: [1, 2]}")
+    prices = {e.key: e.price for e in planned.environments}
     assert prices["native"] is None
     assert [str(p and p.currency) for k, p in prices.items() if "vm" in k] == ["EUR", "EUR"]

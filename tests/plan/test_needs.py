@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ullage.common.errors import HOST_TOO_SMALL, UllageError
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
-from ullage.plan.instances import HOST, Needs, of_plan
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.instances import HOST, Needs
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.plan.schema import Neighbour
 from ullage.workloads.base import Place, Role, Workload
@@ -37,30 +37,32 @@ class Played(Command):
 
 def environment(key: str, instances: int = 1, neighbour: Neighbour | None = None) -> Environment:
     provider = Native(NativeOptions())
-    return Environment(key, provider, {}, Resources(), instances, neighbour=neighbour)
+    return Environment(key, key, provider, {}, Resources(), instances, neighbour=neighbour)
 
 
-def needs(*environments: Environment, **load: Any) -> Needs:
-    workload: Workload[Any] = Played(**load)
+def needs(*environments: Environment, **case: Any) -> Needs:
+    workload: Workload[Any] = Played(**case)
     parameters = CommandParameters(argv=["true"])
-    return Needs(Matrix("a", environments, (Load("command", workload, parameters, {}),)))
+    return Needs(Matrix("a", environments, (Case("command", "command", workload, parameters, {}),)))
 
 
 def test_each_place_of_a_role_asks_for_instances() -> None:
     roles = [Role("x"), Role("y", "second"), Role("z", "away"), Role("h", "host")]
-    found = needs(environment("a", 3), roles=roles)
-    a = found.environment("a")
-    assert found.copies(a) == {"instance": 3, "second": 3, "away": 3}
-    assert [found.kind(a, i) for i in range(9)] == ["instance"] * 3 + ["second"] * 3 + ["away"] * 3
-    assert found.all == ["a", HOST]
-    assert found.environment(HOST).instances == 3
-    assert found.copies(found.environment(HOST)) == {"instance": 3}
+    required = needs(environment("a", 3), roles=roles)
+    a = required.environment("a")
+    assert required.copies(a) == {"instance": 3, "second": 3, "away": 3}
+    assert [required.kind(a, i) for i in range(9)] == ["instance"] * 3 + ["second"] * 3 + [
+        "away"
+    ] * 3
+    assert required.all == ["a", HOST]
+    assert required.environment(HOST).instances == 3
+    assert required.copies(required.environment(HOST)) == {"instance": 3}
 
 
 def test_other_ends_of_all_kinds_run_on_the_same_cpus() -> None:
     roles = [Role("x"), Role("y", "second"), Role("z", "away")]
-    found = needs(environment("a", 2), roles=roles)
-    placed = [found.cpus(found.environment("a"), i) for i in range(6)]
+    required = needs(environment("a", 2), roles=roles)
+    placed = [required.place(required.environment("a"), i) for i in range(6)]
     assert placed[2:4] == placed[4:6]
     if len(os.sched_getaffinity(0)) > 3:
         assert len(set(placed[:4])) == 4
@@ -68,25 +70,25 @@ def test_other_ends_of_all_kinds_run_on_the_same_cpus() -> None:
 
 def test_a_partner_has_spares_for_the_largest_environment() -> None:
     roles = [Role("x"), Role("y", "partner")]
-    found = needs(environment("a", 2), environment("b"), roles=roles, partner="b")
-    assert found.copies(found.environment("a")) == {"instance": 2}
-    assert found.copies(found.environment("b")) == {"instance": 1, "spare": 2}
+    required = needs(environment("a", 2), environment("b"), roles=roles, partner="b")
+    assert required.copies(required.environment("a")) == {"instance": 2}
+    assert required.copies(required.environment("b")) == {"instance": 1, "spare": 2}
 
 
 def test_every_instance_in_one_trial_asks_for_no_more() -> None:
-    found = needs(environment("a", 4), roles=[Role("rank", "each")])
-    assert found.count(found.environment("a")) == 4
-    assert found.places == {"each"}
+    required = needs(environment("a", 4), roles=[Role("rank", "each")])
+    assert required.count(required.environment("a")) == 4
+    assert required.places == {"each"}
 
 
 def test_a_neighbour_stands_in_an_environment_of_its_own() -> None:
-    beside = Neighbour(cpus="other", environment="a")
-    found = needs(environment("a"), environment("b", 2, beside), roles=[Role("x")])
-    assert found.renewed == ["a", "b", "b" + NEIGHBOUR]
-    made = found.environment("b" + NEIGHBOUR)
-    assert (made.neighbour, made.instances) == (None, 2)
-    assert made.provider is found.environment("a").provider
-    assert [each.key for each, _ in found.counts()] == found.renewed
+    neighbour_ = Neighbour(cpus="other", environment="a")
+    required = needs(environment("a"), environment("b", 2, neighbour_), roles=[Role("x")])
+    assert required.renewed == ["a", "b", "b" + NEIGHBOUR]
+    stands_in = required.environment("b" + NEIGHBOUR)
+    assert (stands_in.neighbour, stands_in.neighbour_of, stands_in.instances) == (None, "b", 2)
+    assert stands_in.provider is required.environment("a").provider
+    assert [planned.key for planned, _ in required.counts()] == required.renewed
 
 
 OTHER = Neighbour(cpus="other")
@@ -106,20 +108,22 @@ def on(monkeypatch: pytest.MonkeyPatch, cpus: int) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
 
 
-def members(found: Needs, key: str, instances: int) -> list[set[int]]:
+def members(required: Needs, key: str, instances: int) -> list[set[int]]:
     """CPUs of whom a trial of `key` takes, apart from neighbours."""
-    mine = found.environment(key)
-    each = [
-        set(found.cpus(mine, i)[0])
-        for i in range(found.count(mine))
-        if found.kind(mine, i) != "spare"
+    mine = required.environment(key)
+    cpu_sets = [
+        set(required.place(mine, i)[0])
+        for i in range(required.count(mine))
+        if required.kind(mine, i) != "spare"
     ]
-    if HOST in found.all:
-        most = 1 if "each" in found.places else instances
-        each += [set(found.cpus(found.environment(HOST), i)[0]) for i in range(most)]
-    b = found.environment("b")
-    return each + [
-        set(found.cpus(b, i)[0]) for i in range(found.count(b)) if found.kind(b, i) == "spare"
+    if HOST in required.all:
+        most = 1 if "each" in required.places else instances
+        cpu_sets += [set(required.place(required.environment(HOST), i)[0]) for i in range(most)]
+    b = required.environment("b")
+    return cpu_sets + [
+        set(required.place(b, i)[0])
+        for i in range(required.count(b))
+        if required.kind(b, i) == "spare"
     ]
 
 
@@ -134,18 +138,18 @@ def test_other_cpus_are_those_that_nobody_of_the_trial_uses(
         tested = replace(environment("a", instances, OTHER), resources=resources)
         partner = "b" if Role("y", "partner") in roles else None
         b = replace(environment("b"), resources=resources)
-        found = needs(tested, b, roles=roles, partner=partner)
-        beside = found.environment("a" + NEIGHBOUR)
+        required = needs(tested, b, roles=roles, partner=partner)
+        stands_in = required.environment("a" + NEIGHBOUR)
         if whole > cpus:
             return
-        used = set[int]().union(*members(found, "a", instances))
+        used = set[int]().union(*members(required, "a", instances))
         try:
-            placed = [found.cpus(beside, i)[0] for i in range(instances)]
+            placed = [required.place(stands_in, i)[0] for i in range(instances)]
         except UllageError as error:
             assert error.kind is HOST_TOO_SMALL
             assert whole * instances > cpus - len(used), "there was room"
             return
-        flat = [cpu for each in placed for cpu in each]
+        flat = [cpu for cpu_ids in placed for cpu in cpu_ids]
         assert len(flat) == len(set(flat)) == whole * instances, "neighbours share no CPU"
         assert used.isdisjoint(flat)
 
@@ -156,17 +160,14 @@ def test_a_host_without_other_cpus_is_refused(
 ) -> None:
     on(monkeypatch, 2)
     needs(environment("a", 1, OTHER), roles=[Role("x")]).check()
-    found = needs(environment("a", 1, OTHER), roles=[Role("x"), Role("y", place)])
+    required = needs(environment("a", 1, OTHER), roles=[Role("x"), Role("y", place)])
     with pytest.raises(UllageError) as caught:
-        found.check()
+        required.check()
     assert caught.value.kind is HOST_TOO_SMALL
     assert "asks for 3 CPUs, 1 of them for neighbours on `other` ones" in caught.value.message
     on(monkeypatch, 3)
-    found.check()
-    assert found.cpus(found.environment("a" + NEIGHBOUR), 0)[0] not in (
-        found.cpus(found.environment("a"), i)[0] for i in range(found.count(found.environment("a")))
+    required.check()
+    assert required.place(required.environment("a" + NEIGHBOUR), 0)[0] not in (
+        required.place(required.environment("a"), i)[0]
+        for i in range(required.count(required.environment("a")))
     )
-
-
-def test_what_no_plan_names() -> None:
-    assert of_plan("a") and not of_plan(HOST) and not of_plan("a" + NEIGHBOUR)

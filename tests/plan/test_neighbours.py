@@ -59,19 +59,19 @@ def test_a_burner_is_told_how_much_of_each_cpu_it_takes() -> None:
 
 def test_in_words() -> None:
     assert in_words(Neighbour(busy=0.5)) == "stress-ng (cpu) at 50 % beside it, on the same CPUs"
-    there = Neighbour(program="ffmpeg", environment="vm", cpus="other")
-    assert in_words(there) == "ffmpeg beside it, on other CPUs, in vm"
-    assert in_words(there, 4) == "ffmpeg beside each of its 4 instances, on other CPUs, in vm"
+    in_vm = Neighbour(program="ffmpeg", environment="vm", cpus="other")
+    assert in_words(in_vm) == "ffmpeg beside it, on other CPUs, in vm"
+    assert in_words(in_vm, 4) == "ffmpeg beside each of its 4 instances, on other CPUs, in vm"
 
 
 def test_it_may_be_a_factor() -> None:
-    made = resolved("vary: {neighbour.busy: [50%, 100%]}")
-    keys = {e.key: e.neighbour and e.neighbour.busy for e in made.environments}
+    planned = resolved("vary: {neighbour.busy: [50%, 100%]}")
+    keys = {e.key: e.neighbour and e.neighbour.busy for e in planned.environments}
     assert keys["busy[neighbour.busy=50%]"] == 0.5
     assert keys["busy[neighbour.busy=100%]"] == 1.0
     assert keys["native"] is None and keys["native~again"] is None
-    assert "stress-ng" in matrix.packages(made)
-    assert matrix.needed_programs(made)["stress-ng"] == "stress-ng"
+    assert "stress-ng" in matrix.packages(planned)
+    assert matrix.needed_programs(planned)["stress-ng"] == "stress-ng"
 
 
 def test_without_fields_it_is_there_all_the_same() -> None:
@@ -92,17 +92,17 @@ def test_what_cannot_be_is_refused_with_its_line() -> None:
 def test_it_works_while_the_trial_does_and_is_frozen_else(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [WAIT], blocks=2, other=NO_HOG["other"])
     for trial in folder.trials:
-        beside = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
+        burners = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
         assert trial.status == "ok", trial.reason
-        assert len(beside) == (trial.environment == "other")
+        assert len(burners) == (trial.environment == "other")
         (main,) = [role for role in trial.roles if role.role == "main"]
-        for role in beside:
+        for role in burners:
             assert role.start_ns < main.start_ns and main.end_ns < role.end_ns
             assert role.usage is not None and role.usage.user_s > 0
             assert role.instance != main.instance
-    other = next(e for e in folder.resolved.environments if e.key == "other")
-    assert other.treatments["neighbour"].startswith("stress-ng (cpu) at 50 %")
-    assert "beside stress-ng" in other.label
+    tested = next(e for e in folder.resolved.environments if e.key == "other")
+    assert tested.treatments["neighbour"].startswith("stress-ng (cpu) at 50 %")
+    assert "beside stress-ng" in tested.label
 
 
 @pytest.mark.root
@@ -115,9 +115,9 @@ def test_one_that_ends_by_itself_leaves_no_figures(
     )
     monkeypatch.setitem(PROGRAMS, "stress-ng", short)
     _, folder = run(tmp_path, [WAIT], blocks=1, other=NO_HOG["other"])
-    beside = [trial for trial in folder.trials if trial.environment == "other"]
-    assert [trial.status for trial in beside] == ["failed"]
-    assert beside[0].reason is not None and beside[0].reason.code == "neighbour-ended"
+    trials = [trial for trial in folder.trials if trial.environment == "other"]
+    assert [trial.status for trial in trials] == ["failed"]
+    assert trials[0].reason is not None and trials[0].reason.code == "neighbour-ended"
     assert all(t.status == "ok" for t in folder.trials if t.environment != "other")
 
 
@@ -151,16 +151,16 @@ class Everywhere(Command):
 def test_each_instance_has_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "WORKLOADS", (*workloads.WORKLOADS, Everywhere))
     load = f'name: {name}, argv: ["sleep", "0.3"]'
-    other = ", instances: 3, neighbour: {busy: 10%}"
-    _, folder = run(tmp_path, [load], blocks=1, other=other, extra="allow: [instances]\n")
+    tested = ", instances: 3, neighbour: {busy: 10%}"
+    _, folder = run(tmp_path, [load], blocks=1, other=tested, extra="allow: [instances]\n")
     (trial,) = [trial for trial in folder.trials if trial.environment == "other"]
     assert trial.status == "ok", trial.reason
-    cpus = {each.instance: each.facts["cpus_allowed"] for each in folder.provisioned}
-    beside = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
+    cpus = {event.instance: event.facts["cpus_allowed"] for event in folder.provisioned}
+    burners = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
     mains = [role for role in trial.roles if role.role.startswith("main")]
-    assert len({role.instance for role in beside}) == len({role.instance for role in mains}) == 3
-    assert [cpus[a.instance] for a in beside] == [cpus[b.instance] for b in mains], "on the same"
-    assert all(role.usage and role.usage.user_s > 0 for role in beside)
+    assert len({role.instance for role in burners}) == len({role.instance for role in mains}) == 3
+    assert [cpus[a.instance] for a in burners] == [cpus[b.instance] for b in mains], "on the same"
+    assert all(role.usage and role.usage.user_s > 0 for role in burners)
     environment = next(e for e in folder.resolved.environments if e.key == "other")
     assert "beside each of its 3 instances" in environment.treatments["neighbour"]
 

@@ -28,8 +28,8 @@ def resolved(text: str) -> matrix.Matrix:
 
 
 def test_a_good_plan_is_multiplied_out() -> None:
-    made = resolved(GOOD)
-    assert [e.key for e in made.environments] == [
+    planned = resolved(GOOD)
+    assert [e.key for e in planned.environments] == [
         "native",
         "vm[nic=virtio,disk.format=raw]",
         "vm[nic=virtio,disk.format=qcow2]",
@@ -37,13 +37,13 @@ def test_a_good_plan_is_multiplied_out() -> None:
         "vm[nic=e1000,disk.format=qcow2]",
         "native~again",
     ]
-    assert [load.key for load in made.loads] == [
+    assert [case.key for case in planned.cases] == [
         "sysbench-cpu[threads=1]",
         "sysbench-cpu[threads=2]",
         "iperf3",
     ]
-    assert made.environments[-1].again_of == "native"
-    assert made.cells == 18
+    assert planned.environments[-1].again_of == "native"
+    assert planned.cells == 18
 
 
 def test_units_are_si_inside() -> None:
@@ -55,13 +55,13 @@ def test_units_are_si_inside() -> None:
 
 
 def test_a_second_environment_can_run_twice() -> None:
-    made = resolved(GOOD + "again: ['vm[nic=e1000,disk.format=raw]']\n")
-    assert made.environments[-1].key == "vm[nic=e1000,disk.format=raw]~again"
+    planned = resolved(GOOD + "again: ['vm[nic=e1000,disk.format=raw]']\n")
+    assert planned.environments[-1].key == "vm[nic=e1000,disk.format=raw]~again"
 
 
 def test_the_template_is_a_good_plan() -> None:
-    made = resolved(TEMPLATE.read_text())
-    assert {e.provider.name for e in made.environments} == {"native", "oci", "lxc", "qemu"}
+    planned = resolved(TEMPLATE.read_text())
+    assert {e.provider.name for e in planned.environments} == {"native", "oci", "lxc", "qemu"}
 
 
 CASES: list[tuple[str, str, ErrorKind, str, str]] = [
@@ -182,9 +182,9 @@ workloads:
 
 
 def test_a_duet_runs_every_other_environment_beside_the_baseline() -> None:
-    made = resolved(DUET)
-    assert made.cells == 8
-    turns = made.turns(seed=1, block=0)
+    planned = resolved(DUET)
+    assert planned.cells == 8
+    turns = planned.turns(seed=1, block=0)
     assert sorted((a.environment, b.environment) for a, b in turns) == sorted(
         2 * [("vm", "native"), ("native~again", "native")]
     )

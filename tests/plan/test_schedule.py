@@ -75,17 +75,17 @@ def test_a_block_of_duets_is_every_pair_once(
     slots = [slot for turn in turns for slot in turn]
     assert [slot.order for slot in slots] == list(range(len(slots)))
     assert len(slots) == size("duet", len(others) + 1, len(workloads))
-    pairs = [(one.environment, one.workload) for one, _ in turns]
+    pairs = [(slot.environment, slot.workload) for slot, _ in turns]
     assert sorted(pairs) == sorted((e, w) for e in others for w in workloads)
-    for one, baseline in turns:
-        assert (one.partner, baseline.partner) == ("base", one.environment)
+    for tested, baseline in turns:
+        assert (tested.partner, baseline.partner) == ("base", tested.environment)
         assert baseline.environment == "base"
-        assert (one.block, one.workload, one.position) == (
+        assert (tested.block, tested.workload, tested.position) == (
             baseline.block,
             baseline.workload,
             baseline.position,
         )
-        assert {one.side, baseline.side} == {0, 1}
+        assert {tested.side, baseline.side} == {0, 1}
 
 
 @given(st.integers(0, 2**48), st.integers(0, 250), st.integers(1, 5))
@@ -94,9 +94,9 @@ def test_in_two_blocks_each_pair_is_once_either_way_round(
 ) -> None:
     others = [f"e{i}" for i in range(count)]
     sides = Counter(
-        (one.environment, one.workload, one.side)
+        (slot.environment, slot.workload, slot.side)
         for number in (2 * cycle, 2 * cycle + 1)
-        for one, _ in schedule.duet(seed, number, others, ["v", "w"], "base")
+        for slot, _ in schedule.duet(seed, number, others, ["v", "w"], "base")
     )
     assert set(sides.values()) == {1}
     assert len(sides) == 4 * count
@@ -111,9 +111,9 @@ def test_sides_are_drawn_by_the_seed() -> None:
 def test_the_order_of_pairs_is_balanced_as_that_of_environments() -> None:
     others = ["a", "b", "c"]
     places = Counter(
-        (one.position, one.environment)
+        (slot.position, slot.environment)
         for number in range(len(schedule.williams(3)))
-        for one, _ in schedule.duet(5, number, others, ["w"], "base")
+        for slot, _ in schedule.duet(5, number, others, ["w"], "base")
     )
     assert set(places.values()) == {2}
 

@@ -46,8 +46,8 @@ def parsed(
     parameters: MpiPingpongParameters, outputs: dict[str, Output]
 ) -> dict[str, Scalar | Curve]:
     """Through the engine's own gate: finite, declared, positive where primary."""
-    load = matrix.Load("mpi-pingpong", PINGPONG, parameters, {})
-    return figures.parsed(load, outputs)
+    case = matrix.Case("mpi-pingpong", "mpi-pingpong", PINGPONG, parameters, {})
+    return figures.parse(case, outputs)
 
 
 def refused(parameters: MpiPingpongParameters, outputs: dict[str, Output]) -> str:

@@ -256,7 +256,7 @@ def test_a_plan_that_varies_ranks_shows_how_they_scale() -> None:
     text = "name: n\nbaseline: native\nenvironments: {native: {provider: native}}\nworkloads:\n"
     text += "  - {name: nas, class: S, parallel: mpi, vary: {ranks: [1, 2, 4]}}\n"
     found = across.scalings(
-        [resolved.workload(e) for e in matrix.resolve(*schema.loads(text)).loads]
+        [resolved.workload(e) for e in matrix.resolve(*schema.loads(text)).cases]
     )
     assert [(each.parameter, [at for at, _ in each.steps]) for each in found] == [
         ("ranks", [1, 2, 4])

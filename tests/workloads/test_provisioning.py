@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import workloads
-from ullage.engine.figures import parsed
-from ullage.plan.matrix import Load
+from ullage.engine.figures import parse
+from ullage.plan.matrix import Case
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.provisioning import Provisioning, ProvisioningParameters
 
@@ -44,9 +44,9 @@ def record(count: int = 2) -> Record:
     return {"format": 1, "copy_kind": "backing", "applied": True, "instances": made}
 
 
-def load(count: int = 2, **fields: Any) -> Load:
+def case(count: int = 2, **fields: Any) -> Case:
     parameters = ProvisioningParameters.model_validate({"count": count, **fields})
-    return Load("provisioning", Provisioning(), parameters, {})
+    return Case("provisioning", "provisioning", Provisioning(), parameters, {})
 
 
 def output(text: str, seconds: float = 60.0) -> dict[str, Output]:
@@ -55,7 +55,7 @@ def output(text: str, seconds: float = 60.0) -> dict[str, Output]:
 
 def figures(found: Record, **fields: Any) -> dict[str, Any]:
     count = len(found["instances"])
-    return dict(parsed(load(count, **fields), output(json.dumps(found), seconds=1e6)))
+    return dict(parse(case(count, **fields), output(json.dumps(found), seconds=1e6)))
 
 
 def test_the_figures_of_two() -> None:
@@ -143,19 +143,19 @@ def test_a_record_that_cannot_be(what: str) -> None:
     found = record()
     BENT[what](found)
     with pytest.raises(InvalidTrialError):
-        parsed(load(), output(json.dumps(found)))
+        parse(case(), output(json.dumps(found)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "x" * 2_000_000, '{"format":1}'])
 def test_what_is_no_record(text: str) -> None:
     with pytest.raises(InvalidTrialError):
-        parsed(load(), output(text))
+        parse(case(), output(text))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_refused_in_order(text: str) -> None:
     with pytest.raises(InvalidTrialError):
-        parsed(load(), output(text))
+        parse(case(), output(text))
 
 
 def test_the_plan_says_copy() -> None:

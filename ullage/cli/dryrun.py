@@ -124,13 +124,13 @@ def show(
 
 def _show_cells(found: Forecast) -> None:
     plan, matrix = found.plan, found.matrix
-    counts = (len(matrix.environments), "environment"), (len(matrix.loads), "workload")
+    counts = (len(matrix.environments), "environment"), (len(matrix.cases), "workload")
     stdout.print(" × ".join(_count(number, what) for number, what in counts))
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
     keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
-    for load in matrix.loads:
-        stdout.print(f"  {escape(load.key)}: {escape(load.workload.title(load.parameters))}")
+    for case in matrix.cases:
+        stdout.print(f"  {escape(case.key)}: {escape(case.workload.title(case.parameters))}")
     drawn = "" if plan.seed is not None else " (the seed is drawn at the start; this is seed 0's)"
     stdout.print(f"order of the first block{drawn}:")
     for number, turn in enumerate(found.order, start=1):
@@ -256,7 +256,7 @@ def _advice(found: Forecast) -> list[str]:
     found_spread = pilot.spreads[suggestion.comparison]
     parts = [
         f"{name} {_percent(math.sqrt(max(0.0, variance)))}"
-        for name, variance in zip(pilots.LEVELS, found_spread.found.raw, strict=True)
+        for name, variance in zip(pilots.LEVELS, found_spread.components.raw, strict=True)
         if variance is not None
     ]
     costs = {
@@ -283,7 +283,7 @@ def as_dict(found: Forecast) -> dict[str, Any]:
     time, rule, pilot = found.time, found.aim.rule, found.pilot
     return {
         "environments": [environment.key for environment in found.matrix.environments],
-        "workloads": [load.key for load in found.matrix.loads],
+        "workloads": [case.key for case in found.matrix.cases],
         "design": found.plan.design,
         "energy_meters": [
             {"label": meter.label, "meter": meter.kind.name, "optional": meter.optional}
@@ -345,7 +345,7 @@ def _outlook(found: Forecast, look: Outlook) -> dict[str, Any]:
 
 def _variances(pilot: Pilot | None, one: Comparison) -> dict[str, float | None]:
     """By level, as estimated: a negative one is none that chance did not make."""
-    raw = pilot.spreads[one.key].found.raw if pilot is not None else ()
+    raw = pilot.spreads[one.key].components.raw if pilot is not None else ()
     return dict(zip(pilots.LEVELS, raw, strict=False))
 
 

@@ -178,7 +178,7 @@ def _cpus(environment: Environment) -> tuple[str, str]:
     """CPUs of a node, and how it has them."""
     asked = environment.resources.cpus
     try:
-        own, quota = placement.cpus(environment.resources, 0)
+        own, quota = placement.place(environment.resources, 0)
     except UllageError:  # more than this host has: among the lacks
         return f"{asked:g}", "not on this host"
     part = f", quota {quota:g}" if quota is not None else ""

@@ -13,17 +13,16 @@ from ullage import __version__
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.common.quantities import format_seconds, many
 from ullage.engine import resolved
-from ullage.engine import turn as trial
 from ullage.engine.estimate import History, learn_from, provision_key
 from ullage.engine.fleet import Fleet
 from ullage.engine.progress import Outcome, Progress
 from ullage.engine.resolved import programs
 from ullage.engine.session import Session
+from ullage.engine.turn import run as run_turn
 from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.instances import of_plan
 from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
@@ -62,13 +61,13 @@ class Engine(Session):
             self._take_up()
             if over := self._over():
                 return self._outcome(over)
-            await self._worked()
+            await self._work_to_the_end()
         return self._outcome(self.reason)
 
     async def _work(self) -> None:
-        await self._started(sessions(self.folder), resumed=self.earlier is not None)
+        await self._begin(sessions(self.folder), resumed=self.earlier is not None)
         async with self._provisioned() as fleet:
-            await self._rest()
+            await self._idle()
             self.reason = await self._blocks(fleet)
             await self.metering.stop()
 
@@ -95,8 +94,8 @@ class Engine(Session):
         reason = self.earlier.finished.reason
         ended = reason in ("precision", "blocks", "budget") and old == now
         # With another plan it is not this run that is over: that is refused as ever.
-        other = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
-        return reason if ended and not other else None
+        another_plan = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
+        return reason if ended and not another_plan else None
 
     @contextlib.asynccontextmanager
     async def _provisioned(self) -> AsyncIterator[Fleet]:
@@ -127,8 +126,8 @@ class Engine(Session):
         )
         self.progress.step(f"starting {many(len(self.matrix.environments), 'environment')}")
         await fleet.start()
-        found = {e.key: resolved.nuisances(e, fleet) for e in self.matrix.environments}
-        self.parity = resolved.compare(found, self.plan.allow)
+        nuisances = {e.key: resolved.nuisances(e, fleet) for e in self.matrix.environments}
+        self.parity = resolved.compare(nuisances, self.plan.allow)
         self._write_resolved()
         yield fleet
         await fleet.cleanup()
@@ -141,7 +140,7 @@ class Engine(Session):
             if self.plan.design == "duet":
                 self._warn(metering.NOT_PER_TRIAL, metering.TWO_AT_ONCE)
 
-    async def _rest(self) -> None:
+    async def _idle(self) -> None:
         """Let the host be idle before the first block, so that its meters see what that takes."""
         seconds = idle_s(self.plan)
         if seconds and self.metering.in_words():
@@ -150,7 +149,7 @@ class Engine(Session):
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)
-        if of_plan(event.environment):
+        if event.environment in self.matrix.keys:
             provider = self.matrix.environment(event.environment).provider
             self.history.learn(provision_key(provider.name), event.seconds)
 
@@ -177,7 +176,7 @@ class Engine(Session):
         now = self._resolved()
         if changed := resolved.changed(old, now):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
-        self._tell_diverged(resolved.moved(old, now))
+        self._warn_of_changes(resolved.moved(old, now))
 
     async def _blocks(self, fleet: Fleet) -> str:
         """Run blocks until a rule says stop; returns which one.
@@ -213,9 +212,9 @@ class Engine(Session):
             self.progress.step(f"making all instances anew, after {many(number, 'block')}")
             await fleet.renew(self._generation(number))
         for turn in todo:
-            trials = await trial.run(
+            trials = await run_turn(
                 fleet,
-                self.matrix.load(turn[0].workload),
+                self.matrix.case(turn[0].workload),
                 turn,
                 [self.journal.trial_folder(slot.trial) for slot in turn],
                 seed=self.seed + number,
@@ -260,8 +259,8 @@ class Engine(Session):
             for e in self.matrix.environments
             if e.key != self.matrix.baseline and e.again_of is None
         ]
-        metrics = {load.key: load.workload.metrics for load in self.matrix.loads}
-        done = [each for each in self.trials.values() if each.block < blocks]
+        metrics = {case.key: case.workload.metrics for case in self.matrix.cases}
+        done = [trial for trial in self.trials.values() if trial.block < blocks]
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 
     async def _tear_down(self) -> None:
@@ -276,8 +275,8 @@ class Engine(Session):
         finally:
             await self._remove(self.tag)
 
-    def _finished(self, message: str) -> None:
-        super()._finished(message)
+    def _end(self, message: str) -> None:
+        super()._end(message)
         providers = {e.key: e.provider.name for e in self.matrix.environments}
         learn_from(self.history, providers, self.trials.values())
         self.history.save()
@@ -313,7 +312,7 @@ class Engine(Session):
             environments=tuple(
                 resolved.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
             ),
-            workloads=tuple(resolved.workload(load) for load in self.matrix.loads),
+            workloads=tuple(resolved.workload(case) for case in self.matrix.cases),
             meters=resolved.meters(),
             energy_meters=self.metering.records(),
             parity=self.parity,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ullage.common.files import put
 from ullage.host.paths import cache_dir
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Plan
 from ullage.runs.events import Trial
 
@@ -66,12 +66,12 @@ class History:
     def __init__(self, file: Path | None = None) -> None:
         self.file = file or cache_dir() / "history.json"
         try:
-            found = json.loads(self.file.read_text())
+            stored = json.loads(self.file.read_text())
         except (OSError, ValueError):
-            found = {}
+            stored = {}
         self.seconds: dict[str, float] = {
             str(k): float(v)
-            for k, v in (found.items() if isinstance(found, dict) else ())
+            for k, v in (stored.items() if isinstance(stored, dict) else ())
             if isinstance(v, int | float)
         }
 
@@ -106,18 +106,20 @@ def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
     """
     learned = True
 
-    def trial_s(environment: Environment, load: Load) -> float:
+    def trial_s(environment: Environment, case: Case) -> float:
         nonlocal learned
-        seen = history.seconds.get(trial_key(environment.provider.name, load.key))
-        learned &= seen is not None
+        learned_s = history.seconds.get(trial_key(environment.provider.name, case.key))
+        learned &= learned_s is not None
         once = (
-            load.workload.duration_s(load.parameters) + TRIAL_OVERHEAD_S if seen is None else seen
+            case.workload.duration_s(case.parameters) + TRIAL_OVERHEAD_S
+            if learned_s is None
+            else learned_s
         )
         return once * plan.repeat.iterations
 
     block_s = sum(
         max(
-            trial_s(matrix.environment(slot.environment), matrix.load(slot.workload))
+            trial_s(matrix.environment(slot.environment), matrix.case(slot.workload))
             for slot in turn
         )
         for turn in matrix.turns(0, 0)

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ullage.plan.matrix import Load
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
 from ullage.workloads.base import InvalidTrialError, Output
+
+if TYPE_CHECKING:
+    from ullage.plan.matrix import Case
 
 Figures = dict[str, Scalar | Curve]
 """Metric → value."""
 Mean = Callable[[Sequence[float]], float]
 
 
-def parsed(load: Load, outputs: Mapping[str, Output]) -> Figures:
+def parse(case: Case, outputs: Mapping[str, Output]) -> Figures:
     """Check, then parse: no figure comes from an invalid trial. InvalidTrialError says why.
 
     What a guest printed may be anything: a check that it brings to fall has refused it.
     """
     try:
-        load.workload.check(load.parameters, outputs)
-        return _checked(load, load.workload.parse(load.parameters, outputs))
+        case.workload.check(case.parameters, outputs)
+        return _check_declared(case, case.workload.parse(case.parameters, outputs))
     except InvalidTrialError:
         raise
     except Exception as error:
         raise InvalidTrialError(f"{type(error).__name__} in the check: {error}") from error
 
 
-def _checked(load: Load, figures: Figures) -> Figures:
+def _check_declared(case: Case, figures: Figures) -> Figures:
     """Figures are finite, declared, and the primary ones are positive: a ratio can be taken."""
-    declared = {metric.name: metric for metric in load.workload.metrics}
+    declared = {metric.name: metric for metric in case.workload.metrics}
     for name, value in figures.items():
         values = [y for _, y in value] if isinstance(value, list) else [value]
         if name not in declared:
-            raise InvalidTrialError(f"{load.key} gave the undeclared metric {name}")
+            raise InvalidTrialError(f"{case.key} gave the undeclared metric {name}")
         if not all(math.isfinite(y) for y in values):
             raise InvalidTrialError(f"{name} is not a finite number")
         if declared[name].primary and not all(y > 0 for y in values):
             raise InvalidTrialError(f"{name} is not positive, so no ratio can be taken")
-    missing = [m.name for m in load.workload.metrics if m.primary and m.name not in figures]
+    missing = [m.name for m in case.workload.metrics if m.primary and m.name not in figures]
     if missing:
         raise InvalidTrialError(f"the output lacks {', '.join(missing)}")
     return figures
@@ -75,8 +78,10 @@ def _of_rates(values: Sequence[float]) -> float:
 def _over(figures: Sequence[Figures], kind: Callable[[str], Mean]) -> Figures:
     if len(figures) == 1:
         return dict(figures[0])
-    common = set.intersection(*(set(each) for each in figures))
-    return {name: _value([each[name] for each in figures], kind(name)) for name in sorted(common)}
+    common = set.intersection(*(set(names) for names in figures))
+    return {
+        name: _value([one_of[name] for one_of in figures], kind(name)) for name in sorted(common)
+    }
 
 
 def _value(values: Sequence[Scalar | Curve], average: Mean) -> Scalar | Curve:

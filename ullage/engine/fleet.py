@@ -24,9 +24,9 @@ from ullage.environments.provisioning.allocate import Node
 from ullage.host.image import Image
 from ullage.host.network import Network
 from ullage.host.paths import data_dir, state_dir
-from ullage.meters.perf import sampler as symbols
-from ullage.plan.instances import HOST, Kind, Needs, of_plan
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.meters.perf.sampler import Sampler, started
+from ullage.plan.instances import HOST, Kind, Needs
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised
 from ullage.runs.writer import now_ns
@@ -51,7 +51,7 @@ class Fleet:
     network: Network | None = None
     away: Network | None = None
     """The bridge of the other node."""
-    sampler: symbols.Sampler | None = None
+    sampler: Sampler | None = None
     """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
     needs: Needs = field(init=False)
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Fleet:
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
         root = self.image.root if self.image else None
-        self.sampler = await symbols.started(state_dir(self.tag) / "perf", self.warn, root)
+        self.sampler = await started(state_dir(self.tag) / "perf", self.warn, root)
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):
@@ -91,9 +91,9 @@ class Fleet:
             if "away" in self.needs.places:
                 self.away = await self.network.neighbour()
         for environment in self.matrix.environments:
-            for load in self.matrix.loads:
-                if isinstance(load.workload, Conducted):
-                    load.workload.feasible(load.parameters, self.node(environment.key))
+            for case in self.matrix.cases:
+                if isinstance(case.workload, Conducted):
+                    case.workload.feasible(case.parameters, self.node(environment.key))
         keys = self.needs.all
         try:
             async with asyncio.TaskGroup() as group:
@@ -112,7 +112,7 @@ class Fleet:
         made fails its trials until it is tried again, in the next generation.
         """
         await self.cleanup()
-        await asyncio.gather(*(self._rest(i) for i in self._instances.get(HOST, ()) if i.alive))
+        await asyncio.gather(*(self._sweep(i) for i in self._instances.get(HOST, ()) if i.alive))
         keys = self.needs.renewed
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
@@ -125,8 +125,8 @@ class Fleet:
         try:
             await self._provision(key)
         except (UllageError, OSError) as error:
-            said = error.message if isinstance(error, UllageError) else str(error)
-            text = f"{key} could not be made anew: {printable(said, 2000)}"
+            reason = error.message if isinstance(error, UllageError) else str(error)
+            text = f"{key} could not be made anew: {printable(reason, 2000)}"
             self._unmade[key] = Reason(code="not-made", message=text)
             self.warn("not-made", text)
 
@@ -146,114 +146,116 @@ class Fleet:
 
     def node(self, environment: str) -> Node:
         """Where more instances of the environment can be made, for a trial's own use."""
-        found = self.needs.environment(environment)
-        return Node(self.tag, found.provider, found.resources, self.image, self.agent, self.network)
+        planned = self.needs.environment(environment)
+        return Node(
+            self.tag, planned.provider, planned.resources, self.image, self.agent, self.network
+        )
 
     def first(self, environment: str) -> Instance:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
-    def broken(self, environment: str, load: Load) -> Reason | None:
-        """Why it cannot run there: who it needs could not be made anew, or it not be prepared."""
-        unmade = (self._unmade.get(key) for key in self._keys_of(environment, load))
-        return next(filter(None, unmade), None) or self._broken.get((environment, load.key))
+    def obstacle(self, environment: str, case: Case) -> Reason | None:
+        """Why the case cannot run there: an instance could not be made anew, or not be prepared."""
+        unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
+        return next(filter(None, unmade), None) or self._broken.get((environment, case.key))
 
-    def _keys_of(self, environment: str, load: Load) -> list[str]:
-        """Of whom a trial needs instances: the environment itself first."""
-        keys, partner = [environment], load.workload.partner(load.parameters)
+    def _keys_of(self, environment: str, case: Case) -> list[str]:
+        """Keys of the environments whose instances a trial needs, its own first."""
+        keys, partner = [environment], case.workload.partner(case.parameters)
         if self.needs.environment(environment).neighbour:
             keys.append(environment + NEIGHBOUR)
         if partner:
             keys.append(partner)
-        if "host" in load.places:
+        if "host" in case.places:
             keys.append(HOST)
         return list(dict.fromkeys(keys))
 
-    async def teams(self, environment: str, load: Load, side: Side | None = None) -> list[Team]:
+    async def teams(self, environment: str, case: Case, side: Side | None = None) -> list[Team]:
         """The teams of one trial, thawed and with their clocks read anew.
 
         side: of a duet; None: both. An instance that died in an earlier trial is made again here.
         """
-        for key in self._keys_of(environment, load):
+        for key in self._keys_of(environment, case):
             if any(not instance.alive for instance in self._instances[key]):
                 await self._destroy(key)
                 await self._provision(key)
-        teams = self._complete(environment, load)
+        teams = self._complete(environment, case)
         teams = teams if side is None else [teams[side]]
         try:
-            await _each([m for team in teams for m in team.members], do=_wake)
+            await _all_at_once([m for team in teams for m in team.members], do=_wake)
             for team in teams:
                 self._tell_clocks(team.members)
         except BaseException:
-            await self.rest(teams)
+            await self.freeze(teams)
             raise
         return teams
 
-    def _teams(self, environment: Environment, load: Load) -> list[Team]:
-        """Who is there of the environment: a team for each instance of the plan, or each side.
+    def _teams(self, environment: Environment, case: Case) -> list[Team]:
+        """A team for each instance of the plan, or for each side of a duet.
 
         Where every instance plays a role, there is one team of all.
         """
-        found = self._copies_of(environment)
+        copies = self._copies_of(environment)
         if self.needs.duet:
-            return [Team(each) for each in (*found["instance"], *found["side"])]
+            return [Team(instance) for instance in (*copies["instance"], *copies["side"])]
         none: list[None] = [None] * environment.instances
         teams = [
-            Team(one, second, away, each=found["instance"])
-            for one, second, away in zip(
-                found["instance"],
-                found.get("second", none),
-                found.get("away", none),
+            Team(instance, second, away, each=copies["instance"])
+            for instance, second, away in zip(
+                copies["instance"],
+                copies.get("second", none),
+                copies.get("away", none),
                 strict=True,
             )
         ]
-        return teams[:1] if "each" in load.places else teams
+        return teams[:1] if "each" in case.places else teams
 
-    def _complete(self, environment: str, load: Load) -> list[Team]:
-        """The environment's teams, with who else is there: each instance has its neighbour."""
-        teams = self._teams(self.needs.environment(environment), load)
-        partner = load.workload.partner(load.parameters)
+    def _complete(self, environment: str, case: Case) -> list[Team]:
+        """The environment's teams, each with its neighbours and with the instances of others."""
+        teams = self._teams(self.needs.environment(environment), case)
+        partner = case.workload.partner(case.parameters)
         none: list[None] = [None] * len(teams)
         hosts = self._instances.get(HOST, none)
         spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else none
         neighbours = self._instances.get(environment + NEIGHBOUR, [])
         return [
             replace(team, host=host, partner=spare, neighbours=neighbours[i :: len(teams)]).only(
-                load.places
+                case.places
             )
             for i, (team, host, spare) in enumerate(zip(teams, hosts, spares, strict=False))
         ]
 
-    async def rest(self, teams: Iterable[Team]) -> None:
-        """End what the trial left running, and freeze its members; the dead need neither.
+    async def freeze(self, teams: Iterable[Team]) -> None:
+        """End what the trial left running, and freeze the members that are alive.
 
         One that cannot be frozen would load the others' trials: it is removed, and made again when
         its turn comes.
         """
         members = [m for team in teams for m in team.members]
         self._tell_clocks(members)
-        await asyncio.gather(*(self._rest(m) for m in members if m.alive))
+        await asyncio.gather(*(self._sweep(m) for m in members if m.alive))
 
     def _tell_clocks(self, instances: Iterable[Instance]) -> None:
-        """Pass on what looks at their clocks there were."""
+        """Write down the looks at their clocks."""
         for instance in instances:
-            for look in instance.agent.taken():
+            for look in instance.agent.take_looks():
                 key = self._keys[instance.name]
                 self.on_synchronised(trial_clocks.event(key, instance.name, look))
 
-    async def _rest(self, instance: Instance) -> None:
+    async def _sweep(self, instance: Instance) -> None:
         try:
-            left = await instance.agent.sweep()
+            outlived = await instance.agent.sweep()
             await instance.freeze()
         except (UllageError, OSError) as error:
             if instance.alive:
                 self.warn("not-frozen", f"{instance.name} is made again: {error}")
             await self._put_away(instance)
             return
-        if left and instance.name not in self._untidy:
+        if outlived and instance.name not in self._untidy:
             self._untidy.add(instance.name)
             self.warn(
-                "left-running", f"processes outlived a trial in {instance.name}: {left}, ended"
+                "left-running", f"processes outlived a trial in {instance.name}: {outlived}, ended"
             )
 
     async def give_up(self, instance: Instance, why: str) -> None:
@@ -270,25 +272,25 @@ class Fleet:
     async def cleanup(self) -> None:
         """Run every workload's cleanup tasks, where there is still somebody to run them."""
         for environment in self.matrix.environments:
-            for load in self.matrix.loads:
-                keys = self._keys_of(environment.key, load)
-                if not all(each.alive for key in keys for each in self._instances[key]):
+            for case in self.matrix.cases:
+                keys = self._keys_of(environment.key, case)
+                if not all(instance.alive for key in keys for instance in self._instances[key]):
                     continue
                 try:
-                    for team in await self.teams(environment.key, load):
-                        await perform(team, load, self.seed, load.workload.cleanup)
+                    for team in await self.teams(environment.key, case):
+                        await perform(team, case, self.seed, case.workload.cleanup)
                 except (UllageError, OSError) as error:
-                    self.warn("no-cleanup", f"{load.key} in {environment.key}: {error}")
+                    self.warn("no-cleanup", f"{case.key} in {environment.key}: {error}")
 
     async def _provision(self, key: str) -> None:
         environment = self.needs.environment(key)
         started = time.monotonic()
         count = self.needs.count(environment)
-        made = await _all_or_none(
+        instances = await _all_or_none(
             [environment.provider.create(self._spec(environment, i)) for i in range(count)]
         )
-        self._instances[key] = made
-        for instance in made:
+        self._instances[key] = instances
+        for instance in instances:
             self._keys[instance.name] = key
             self.on_provisioned(
                 Provisioned(
@@ -298,13 +300,13 @@ class Fleet:
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
-                    clock=ClockSaid(**asdict(instance.agent.said)),
+                    clock=ClockSaid(**asdict(instance.agent.clock_claims)),
                 )
             )
-        self._tell_clocks(made)
+        self._tell_clocks(instances)
         try:
             await self._prepare(environment)
-            await _each(made, do=_freeze)
+            await _all_at_once(instances, do=_freeze)
         except BaseException:
             await self._destroy(key)  # the next trial makes them again
             raise
@@ -312,36 +314,36 @@ class Fleet:
     async def _prepare(self, environment: Environment) -> None:
         """Workspaces and preparation of every workload, in each instance that takes part."""
         mine = self._instances[environment.key]
-        for load in self.matrix.loads:
+        for case in self.matrix.cases:
             for instance in mine:
-                await make_workspace(instance, load)
-            if not of_plan(environment.key):
+                await make_workspace(instance, case)
+            if environment.key not in self.matrix.keys:
                 continue
-            self._broken.pop((environment.key, load.key), None)
-            for team in self._teams(environment, load):
-                reason = await perform(team, load, self.seed, load.workload.prepare)
+            self._broken.pop((environment.key, case.key), None)
+            for team in self._teams(environment, case):
+                reason = await perform(team, case, self.seed, case.workload.prepare)
                 if reason:
-                    self._broken[environment.key, load.key] = reason
+                    self._broken[environment.key, case.key] = reason
 
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
 
     def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
-        """What its instances are for → those."""
-        left = iter(self._instances[environment.key])
+        """Kind → the instances of that kind."""
+        remaining = iter(self._instances[environment.key])
         copies = self.needs.copies(environment)
-        return {kind: list(itertools.islice(left, count)) for kind, count in copies.items()}
+        return {kind: list(itertools.islice(remaining, count)) for kind, count in copies.items()}
 
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
-        cpus, quota = self.needs.cpus(environment, index)
+        cpu_ids, quota = self.needs.place(environment, index)
         state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=cpus,
+            cpu_ids=cpu_ids,
             cpu_quota=quota,
             memory_bytes=environment.resources.memory,
             image=self.image,
@@ -374,7 +376,7 @@ async def _freeze(instance: Instance) -> None:
     await instance.freeze()
 
 
-async def _each(
+async def _all_at_once(
     instances: Iterable[Instance], *, do: Callable[[Instance], Awaitable[None]]
 ) -> None:
     """Do it to all at once; an instance that is lost on the way shows in its trial, not here."""
@@ -388,9 +390,9 @@ async def _each(
 async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instance]:
     """Make several instances at once; when one fails, the others are removed again."""
     results = await asyncio.gather(*coroutines, return_exceptions=True)
-    made = [r for r in results if isinstance(r, Instance)]
+    instances = [r for r in results if isinstance(r, Instance)]
     for result in results:
         if isinstance(result, BaseException):
-            await asyncio.gather(*(instance.destroy() for instance in made))
+            await asyncio.gather(*(instance.destroy() for instance in instances))
             raise result
-    return made
+    return instances

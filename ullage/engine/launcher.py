@@ -38,7 +38,7 @@ class Requests:
     """The lines with `MARK` in a stream that comes in pieces."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._partial = b""
         self._count = 0
 
     def take(self, data: bytes) -> list[tuple[str, tuple[str, ...]]]:
@@ -46,10 +46,10 @@ class Requests:
 
         TrialFailedError for a line that cannot be what `mpi.SHELL_FILE` prints.
         """
-        *lines, rest = (self._rest + data).split(b"\n")
+        *lines, last = (self._partial + data).split(b"\n")
         # Of a line that does not begin with the mark, only so much is kept that it still might.
-        self._rest = rest if rest.startswith(MARK) else rest[: len(MARK)]
-        if len(self._rest) > LONGEST:
+        self._partial = last if last.startswith(MARK) else last[: len(MARK)]
+        if len(self._partial) > LONGEST:
             raise TrialFailedError("bad-launch", f"a request is longer than {LONGEST} bytes")
         return [self._read(line) for line in lines if line.startswith(MARK)]
 
@@ -92,7 +92,7 @@ class Launcher:
                 await asyncio.wait({ended}, timeout=PATIENCE_S)
                 self._judge(trouble)
             await ended
-            await self._rest()
+            await self._wait_for_started()
         finally:
             await _cancelled(ended, listening, *self._watchers)
 
@@ -115,14 +115,14 @@ class Launcher:
         heard = asyncio.create_task(pieces.get())
         try:
             await asyncio.wait({heard, ended, *self._watchers}, return_when=FIRST_COMPLETED)
-            for watcher in [each for each in self._watchers if each.done()]:
+            for watcher in [task for task in self._watchers if task.done()]:
                 watcher.result()
                 self._watchers.remove(watcher)
             return heard.result() if heard.done() else b""
         finally:
             heard.cancel()
 
-    async def _rest(self) -> None:
+    async def _wait_for_started(self) -> None:
         """Until what was started has ended too."""
         if not self._watchers:
             return
@@ -143,7 +143,7 @@ class Launcher:
             raise trouble
         reason = trouble.reason
         if done.signal is None or reason.code != LAUNCH_FAILED:
-            words = f"{reason.message}; {self.by.name} says: {said(self.by)}"
+            words = f"{reason.message}; {self.by.name} says: {tail(self.by)}"
             raise TrialFailedError(reason.code, words)
 
     def _part(self, address: str, argv: tuple[str, ...]) -> Part:
@@ -162,16 +162,16 @@ class Launcher:
 
 
 async def _watch(part: Part) -> None:
-    """TrialFailedError when it ends badly."""
+    """TrialFailedError when it is killed or ends with a status other than 0."""
     await part.wait()
     assert part.finished is not None
     done = part.finished
     if done.status != 0:
         how = f"signal {done.signal}" if done.signal is not None else f"status {done.status}"
-        raise TrialFailedError(LAUNCH_FAILED, f"{part.name} ended with {how}: {said(part)}")
+        raise TrialFailedError(LAUNCH_FAILED, f"{part.name} ended with {how}: {tail(part)}")
 
 
-def said(part: Part) -> str:
+def tail(part: Part) -> str:
     """The end of what it printed, for a message, without requests and without `mpirun`'s rules."""
     assert part.process is not None
     return plain((part.process.stderr or part.process.stdout).decode("utf-8", "replace"))

@@ -39,11 +39,11 @@ class Comparison:
 def comparisons(matrix: Matrix) -> list[Comparison]:
     """The primary comparisons of a plan: the family of its verdicts."""
     return [
-        Comparison(environment.key, load.key, metric)
+        Comparison(environment.key, case.key, metric)
         for environment in matrix.environments
         if environment.key != matrix.baseline and environment.again_of is None
-        for load in matrix.loads
-        for metric in load.workload.metrics
+        for case in matrix.cases
+        for metric in case.workload.metrics
         if metric.primary
     ]
 
@@ -52,7 +52,7 @@ def comparisons(matrix: Matrix) -> list[Comparison]:
 class Spread:
     """What a pilot shows of the log-ratios of one comparison."""
 
-    found: Components
+    components: Components
     """Of generations, blocks and iterations; the latter of two work done one after the other."""
     pairs: int
     generations: int
@@ -60,11 +60,11 @@ class Spread:
     @property
     def generation_known(self) -> bool:
         """Were instances made more than once?"""
-        return self.found.raw[0] is not None
+        return self.components.raw[0] is not None
 
     def degrees(self, blocks_each: int | None) -> int:
         """Degrees of freedom of what `unit` mostly rests on."""
-        between, within, _ = self.found.degrees
+        between, within, _ = self.components.degrees
         return between if blocks_each is not None and between else within or between
 
     def unit(self, blocks_each: int | None, iterations: int) -> float:
@@ -73,11 +73,11 @@ class Spread:
         What the pilot cannot tell apart is not hoped to average out: of one iteration, that more of
         them save anything; of one block in each generation, that blocks of one vary less.
         """
-        generation, block, iteration = self.found.variances
-        each = block + iteration / iterations
+        generation, block, iteration = self.components.variances
+        within = block + iteration / iterations
         if blocks_each is not None:
-            return math.sqrt(generation + each / blocks_each)
-        return math.sqrt(each if self.found.raw[1] is not None else generation + each)
+            return math.sqrt(generation + within / blocks_each)
+        return math.sqrt(within if self.components.raw[1] is not None else generation + within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ def learn(folder: RunFolder, plan: Plan, matrix: Matrix) -> Pilot:
     baseline = folder.resolved.baseline
     alike = folder.resolved.design == plan.design and baseline == matrix.baseline
     spreads = {}
-    for each in comparisons(matrix) if alike else ():
-        mine = cells.series(each.environment, each.workload, baseline)
-        theirs = cells.series(baseline, each.workload, each.environment)
-        if (found := _spread(mine, theirs, each.metric)) is not None:
-            spreads[each.key] = found
+    for comparison in comparisons(matrix) if alike else ():
+        mine = cells.series(comparison.environment, comparison.workload, baseline)
+        theirs = cells.series(baseline, comparison.workload, comparison.environment)
+        if (spread := _spread(mine, theirs, comparison.metric)) is not None:
+            spreads[comparison.key] = spread
     repeat = folder.resolved.repeat
     return Pilot(
         run=folder.resolved.run,
@@ -149,7 +149,7 @@ def newest(runs: Path, plan: Plan, matrix: Matrix) -> RunFolder | None:
             and finished is not None
             and finished.reason in ENDED
             and {e.key for e in resolved.environments} == {e.key for e in matrix.environments}
-            and {w.key for w in resolved.workloads} == {load.key for load in matrix.loads}
+            and {w.key for w in resolved.workloads} == {case.key for case in matrix.cases}
             and not any(_differing(resolved, matrix))
         ):
             return folder
@@ -165,10 +165,10 @@ def _differing(resolved: Resolved, matrix: Matrix) -> Iterable[str]:
         if environments.get(environment.key, now) != now:
             yield environment.key
     workloads = {w.key: (w.workload, w.parameters) for w in resolved.workloads}
-    for load in matrix.loads:
-        meant = load.workload.name, load.parameters.model_dump(mode="json")
-        if workloads.get(load.key, meant) != meant:
-            yield load.key
+    for case in matrix.cases:
+        planned = case.workload.name, case.parameters.model_dump(mode="json")
+        if workloads.get(case.key, planned) != planned:
+            yield case.key
 
 
 def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:
@@ -178,15 +178,12 @@ def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:
     rounds = [
         pair(_only(mine, number), _only(theirs, number), metric) for number in range(iterations)
     ] or [pair(mine, theirs, metric)]
-    every = [each for paired in rounds for each in paired.pairs]
-    blocks = {each.block for each in every}
-    if len(blocks) < 2:
+    pairs = [p for paired in rounds for p in paired.pairs]
+    blocks, generations = [p.block for p in pairs], [p.generation for p in pairs]
+    if len(set(blocks)) < 2:
         return None
-    generations = [each.generation for each in every]
-    found = components(
-        [each.log_ratio for each in every], generations, [each.block for each in every]
-    )
-    return Spread(found, len(blocks), len(set(generations)))
+    variances = components([p.log_ratio for p in pairs], generations, blocks)
+    return Spread(variances, len(set(blocks)), len(set(generations)))
 
 
 def _only(series: Series, number: int) -> dict[int, Trial]:
@@ -207,14 +204,14 @@ def _costs(folder: RunFolder) -> Costs | None:
             work[number] += max(t.end_ns - t.start_ns for t in turn) / 1e9
     if not work:
         return None
-    rest = [
+    overheads = [
         max(0.0, block.seconds - work[block.block] - renewals.get(block.block, 0.0))
         for block in folder.blocks
     ]
     iterations = int(folder.resolved.repeat.get("iterations") or 1)
     return Costs(
         generation=median(renewals.values()) if renewals else None,
-        block=median(rest),
+        block=median(overheads),
         iteration=median(work.values()) / iterations,
     )
 
@@ -226,9 +223,9 @@ def _turn(trial: Trial) -> int:
 
 def _renewals(folder: RunFolder) -> Iterable[tuple[int, float]]:
     """First block of each generation but the first, and the seconds before its first trial."""
-    seen = [e for e in folder.events if isinstance(e, BlockDone | Trial | Started)]
+    events = [e for e in folder.events if isinstance(e, BlockDone | Trial | Started)]
     generation = 0
-    for before, now in pairwise(seen):
+    for before, now in pairwise(events):
         if isinstance(now, Trial) and now.generation > generation:
             generation = now.generation
             if isinstance(before, BlockDone):
@@ -261,10 +258,10 @@ def suggest(pilot: Pilot, plan: Plan) -> Suggestion | None:
         return None
     repeat = plan.repeat
     key, widest = max(
-        pilot.spreads.items(), key=lambda each: each[1].unit(repeat.instances, repeat.iterations)
+        pilot.spreads.items(), key=lambda item: item[1].unit(repeat.instances, repeat.iterations)
     )
-    generation, block, iteration = widest.found.variances
-    costs, several = pilot.costs, widest.found.raw[2] is not None
+    generation, block, iteration = widest.components.variances
+    costs, several = pilot.costs, widest.components.raw[2] is not None
     blocks: int | None = None
     iterations: int | None = None
     if costs.generation is not None and widest.generation_known and several:
@@ -272,8 +269,8 @@ def suggest(pilot: Pilot, plan: Plan) -> Suggestion | None:
             (costs.generation, costs.block, costs.iteration), (generation, block, iteration)
         )
     elif costs.generation is not None and widest.generation_known:
-        each = costs.block + costs.iteration * pilot.iterations
-        (blocks,) = optimal_counts((costs.generation, each), (generation, block))
+        block_s = costs.block + costs.iteration * pilot.iterations
+        (blocks,) = optimal_counts((costs.generation, block_s), (generation, block))
     elif several:
         (iterations,) = optimal_counts((costs.block, costs.iteration), (block, iteration))
     else:
@@ -286,8 +283,8 @@ def suggest(pilot: Pilot, plan: Plan) -> Suggestion | None:
     )
 
 
-def _within(count: int | None, seen: int) -> int | None:
-    return None if count is None else min(count, FURTHER * max(1, seen))
+def _within(count: int | None, in_pilot: int) -> int | None:
+    return None if count is None else min(count, FURTHER * max(1, in_pilot))
 
 
 def as_plan(suggestion: Suggestion, plan: Plan) -> list[str]:
@@ -297,16 +294,17 @@ def as_plan(suggestion: Suggestion, plan: Plan) -> list[str]:
     """
     every = suggestion.blocks_each or plan.repeat.instances
     repeat = {"instances": every, "iterations": suggestion.iterations or plan.repeat.iterations}
-    told = ", ".join(f"{name}: {count}" for name, count in repeat.items() if count is not None)
-    lines = [f"repeat: {{{told}}}"]
+    counts = ", ".join(f"{name}: {count}" for name, count in repeat.items() if count is not None)
+    lines = [f"repeat: {{{counts}}}"]
     if suggestion.blocks_each is not None:
-        blocks, each = plan.blocks, suggestion.blocks_each
+        blocks, blocks_each = plan.blocks, suggestion.blocks_each
         least, most = (
-            each * max(LEAST_PAIRS, math.ceil(n / each)) for n in (blocks.min, blocks.max)
+            blocks_each * max(LEAST_PAIRS, math.ceil(n / blocks_each))
+            for n in (blocks.min, blocks.max)
         )
-        rest = (
+        more = (
             f", until: {{half_width: {100 * blocks.until.half_width:g}%}}" if blocks.until else ""
         )
-        rest += f", budget: {blocks.budget:g}s" if blocks.budget else ""
-        lines.append(f"blocks: {{min: {least}, max: {most}{rest}}}")
+        more += f", budget: {blocks.budget:g}s" if blocks.budget else ""
+        lines.append(f"blocks: {{min: {least}, max: {most}{more}}}")
     return lines

@@ -86,7 +86,7 @@ class Part:
             usage=done.usage,
         )
 
-    def said(self) -> str:
+    def tail(self) -> str:
         """The end of what it printed, for a message."""
         return _tail(self._ended()[1])
 
@@ -103,15 +103,15 @@ class Part:
         early = instant_ns - done.clock_bound_ns - EARLY_NS
         late = done.arrived_ns + done.clock_bound_ns
         lag = done.arrived_ns - done.end_ns
-        seen = done.arrived_ns - instant_ns
-        most = max(LAG_NS, LAG_SHARE * seen) + done.clock_bound_ns
+        lasted = done.arrived_ns - instant_ns
+        most = max(LAG_NS, LAG_SHARE * lasted) + done.clock_bound_ns
         if early <= done.start_ns and done.end_ns <= late and lag <= most:
             return
         raise TrialFailedError(
             "clock-broken",
             f"{self.name} says that it took {(done.end_ns - done.start_ns) / 1e9:.3f} s, from "
             f"{(done.start_ns - instant_ns) / 1e9:+.3f} s after the agreed instant; here its end "
-            f"was seen {seen / 1e9:.3f} s after it",
+            f"was seen {lasted / 1e9:.3f} s after it",
         )
 
     def _check_limit(self, done: Finished) -> None:
@@ -119,7 +119,7 @@ class Part:
         spec = self.instance.spec
         # A guest's kernel counts time that its vCPU had to wait for the quota as used.
         quota = None if self.instance.own_kernel else spec.cpu_quota
-        limit = quota or len(spec.cpus)
+        limit = quota or len(spec.cpu_ids)
         used = done.usage.user_s + done.usage.system_s
         if elapsed > 0.5 and used > CPU_TOLERANCE * limit * elapsed:
             raise TrialFailedError(

@@ -12,7 +12,7 @@ from ullage.common.quantities import format_bytes
 from ullage.host import clock
 from ullage.meters import METERS
 from ullage.plan import neighbours
-from ullage.plan.matrix import AGAIN, Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
 from ullage.runs.events import ClockSaid
 from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
@@ -20,10 +20,8 @@ from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
 
-# What of a run that goes on is not what it was: its repetitions may differ by that.
-
 DIVERGED = "run-moved"
-"""Code of the warning."""
+"""Code of the warning that a run goes on under other circumstances than it began with."""
 
 
 class Recorded(Protocol):
@@ -48,31 +46,28 @@ def programs(files: Iterable[Path]) -> dict[str, str]:
 
 
 def diverged(old: Recorded, now: Recorded) -> list[str]:
-    """What was another when the run began; in words."""
+    """What is not what it was when the run began, in words."""
     names = ("hostname", "kernel", "cpu_model", "memory_bytes", "microcode")
-    found = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
-    found += ["the version of ullage"] if old.ullage != now.ullage else []
+    differences = [f"the host's {n}" for n in names if old.host.get(n) != now.host.get(n)]
+    differences += ["the version of ullage"] if old.ullage != now.ullage else []
     both = old.programs.keys() & now.programs.keys()
     changed = sorted(name for name in both if old.programs[name] != now.programs[name])
-    return found + [f"the program {name}" for name in changed]
-
-
-# Fairness: nuisances must be equal over the environments; treatments are what is compared.
+    return differences + [f"the program {name}" for name in changed]
 
 
 def compare(nuisances: Mapping[str, Mapping[str, str]], allow: Sequence[str]) -> tuple[Parity, ...]:
     """Compare environment → nuisance → value; PARITY_UNEQUAL for the first not allowed one."""
     rows = []
     for name in NUISANCES:
-        values = {environment: found[name] for environment, found in nuisances.items()}
+        values = {environment: values_of[name] for environment, values_of in nuisances.items()}
         equal = len(set(values.values())) == 1
         if not equal and name not in allow:
-            raise UllageError(PARITY_UNEQUAL, nuisance=name, values=_told(values))
+            raise UllageError(PARITY_UNEQUAL, nuisance=name, values=_in_words(values))
         rows.append(Parity(nuisance=name, equal=equal, allowed=not equal, values=values))
     return tuple(rows)
 
 
-def _told(values: Mapping[str, str]) -> str:
+def _in_words(values: Mapping[str, str]) -> str:
     return "; ".join(f"{environment}: {value}" for environment, value in values.items())
 
 
@@ -80,53 +75,54 @@ _ONCE = Repeat().model_dump()
 """What the plan's `repeat` was for runs that do not have it yet."""
 
 
-def workload(load: Load) -> WorkloadRecord:
+def workload(case: Case) -> WorkloadRecord:
     """A workload, with the definitions of its metrics: an old run reads right for ever."""
     return WorkloadRecord(
-        key=load.key,
-        workload=load.workload.name,
-        resource=load.workload.resource,
-        title=load.workload.title(load.parameters),
-        parameters=load.parameters.model_dump(mode="json"),
-        factors=dict(load.factors),
-        metrics=load.workload.metrics,
-        scaling=load.workload.scaling,
+        key=case.key,
+        name=case.name,
+        workload=case.workload.name,
+        resource=case.workload.resource,
+        title=case.workload.title(case.parameters),
+        parameters=case.parameters.model_dump(mode="json"),
+        factors=dict(case.factors),
+        metrics=case.workload.metrics,
+        scaling=case.workload.scaling,
         files={
             name: f"sha256:{sha256_of(file)}"
-            for name, file in load.workload.files(load.parameters).items()
+            for name, file in case.workload.files(case.parameters).items()
         },
-        duration_s=load.workload.duration_s(load.parameters),
+        duration_s=case.workload.duration_s(case.parameters),
     )
 
 
 def meters() -> tuple[MeterRecord, ...]:
     """The meters, with the definitions of their quantities."""
-    return tuple(MeterRecord(name=each.name, quantities=each.quantities) for each in METERS)
+    return tuple(MeterRecord(name=meter.name, quantities=meter.quantities) for meter in METERS)
 
 
-def environment(found: Environment, matrix: Matrix, fleet: Fleet | None) -> EnvironmentRecord:
+def environment(planned: Environment, matrix: Matrix, fleet: Fleet | None) -> EnvironmentRecord:
     """An environment; with what was verified inside once the fleet is up."""
-    provider = found.provider
-    up = fleet is not None and fleet.up(found.key)
-    again = found.again_of is not None
+    provider = planned.provider
+    up = fleet is not None and fleet.up(planned.key)
+    again = planned.again_of is not None
     return EnvironmentRecord(
-        key=found.key,
-        label=label(found, matrix) + (", again" if again else ""),
+        key=planned.key,
+        label=label(planned, matrix) + (", again" if again else ""),
         provider=provider.name,
         options=provider.options.model_dump(mode="json"),
-        factors=dict(found.factors),
-        again_of=found.again_of,
-        price=found.price,
+        factors=dict(planned.factors),
+        again_of=planned.again_of,
+        price=planned.price,
         emulated=provider.emulated,
-        treatments={**provider.treatments(), **_beside(found)},
-        nuisances=dict(nuisances(found, fleet)) if fleet and up else {},
-        facts=dict(fleet.first(found.key).agent.facts) if fleet and up else {},
+        treatments={**provider.treatments(), **_neighbour(planned)},
+        nuisances=dict(nuisances(planned, fleet)) if fleet and up else {},
+        facts=dict(fleet.first(planned.key).agent.facts) if fleet and up else {},
     )
 
 
-def _beside(found: Environment) -> dict[str, str]:
-    beside, instances = found.neighbour, found.instances
-    return {"neighbour": neighbours.in_words(beside, instances)} if beside else {}
+def _neighbour(planned: Environment) -> dict[str, str]:
+    neighbour, instances = planned.neighbour, planned.instances
+    return {"neighbour": neighbours.in_words(neighbour, instances)} if neighbour else {}
 
 
 def own_clock() -> ClockSaid:
@@ -141,7 +137,7 @@ def own_clock() -> ClockSaid:
 
 
 def changed(old: Resolved, now: Resolved) -> list[str]:
-    """What of a run may not change while it goes on, and did."""
+    """What has changed that must stay the same through a run."""
     pairs = {
         "the baseline": (old.baseline, now.baseline),
         "resources": (old.resources, now.resources),
@@ -153,24 +149,24 @@ def changed(old: Resolved, now: Resolved) -> list[str]:
         "the stop rule": tuple((r.blocks.get("min"), r.blocks.get("until")) for r in (old, now)),
         "the image": tuple(r.image and r.image.digest for r in (old, now)),
     }
-    found = [what for what, (before, after) in pairs.items() if before != after]
+    changes = [name for name, (before, after) in pairs.items() if before != after]
     for kind in ("environments", "workloads"):
-        before = {each.key: _identity(each) for each in getattr(old, kind)}
-        after = {each.key: _identity(each) for each in getattr(now, kind)}
+        before = {record.key: _identity(record) for record in getattr(old, kind)}
+        after = {record.key: _identity(record) for record in getattr(now, kind)}
         keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-        found += [f"{kind.removesuffix('s')} {key}" for key in keys]
-    meters = [_energy_meters(each) for each in (old, now)]
+        changes += [f"{kind.removesuffix('s')} {key}" for key in keys]
+    meters = [_energy_meters(resolved) for resolved in (old, now)]
     labels = [key for key in {**meters[0], **meters[1]} if meters[0].get(key) != meters[1].get(key)]
-    return found + [f"the energy meter {label}" for label in labels]
+    return changes + [f"the energy meter {label}" for label in labels]
 
 
 def _energy_meters(resolved: Resolved) -> dict[str, object]:
     """Label → what the plan says of it; not how often it is read, nor what was found there."""
-    return {each.label: (each.meter, each.options) for each in resolved.energy_meters}
+    return {meter.label: (meter.meter, meter.options) for meter in resolved.energy_meters}
 
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
-    """True when the plan is not the one of the run; asks nothing of the host, unlike `changed`."""
+    """True when the plan is not that of the run. Unlike `changed` it needs nothing of the host."""
     scalars = (
         (old.baseline, matrix.baseline),
         (old.resources, plan.resources.model_dump()),
@@ -192,19 +188,19 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
         ]
         or workloads
         != [
-            (load.key, load.workload.name, load.parameters.model_dump(mode="json"))
-            for load in matrix.loads
+            (case.key, case.workload.name, case.parameters.model_dump(mode="json"))
+            for case in matrix.cases
         ]
     )
 
 
 def moved(old: Resolved, now: Resolved) -> list[str]:
-    """What makes blocks of one run differ, but not the trials of one block."""
-    before = {each.label: each.channels for each in old.energy_meters}
+    """What has changed that makes blocks of a run differ, though not the trials of one block."""
+    before = {meter.label: meter.channels for meter in old.energy_meters}
     meters = [
-        f"what the energy meter {each.label} tells"
-        for each in now.energy_meters
-        if before.get(each.label) != each.channels
+        f"what the energy meter {meter.label} tells"
+        for meter in now.energy_meters
+        if before.get(meter.label) != meter.channels
     ]
     return diverged(old, now) + meters
 
@@ -214,33 +210,27 @@ def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:
     return record.model_dump(mode="json", exclude={"nuisances", "facts", "scaling"})
 
 
-def label(found: Environment, matrix: Matrix) -> str:
+def label(planned: Environment, matrix: Matrix) -> str:
     """The provider's label; with the factors that vary, and a name where two are alike."""
-    factors = [f"{name} {value}" for name, value in found.factors.items()]
-    beside = [f"beside {found.neighbour.program}"] if found.neighbour else []
-    text = ", ".join([found.provider.label(), *beside, *factors])
-    name = _name(found)
-    alike = {_name(e) for e in matrix.environments if e.provider.label() == found.provider.label()}
-    return f"{name}: {text}" if alike != {name} and name != text else text
+    factors = [f"{name} {value}" for name, value in planned.factors.items()]
+    neighbour = [f"beside {planned.neighbour.program}"] if planned.neighbour else []
+    text = ", ".join([planned.provider.label(), *neighbour, *factors])
+    alike = {e.name for e in matrix.environments if e.provider.label() == planned.provider.label()}
+    return f"{planned.name}: {text}" if alike != {planned.name} and planned.name != text else text
 
 
-def nuisances(found: Environment, fleet: Fleet) -> Mapping[str, str]:
+def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
     """What must be equal over the environments.
 
     Limits are those of the specification: an instance in which others are seen is refused when it
     is made. CPUs are those of the first instance; those of the n-th follow from n everywhere.
     """
-    spec = fleet.first(found.key).spec
+    spec = fleet.first(planned.key).spec
     quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
     return {
-        "cpus": f"{len(spec.cpus)}{quota}",
-        "pinning": ",".join(map(str, spec.cpus)),
+        "cpus": f"{len(spec.cpu_ids)}{quota}",
+        "pinning": ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
         "userland": fleet.image.digest[:19] if fleet.image else "host",
-        "instances": str(found.instances),
+        "instances": str(planned.instances),
     }
-
-
-def _name(found: Environment) -> str:
-    """The plan's own name of it, without factors."""
-    return found.key.removesuffix(AGAIN).partition("[")[0]

@@ -15,7 +15,7 @@ from typing import ClassVar
 from ullage.common.signals import to_the_end
 from ullage.engine import resolved
 from ullage.engine.resolved import DIVERGED
-from ullage.host import clock, leftovers, paths
+from ullage.host import claims, clock, leftovers, paths
 from ullage.runs.events import HOST_SHARED, Started, Warned
 from ullage.runs.records import Record
 from ullage.runs.writer import Journal, now_ns
@@ -41,13 +41,13 @@ class Session(ABC):
 
     @abstractmethod
     async def _work(self) -> None:
-        """All of it."""
+        """The work itself, up to `_tear_down`."""
 
     @abstractmethod
     async def _tear_down(self) -> None:
         """Remove all that was made, however far the work had come."""
 
-    async def _worked(self) -> None:
+    async def _work_to_the_end(self) -> None:
         """Work to the end, an error or a cancellation; whatever was made is removed again."""
         message = ""
         try:
@@ -62,9 +62,9 @@ class Session(ABC):
             try:
                 await to_the_end(self._tear_down())
             finally:
-                self._finished(message)
+                self._end(message)
 
-    async def _started(self, before: Iterable[Started], *, resumed: bool) -> None:
+    async def _begin(self, before: Iterable[Started], *, resumed: bool) -> None:
         """Say who works on the folder, and remove what earlier controllers left on the host."""
         self.journal.append(
             Started(
@@ -73,19 +73,21 @@ class Session(ABC):
                 pid=os.getpid(),
                 tag=self.tag,
                 resumed=resumed,
-                boot_id=paths.boot_id(),
+                boot_id=claims.boot_id(),
                 clock=resolved.own_clock(),
             )
         )
-        paths.claim(self.tag, str(self.folder))
+        claims.claim(self.tag, str(self.folder))
         for session in before:
             await self._remove(session.tag)
 
     async def _remove(self, tag: str) -> None:
         """Remove whatever carries the tag; what stays is said, for `ullage clean` to try again."""
-        found = await asyncio.to_thread(leftovers.find, tag, own=True)
-        for left, why in await asyncio.to_thread(leftovers.remove, found):
-            self._warn("not-removed", f"{left.kind} {left.name} could not be removed: {why}")
+        remains = await asyncio.to_thread(leftovers.find, tag, own=True)
+        for leftover, why in await asyncio.to_thread(leftovers.remove, remains):
+            self._warn(
+                "not-removed", f"{leftover.kind} {leftover.name} could not be removed: {why}"
+            )
 
     def _warn(self, code: str, text: str) -> None:
         self.journal.append(Warned(epoch_ns=now_ns(), code=code, message=text))
@@ -93,18 +95,18 @@ class Session(ABC):
 
     def _look_for_others(self) -> None:
         """Say once that another run works on this host: it is what both then measure."""
-        others = paths.living(self.tag)
+        others = claims.living(self.tag)
         if others and not self.shared:
             self.shared = True
             runs = ", ".join(others)
             self._warn(HOST_SHARED, f"another run works on this host at the same time: {runs}")
 
-    def _tell_diverged(self, found: Iterable[str]) -> None:
+    def _warn_of_changes(self, changes: Iterable[str]) -> None:
         """Warn of each: the run goes on all the same."""
-        for what in found:
-            self._warn(DIVERGED, f"{what} is not what it was when the run began")
+        for change in changes:
+            self._warn(DIVERGED, f"{change} is not what it was when the run began")
 
-    def _finished(self, message: str) -> None:
+    def _end(self, message: str) -> None:
         self.journal.append(
             self.ended.model_validate(
                 {

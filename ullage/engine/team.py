@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
 from ullage.environments.agent.client import Command
-from ullage.plan.matrix import Load
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
+
+if TYPE_CHECKING:
+    from ullage.plan.matrix import Case
 
 
 @dataclass
 class Team:
-    """Who is there, by the places that roles have."""
+    """The instances of one trial, by the places that roles have."""
 
     instance: Instance
     second: Instance | None = None
@@ -40,75 +43,74 @@ class Team:
 
     def players(self, roles: Iterable[Role]) -> dict[str, Instance]:
         """Role → the instance that plays it, for the roles that have one."""
-        found: dict[str, Instance] = {}
+        players: dict[str, Instance] = {}
         for role in roles:
             if role.place == "each":
-                found |= {f"{role.name}-{i}": each for i, each in enumerate(self.each)}
+                players |= {f"{role.name}-{i}": instance for i, instance in enumerate(self.each)}
             elif player := getattr(self, role.place):
-                found[role.name] = player
-        return found
+                players[role.name] = player
+        return players
 
     @property
     def ends(self) -> list[Instance]:
         """What others of them work against: a second instance, or what stands for the host."""
-        found = (self.second, self.away, self.host)
-        return [each for each in found if each is not None and each not in self.each]
+        others = (self.second, self.away, self.host)
+        return [
+            instance for instance in others if instance is not None and instance not in self.each
+        ]
 
     @property
     def members(self) -> list[Instance]:
         """Everybody there is, once."""
         others = (self.second, self.away, self.partner, self.host, *self.neighbours)
-        found = [self.instance, *self.each, *(other for other in others if other is not None)]
-        return list({each.name: each for each in found}.values())
+        members = [self.instance, *self.each, *(other for other in others if other is not None)]
+        return list({instance.name: instance for instance in members}.values())
 
 
-# What a workload finds in its instances: workspaces, and its untimed tasks before and after.
-
-
-def workspace(instance: Instance, load: Load) -> str:
+def workspace(instance: Instance, case: Case) -> str:
     """The directory of a workload in an instance, as seen inside."""
-    return f"{instance.data}/{slug(load.key)}"
+    return f"{instance.data}/{slug(case.key)}"
 
 
-async def make_workspace(instance: Instance, load: Load) -> None:
-    """Make it, with what of ours the workload wants inside."""
-    directory = workspace(instance, load)
+async def make_workspace(instance: Instance, case: Case) -> None:
+    """Make it, with the files of ours that the workload needs inside."""
+    directory = workspace(instance, case)
     await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
-    for name, file in load.workload.files(load.parameters).items():
+    for name, file in case.workload.files(case.parameters).items():
         await instance.agent.put(file, f"{directory}/{name}", 0o755)
 
 
-def context(team: Team, load: Load, seed: int) -> Context:
+def context(team: Team, case: Case, seed: int) -> Context:
     """What the workload may know of where it runs."""
-    players = team.players(load.workload.roles(load.parameters))
+    players = team.players(case.workload.roles(case.parameters))
     spec = team.instance.spec
     return Context(
         addresses={role: player.address or "127.0.0.1" for role, player in players.items()},
-        cpus=len(spec.cpus),
+        cpus=len(spec.cpu_ids),
         memory_bytes=spec.memory_bytes,
         seed=seed,
         data=team.instance.data,
-        workspace=workspace(team.instance, load),
-        workspaces={role: workspace(player, load) for role, player in players.items()},
+        workspace=workspace(team.instance, case),
+        workspaces={role: workspace(player, case) for role, player in players.items()},
     )
 
 
 async def perform(
-    team: Team, load: Load, seed: int, make: Callable[..., Sequence[Task]]
+    team: Team, case: Case, seed: int, make: Callable[..., Sequence[Task]]
 ) -> Reason | None:
     """Run untimed tasks one after another; the first that fails is the reason."""
-    players = team.players(load.workload.roles(load.parameters))
-    known = context(team, load, seed)
-    for task in make(load.parameters, known):
+    players = team.players(case.workload.roles(case.parameters))
+    where = context(team, case, seed)
+    for task in make(case.parameters, where):
         if task.role not in players:
             continue
-        cwd = task.cwd or known.workspaces[task.role]
+        cwd = task.cwd or where.workspaces[task.role]
         command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
         done, stdout, stderr = await players[task.role].agent.run(command)
         if done.status != 0:
-            said = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
+            output = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)
             return Reason(
                 code="prepare-failed",
-                message=f"{' '.join(task.argv[:2])} ended with {done.status}: {said}",
+                message=f"{' '.join(task.argv[:2])} ended with {done.status}: {output}",
             )
     return None

@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.engine import figures, trial_clocks
 from ullage.engine.figures import Figures
-from ullage.engine.fleet import Fleet
 from ullage.engine.launcher import Launcher
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.team import Team, context, workspace
@@ -25,11 +24,14 @@ from ullage.environments import Instance
 from ullage.environments.agent.client import Command, Finished, Process
 from ullage.host import clock
 from ullage.plan import neighbours
-from ullage.plan.matrix import Load
-from ullage.plan.schedule import Slot
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
 from ullage.workloads.base import Conducted, Output
+
+if TYPE_CHECKING:
+    from ullage.engine.fleet import Fleet
+    from ullage.plan.matrix import Case
+    from ullage.plan.schedule import Slot
 
 KILLED_S: Final = 30.0
 """A program has so long to be gone once it is killed; only the kernel can keep it longer."""
@@ -43,7 +45,7 @@ class Attempt:
     """One trial while it runs."""
 
     fleet: Fleet
-    load: Load
+    case: Case
     slot: Slot
     folder: Path
     seed: int
@@ -72,11 +74,11 @@ class Attempt:
 
     async def wake(self) -> None:
         self._refuse_broken()
-        self.teams = await self.fleet.teams(self.slot.environment, self.load, self.slot.side)
+        self.teams = await self.fleet.teams(self.slot.environment, self.case, self.slot.side)
         self._refuse_broken()  # what had died is made again, and prepared again
 
     def _refuse_broken(self) -> None:
-        if reason := self.fleet.broken(self.slot.environment, self.load):
+        if reason := self.fleet.obstacle(self.slot.environment, self.case):
             raise TrialFailedError(reason.code, reason.message)
 
     async def begin(self) -> None:
@@ -86,8 +88,8 @@ class Attempt:
 
     async def work(self, instant_ns: int) -> None:
         """Start everybody else at the agreed instant, and wait for all."""
-        if isinstance(self.load.workload, Conducted):
-            await self._conduct(self.load.workload)
+        if isinstance(self.case.workload, Conducted):
+            await self._conduct(self.case.workload)
             return
         workers = self._now(service=False)
         await _together(self._spawn(part, at_ns=instant_ns) for part in workers)
@@ -103,8 +105,8 @@ class Attempt:
             if not part.task.service:
                 part.check(instant_ns)
         outputs = self._outputs()
-        self.figures.append([figures.parsed(self.load, each) for each in outputs])
-        self.facts = self.load.workload.facts(self.load.parameters, outputs[0])
+        self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
+        self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
 
@@ -113,22 +115,22 @@ class Attempt:
         if self.reason is None and len(self.figures) < self.iterations:
             raise TrialFailedError("partner-failed", f"{self.slot.partner} beside it failed")
         self.clocks = trial_clocks.records(
-            self.closed, [part for each in self.rounds for part in each]
+            self.closed, [part for round_ in self.rounds for part in round_]
         )
         own.check()
         if self.status == "ok":
             self.metrics = self._mean(self.iteration_figures())
             if len(self.teams) > 1 and not self.conducted:
                 names = [team.instance.name for team in self.teams]
-                each = zip(names, zip(*self.figures, strict=True), strict=True)
-                self.instances = {name: self._mean(of_one) for name, of_one in each}
+                by_instance = zip(names, zip(*self.figures, strict=True), strict=True)
+                self.instances = {name: self._mean(of_one) for name, of_one in by_instance}
 
     def iteration_figures(self) -> list[Figures]:
         """Of each iteration that went well, over the instances."""
         return [figures.over_instances(of_teams) for of_teams in self.figures]
 
     def _mean(self, of_iterations: Sequence[Figures]) -> Figures:
-        return figures.over_iterations(of_iterations, self.load.workload.metrics)
+        return figures.over_iterations(of_iterations, self.case.workload.metrics)
 
     async def stop(self) -> None:
         """Kill what still runs after a failure or an interruption.
@@ -151,13 +153,13 @@ class Attempt:
             return [span for span, _ in self.conducted]
         return [
             (min(d.start_ns for d in done), max(d.end_ns for d in done)) if done else None
-            for done in self._worked()
+            for done in self._finished_work()
         ]
 
     def spread_ns(self) -> int | None:
         """Latest minus earliest start, of the iteration where that was most; None: all alone."""
-        starts = [[d.start_ns for d in done] for done in self._worked() if len(done) > 1]
-        return max((max(each) - min(each) for each in starts), default=None)
+        starts = [[d.start_ns for d in done] for done in self._finished_work() if len(done) > 1]
+        return max((max(instants) - min(instants) for instants in starts), default=None)
 
     def rtt_ns(self) -> int:
         """Of the slowest instance that has work to start."""
@@ -167,10 +169,14 @@ class Attempt:
         """Whose programs take part in the work: neighbours do not."""
         return [m for team in self.teams for m in team.members if m not in team.neighbours]
 
-    def _worked(self) -> list[list[Finished]]:
+    def _finished_work(self) -> list[list[Finished]]:
         return [
-            [part.finished for part in each if part.finished and part.own and not part.task.service]
-            for each in self.rounds
+            [
+                part.finished
+                for part in round_
+                if part.finished and part.own and not part.task.service
+            ]
+            for round_ in self.rounds
         ]
 
     def _now(self, *, service: bool) -> list[Part]:
@@ -181,25 +187,25 @@ class Attempt:
         ]
 
     def _parts(self, iteration: int) -> list[Part]:
-        workload, parameters = self.load.workload, self.load.parameters
+        workload, parameters = self.case.workload, self.case.parameters
         roles = workload.roles(parameters)
         parts = []
         for number, team in enumerate(self.teams):
-            known = context(team, self.load, self.seed)
+            where = context(team, self.case, self.seed)
             players = team.players(roles)
-            for task in workload.tasks(parameters, known):
+            for task in workload.tasks(parameters, where):
                 name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
                 name += f"-i{iteration:02d}" if self.iterations > 1 else ""
                 player = players[task.role]
-                parts.append(Part(name, task, player, task.cwd or workspace(player, self.load)))
+                parts.append(Part(name, task, player, task.cwd or workspace(player, self.case)))
         return [*parts, *self._neighbours(iteration)]
 
     def _neighbours(self, iteration: int) -> list[Part]:
-        found = self.fleet.matrix.environment(self.slot.environment).neighbour
-        if found is None:
+        neighbour = self.fleet.matrix.environment(self.slot.environment).neighbour
+        if neighbour is None:
             return []
-        players = [each for team in self.teams for each in team.neighbours]
-        tasks = [neighbours.task(found, len(player.spec.cpus)) for player in players]
+        players = [instance for team in self.teams for instance in team.neighbours]
+        tasks = [neighbours.task(neighbour, len(player.spec.cpu_ids)) for player in players]
         name = f"{neighbours.ROLE}-{iteration:02d}"
         return [
             Part(f"{name}-{number}", task, player, player.data, own=False)
@@ -214,14 +220,14 @@ class Attempt:
             await _together(instance.freeze() for instance in idle)
             began = clock.ordered_ns()
             node = self.fleet.node(self.slot.environment)
-            said = await workload.conduct(self.load.parameters, node, label)
+            printed = await workload.conduct(self.case.parameters, node, label)
             ended = clock.ordered_ns()
         finally:
             await _together(instance.thaw() for instance in idle)
         name = "main" if self.iterations == 1 else f"main-i{len(self.conducted):02d}"
         with disk_full_as_error(self.folder):
-            (self.folder / f"{name}.stdout").write_text(said, "utf-8")
-        output = Output(0, None, said, "", (ended - began) / 1e9)
+            (self.folder / f"{name}.stdout").write_text(printed, "utf-8")
+        output = Output(0, None, printed, "", (ended - began) / 1e9)
         self.conducted.append(((began, ended), output))
 
     async def _spawn(self, part: Part, *, at_ns: int | None = None) -> Process:
@@ -243,9 +249,9 @@ class Attempt:
             await part.wait()
             return
         mine = next(team for team in self.teams if part.instance in team.members)
-        players = mine.players(self.load.workload.roles(self.load.parameters)).values()
-        addresses = {each.address: each for each in players if each.address}
-        launcher = Launcher(part, addresses, lambda each: workspace(each, self.load))
+        players = mine.players(self.case.workload.roles(self.case.parameters)).values()
+        addresses = {player.address: player for player in players if player.address}
+        launcher = Launcher(part, addresses, lambda instance: workspace(instance, self.case))
         try:
             await launcher.run(self._spawn)
         finally:
@@ -262,9 +268,9 @@ class Attempt:
         if self.conducted:
             return [{"main": self.conducted[-1][1]}]
         parts = [part for part in self.rounds[-1] if part.own]
-        each = len(parts) // len(self.teams)
+        count = len(parts) // len(self.teams)
         return [
-            {part.task.role: part.output() for part in parts[number * each : (number + 1) * each]}
+            {part.task.role: part.output() for part in parts[number * count : (number + 1) * count]}
             for number in range(len(self.teams))
         ]
 
@@ -276,8 +282,8 @@ async def _together(todo: Iterable[Coroutine[Any, Any, object]]) -> None:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            for each in todo:
-                group.create_task(each)
+            for coroutine in todo:
+                group.create_task(coroutine)
     except ExceptionGroup as several:
         raise several.exceptions[0] from several
 

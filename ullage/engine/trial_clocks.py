@@ -32,8 +32,8 @@ class Own:
         """TrialFailedError when something has happened to it since: it is what all is told by."""
         clock.check()
         if clock.disruptions() != self.disruptions:
-            what = _in_words(frozenset(clock.stamp()[1]) & BREAKS)
-            raise TrialFailedError("clock-broken", f"this host's clock was disturbed: {what}")
+            words = _in_words(frozenset(clock.stamp()[1]) & BREAKS)
+            raise TrialFailedError("clock-broken", f"this host's clock was disturbed: {words}")
 
 
 def event(environment: str, instance: str, look: Look) -> Synchronised:
@@ -69,8 +69,8 @@ async def close(parts: Sequence[Part]) -> Maps:
     TrialFailedError where a clock contradicts itself: a tool inside measures with the same clock.
     """
     instances = list({part.instance.name: part.instance for part in parts}.values())
-    found = await asyncio.gather(*(_close(each) for each in instances))
-    maps = {each.name: ours for each, ours in zip(instances, found, strict=True)}
+    closed = await asyncio.gather(*(_close(instance) for instance in instances))
+    maps = {instance.name: ours for instance, ours in zip(instances, closed, strict=True)}
     for part in parts:
         _correct(part, maps[part.instance.name])
     return maps
@@ -112,29 +112,29 @@ def _correct(part: Part, ours: ClockMap) -> None:
     last = ours.last.reasons if ours.last else ()
     news = frozenset((*part.finished.reasons, *last)) - frozenset(ours.first.reasons)
     if news & BREAKS:
-        what = _in_words(news & BREAKS)
-        raise TrialFailedError("clock-broken", f"the clock of {part.instance.name}: {what}")
+        words = _in_words(news & BREAKS)
+        raise TrialFailedError("clock-broken", f"the clock of {part.instance.name}: {words}")
 
 
 def _record(instance: Instance, maps: Sequence[ClockMap], parts: Sequence[Part]) -> InstanceClock:
     done = [p.finished for p in parts if p.instance is instance and p.finished is not None]
     ours = maps[-1]
-    looks = [maps[0].first, *(each.last for each in maps if each.last)]
-    said = {name for look in looks for name in look.reasons}
-    said |= {name for each in done for name in each.reasons}
+    looks = [maps[0].first, *(ours_then.last for ours_then in maps if ours_then.last)]
+    names = {name for look in looks for name in look.reasons}
+    names |= {name for finished in done for name in finished.reasons}
     first, last = looks[0].fix, looks[-1].fix
     return InstanceClock(
         shared=ours.shared,
         looks=tuple(look.number for look in looks),
         messages=sum(look.messages for look in looks),
         took_ns=sum(look.took_ns for look in looks),
-        hard_ns=max((each.clock_bound_ns for each in done), default=ours.bound_ns),
-        sure_ns=max((each.clock_sure_ns for each in done), default=ours.bound_ns),
+        hard_ns=max((finished.clock_bound_ns for finished in done), default=ours.bound_ns),
+        sure_ns=max((finished.clock_sure_ns for finished in done), default=ours.bound_ns),
         drifted_ns=last.offset_ns - first.offset_ns if ours.last else None,
         drift_unsure_ns=last.half_ns + first.half_ns if ours.last else None,
         between_ns=last.local_ns - first.local_ns if ours.last else None,
         residual_ns=None if ours.shared else instance.agent.residual_ns(),
-        reasons=tuple(name for name in clock.REASONS if name in said),
+        reasons=tuple(name for name in clock.REASONS if name in names),
     )
 
 

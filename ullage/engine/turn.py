@@ -12,29 +12,31 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import RUN_DISK_FULL, UllageError
 from ullage.engine import trial_clocks
-from ullage.engine.fleet import Fleet
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.trial import Attempt, Span
 from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.perf.sampler import Watch
-from ullage.plan.matrix import Load
-from ullage.plan.schedule import Turn
 from ullage.runs.events import RoleRecord, Trial
 from ullage.runs.records import Metered
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import InvalidTrialError
 
+if TYPE_CHECKING:
+    from ullage.engine.fleet import Fleet
+    from ullage.plan.matrix import Case
+    from ullage.plan.schedule import Turn
+
 LEAD_NS: Final = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
 
 
-BESIDE: Final = 0.9
+LEAST_OVERLAP: Final = 0.9
 """The two of a duet overlap for so much of the shorter one, or neither has figures. What ran alone
 was not slowed by the neighbour: up to a tenth of that, a figure is off by a tenth of what the
 neighbour costs. From one agreed instant they miss it only where a program did not start, or was
@@ -43,7 +45,7 @@ held up for long."""
 
 async def run(
     fleet: Fleet,
-    load: Load,
+    case: Case,
     turn: Turn,
     folders: Sequence[Path],
     *,
@@ -53,25 +55,26 @@ async def run(
     """Run the trials of one turn. Whatever goes wrong inside one becomes its reason."""
     began, epoch_ns = clock.ordered_ns(), now_ns()
     attempts = [
-        Attempt(fleet, load, slot, folder, seed, iterations)
+        Attempt(fleet, case, slot, folder, seed, iterations)
         for slot, folder in zip(turn, folders, strict=True)
     ]
-    seen: list[Metered] = [{} for _ in attempts]
+    meters: list[Metered] = [{} for _ in attempts]
     watches: list[Watch] = []
     try:
         with _blamed(*attempts):
             own = trial_clocks.Own.now()
-            if await _each(attempts, Attempt.wake):
+            if await _all_at_once(attempts, Attempt.wake):
                 if fleet.sampler:
                     watches = [fleet.sampler.watch(_scene(attempt)) for attempt in attempts]
-                seen = await _rounds(attempts, iterations)
-            await _each(attempts, Attempt.conclude, own)
-        _judge_beside(attempts)
+                meters = await _rounds(attempts, iterations)
+            await _all_at_once(attempts, Attempt.conclude, own)
+        _judge_overlap(attempts)
     finally:
         await asyncio.gather(*(attempt.stop() for attempt in attempts))
-        await fleet.rest([team for attempt in attempts for team in attempt.teams])
+        await fleet.freeze([team for attempt in attempts for team in attempt.teams])
     trials = [
-        _trial(attempt, began, epoch_ns, each) for attempt, each in zip(attempts, seen, strict=True)
+        _trial(attempt, began, epoch_ns, readings)
+        for attempt, readings in zip(attempts, meters, strict=True)
     ]
     if fleet.sampler:
         for watch, attempt, done in zip(watches, attempts, trials, strict=False):
@@ -81,8 +84,10 @@ async def run(
 
 
 def _scene(*attempts: Attempt) -> Scene:
-    names = [each.name for attempt in attempts for each in attempt.workers()]
-    ends = [each.name for attempt in attempts for team in attempt.teams for each in team.ends]
+    names = [instance.name for attempt in attempts for instance in attempt.workers()]
+    ends = [
+        instance.name for attempt in attempts for team in attempt.teams for instance in team.ends
+    ]
     return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends))
 
 
@@ -91,37 +96,44 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
 
     Nobody goes on before all are ready: the one that ends first waits.
     """
-    seen: Metered = {}
+    readings: Metered = {}
     guests = [Guest() for _ in attempts]
     with ExitStack() as meters:
         for number in range(iterations):
-            if not await _each(attempts, Attempt.begin):
+            if not await _all_at_once(attempts, Attempt.begin):
                 break
             if number == 0:
                 await _ask(guests, attempts)
                 for guest in guests:
                     guest.begin()
-                seen = meters.enter_context(metered(scene=_scene(*attempts)))
+                readings = meters.enter_context(metered(scene=_scene(*attempts)))
             instant = clock.ordered_ns() + LEAD_NS
             instant += 10 * max(attempt.rtt_ns() for attempt in attempts)
-            await _each(attempts, Attempt.work, instant)
+            await _all_at_once(attempts, Attempt.work, instant)
             if number == iterations - 1:
                 meters.close()
                 await _ask(guests, attempts)
-            if not await _each(attempts, Attempt.end, instant):
+            if not await _all_at_once(attempts, Attempt.end, instant):
                 break
-    return [{**seen, **({Guest.name: found} if (found := guest.end()) else {})} for guest in guests]
+    return [
+        {**readings, **({Guest.name: counters} if (counters := guest.end()) else {})}
+        for guest in guests
+    ]
 
 
 async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
     """Ask every guest of each attempt for its counters."""
     for guest, attempt in zip(guests, attempts, strict=True):
-        inside = [each.agent.get for each in attempt.workers() if each.own_kernel and each.alive]
+        inside = [
+            instance.agent.get
+            for instance in attempt.workers()
+            if instance.own_kernel and instance.alive
+        ]
         if inside:
             await guest.ask(inside)
 
 
-async def _each(
+async def _all_at_once(
     attempts: Sequence[Attempt], step: Callable[..., Awaitable[None]], *arguments: Any
 ) -> bool:
     """A step of all that have not failed, at the same time; who fails at it holds up no other.
@@ -129,11 +141,11 @@ async def _each(
     True when all is well.
     """
 
-    async def one(attempt: Attempt) -> None:
+    async def guarded(attempt: Attempt) -> None:
         with _blamed(attempt):
             await step(attempt, *arguments)
 
-    todo = [one(attempt) for attempt in attempts if attempt.status != "failed"]
+    todo = [guarded(attempt) for attempt in attempts if attempt.status != "failed"]
     for result in await asyncio.gather(*todo, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
@@ -142,51 +154,51 @@ async def _each(
 
 @contextmanager
 def _blamed(*attempts: Attempt) -> Iterator[None]:
-    """What goes wrong within is the reason of these trials; a full disk ends the run."""
+    """A failure within is the reason why these trials have no figures; a full disk ends the run."""
     try:
         yield
     except TrialFailedError as error:
-        found = "failed", error.reason.code, error.reason.message
+        blame = "failed", error.reason.code, error.reason.message
     except InvalidTrialError as error:
-        found = "invalid", "not-valid", str(error)
+        blame = "invalid", "not-valid", str(error)
     except UllageError as error:
         if error.kind is RUN_DISK_FULL:
             raise
-        found = "failed", error.code, error.message
+        blame = "failed", error.code, error.message
     else:
         return
     for attempt in attempts:
-        attempt.blame(*found)
+        attempt.blame(*blame)
 
 
-def _judge_beside(attempts: Sequence[Attempt]) -> None:
+def _judge_overlap(attempts: Sequence[Attempt]) -> None:
     """The two of a duet have figures only if they ran beside each other, in every iteration."""
     if len(attempts) == 1:
         return
-    for one, other in zip(*(attempt.spans() for attempt in attempts), strict=False):
-        if (share := _overlap(one, other)) < BESIDE:
+    for first, second in zip(*(attempt.spans() for attempt in attempts), strict=False):
+        if (share := _overlap(first, second)) < LEAST_OVERLAP:
             for attempt in attempts:
                 attempt.blame(
                     "invalid",
                     "not-beside",
                     f"{share:.0%} of the shorter of the two ran beside {attempt.slot.partner}: "
-                    f"at least {BESIDE:.0%} must",
+                    f"at least {LEAST_OVERLAP:.0%} must",
                 )
 
 
-def _overlap(one: Span | None, other: Span | None) -> float:
+def _overlap(first: Span | None, second: Span | None) -> float:
     """Share of the shorter of two spans that lies within the other."""
-    if one is None or other is None:
+    if first is None or second is None:
         return 0.0
-    shorter = min(end - start for start, end in (one, other))
-    return max(0, min(one[1], other[1]) - max(one[0], other[0])) / max(1, shorter)
+    shorter = min(end - start for start, end in (first, second))
+    return max(0, min(first[1], second[1]) - max(first[0], second[0])) / max(1, shorter)
 
 
-def _trial(attempt: Attempt, began: int, epoch_ns: int, seen: Metered) -> Trial:
+def _trial(attempt: Attempt, began: int, epoch_ns: int, readings: Metered) -> Trial:
     """What is kept of it, whatever became of it."""
     ended = clock.ordered_ns()
     slot, ok, failed = attempt.slot, attempt.status == "ok", attempt.status == "failed"
-    parts = [part for each in attempt.rounds for part in each]
+    parts = [part for round_ in attempt.rounds for part in round_]
     spans = [span for span in attempt.spans() if span is not None]
     start = min((first for first, _ in spans), default=began)
     end = max((last for _, last in spans), default=ended)
@@ -214,7 +226,7 @@ def _trial(attempt: Attempt, began: int, epoch_ns: int, seen: Metered) -> Trial:
             "facts": attempt.facts,
             "roles": tuple(_record(part, attempt.folder) for part in parts if part.finished),
             "clocks": {} if failed else attempt.clocks,
-            "meters": {} if failed else seen,
+            "meters": {} if failed else readings,
         }
     )
 

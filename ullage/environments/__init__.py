@@ -7,8 +7,6 @@ from typing import Final
 from ullage.common.registry import Registry, fields_fault
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 
-# What the list of providers refuses at start.
-
 RESERVED: Final = frozenset({"provider", "instances", "neighbour", "price", "resources", "vary"})
 """Fields of an environment in the plan that are not its provider's."""
 

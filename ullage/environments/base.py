@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
-from ullage.environments.agent.client import AgentClient
-from ullage.host.cgroups import Group, Limits
-from ullage.host.image import Image
-from ullage.host.network import Network
+
+if TYPE_CHECKING:
+    from ullage.environments.agent.client import AgentClient
+    from ullage.host.cgroups import Group, Limits
+    from ullage.host.image import Image
+    from ullage.host.network import Network
 
 
 class Options(BaseModel):
@@ -30,12 +32,12 @@ Stage = Literal["copied", "booting", "addressed"]
 """What a provider tells of an instance while it makes it: its disks are laid out; the program that
 boots it starts; its address can be reached, as far as the network is concerned."""
 
-Told = Callable[[Stage, str], None]
-"""Told a stage at the moment when it is reached; with `addressed` comes the address."""
+StageListener = Callable[[Stage, str], None]
+"""Called with a stage at the moment when it is reached; with `addressed` comes the address."""
 
 
-def nobody(stage: Stage, what: str) -> None:
-    """Where nobody wants to know."""
+def ignore_stage(stage: Stage, address: str) -> None:
+    """A listener for where nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,10 @@ class InstanceSpec:
     """The run's tag: every name, cgroup, tap, mount and process of the run carries it."""
     name: str
     """`vm-0`: unique in the run, safe as a file name."""
-    cpus: tuple[int, ...]
+    cpu_ids: tuple[int, ...]
     """Host CPUs that the instance may use; a VM gets as many vCPUs."""
     cpu_quota: float | None
-    """CPUs' worth of time when less than len(cpus); None: no quota."""
+    """CPUs' worth of time when less than len(cpu_ids); None: no quota."""
     memory_bytes: int
     image: Image | None
     """None: the host's own userland (native and container only)."""
@@ -61,7 +63,7 @@ class InstanceSpec:
     """Private directory on a real disk: `/data` inside, or the place of the VM's data disk."""
     network: Network | None
     """The run's bridge; None: no network was asked for, or we are not root."""
-    told: Told = nobody
+    on_stage: StageListener = ignore_stage
     """Hears how the making goes on, from the event itself."""
 
 
@@ -155,8 +157,6 @@ class Provider(ABC):
         """What differs from native on purpose: device models, formats, cache modes …"""
 
 
-# Are the limits that were asked for the limits that hold inside?
-
 _QUOTA_TOLERANCE: Final = 0.01
 _VM_MEMORY_LEAST: Final = 0.75
 """A guest's kernel and firmware keep some of its memory to themselves."""
@@ -179,69 +179,69 @@ def verify_limits(
         _verify_memory(spec, facts)
 
 
-def verify_group(spec: InstanceSpec, asked: Limits, group: Group, pid: int) -> None:
+def verify_group(spec: InstanceSpec, limits: Limits, group: Group, pid: int) -> None:
     """LIMIT_NOT_APPLIED unless the process is in the group, and the group has these limits."""
     if not group.holds(pid):
         _refuse(spec, f"all of it in the cgroup {group.path}", "a part that is not")
-    found = group.limits()
-    if asked.cpus is not None and sorted(asked.cpus) != sorted(found.cpus or ()):
-        _refuse(spec, f"CPUs {_cpus(asked.cpus)}", f"{_cpus(found.cpus)} in its cgroup")
-    if not _same_quota(asked.cpu_quota, found.cpu_quota):
-        wanted = f"a quota of {_show(asked.cpu_quota)}"
-        _refuse(spec, wanted, f"a quota of {_show(found.cpu_quota)} in its cgroup")
-    if asked.memory_bytes is not None and not _is_limit(found.memory_bytes, asked.memory_bytes):
-        wanted = f"a limit of {exact_bytes(asked.memory_bytes)}"
-        _refuse(spec, wanted, f"a limit of {_size(found.memory_bytes)} in its cgroup")
+    actual = group.limits()
+    if limits.cpu_ids is not None and sorted(limits.cpu_ids) != sorted(actual.cpu_ids or ()):
+        _refuse(spec, f"CPUs {_cpus(limits.cpu_ids)}", f"{_cpus(actual.cpu_ids)} in its cgroup")
+    if not _same_quota(limits.cpu_quota, actual.cpu_quota):
+        required = f"a quota of {_show(limits.cpu_quota)}"
+        _refuse(spec, required, f"a quota of {_show(actual.cpu_quota)} in its cgroup")
+    if limits.memory_bytes is not None and not _is_limit(actual.memory_bytes, limits.memory_bytes):
+        required = f"a limit of {exact_bytes(limits.memory_bytes)}"
+        _refuse(spec, required, f"a limit of {_size(actual.memory_bytes)} in its cgroup")
 
 
 def _verify_machine(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     online = facts.get("cpus_online")
-    if online != len(spec.cpus):
-        _refuse(spec, f"{len(spec.cpus)} vCPUs", f"{online} online")
-    total, asked = _number(facts, "memory_total_bytes"), spec.memory_bytes
-    if total is None or not _VM_MEMORY_LEAST * asked <= total <= asked:
-        _refuse(spec, f"{exact_bytes(asked)} of memory", f"{_size(total)} in all")
+    if online != len(spec.cpu_ids):
+        _refuse(spec, f"{len(spec.cpu_ids)} vCPUs", f"{online} online")
+    total, memory = _number(facts, "memory_total_bytes"), spec.memory_bytes
+    if total is None or not _VM_MEMORY_LEAST * memory <= total <= memory:
+        _refuse(spec, f"{exact_bytes(memory)} of memory", f"{_size(total)} in all")
 
 
 def _verify_cpus(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
-    found = facts.get("cpus_allowed")
-    allowed = found if isinstance(found, list) else None
-    if allowed is None or sorted(allowed) != sorted(spec.cpus):
-        _refuse(spec, f"CPUs {_cpus(spec.cpus)}", f"{_cpus(allowed)} allowed")
+    cpu_ids = facts.get("cpus_allowed")
+    allowed = cpu_ids if isinstance(cpu_ids, list) else None
+    if allowed is None or sorted(allowed) != sorted(spec.cpu_ids):
+        _refuse(spec, f"CPUs {_cpus(spec.cpu_ids)}", f"{_cpus(allowed)} allowed")
 
 
 def _verify_quota(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
     quota = _number(facts, "cpu_quota")
     if spec.cpu_quota is None:
-        if quota is not None and quota < len(spec.cpus):
-            _refuse(spec, f"{len(spec.cpus)} CPUs without a quota", f"a quota of {quota:g}")
+        if quota is not None and quota < len(spec.cpu_ids):
+            _refuse(spec, f"{len(spec.cpu_ids)} CPUs without a quota", f"a quota of {quota:g}")
     elif not _same_quota(spec.cpu_quota, quota):
         _refuse(spec, f"a quota of {spec.cpu_quota:g} CPUs", f"{_show(quota)}")
 
 
 def _verify_memory(spec: InstanceSpec, facts: Mapping[str, Any]) -> None:
-    asked = spec.memory_bytes
+    memory = spec.memory_bytes
     limit, total = _number(facts, "memory_limit_bytes"), _number(facts, "memory_total_bytes")
     # What exceeds the machine limits nothing.
-    unlimited = limit is None or limit >= asked
-    if not _is_limit(limit, asked) and not (unlimited and total is not None and total <= asked):
-        seen = f"a limit of {_size(limit)}, {_size(total)} in all"
-        _refuse(spec, f"{exact_bytes(asked)} of memory", seen)
+    unlimited = limit is None or limit >= memory
+    if not _is_limit(limit, memory) and not (unlimited and total is not None and total <= memory):
+        inside = f"a limit of {_size(limit)}, {_size(total)} in all"
+        _refuse(spec, f"{exact_bytes(memory)} of memory", inside)
 
 
-def _same_quota(asked: float | None, found: float | None) -> bool:
-    if asked is None or found is None:
-        return asked is found
-    return abs(found / asked - 1) <= _QUOTA_TOLERANCE
+def _same_quota(required: float | None, actual: float | None) -> bool:
+    if required is None or actual is None:
+        return required is actual
+    return abs(actual / required - 1) <= _QUOTA_TOLERANCE
 
 
-def _is_limit(found: float | None, asked: int) -> bool:
+def _is_limit(actual: float | None, required: int) -> bool:
     """Is it the limit that was asked for? The kernel counts in pages."""
-    return found is not None and asked - os.sysconf("SC_PAGE_SIZE") < found <= asked
+    return actual is not None and required - os.sysconf("SC_PAGE_SIZE") < actual <= required
 
 
-def _cpus(found: Collection[object] | None) -> str:
-    return ", ".join(map(str, found)) if found else "none"
+def _cpus(cpu_ids: Collection[object] | None) -> str:
+    return ", ".join(map(str, cpu_ids)) if cpu_ids else "none"
 
 
 def _number(facts: Mapping[str, Any], name: str) -> float | None:
@@ -261,5 +261,5 @@ def _size(value: float | None) -> str:
     return exact_bytes(int(value))
 
 
-def _refuse(spec: InstanceSpec, asked: str, seen: str) -> NoReturn:
-    raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked=asked, seen=seen)
+def _refuse(spec: InstanceSpec, required: str, actual: str) -> NoReturn:
+    raise UllageError(errors.LIMIT_NOT_APPLIED, instance=spec.name, asked=required, seen=actual)

@@ -70,8 +70,8 @@ class Native(Provider):
                 endpoint = await spec.network.namespace(spec.name)
                 undo.push(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
-                spec.told("addressed", address)
-            spec.told("booting", "")
+                spec.on_stage("addressed", address)
+            spec.on_stage("booting", "")
             agent = await AgentClient.launch(
                 enter(spec, group, netns),
                 deadline_s=_DEADLINE_S,
@@ -130,7 +130,7 @@ class NativeInstance(Instance):
 def _make_group(spec: InstanceSpec) -> Group | None:
     """The cgroup; None for a plain user who asks for nothing that only a cgroup can do."""
     memory = spec.memory_bytes if spec.memory_bytes < memory_bytes() else None
-    limits = Limits(cpus=spec.cpus, cpu_quota=spec.cpu_quota, memory_bytes=memory)
+    limits = Limits(cpu_ids=spec.cpu_ids, cpu_quota=spec.cpu_quota, memory_bytes=memory)
     try:
         return Group.create(spec.tag, spec.name, limits)
     except UllageError as error:
@@ -142,7 +142,7 @@ def _make_group(spec: InstanceSpec) -> Group | None:
 
 def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[str]:
     """The command that makes its own process an agent on the CPUs, in the group, on the root."""
-    argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpus))]
+    argv = [str(spec.agent), "enter", "--cpus", ",".join(map(str, spec.cpu_ids))]
     for directory in group.directories if group is not None else ():
         argv += ["--cgroup", str(directory)]
     if netns is not None:
@@ -155,12 +155,12 @@ def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[s
 
 def _signal_tree(root: int, number: signal.Signals) -> None:
     """Signal a process and its descendants, until no new ones are seen."""
-    told: set[int] = set()
-    while new := _descendants(root) - told:
+    signalled: set[int] = set()
+    while new := _descendants(root) - signalled:
         for pid in new:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        told |= new
+        signalled |= new
 
 
 def _descendants(root: int) -> set[int]:
@@ -171,9 +171,9 @@ def _descendants(root: int) -> set[int]:
                 stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
                 parent = int(stat.rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(path.name))
-    found, todo = set(), [root]
+    tree, todo = set(), [root]
     while todo:
         pid = todo.pop()
-        found.add(pid)
+        tree.add(pid)
         todo += children.get(pid, [])
-    return found
+    return tree

@@ -64,32 +64,32 @@ def check(counts: Iterable[tuple[Placeable, int]], design: Design = "solo") -> s
     what else is idle keeps next to none.
     """
     total = memory_bytes()
-    kept, most = 0, 0
+    frozen, most = 0, 0
     for environment, instances in counts:
         if design == "duet":
             side(environment.resources, 0)
         else:
-            cpus(environment.resources, 0)
-        asked = environment.resources.memory * instances
-        if asked > total:
+            place(environment.resources, 0)
+        memory = environment.resources.memory * instances
+        if memory > total:
             raise UllageError(
                 HOST_TOO_SMALL,
-                asked=f"{format_bytes(asked)} of memory for {environment.key}",
+                asked=f"{format_bytes(memory)} of memory for {environment.key}",
                 has=format_bytes(total),
             )
         if environment.provider.keeps_memory:
-            kept += asked
+            frozen += memory
         else:
-            most = max(most, asked)
-    if kept + most <= total:
+            most = max(most, memory)
+    if frozen + most <= total:
         return None
     return (
-        f"all instances together may use {format_bytes(kept + most)} of memory and the host has "
+        f"all instances together may use {format_bytes(frozen + most)} of memory and the host has "
         f"{format_bytes(total)}: where it swaps, swapping is what is measured"
     )
 
 
-def cpus(resources: Resources, index: int, *, backwards: bool = False) -> Placed:
+def place(resources: Resources, index: int, *, backwards: bool = False) -> Placed:
     """Where instance `index` runs.
 
     Instances take the host's CPUs in turn; host endpoints (`backwards`) from the other end.
@@ -136,18 +136,18 @@ def apart(resources: Resources, neighbours: int, used: Set[int]) -> list[Placed]
             "neighbours on `other` ones than the instances of a trial use",
             has=len(allowed),
         )
-    each = range(0, whole * neighbours, whole)
-    return [(tuple(free[first : first + whole]), _quota(resources)) for first in each]
+    starts = range(0, whole * neighbours, whole)
+    return [(tuple(free[first : first + whole]), _quota(resources)) for first in starts]
 
 
 def shared_core(resources: Resources) -> str | None:
     """A sentence when the two sides of a duet have threads of the same core."""
-    one, other = (side(resources, number)[0] for number in (0, 1))
-    if {_core(cpu) for cpu in one}.isdisjoint(_core(cpu) for cpu in other):
+    first, second = (side(resources, number)[0] for number in (0, 1))
+    if {_core(cpu) for cpu in first}.isdisjoint(_core(cpu) for cpu in second):
         return None
     return (
-        f"the two sides of the duet, CPUs {one} and {other}, share a core: each slows the other by "
-        "what they use of it"
+        f"the two sides of the duet, CPUs {first} and {second}, share a core: each slows the other "
+        "by what they use of it"
     )
 
 
@@ -158,7 +158,7 @@ def _quota(resources: Resources) -> float | None:
 def _core(cpu: int) -> int:
     """The least CPU of the core that this one is a thread of; itself where nobody tells."""
     try:
-        told = (CPUS / f"cpu{cpu}/topology/thread_siblings_list").read_text(encoding="ascii")
-        return int(told.replace("-", ",").split(",")[0])
+        siblings = (CPUS / f"cpu{cpu}/topology/thread_siblings_list").read_text(encoding="ascii")
+        return int(siblings.replace("-", ",").split(",")[0])
     except (OSError, ValueError):
         return cpu

@@ -55,10 +55,10 @@ def maven(
 async def stage(artifacts: Iterable[Artifact], root: Path) -> None:
     """Put all of them below `root`, each at its path. ARTIFACT_UNREACHABLE, ARTIFACT_CHANGED."""
     for artifact in artifacts:
-        kept = await asyncio.to_thread(_fetched, artifact)
+        cached = await asyncio.to_thread(_fetched, artifact)
         place = root / artifact.path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(shutil.copyfile, kept, place)
+        await asyncio.to_thread(shutil.copyfile, cached, place)
         place.chmod(0o644)
 
 
@@ -69,15 +69,15 @@ def _fetched(artifact: Artifact) -> Path:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent)
-    made = Path(name)
+    download = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             digest = _download(artifact.url, file)
         if digest != artifact.sha256:
             raise UllageError(ARTIFACT_CHANGED, url=artifact.url, found=digest)
-        made.rename(place)
+        download.rename(place)
     finally:
-        made.unlink(missing_ok=True)
+        download.unlink(missing_ok=True)
     return place
 
 

@@ -55,7 +55,7 @@ class Hierarchy:
 class Limits:
     """What the processes of a group may use; None: as much as there is."""
 
-    cpus: tuple[int, ...] | None = None
+    cpu_ids: tuple[int, ...] | None = None
     cpu_quota: float | None = None
     """CPUs' worth of time in each period of 100 ms."""
     memory_bytes: int | None = None
@@ -63,24 +63,24 @@ class Limits:
     @property
     def controllers(self) -> set[str]:
         """What is needed to set them."""
-        asked = {"cpuset": self.cpus, "cpu": self.cpu_quota, "memory": self.memory_bytes}
-        return {controller for controller, limit in asked.items() if limit is not None}
+        limits = {"cpuset": self.cpu_ids, "cpu": self.cpu_quota, "memory": self.memory_bytes}
+        return {controller for controller, limit in limits.items() if limit is not None}
 
 
 def hierarchies() -> list[Hierarchy]:
     """All cgroup trees of this host, each once."""
-    found: dict[str, Hierarchy] = {}
+    trees: dict[str, Hierarchy] = {}
     for line in _MOUNTINFO.read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
         device, path = fields[2], Path(unescape(fields[4]))
         kind, options = after.split()[0], after.split()[-1]
         if kind == "cgroup2":
-            found.setdefault(device, Hierarchy(path, 2, _v2_controllers(path)))
+            trees.setdefault(device, Hierarchy(path, 2, _v2_controllers(path)))
         elif kind == "cgroup":
-            held = frozenset(options.split(",")) & _CONTROLLERS
-            found.setdefault(device, Hierarchy(path, 1, held))
-    return list(found.values())
+            controllers = frozenset(options.split(",")) & _CONTROLLERS
+            trees.setdefault(device, Hierarchy(path, 1, controllers))
+    return list(trees.values())
 
 
 def available() -> set[str]:
@@ -130,12 +130,12 @@ class Group:
         try:
             # Version 1 first: where both can freeze, other runtimes use the old freezer.
             for hierarchy in sorted(hierarchies(), key=lambda h: h.version):
-                wanted = needed & hierarchy.controllers
-                needed -= wanted
-                if wanted:
+                controllers = needed & hierarchy.controllers
+                needed -= controllers
+                if controllers:
                     place = hierarchy.path / group.path.lstrip("/")
                     group._places.append((hierarchy, place))
-                    _make(hierarchy, place, wanted)
+                    _make(hierarchy, place, controllers)
             if needed:
                 raise UllageError(errors.CGROUP_MISSING, controller=", ".join(sorted(needed)))
             group._limit(limits)
@@ -161,12 +161,12 @@ class Group:
 
     def pids(self) -> set[int]:
         """The processes in it and in the groups below it."""
-        found: set[int] = set()
+        pids: set[int] = set()
         for directory in self._every_directory():
             # A directory that has just gone has no processes.
             with contextlib.suppress(OSError):
-                found.update(map(int, (directory / "cgroup.procs").read_text().split()))
-        return found
+                pids.update(map(int, (directory / "cgroup.procs").read_text().split()))
+        return pids
 
     def holds(self, pid: int) -> bool:
         """True when the process itself is in it, wherever it is."""
@@ -180,19 +180,19 @@ class Group:
 
     def limits(self) -> Limits:
         """The limits that the kernel says it has."""
-        cpus = self._told("cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective")
-        quota = self._told("cpu", "cpu.cfs_quota_us", "cpu.max").split()
-        period = self._told("cpu", "cpu.cfs_period_us", "cpu.max").split()
-        memory = self._told("memory", "memory.limit_in_bytes", "memory.max")
+        cpus = self._setting("cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective")
+        quota = self._setting("cpu", "cpu.cfs_quota_us", "cpu.max").split()
+        period = self._setting("cpu", "cpu.cfs_period_us", "cpu.max").split()
+        memory = self._setting("memory", "memory.limit_in_bytes", "memory.max")
         return Limits(
-            cpus=_cpu_list(cpus) if cpus else None,
+            cpu_ids=_cpu_list(cpus) if cpus else None,
             cpu_quota=int(quota[0]) / int(period[-1]) if quota and quota[0].isdecimal() else None,
             memory_bytes=int(memory)
             if memory.isdecimal() and int(memory) < _UNLIMITED_BYTES
             else None,
         )
 
-    def _told(self, controller: str, v1: str, v2: str) -> str:
+    def _setting(self, controller: str, v1: str, v2: str) -> str:
         """What a file of the controller says; nothing where there is no such file."""
         for hierarchy, place in self._places:
             file = place / (v1 if hierarchy.version == 1 else v2)
@@ -222,8 +222,8 @@ class Group:
     def _limit(self, limits: Limits) -> None:
         for hierarchy, place in self._places:
             v1 = hierarchy.version == 1
-            if limits.cpus is not None and "cpuset" in hierarchy.controllers:
-                _write(place / "cpuset.cpus", ",".join(map(str, limits.cpus)))
+            if limits.cpu_ids is not None and "cpuset" in hierarchy.controllers:
+                _write(place / "cpuset.cpus", ",".join(map(str, limits.cpu_ids)))
             if limits.cpu_quota is not None and "cpu" in hierarchy.controllers:
                 quota_us = round(limits.cpu_quota * _PERIOD_US)
                 if v1:
@@ -239,24 +239,24 @@ class Group:
         able = [(h, place) for h, place in self._places if "freezer" in h.controllers]
         if not able:
             raise UllageError(errors.CGROUP_MISSING, controller="freezer")
-        return min(able, key=lambda found: found[0].version)
+        return min(able, key=lambda place: place[0].version)
 
     async def _set_frozen(self, frozen: bool) -> None:
         hierarchy, place = self._freezer()
         if hierarchy.version == 2:
             _write(place / "cgroup.freeze", str(int(frozen)))
-            wanted = f"frozen {int(frozen)}"
+            event = f"frozen {int(frozen)}"
             events = place / "cgroup.events"
-            await _until(lambda: wanted in _read(events), self.path, wanted)
+            await _until(lambda: event in _read(events), self.path, event)
             return
-        state, wanted = place / "freezer.state", "FROZEN" if frozen else "THAWED"
+        file, state = place / "freezer.state", "FROZEN" if frozen else "THAWED"
 
         def reached() -> bool:
             # A process that forks meanwhile can leave the group FREEZING until told again.
-            _write(state, wanted)
-            return _read(state).strip() == wanted
+            _write(file, state)
+            return _read(file).strip() == state
 
-        await _until(reached, self.path, wanted)
+        await _until(reached, self.path, state)
 
     def kill_once(self) -> bool:
         """Kill who is in it now; True when nobody was. `kill_all` does it until then."""
@@ -309,31 +309,31 @@ async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
         await asyncio.sleep(commands.rest_s(waited_s))
 
 
-def _make(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
+def _make(hierarchy: Hierarchy, place: Path, controllers: set[str]) -> None:
     """Make the directory and its parents, ready for the wanted controllers.
 
     Another run that ends may remove a parent between that and its child: it was empty.
     """
     for _ in range(_TRIES - 1):
         try:
-            return _make_once(hierarchy, place, wanted)
+            return _make_once(hierarchy, place, controllers)
         except UllageError as error:
             if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE):
                 raise
-    return _make_once(hierarchy, place, wanted)
+    return _make_once(hierarchy, place, controllers)
 
 
-def _make_once(hierarchy: Hierarchy, place: Path, wanted: set[str]) -> None:
+def _make_once(hierarchy: Hierarchy, place: Path, controllers: set[str]) -> None:
     steps = [hierarchy.path]
     for part in place.relative_to(hierarchy.path).parts:
         parent, directory = steps[-1], steps[-1] / part
         if hierarchy.version == 2:
-            _enable(parent, wanted - {"freezer"})
+            _enable(parent, controllers - {"freezer"})
         try:
             directory.mkdir(exist_ok=True)
         except OSError as error:
             raise _denied("a group", directory, error) from error
-        if hierarchy.version == 1 and "cpuset" in wanted:
+        if hierarchy.version == 1 and "cpuset" in controllers:
             # An old cpuset is born empty, and nobody can enter it before both are set.
             for name in ("cpuset.cpus", "cpuset.mems"):
                 if not _read(directory / name).strip():
@@ -365,10 +365,10 @@ def _limit_memory(place: Path, v1: bool, size: int) -> None:
 def _v2_controllers(path: Path) -> frozenset[str]:
     """Of a version 2 tree; it can freeze in every group, that is not a controller there."""
     try:
-        held = (path / "cgroup.controllers").read_text().split()
+        controllers = (path / "cgroup.controllers").read_text().split()
     except OSError:
         return frozenset()
-    return frozenset({"freezer", *held}) & _CONTROLLERS
+    return frozenset({"freezer", *controllers}) & _CONTROLLERS
 
 
 def _remove_empty_parents(hierarchy: Hierarchy, place: Path) -> None:
@@ -383,11 +383,11 @@ def _remove_empty_parents(hierarchy: Hierarchy, place: Path) -> None:
 
 def _cpu_list(text: str) -> tuple[int, ...]:
     """The kernel's notation, `0-2,5`."""
-    found: list[int] = []
+    cpu_ids: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+        cpu_ids += range(int(first), int(last or first) + 1)
+    return tuple(cpu_ids)
 
 
 def _try_each(files: list[Path], text: str) -> None:
@@ -411,11 +411,11 @@ def _write(file: Path, text: str) -> None:
         raise _denied(f"{file.name} to {text}", file.parent, error) from error
 
 
-def _denied(what: str, path: Path, error: OSError) -> UllageError:
+def _denied(action: str, path: Path, error: OSError) -> UllageError:
     reason = error.strerror or str(error)
-    return UllageError(errors.CGROUP_DENIED, what=what, path=path, reason=reason)
+    return UllageError(errors.CGROUP_DENIED, what=action, path=path, reason=reason)
 
 
 def unescape(text: str) -> str:
     """Undo mountinfo's octal escapes of blanks."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

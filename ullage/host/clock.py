@@ -66,12 +66,9 @@ if TYPE_CHECKING:
     REASONS: Mapping[str, str]
     """Why a clock promises less than it could, or a time-stamp is worth less: name → meaning."""
 
-# `$ULLAGE_CLOCK_DISTORT`: a clock that is false on purpose, for experiments on one machine.
-#
-# The clock itself takes what it cannot understand for no distortion: nobody gets one who did not
-# mean it. Nobody is to believe in one, either, that there is not.
-
 VARIABLE: Final = "ULLAGE_CLOCK_DISTORT"
+"""Makes the clock false on purpose, for experiments on one machine. The clock ignores a value that
+it does not understand, so such a value is refused here."""
 MOST_PPB: Final = 1_000_000
 _MOST: Final = 2**63
 """Numbers are 64-bit integers."""
@@ -86,7 +83,7 @@ def check_distortion() -> None:
 
 def _understood(text: str) -> bool:
     numbers = [part.strip() for part in text.split(",")]
-    if len(numbers) > 2 or not all(re.fullmatch("[+-]?[0-9]{1,30}", one) for one in numbers):
+    if len(numbers) > 2 or not all(re.fullmatch("[+-]?[0-9]{1,30}", number) for number in numbers):
         return False
     ppb, *ahead = map(int, numbers)
     return abs(ppb) <= MOST_PPB and all(-_MOST <= ns < _MOST for ns in ahead)

@@ -13,8 +13,6 @@ from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import DISK_NOT_MADE, UllageError
 from ullage.host.cgroups import unescape
 
-# What is mounted where, and removing directories without removing what is mounted in them.
-
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 

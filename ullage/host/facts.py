@@ -13,7 +13,7 @@ from ullage.common.quantities import memory_bytes
 def facts() -> dict[str, Any]:
     """Kernel, CPU, memory, power state, mitigations; what cannot be read is left out."""
     cpuinfo = _cpuinfo()
-    found: dict[str, Any] = {
+    known_facts: dict[str, Any] = {
         "hostname": platform.node(),
         "kernel": platform.release(),
         "machine": platform.machine(),
@@ -32,7 +32,7 @@ def facts() -> dict[str, Any]:
         "congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
         "mitigations": _mitigations(),
     }
-    return {name: value for name, value in found.items() if value not in (None, {})}
+    return {name: value for name, value in known_facts.items() if value not in (None, {})}
 
 
 def _read(path: str) -> str | None:

@@ -95,8 +95,8 @@ async def _kernel() -> _Unpacked:
     for program in ("apt-get", "apt-cache", "dpkg"):
         needed(program, "apt")
     package, version = await _candidate()
-    kept = hashlib.sha256(" ".join((_FORMAT, *MODULES, *MORE_MODULES)).encode()).hexdigest()[:8]
-    place = cache_dir() / "kernels" / f"{package}_{version}_{kept}"
+    contents = hashlib.sha256(" ".join((_FORMAT, *MODULES, *MORE_MODULES)).encode()).hexdigest()[:8]
+    place = cache_dir() / "kernels" / f"{package}_{version}_{contents}"
     if not place.exists():
         await _fetch(f"{package}={version}", place)
     return _look(place, f"{package} {version}")
@@ -104,9 +104,9 @@ async def _kernel() -> _Unpacked:
 
 async def _candidate() -> tuple[str, str]:
     """The package that the meta-package stands for, and its version."""
-    shown = await _output("apt-cache", "show", "--no-all-versions", META_PACKAGE)
-    depends = re.search(r"^Depends:.*?\b(linux-image-[0-9][a-z0-9.+-]*)", shown, re.MULTILINE)
-    version = re.search(r"^Version: ([0-9][0-9a-zA-Z.+~-]*)$", shown, re.MULTILINE)
+    description = await _output("apt-cache", "show", "--no-all-versions", META_PACKAGE)
+    depends = re.search(r"^Depends:.*?\b(linux-image-[0-9][a-z0-9.+-]*)", description, re.MULTILINE)
+    version = re.search(r"^Version: ([0-9][0-9a-zA-Z.+~-]*)$", description, re.MULTILINE)
     if depends is None or version is None:
         raise UllageError(
             GUEST_KERNEL_UNUSABLE, package=META_PACKAGE, reason="apt does not know it"
@@ -114,34 +114,34 @@ async def _candidate() -> tuple[str, str]:
     return depends[1], version[1]
 
 
-async def _fetch(wanted: str, place: Path) -> None:
+async def _fetch(package: str, place: Path) -> None:
     """Download and unpack what a guest needs into `place`, which appears only when complete."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".new-") as name:
         work = Path(name)
         # apt-get downloads into its working directory, as nobody when it can write there.
-        await _output("env", "-C", name, "apt-get", "download", wanted, package=wanted)
+        await _output("env", "-C", name, "apt-get", "download", package, package=package)
         deb = next(work.glob("*.deb"), None)  # noqa: ASYNC240 - one file
         if deb is None:
-            raise UllageError(GUEST_KERNEL_UNUSABLE, package=wanted, reason="apt left no package")
-        await _output("dpkg", "-x", str(deb), str(work / "all"), package=wanted)
-        await asyncio.to_thread(_keep, work / "all", work / "kept", place, wanted)
+            raise UllageError(GUEST_KERNEL_UNUSABLE, package=package, reason="apt left no package")
+        await _output("dpkg", "-x", str(deb), str(work / "all"), package=package)
+        await asyncio.to_thread(_keep, work / "all", work / "kept", place, package)
 
 
-def _keep(unpacked: Path, kept: Path, place: Path, package: str) -> None:
+def _keep(unpacked: Path, keeping: Path, place: Path, package: str) -> None:
     """Keep the kernel, its configuration and the modules that guests load: 80 MB instead of 400."""
     packed = next((unpacked / "boot").glob("vmlinuz-*"), None)
     if packed is None:
         raise UllageError(GUEST_KERNEL_UNUSABLE, package=package, reason="it holds no vmlinuz")
     release = packed.name.removeprefix("vmlinuz-")
     modules = module_files(unpacked / "lib/modules" / release)
-    (kept / "modules").mkdir(parents=True)
+    (keeping / "modules").mkdir(parents=True)
     for path in load_order((*MODULES, *MORE_MODULES), modules):
-        shutil.copy(path, kept / "modules")
-    shutil.copy(unpacked / "boot" / f"config-{release}", kept)
-    (kept / f"vmlinux-{release}").write_bytes(vmlinux(packed.read_bytes()))
+        shutil.copy(path, keeping / "modules")
+    shutil.copy(unpacked / "boot" / f"config-{release}", keeping)
+    (keeping / f"vmlinux-{release}").write_bytes(vmlinux(packed.read_bytes()))
     try:
-        kept.rename(place)
+        keeping.rename(place)
     except OSError:
         if not place.exists():  # else another process was quicker, with the same bytes
             raise
@@ -186,7 +186,7 @@ def module_files(tree: Path) -> dict[str, Path]:
     return {_name(path.name): path for path in sorted(tree.rglob("*.ko*"))}
 
 
-def load_order(wanted: Iterable[str], files: Mapping[str, Path]) -> list[Path]:
+def load_order(names: Iterable[str], files: Mapping[str, Path]) -> list[Path]:
     """The wanted modules and all that they need, each after what it needs.
 
     A module's own `depends=` and `softdep=pre:` notes are read, so that no `modules.dep` is
@@ -210,7 +210,7 @@ def load_order(wanted: Iterable[str], files: Mapping[str, Path]) -> list[Path]:
             visit(need)
         order[name] = path
 
-    for name in wanted:
+    for name in names:
         visit(_name(name))
     return list(order.values())
 
@@ -239,7 +239,7 @@ def _name(name: str) -> str:
     return name.partition(".ko")[0].replace("-", "_")
 
 
-def _section(elf: bytes, wanted: bytes) -> bytes:
+def _section(elf: bytes, name: bytes) -> bytes:
     """One section of a 64-bit little-endian ELF file (ELF-64 Object File Format 1.5, §4 and §5)."""
     try:
         if elf[:6] != b"\x7fELF\x02\x01":
@@ -248,8 +248,8 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
         size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
         headers = [struct.unpack_from("<IIQQQQ", elf, table + size * i) for i in range(count)]
         strings = elf[headers[names][4] :][: headers[names][5]]
-        for name, _, _, _, offset, length in headers:
-            if strings[name : strings.index(b"\0", name)] == wanted:
+        for start, _, _, _, offset, length in headers:
+            if strings[start : strings.index(b"\0", start)] == name:
                 return elf[offset : offset + length]
     except (struct.error, IndexError, ValueError):
         pass

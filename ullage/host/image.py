@@ -63,37 +63,37 @@ class Image:
         async with file_lock(self.dir.with_suffix(".lock")):
             if not path.exists():
                 with tempfile.TemporaryDirectory(dir=self.dir, prefix=f"{_UNFINISHED}-") as name:
-                    made = Path(name) / path.name
-                    await self._make_disk(format, made)
-                    made.chmod(0o444)
-                    made.rename(path)
+                    unfinished = Path(name) / path.name
+                    await self._make_disk(format, unfinished)
+                    unfinished.chmod(0o444)
+                    unfinished.rename(path)
         return path
 
-    async def _make_disk(self, kind: DiskFormat, made: Path) -> None:
+    async def _make_disk(self, kind: DiskFormat, target: Path) -> None:
         if kind == "raw":
             size = await asyncio.to_thread(disks.space_for, self.root)
             if os.geteuid() == 0:
-                await disks.ext4(made, size, uuid=_DISK_UUID, root=self.root)
+                await disks.ext4(target, size, uuid=_DISK_UUID, root=self.root)
             else:
-                await self._make_disk_unprivileged(made, size)
+                await self._make_disk_unprivileged(target, size)
             return
         raw = self.dir / "disk.raw"
         if not raw.exists():
-            raw = made.with_suffix(".raw")
+            raw = target.with_suffix(".raw")
             await self._make_disk("raw", raw)
-        await disks.convert(raw, made)
+        await disks.convert(raw, target)
 
-    async def _make_disk_unprivileged(self, made: Path, size: int) -> None:
+    async def _make_disk_unprivileged(self, target: Path, size: int) -> None:
         """The same where `root` belongs to us: with the owners that the tar names.
 
         They exist in a user namespace; only there can the copy be read and removed again.
         """
         within = [needed("unshare", "util-linux"), "--map-root-user", "--map-auto", "--"]
-        copy = made.parent / "copy"
+        copy = target.parent / "copy"
         copy.mkdir()
         try:
             await _unpack(self.tar, copy, within)
-            await disks.ext4(made, size, uuid=_DISK_UUID, root=copy, within=within)
+            await disks.ext4(target, size, uuid=_DISK_UUID, root=copy, within=within)
         finally:
             await attempt([*within, "rm", "-rf", str(copy)], timeout_s=_TAR_PATIENCE_S)
 
@@ -111,13 +111,13 @@ class Image:
     async def verify(self) -> None:
         """IMAGE_CHANGED when the tar or the unpacked filesystem is not what was built."""
         digest = await asyncio.to_thread(sha256_of, self.tar)
-        what = None if f"sha256:{digest}" == self.digest else "its tar"
-        if what is None:
+        change = None if f"sha256:{digest}" == self.digest else "its tar"
+        if change is None:
             facts = await asyncio.to_thread(_read_facts, self.dir)
             now = await asyncio.to_thread(manifest, self.root)
-            what = difference(facts["manifest"], now)
-        if what is not None:
-            raise UllageError(IMAGE_CHANGED, digest=self.digest, what=what, dir=self.dir)
+            change = difference(facts["manifest"], now)
+        if change is not None:
+            raise UllageError(IMAGE_CHANGED, digest=self.digest, what=change, dir=self.dir)
 
     def record(self) -> ImageRecord:
         """As it goes into the run folder."""
@@ -137,17 +137,17 @@ async def build(
     `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
     """
     progress = on_progress or (lambda _: None)
-    wanted = sorted({*BASE_PACKAGES, *packages})
-    lines = (each.line for each in artifacts)
-    asked = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *wanted, *lines))
-    place = cache_dir() / "images" / hashlib.sha256(asked.encode()).hexdigest()[:24]
+    names = sorted({*BASE_PACKAGES, *packages})
+    lines = (artifact.line for artifact in artifacts)
+    recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines))
+    place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
     if (place / _FACTS).exists():
         return _load(place)
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
     async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
-            await _build_new(wanted, artifacts, place, progress)
+            await _build_new(names, artifacts, place, progress)
     return _load(place)
 
 
@@ -171,8 +171,8 @@ def host_image(programs: Iterable[str]) -> ImageRecord:
 
     A host without dpkg's database gives no packages.
     """
-    found = [Path(path) for program in programs if (path := shutil.which(program))]
-    owners = _owners({str(name) for path in found for name in (path, path.resolve())})
+    paths = [Path(path) for program in programs if (path := shutil.which(program))]
+    owners = _owners({str(name) for path in paths for name in (path, path.resolve())})
     try:
         versions = _versions(Path("/"))
     except OSError:
@@ -184,11 +184,11 @@ def host_image(programs: Iterable[str]) -> ImageRecord:
 def _owners(paths: set[str]) -> set[str]:
     """The packages that installed these files, from dpkg's lists."""
     # A merged /usr: packages may still list /bin/x for what is found as /usr/bin/x.
-    wanted = {name.encode() for path in paths for name in (path, path.removeprefix("/usr"))}
+    names = {name.encode() for path in paths for name in (path, path.removeprefix("/usr"))}
     return {
         file.name.removesuffix(".list").partition(":")[0]
         for file in Path("/var/lib/dpkg/info").glob("*.list")
-        if not wanted.isdisjoint(file.read_bytes().splitlines())
+        if not names.isdisjoint(file.read_bytes().splitlines())
     }
 
 
@@ -204,42 +204,42 @@ def _read_facts(place: Path) -> dict[str, Any]:
             k in facts for k in ("digest", "packages", "manifest")
         ):
             return dict(facts)
-        what = f"{_FACTS} is of another format"
+        fault = f"{_FACTS} is of another format"
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"{_FACTS} cannot be read: {error}"
-    raise UllageError(IMAGE_CHANGED, digest=place.name, what=what, dir=place)
+        fault = f"{_FACTS} cannot be read: {error}"
+    raise UllageError(IMAGE_CHANGED, digest=place.name, what=fault, dir=place)
 
 
 async def _build_new(
-    wanted: Sequence[str],
+    names: Sequence[str],
     artifacts: Sequence[Artifact],
     place: Path,
     progress: Callable[[str], None],
 ) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
-        made = work / "image"
-        (made / "root").mkdir(parents=True)
-        tar, extra = made / "rootfs.tar", work / "extra"
+        directory = work / "image"
+        (directory / "root").mkdir(parents=True)
+        tar, extra = directory / "rootfs.tar", work / "extra"
         if artifacts:
             progress("fetching what no package holds")
             await stage(artifacts, extra)
         more = sorted(extra.iterdir()) if artifacts else []
-        await mmdebstrap.bootstrap(wanted, tar, work, progress, more)
+        await mmdebstrap.bootstrap(names, tar, work, progress, more)
         progress("unpacking")
-        await _unpack(tar, made / "root")
+        await _unpack(tar, directory / "root")
         progress("computing digests")
         facts = {
             "format": _FORMAT,
             "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
             "suite": mmdebstrap.SUITE,
-            "asked": list(wanted),
-            "artifacts": {each.path: each.sha256 for each in artifacts},
-            "packages": await asyncio.to_thread(_versions, made / "root"),
-            "manifest": await asyncio.to_thread(manifest, made / "root"),
+            "asked": list(names),
+            "artifacts": {artifact.path: artifact.sha256 for artifact in artifacts},
+            "packages": await asyncio.to_thread(_versions, directory / "root"),
+            "manifest": await asyncio.to_thread(manifest, directory / "root"),
         }
-        (made / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
-        made.rename(place)
+        (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        directory.rename(place)
     finally:
         with contextlib.suppress(OSError):  # `abandoned` finds what stays
             await asyncio.to_thread(disks.remove_tree, work)
@@ -262,13 +262,13 @@ async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
 def _versions(root: Path) -> dict[str, str]:
     """What dpkg installed inside, from its own database."""
     text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8", errors="replace")
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for stanza in text.split("\n\n"):
         lines = (line.partition(": ") for line in stanza.splitlines() if line[:1] not in {"", " "})
         fields = {key: value for key, _, value in lines}
         if fields.get("Status", "").endswith(" installed"):
-            found[fields["Package"]] = fields["Version"]
-    return dict(sorted(found.items()))
+            versions[fields["Package"]] = fields["Version"]
+    return dict(sorted(versions.items()))
 
 
 def abandoned() -> list[Path]:
@@ -281,5 +281,5 @@ def abandoned() -> list[Path]:
 
 def _remove_unfinished(place: Path) -> None:
     """What a builder that died has left: we hold the lock, so it is nobody's."""
-    for left in (*place.parent.glob(f"{_UNFINISHED}-{place.name}-*"), place):
-        disks.remove_tree(left)
+    for unfinished in (*place.parent.glob(f"{_UNFINISHED}-{place.name}-*"), place):
+        disks.remove_tree(unfinished)

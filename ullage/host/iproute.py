@@ -63,8 +63,8 @@ async def batch(*lines: str, netns: Path | None = None) -> None:
 
 async def routes() -> list[ipaddress.IPv4Network]:
     """Every destination that some routing table of the host knows."""
-    found = json.loads(await run(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
-    names = {str(route["dst"]) for route in found if route.get("dst") not in (None, "default")}
+    entries = json.loads(await run(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
+    names = {str(route["dst"]) for route in entries if route.get("dst") not in (None, "default")}
     return [ipaddress.IPv4Network(name, strict=False) for name in names]
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, disks, image, paths
+from ullage.host import cgroups, claims, disks, image, paths
 
 Kind = Literal[
     "crun",
@@ -66,15 +66,17 @@ def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> l
     """
     if tag is not None:
         paths.check_tag(tag)
-    found = [one for finder in _FINDERS for one in finder() if tag in {None, one.tag}]
+    leftovers = [
+        leftover for finder in _FINDERS for leftover in finder() if tag in {None, leftover.tag}
+    ]
     if force:
-        return found
+        return leftovers
     living = {
-        each
-        for each in {one.tag for one in found if one.tag}
-        if paths.lives(each) and not (own and paths.claimed_here(each))
+        its_tag
+        for its_tag in {leftover.tag for leftover in leftovers if leftover.tag}
+        if claims.lives(its_tag) and not (own and claims.claimed_here(its_tag))
     }
-    return [one for one in found if one.tag not in living]
+    return [leftover for leftover in leftovers if leftover.tag not in living]
 
 
 def remove(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str]]:
@@ -84,15 +86,15 @@ def remove(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str]]:
     Returns those that could not be removed, each with the reason.
     """
     failures = []
-    for one in leftovers:
+    for leftover in leftovers:
         try:
-            _REMOVERS[one.kind](one)
+            _REMOVERS[leftover.kind](leftover)
         except UllageError as error:
-            failures.append((one, error.message))
+            failures.append((leftover, error.message))
         except subprocess.SubprocessError as error:
-            failures.append((one, str(error)))
+            failures.append((leftover, str(error)))
         except OSError as error:
-            failures.append((one, error.strerror or str(error)))
+            failures.append((leftover, error.strerror or str(error)))
     return failures
 
 
@@ -101,13 +103,13 @@ def _find_crun() -> Iterator[Leftover]:
     yield from _containers("crun", Path("/run/crun"))
 
 
-def _remove_crun(one: Leftover) -> None:
-    root, _, name = one.name.rpartition("/")
+def _remove_crun(leftover: Leftover) -> None:
+    root, _, name = leftover.name.rpartition("/")
     try:
         _run("crun", "--root", root, "delete", "--force", name)
     except subprocess.SubprocessError:
         # A `crun run` that still waited for it has removed it in the same moment.
-        if Path(one.name).exists():
+        if Path(leftover.name).exists():
             raise
 
 
@@ -115,10 +117,10 @@ def _find_lxc() -> Iterator[Leftover]:
     yield from _containers("lxc", Path("/var/lib/lxc"))
 
 
-def _remove_lxc(one: Leftover) -> None:
-    root, _, name = one.name.rpartition("/")
+def _remove_lxc(leftover: Leftover) -> None:
+    root, _, name = leftover.name.rpartition("/")
     _run("lxc-stop", "-P", root, "-n", name, "--kill", fine=_LXC_NOT_RUNNING)
-    disks.remove_tree(Path(one.name))
+    disks.remove_tree(Path(leftover.name))
 
 
 def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Leftover]:
@@ -126,8 +128,8 @@ def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Left
     ours = [root for state in _tagged(paths.state_root()) for root in state.glob(f"*/{runtime}")]
     for root in [default, *ours]:
         for path in _listed(root):
-            if found := _CONTAINER.fullmatch(path.name):
-                yield Leftover(runtime, str(path), found[1])
+            if match := _CONTAINER.fullmatch(path.name):
+                yield Leftover(runtime, str(path), match[1])
 
 
 def _find_docker() -> Iterator[Leftover]:
@@ -144,18 +146,18 @@ def _find_podman() -> Iterator[Leftover]:
 def _find_daemon(program: Literal["docker", "podman"]) -> Iterator[Leftover]:
     every = _lines(program, "ps", "--all", "--filter", "name=ullage-u", "--format", "{{.Names}}")
     for name in every:
-        if found := _CONTAINER.fullmatch(name.strip()):
-            yield Leftover(program, name.strip(), found[1])
+        if match := _CONTAINER.fullmatch(name.strip()):
+            yield Leftover(program, name.strip(), match[1])
 
 
-def _remove_daemon(one: Leftover) -> None:
+def _remove_daemon(leftover: Leftover) -> None:
     try:
-        _run(one.kind, "rm", "--force", one.name)
+        _run(leftover.kind, "rm", "--force", leftover.name)
     except subprocess.SubprocessError:
-        if one.kind != "podman":
+        if leftover.kind != "podman":
             raise
         # With its monitor killed, the first try only finds out that the container is dead.
-        _run(one.kind, "rm", "--force", one.name)
+        _run(leftover.kind, "rm", "--force", leftover.name)
 
 
 # --- processes and cgroups ------------------------------------------------------------------------
@@ -167,18 +169,18 @@ def _find_processes() -> Iterator[Leftover]:
             continue
         pid = int(directory.name)
         tag = members.get(pid) or _tag_in_environment(directory)
-        born = paths.process_start_time(pid)
+        born = claims.process_start_time(pid)
         if tag is not None and born is not None:
             yield Leftover("process", f"{pid}@{born} {_command_name(directory)}", tag)
 
 
 def _ancestors() -> set[int]:
     """This process and its parents: whoever called us is no leftover."""
-    found, pid = set(), os.getpid()
-    while pid > 0 and pid not in found:
-        found.add(pid)
+    family, pid = set(), os.getpid()
+    while pid > 0 and pid not in family:
+        family.add(pid)
         pid = _parent(pid)
-    return found
+    return family
 
 
 def _parent(pid: int) -> int:
@@ -206,18 +208,18 @@ def _command_name(directory: Path) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def _remove_process(one: Leftover) -> None:
-    found = _PROCESS.fullmatch(one.name)
-    if found is None:
-        raise ValueError(one.name)
-    pid, born = int(found[1]), int(found[2])
+def _remove_process(leftover: Leftover) -> None:
+    match = _PROCESS.fullmatch(leftover.name)
+    if match is None:
+        raise ValueError(leftover.name)
+    pid, born = int(match[1]), int(match[2])
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
         # The handle is of one process for ever; is it still the one that was found?
-        if paths.process_start_time(pid) == born:
+        if claims.process_start_time(pid) == born:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             if not select.select([handle], [], [], _PATIENCE_S)[0]:
@@ -231,8 +233,8 @@ def _find_cgroups() -> Iterator[Leftover]:
         yield Leftover("cgroup", f"/{cgroups.ROOT}/{tag}", tag)
 
 
-def _remove_cgroup(one: Leftover) -> None:
-    group = cgroups.Group.find(one.tag)
+def _remove_cgroup(leftover: Leftover) -> None:
+    group = cgroups.Group.find(leftover.tag)
     _wait(group.kill_once)
     _wait(group.remove_once)
 
@@ -246,9 +248,9 @@ def _find_mounts() -> Iterator[Leftover]:
                 yield Leftover("mount", str(path), root.name)
 
 
-def _remove_mount(one: Leftover) -> None:
-    if Path(one.name) in disks.points():
-        _run("umount", "--lazy", "--no-canonicalize", one.name)
+def _remove_mount(leftover: Leftover) -> None:
+    if Path(leftover.name) in disks.points():
+        _run("umount", "--lazy", "--no-canonicalize", leftover.name)
 
 
 def _find_netns() -> Iterator[Leftover]:
@@ -261,21 +263,21 @@ def _find_links() -> Iterator[Leftover]:
 
 def _named(kind: Literal["netns", "link"], directory: Path) -> Iterator[Leftover]:
     for path in _listed(directory):
-        if found := _DEVICE.fullmatch(path.name):
-            yield Leftover(kind, path.name, found[1])
+        if match := _DEVICE.fullmatch(path.name):
+            yield Leftover(kind, path.name, match[1])
 
 
-def _remove_netns(one: Leftover) -> None:
-    if (_NETNS / one.name).exists():
-        _run("ip", "netns", "delete", one.name)
+def _remove_netns(leftover: Leftover) -> None:
+    if (_NETNS / leftover.name).exists():
+        _run("ip", "netns", "delete", leftover.name)
 
 
-def _remove_link(one: Leftover) -> None:
-    path = _LINKS / one.name
+def _remove_link(leftover: Leftover) -> None:
+    path = _LINKS / leftover.name
     if not path.exists():
         return
     try:
-        _run("ip", "link", "delete", "dev", one.name)
+        _run("ip", "link", "delete", "dev", leftover.name)
     except subprocess.SubprocessError:
         if path.exists():  # else it went with its peer or its namespace meanwhile
             raise
@@ -293,8 +295,8 @@ def _find_builds() -> Iterator[Leftover]:
     yield from (Leftover("build", str(path), "") for path in image.abandoned())
 
 
-def _remove_directory(one: Leftover) -> None:
-    disks.remove_tree(Path(one.name))
+def _remove_directory(leftover: Leftover) -> None:
+    disks.remove_tree(Path(leftover.name))
 
 
 def _tagged(root: Path) -> list[Path]:

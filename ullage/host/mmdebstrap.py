@@ -117,16 +117,16 @@ def host_sources() -> list[Source]:
     files = [path for path in _SOURCES if path.is_file()]
     if _SOURCES[1].is_dir():
         files += sorted(_SOURCES[1].iterdir())
-    found: list[Source] = []
+    sources: list[Source] = []
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".list":
-            found += one_line_sources(text)
+            sources += one_line_sources(text)
         elif path.suffix == ".sources":
-            found += deb822_sources(text)
+            sources += deb822_sources(text)
     suites = {SUITE, f"{SUITE}-updates", f"{SUITE}-security"}
     # `main` tells Debian's own archive from the others that use its suite names.
-    ours = [s for s in found if s.suite in suites and "main" in s.components]
+    ours = [s for s in sources if s.suite in suites and "main" in s.components]
     if not any(source.suite == SUITE for source in ours):
         return []
     return sorted({Source(s.uri, s.suite, ("main",), s.signed_by) for s in ours}, key=Source.line)
@@ -219,14 +219,14 @@ async def _run(*argv: str, work: Path, on_progress: Callable[[str], None]) -> tu
         start_new_session=True,
     )
     assert process.stderr is not None
-    said: list[str] = []
+    printed: list[str] = []
     try:
         async for raw in process.stderr:
             line = raw.decode(errors="replace").rstrip()
-            said.append(line)
+            printed.append(line)
             if line.startswith("I: ") and line.endswith("..."):
                 on_progress(line.removeprefix("I: ").removesuffix("..."))
-        return await process.wait(), "\n".join(said)
+        return await process.wait(), "\n".join(printed)
     finally:
         if process.returncode is None:
             # All of them: mmdebstrap alone would wait for its child's work first. As root their

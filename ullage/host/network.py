@@ -88,9 +88,9 @@ class TapEndpoint(Endpoint):
         return tuple((device, _other_mac(self.mac, n)) for n, device in enumerate(devices))
 
 
-def choose_subnet(tag: str, taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
+def choose_subnet(tag: str, routed: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
     """A /24 that overlaps no route. It starts at a place that follows from the tag."""
-    routes = [network for network in taken if network.prefixlen > 0]
+    routes = [network for network in routed if network.prefixlen > 0]
     first = _digest(tag)[0]
     for block in CANDIDATES:
         if any(block.subnet_of(route) for route in routes):
@@ -147,21 +147,21 @@ class Network:
 
         Same subnet, no address of its own. It goes when this network is destroyed.
         """
-        other = Network(self.tag, self.subnet, "br2", self._hosts)
-        here, there = f"{self.tag}-up", f"{self.tag}-dn"
+        away = Network(self.tag, self.subnet, "br2", self._hosts)
+        near_end, far_end = f"{self.tag}-up", f"{self.tag}-dn"
         kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         await iproute.batch(
-            f"link add name {other.bridge} address {self._mac(255)} {kind}",
-            f"link set dev {other.bridge} addrgenmode none",
-            f"link set dev {other.bridge} up",
-            f"link add name {here} type veth peer name {there}",
-            *(f"link set dev {device} addrgenmode none" for device in (here, there)),
-            f"link set dev {here} master {self.bridge} up",
-            f"link set dev {there} master {other.bridge} up",
+            f"link add name {away.bridge} address {self._mac(255)} {kind}",
+            f"link set dev {away.bridge} addrgenmode none",
+            f"link set dev {away.bridge} up",
+            f"link add name {near_end} type veth peer name {far_end}",
+            *(f"link set dev {device} addrgenmode none" for device in (near_end, far_end)),
+            f"link set dev {near_end} master {self.bridge} up",
+            f"link set dev {far_end} master {away.bridge} up",
         )
-        for device in (other.bridge, here, there):
+        for device in (away.bridge, near_end, far_end):
             iproute.disable_ipv6(device)
-        return other
+        return away
 
     @property
     def prefix(self) -> int:
@@ -236,9 +236,9 @@ class Network:
         ends = [_DEVICES / device for device in (endpoint.device, *more)]
         if isinstance(endpoint, NamespaceEndpoint):
             ends.append(endpoint.netns_path)
-        there = [end.name for end in ends if end.exists()]
-        if there:  # else the address would be given to another, whose device could not be made
-            raise UllageError(NETWORK_FAILED, reason=f"{', '.join(there)} could not be removed")
+        remaining = [end.name for end in ends if end.exists()]
+        if remaining:  # else the address would be given to another, whose device could not be made
+            raise UllageError(NETWORK_FAILED, reason=f"{', '.join(remaining)} could not be removed")
         self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
 
     async def destroy(self) -> None:
@@ -252,12 +252,12 @@ class Network:
         The host's packet filter may see bridged frames (br_netfilter), and Docker sets its FORWARD
         policy to DROP. A datagram that arrives says more than any reading of the rules.
         """
-        one, two = await self.namespace("probe-1"), await self.namespace("probe-2")
+        sender, receiver = await self.namespace("probe-1"), await self.namespace("probe-2")
         try:
-            arrived = await asyncio.to_thread(_datagram_arrives, one, two)
+            arrived = await asyncio.to_thread(_datagram_arrives, sender, receiver)
         finally:
-            await self.release(one)
-            await self.release(two)
+            await self.release(sender)
+            await self.release(receiver)
         if not arrived:
             raise UllageError(NETWORK_FILTERED, bridge=self.bridge, blocks=CANDIDATES[0])
 
@@ -328,19 +328,19 @@ async def remove(tag: str) -> None:
 
 def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) -> bool:
     def udp(address: str) -> socket.socket:
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind((address, 0))
-        return made
+        endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        endpoint.bind((address, 0))
+        return endpoint
 
     with (
-        iproute.within(receiver.netns_path, lambda: udp(receiver.address)) as there,
-        iproute.within(sender.netns_path, lambda: udp(sender.address)) as here,
+        iproute.within(receiver.netns_path, lambda: udp(receiver.address)) as receiving,
+        iproute.within(sender.netns_path, lambda: udp(sender.address)) as sending,
     ):
-        there.settimeout(_PROBE_TIMEOUT_S)
+        receiving.settimeout(_PROBE_TIMEOUT_S)
         for _ in range(_PROBES):  # a busy host may lose one; a filter loses all
-            here.sendto(b"ullage", there.getsockname())
+            sending.sendto(b"ullage", receiving.getsockname())
             with contextlib.suppress(TimeoutError):
-                return there.recv(16) == b"ullage"
+                return receiving.recv(16) == b"ullage"
         return False
 
 

@@ -9,55 +9,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from ullage.common.fields import Fields, allowed_fields, checked, impossible
-from ullage.common.text import nearest
+from ullage.common.errors import PLAN_BAD_FIELD, UllageError
+from ullage.common.fields import allowed_fields, impossible, shown
+from ullage.common.text import nearest, slug
 from ullage.common.yamlfile import FieldPath, YamlFile
-from ullage.environments.placement import Resources
-from ullage.plan.schema import MOST, Copies, EnvironmentPlan, Plan, host_cpus
 
-# What every environment has that may be a factor of the matrix, whatever its provider.
-
-FIELDS: Final = ("instances", "neighbour", "resources")
-"""Fields that `vary:` may name beside the provider's own."""
-
-
-def written(entry: EnvironmentPlan, plan: Plan) -> dict[str, Any]:
-    """Those fields as they were written, for factors to reach into."""
-    beside, resources = entry.neighbour, entry.resources or plan.resources
-    found: dict[str, Any] = {"instances": entry.instances, "resources": resources.model_dump()}
-    if beside is not None:
-        found["neighbour"] = beside.model_dump(exclude_unset=True)
-    return found
-
-
-class _Instances(Fields):
-    instances: Copies
-
-
-def instances(
-    asked: Any, resources: Resources, name: str, document: YamlFile, path: FieldPath
-) -> int:
-    """The number asked for, or what `fit` comes to on this host.
-
-    PLAN_BAD_FIELD for what is neither, PLAN_IMPOSSIBLE_MATRIX when none fits, or too many do.
-    """
-    found = checked(_Instances, {"instances": asked}, document, path).instances
-    if isinstance(found, int):
-        return found
-    cpus = host_cpus()
-    fits = found.copies(resources.cpus, cpus)
-    if not 1 <= fits <= MOST:
-        raise impossible(
-            document,
-            (*path, "instances"),
-            f"{name}: `{found}` of {cpus} CPUs is room for {fits} instances with "
-            f"{resources.cpus:g} CPUs each; from 1 to {MOST} can be made",
-            "give another factor, or other `cpus`",
-        )
-    return fits
-
-
-MAX_CELLS = 10_000
+AGAIN: Final = "~again"
+"""Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
+MAX_CELLS: Final = 10_000
 
 
 def combinations(
@@ -86,8 +45,7 @@ def combinations(
                 document, (*path, factor), f"{factor}: no values to vary over", "give at least one"
             )
         count *= len(values)
-        line = document.line((*path, factor))
-        document.lines.setdefault((*path[:-1], *factor.split(".")), line)
+        _point_at(factor, document, path)
     if count > MAX_CELLS:
         raise impossible(
             document,
@@ -99,22 +57,48 @@ def combinations(
     return [dict(zip(names, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
-def merged(fields: Mapping[str, Any], factors: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, with each factor's value put at its place (`disk.format` goes inside `disk`)."""
+def _point_at(factor: str, document: YamlFile, path: FieldPath) -> None:
+    """A complaint about the field that varies names the line of the factor: no other value counts.
+
+    path: of `vary`.
+    """
+    field = (*path[:-1], *factor.split("."))
+    for below in [place for place in document.lines if place[: len(field)] == field]:
+        del document.lines[below]
+    document.lines[field] = document.line((*path, factor))
+
+
+def merge(
+    fields: Mapping[str, Any], factors: Mapping[str, Any], document: YamlFile, path: FieldPath
+) -> dict[str, Any]:
+    """The fields, with each factor's value put at its place (`disk.format` goes inside `disk`).
+
+    PLAN_BAD_FIELD where a factor reaches into what has no fields.
+    """
     result: dict[str, Any] = deepcopy(dict(fields))
     for factor, value in factors.items():
         *parents, last = factor.split(".")
         inner = result
-        for parent in parents:
-            step = inner.setdefault(parent, {})
-            if not isinstance(step, dict):
-                step = inner[parent] = {}
-            inner = step
+        for depth, parent in enumerate(parents, 1):
+            if inner.get(parent) is None:
+                inner[parent] = {}
+            inner = inner[parent]
+            if not isinstance(inner, dict):
+                at = (*path, *parents[:depth])
+                raise UllageError(
+                    PLAN_BAD_FIELD,
+                    file=document.name,
+                    line=document.line(at),
+                    field=".".join(map(str, at)),
+                    found=shown(inner),
+                    allowed="a mapping, `field: value`",
+                    suggestion=f"`{factor}` varies a field of it",
+                )
         inner[last] = value
     return result
 
 
-def keyed(name: str, factors: Mapping[str, Any]) -> str:
+def key_of(name: str, factors: Mapping[str, Any]) -> str:
     """What tells a combination from the others: `vm[nic=e1000]`."""
     if not factors:
         return name
@@ -130,3 +114,20 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return "+".join(_plain(v) for v in value)
     return "".join(c if c.isalnum() or c in "._-%" else "_" for c in str(value))[:40]
+
+
+def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
+    """PLAN_IMPOSSIBLE_MATRIX where two keys would have one directory of the run folder."""
+    key_by_folder: dict[str, str] = {}
+    for key in keys:
+        name = slug(key)
+        if name in key_by_folder:
+            twin = key_by_folder[name]
+            one_folder = f"{shown(twin)} and {shown(key)} would have one folder, {shown(name)}"
+            raise impossible(
+                document,
+                path,
+                f"{shown(key)} stands twice" if twin == key else one_folder,
+                "give one of them another name (`as:` for a workload), or vary it",
+            )
+        key_by_folder[name] = key

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal
 
 from ullage.environments import Options, placement
@@ -34,14 +35,13 @@ class Needs:
 
     @property
     def places(self) -> set[str]:
-        """Where roles of any workload stand."""
-        return {place for load in self.matrix.loads for place in load.places}
+        """Places of the roles of all workloads."""
+        return {place for case in self.matrix.cases for place in case.places}
 
     @property
     def renewed(self) -> list[str]:
         """Keys of all that is made anew together: environments and their neighbours."""
-        found = self.matrix.environments
-        return [*(e.key for e in found), *(e.key + NEIGHBOUR for e in found if e.neighbour)]
+        return [*self.matrix.keys, *self._neighbours]
 
     @property
     def all(self) -> list[str]:
@@ -50,17 +50,17 @@ class Needs:
 
     def environment(self, key: str) -> Environment:
         """An environment of the plan, what stands for the host, or what a neighbour stands in."""
-        if key.endswith(NEIGHBOUR):
-            return self._neighbour_of(self.matrix.environment(key.removesuffix(NEIGHBOUR)))
+        if key in self._neighbours:
+            return self._neighbours[key]
         if key != HOST:
             return self.matrix.environment(key)
         baseline = self.matrix.environment(self.matrix.baseline)
-        return Environment(HOST, Native(Options()), {}, baseline.resources, self._most)
+        return Environment(HOST, HOST, Native(Options()), {}, baseline.resources, self._most)
 
     def copies(self, environment: Environment) -> dict[Kind, int]:
-        """What its instances are for, in their order → how many."""
+        """Kind → number of its instances of that kind, in their order."""
         counts: dict[Kind, int] = {"instance": environment.instances}
-        if not of_plan(environment.key):
+        if environment.key not in self.matrix.keys:
             return counts
         if self.duet:
             counts["side"] = environment.instances
@@ -73,20 +73,20 @@ class Needs:
         return counts
 
     def count(self, environment: Environment) -> int:
-        """Its instances, whatever they are for."""
+        """Its instances of all kinds."""
         return sum(self.copies(environment).values())
 
     def counts(self) -> Iterable[tuple[Environment, int]]:
         """Each environment and neighbour, with its number of instances."""
-        found = [self.environment(key) for key in self.renewed]
-        return [(each, self.count(each)) for each in found]
+        environments = [self.environment(key) for key in self.renewed]
+        return [(environment, self.count(environment)) for environment in environments]
 
     def check(self) -> str | None:
         """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
         for key in self.renewed:
             environment = self.environment(key)
-            if self._beside(environment) == "other":
-                self.cpus(environment, 0)  # where one finds a place, all do
+            if self._tested_apart(environment):
+                self.place(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.counts()), self.matrix.design)
 
     def kind(self, environment: Environment, index: int) -> Kind:
@@ -94,23 +94,23 @@ class Needs:
         return self._kinds(environment)[index]
 
     def _kinds(self, environment: Environment) -> list[Kind]:
-        """What each of its instances is for, in their order."""
+        """The kind of each of its instances, in their order."""
         return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
 
-    def cpus(self, environment: Environment, index: int) -> Placed:
+    def place(self, environment: Environment, index: int) -> Placed:
         """Where the instance with that number runs."""
         if self.duet:
             return placement.side(environment.resources, 1 if index else 0)
-        if self._beside(environment) == "other":
-            used = self._used(self.matrix.environment(environment.key.removesuffix(NEIGHBOUR)))
+        if tested := self._tested_apart(environment):
+            used = self._used(tested)
             return placement.apart(environment.resources, environment.instances, used)[index]
-        if of_plan(environment.key):
+        if environment.key in self.matrix.keys:
             index = self._turn(environment, index)
         backwards = environment.key == HOST
-        return placement.cpus(environment.resources, index, backwards=backwards)
+        return placement.place(environment.resources, index, backwards=backwards)
 
     def _turn(self, environment: Environment, index: int) -> int:
-        """Its turn for CPUs: other ends, of whatever kind, run where the `second` ones do.
+        """Its turn for CPUs: instances of all other kinds run where the `second` ones do.
 
         What is near and what is far then differ in the way between, and in nothing else.
         """
@@ -124,30 +124,30 @@ class Needs:
 
     def _used(self, tested: Environment) -> set[int]:
         """CPUs of everybody who plays a role in any trial of the environment."""
-        found = self._cpus_of(tested, "instance", tested.instances)
-        for load in self.matrix.loads:
-            teams = 1 if "each" in load.places else tested.instances
-            if "second" in load.places:
-                found |= self._cpus_of(tested, "second", teams)
-            if "away" in load.places:
-                found |= self._cpus_of(tested, "away", teams)
-            if "host" in load.places:
-                found |= self._cpus_of(self.environment(HOST), "instance", teams)
-            if partner := load.workload.partner(load.parameters):
-                found |= self._cpus_of(self.environment(partner), "spare", teams)
-        return found
+        used = self._cpus_of(tested, "instance", tested.instances)
+        for case in self.matrix.cases:
+            teams = 1 if "each" in case.places else tested.instances
+            if "second" in case.places:
+                used |= self._cpus_of(tested, "second", teams)
+            if "away" in case.places:
+                used |= self._cpus_of(tested, "away", teams)
+            if "host" in case.places:
+                used |= self._cpus_of(self.environment(HOST), "instance", teams)
+            if partner := case.workload.partner(case.parameters):
+                used |= self._cpus_of(self.environment(partner), "spare", teams)
+        return used
 
     def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
-        """Those of the first so many of its instances that are for that."""
-        each = [i for i, found in enumerate(self._kinds(environment)) if found == kind]
-        return {cpu for i in each[:count] for cpu in self.cpus(environment, i)[0]}
+        """CPUs of its first `count` instances of that kind."""
+        numbers = [i for i, its_kind in enumerate(self._kinds(environment)) if its_kind == kind]
+        return {cpu for i in numbers[:count] for cpu in self.place(environment, i)[0]}
 
-    def _beside(self, environment: Environment) -> str | None:
-        """For what a neighbour stands in: on the `same` CPUs as the tested one, or on `other`."""
-        if not environment.key.endswith(NEIGHBOUR):
+    def _tested_apart(self, environment: Environment) -> Environment | None:
+        """For what a neighbour on `other` CPUs stands in: the environment under test."""
+        if environment.neighbour_of is None:
             return None
-        tested = self.matrix.environment(environment.key.removesuffix(NEIGHBOUR))
-        return tested.neighbour.cpus if tested.neighbour else None
+        tested = self.matrix.environment(environment.neighbour_of)
+        return tested if tested.neighbour and tested.neighbour.cpus == "other" else None
 
     @property
     def _most(self) -> int:
@@ -155,23 +155,25 @@ class Needs:
 
     @property
     def _partners(self) -> set[str | None]:
-        return {load.workload.partner(load.parameters) for load in self.matrix.loads}
+        return {case.workload.partner(case.parameters) for case in self.matrix.cases}
 
-    def _neighbour_of(self, environment: Environment) -> Environment:
-        """Where its neighbour stands: one instance beside each of its own."""
-        assert environment.neighbour is not None
-        where = environment.neighbour.environment
-        native = where == "host"
-        return replace(
-            environment,
-            key=environment.key + NEIGHBOUR,
-            provider=Native(Options()) if native else self.matrix.environment(where).provider,
-            factors={},
-            again_of=None,
-            neighbour=None,
-        )
-
-
-def of_plan(key: str) -> bool:
-    """False for what stands for the host, and for what neighbours stand in."""
-    return key != HOST and not key.endswith(NEIGHBOUR)
+    @cached_property
+    def _neighbours(self) -> dict[str, Environment]:
+        """Key → where a neighbour stands: one instance beside each of the tested one's."""
+        environments = {}
+        for tested in self.matrix.environments:
+            if tested.neighbour is None:
+                continue
+            key, where = tested.key + NEIGHBOUR, tested.neighbour.environment
+            environments[key] = replace(
+                tested,
+                key=key,
+                provider=Native(Options())
+                if where == "host"
+                else self.matrix.environment(where).provider,
+                factors={},
+                again_of=None,
+                neighbour=None,
+                neighbour_of=tested.key,
+            )
+        return environments

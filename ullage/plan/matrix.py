@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage import environments, workloads
 from ullage.common.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD
-from ullage.common.fields import allowed_fields, checked, impossible, no_environment, shown, unknown
+from ullage.common.fields import allowed_fields, checked, impossible, no_environment, unknown
 from ullage.common.quantities import format_bytes, many
-from ullage.common.text import slug
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
 from ullage.meters.energy.base import PlannedMeter
-from ullage.plan import factors as varied
-from ullage.plan import meters as energyplan
-from ullage.plan import schedule
-from ullage.plan.factors import MAX_CELLS, combinations, keyed, merged
+from ullage.plan import meters, schedule
+from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, key_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
-from ullage.plan.schema import EnvironmentPlan, Neighbour, Plan, WorkloadPlan
+from ullage.plan.schema import (
+    MOST,
+    EnvironmentPlan,
+    Neighbour,
+    Plan,
+    Settings,
+    WorkloadPlan,
+    host_cpus,
+)
 from ullage.runs.records import Design, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
 
-AGAIN = "~again"
-"""Suffix of the second copy of an environment, the A/A pair; no name in a plan can have it."""
-
-COMMON_ENVIRONMENT = tuple(allowed_fields(EnvironmentPlan, ()))
+SETTINGS = tuple(Settings.model_fields)
+COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
 
 
@@ -37,20 +40,30 @@ class Environment:
     """One environment of the run, ready to be made."""
 
     key: str
+    """Unique in the run: `vm[nic=e1000]`, `native~again`."""
+    name: str
+    """Of its entry in the plan: `vm`, `native`."""
     provider: Provider
     factors: Mapping[str, Any]
     resources: Resources
     instances: int
     again_of: str | None = None
+    """Key of the environment that this is the second copy of: the A/A pair."""
     neighbour: Neighbour | None = None
+    """What works beside each of its trials."""
+    neighbour_of: str | None = None
+    """Key of the environment whose neighbour stands here."""
     price: Price | None = None
 
 
 @dataclass(frozen=True)
-class Load:
+class Case:
     """One workload with one parameter set."""
 
     key: str
+    """Unique in the run: `sysbench-cpu[threads=2]`."""
+    name: str
+    """Of its entry in the plan: its `as:`, or the workload's own."""
     workload: Workload[Any]
     parameters: Parameters
     factors: Mapping[str, Any]
@@ -67,64 +80,68 @@ class Matrix:
 
     baseline: str
     environments: tuple[Environment, ...]
-    loads: tuple[Load, ...]
+    cases: tuple[Case, ...]
     design: Design = "solo"
     meters: tuple[PlannedMeter, ...] = ()
     """Of energy or power, read during the whole run."""
 
     @property
+    def keys(self) -> list[str]:
+        """Of its environments."""
+        return [environment.key for environment in self.environments]
+
+    @property
     def cells(self) -> int:
         """Trials in a block."""
-        return size(self.design, len(self.environments), len(self.loads))
+        return size(self.design, len(self.environments), len(self.cases))
 
     def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
         """What runs in a block, one turn after another."""
-        keys = [environment.key for environment in self.environments]
-        loads = [load.key for load in self.loads]
+        cases = [case.key for case in self.cases]
         if self.design == "solo":
-            return tuple((slot,) for slot in schedule.block(seed, block, keys, loads))
-        others = [key for key in keys if key != self.baseline]
-        return schedule.duet(seed, block, others, loads, self.baseline)
+            return tuple((slot,) for slot in schedule.block(seed, block, self.keys, cases))
+        others = [key for key in self.keys if key != self.baseline]
+        return schedule.duet(seed, block, others, cases, self.baseline)
 
     def environment(self, key: str) -> Environment:
-        """The environment of that key."""
         return next(e for e in self.environments if e.key == key)
 
-    def load(self, key: str) -> Load:
-        """The workload of that key."""
-        return next(load for load in self.loads if load.key == key)
+    def case(self, key: str) -> Case:
+        return next(case for case in self.cases if case.key == key)
 
 
 def resolve(plan: Plan, document: YamlFile) -> Matrix:
     """Multiply the plan out; raises UllageError at the first thing that cannot be."""
-    made = _environments(plan, document)
-    loads = _loads(plan, document)
-    keys = [environment.key for environment in made]
-    baseline = _named(plan.baseline, keys, document, ("baseline",))
+    planned = _environments(plan, document)
+    keys = [environment.key for environment in planned]
+    baseline = _key_named(plan.baseline, keys, document, ("baseline",))
     again = [baseline] + [
-        _named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
+        _key_named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
-    copies = tuple(_copy(environment) for environment in made if environment.key in again)
+    cases = _cases(plan, document)
+    copies = tuple(_copy(environment) for environment in planned if environment.key in again)
     if plan.design == "duet":
-        _check_duet(plan, made, baseline, document)
-        _check_endpoints(plan, loads, document)
-    _check_partners(plan, loads, keys, document)
-    _check_each(plan, made, loads, document)
-    _check_memory(plan, made, loads, document)
-    meters = energyplan.resolve(plan, document)
-    matrix = Matrix(baseline, (*made, *copies), loads, plan.design, meters)
+        _check_duet(plan, planned, baseline, document)
+        _check_endpoints(plan, cases, document)
+    _check_partners(plan, cases, keys, document)
+    _check_each(plan, planned, cases, document)
+    _check_memory(plan, planned, cases, document)
+    planned_meters = meters.resolve(plan, document)
+    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters)
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,
             ("environments",),
-            f"{many(len(matrix.environments), 'environment')} × {many(len(loads), 'workload')} are "
+            f"{many(len(matrix.environments), 'environment')} × {many(len(cases), 'workload')} are "
             f"{matrix.cells} cells a block",
             f"at most {MAX_CELLS} are allowed: vary fewer factors",
         )
     return matrix
 
 
-def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document: YamlFile) -> None:
+def _check_duet(
+    plan: Plan, planned: Sequence[Environment], baseline: str, document: YamlFile
+) -> None:
     """Refuse environments that cannot run in pairs, each on its own CPUs."""
     if plan.again:
         raise impossible(
@@ -133,9 +150,11 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
             "a duet pairs every environment with the baseline, so only the baseline can run twice",
             "leave out `again`: the baseline's own second copy is there anyway",
         )
-    cpus = next(each.resources.cpus for each in made if each.key == baseline)
-    for environment in made:
-        path: FieldPath = ("environments", environment.key.partition("[")[0])
+    cpus = next(
+        environment.resources.cpus for environment in planned if environment.key == baseline
+    )
+    for environment in planned:
+        path: FieldPath = ("environments", environment.name)
         if environment.instances > 1:
             raise impossible(
                 document,
@@ -152,99 +171,90 @@ def _check_duet(plan: Plan, made: Sequence[Environment], baseline: str, document
             )
 
 
-def _check_endpoints(plan: Plan, loads: Sequence[Load], document: YamlFile) -> None:
+def _check_endpoints(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
     """Refuse workloads that need more than the two instances of a pair."""
-    for load in loads:
-        if load.places != {"instance"}:
+    for case in cases:
+        if case.places != {"instance"}:
             raise impossible(
                 document,
-                _path(plan, load),
-                f"{load.key} has a second endpoint, which no side of a duet has CPUs for",
+                _path(plan, case),
+                f"{case.key} has a second endpoint, which no side of a duet has CPUs for",
                 "leave it out, or measure it in a plan of its own without `design: duet`",
             )
 
 
 def _check_partners(
-    plan: Plan, loads: Sequence[Load], keys: Sequence[str], document: YamlFile
+    plan: Plan, cases: Sequence[Case], keys: Sequence[str], document: YamlFile
 ) -> None:
     """Refuse a workload whose other end stands in an environment that is not there."""
-    for load in loads:
-        partner = load.workload.partner(load.parameters)
+    for case in cases:
+        partner = case.workload.partner(case.parameters)
         if partner is not None and partner not in keys:
-            raise no_environment(document, _path(plan, load), partner, keys)
+            raise no_environment(document, _path(plan, case), partner, keys)
 
 
 def _check_each(
-    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
-    """Refuse a trial over all instances in which some of them would have nothing to do."""
-    for load in loads:
-        most = load.workload.most_instances(load.parameters)
-        if most is None or "each" not in load.places:
+    """Refuse a trial over more instances than it has work for."""
+    for case in cases:
+        most = case.workload.most_instances(case.parameters)
+        if most is None or "each" not in case.places:
             continue
-        for environment in made:
+        for environment in planned:
             if environment.instances > most:
                 raise impossible(
                     document,
-                    _path(plan, load),
-                    f"{load.key} has work for {most} instances at most, and {environment.key} has "
+                    _path(plan, case),
+                    f"{case.key} has work for {most} instances at most, and {environment.key} has "
                     f"{environment.instances}: the others would stand idle",
                     "give as many `ranks` as there are instances",
                 )
 
 
 def _check_memory(
-    plan: Plan, made: Sequence[Environment], loads: Sequence[Load], document: YamlFile
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
     """Refuse a trial that would only be killed for its memory."""
-    for load in loads:
-        least = load.workload.least_memory(load.parameters)
-        for environment in made:
+    for case in cases:
+        least = case.workload.least_memory(case.parameters)
+        for environment in planned:
             if environment.resources.memory < least:
                 raise impossible(
                     document,
-                    _path(plan, load),
-                    f"{load.key} takes at least {format_bytes(least)} of memory, and "
+                    _path(plan, case),
+                    f"{case.key} takes at least {format_bytes(least)} of memory, and "
                     f"{environment.key} has {format_bytes(environment.resources.memory)}",
                     "give it more `memory`, or the workload less to do at once",
                 )
 
 
-def _path(plan: Plan, load: Load) -> FieldPath:
+def _path(plan: Plan, case: Case) -> FieldPath:
     """Where the workload stands in the plan."""
     names = [entry.alias or entry.name for entry in plan.workloads]
-    return ("workloads", names.index(load.key.partition("[")[0]))
+    return ("workloads", names.index(case.name))
 
 
 def _copy(environment: Environment) -> Environment:
-    return Environment(
-        environment.key + AGAIN,
-        environment.provider,
-        environment.factors,
-        environment.resources,
-        environment.instances,
-        again_of=environment.key,
-        neighbour=environment.neighbour,
-        price=environment.price,
-    )
+    return replace(environment, key=environment.key + AGAIN, again_of=environment.key)
 
 
-def _named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
+def _key_named(name: str, keys: list[str], document: YamlFile, path: FieldPath) -> str:
     if name in keys:
         return name
     raise no_environment(document, path, name, keys)
 
 
 def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
-    found: list[Environment] = []
+    planned: list[Environment] = []
     for name, entry in plan.environments.items():
         path: FieldPath = ("environments", name)
         try:
             kind = environments.get(entry.provider)
         except KeyError:
-            known = environments.names()
+            providers = environments.names()
             at = (*path, "provider")
-            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, known) from None
+            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, providers) from None
         if plan.image == "host" and not kind.host_image:
             raise impossible(
                 document,
@@ -252,50 +262,67 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 f"{name}: a {entry.provider} environment cannot run from the host's own userland",
                 "leave out `image: host`, so that one image is built for all",
             )
-        for factors in combinations(
-            entry.vary, document, (*path, "vary"), kind.options_model, also=varied.FIELDS
-        ):
-            data = merged({**entry.options, **varied.written(entry, plan)}, factors)
-            own = {name: data.pop(name, None) for name in varied.FIELDS}
-            resources = checked(Resources, own["resources"], document, (*path, "resources"))
-            beside = own["neighbour"]
+        written = entry.written
+        if written.get("resources") is None:
+            written["resources"] = document.data.get("resources") or {}
+        vary: FieldPath = (*path, "vary")
+        for factors in combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS):
+            data = merge(written, factors, document, path)
+            own = {field: data.pop(field) for field in SETTINGS if field in data}
+            settings = checked(Settings, own, document, path)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
-            found.append(
+            planned.append(
                 Environment(
-                    key=keyed(name, factors),
+                    key=key_of(name, factors),
+                    name=name,
                     provider=kind(options),
                     factors=factors,
-                    resources=resources,
-                    instances=varied.instances(own["instances"], resources, name, document, path),
+                    resources=settings.resources,
+                    instances=_instances(settings, name, document, path),
                     price=entry.price,
-                    neighbour=None
-                    if beside is None
-                    else checked(Neighbour, beside, document, (*path, "neighbour")),
+                    neighbour=settings.neighbour,
                 )
             )
-    for each in found:
-        _check_neighbour(each, plan, document)
-    refuse_twins([e.key for e in found], document, ("environments",))
-    return tuple(found)
+    for environment in planned:
+        _check_neighbour(environment, plan, document)
+    refuse_twins([e.key for e in planned], document, ("environments",))
+    return tuple(planned)
+
+
+def _instances(settings: Settings, name: str, document: YamlFile, path: FieldPath) -> int:
+    """Their number; PLAN_IMPOSSIBLE_MATRIX when none fits on this host, or too many do."""
+    instances = settings.instances
+    if isinstance(instances, int):
+        return instances
+    cpus, host = settings.resources.cpus, host_cpus()
+    fits = instances.copies(cpus, host)
+    if not 1 <= fits <= MOST:
+        raise impossible(
+            document,
+            (*path, "instances"),
+            f"{name}: `{instances}` of {host} CPUs is room for {fits} instances with "
+            f"{cpus:g} CPUs each; from 1 to {MOST} can be made",
+            "give another factor, or other `cpus`",
+        )
+    return fits
 
 
 def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -> None:
     neighbour = environment.neighbour
     if neighbour is None:
         return
-    path: FieldPath = ("environments", environment.key.partition("[")[0], "neighbour")
+    path: FieldPath = ("environments", environment.name, "neighbour")
     names = [*plan.environments]
     if neighbour.environment != "host" and neighbour.environment not in names:
         raise no_environment(document, (*path, "environment"), neighbour.environment, names)
-    if plan.environments.get(neighbour.environment, environment) is not environment:
-        other = plan.environments[neighbour.environment]
-        if other.vary:
-            raise impossible(
-                document,
-                (*path, "environment"),
-                f"{neighbour.environment} is varied, so it is not one environment",
-                "let the neighbour stand in one that is not varied",
-            )
+    stands_in = plan.environments.get(neighbour.environment)
+    if stands_in is not None and stands_in.vary:
+        raise impossible(
+            document,
+            (*path, "environment"),
+            f"{neighbour.environment} is varied, so it is not one environment",
+            "let the neighbour stand in one that is not varied",
+        )
     if plan.design == "duet":
         raise impossible(
             document,
@@ -305,70 +332,53 @@ def _check_neighbour(environment: Environment, plan: Plan, document: YamlFile) -
         )
 
 
-def _loads(plan: Plan, document: YamlFile) -> tuple[Load, ...]:
-    found: list[Load] = []
+def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
+    cases: list[Case] = []
     for i, entry in enumerate(plan.workloads):
         path: FieldPath = ("workloads", i)
         try:
             workload = workloads.get(entry.name)
         except KeyError:
-            known = workloads.names()
+            names = workloads.names()
             at = (*path, "name")
-            raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, known) from None
+            raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, names) from None
         model = workload.parameters_model
         for factors in combinations(entry.vary, document, (*path, "vary"), model):
-            data = merged(entry.parameters, factors)
+            data = merge(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
-            key = keyed(entry.alias or entry.name, factors)
-            found.append(Load(key, workload, parameters, factors))
-    refuse_twins([load.key for load in found], document, ("workloads",))
-    return tuple(found)
-
-
-def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:
-    """By what becomes of them as directories: there two may be one that are not one here."""
-    known: dict[str, str] = {}
-    for key in keys:
-        name = slug(key)
-        if name in known:
-            other = known[name]
-            one_folder = f"{shown(other)} and {shown(key)} would have one folder, {shown(name)}"
-            raise impossible(
-                document,
-                path,
-                f"{shown(key)} stands twice" if other == key else one_folder,
-                "give one of them another name (`as:` for a workload), or vary it",
-            )
-        known[name] = key
+            name = entry.alias or entry.name
+            cases.append(Case(key_of(name, factors), name, workload, parameters, factors))
+    refuse_twins([case.key for case in cases], document, ("workloads",))
+    return tuple(cases)
 
 
 def packages(matrix: Matrix | None) -> list[str]:
     """Debian packages that a run's image needs; without a matrix, those of every workload."""
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
-    found = {name for load in matrix.loads for name in load.workload.packages}
+    names = {name for case in matrix.cases for name in case.workload.packages}
     for environment in matrix.environments:
-        found |= set(environment.provider.packages())
+        names |= set(environment.provider.packages())
         if environment.neighbour:
-            found.add(PROGRAMS[environment.neighbour.program].package)
-    return sorted(found)
+            names.add(PROGRAMS[environment.neighbour.program].package)
+    return sorted(names)
 
 
 def artifacts(matrix: Matrix | None) -> list[Artifact]:
     """The same of files that no package holds."""
     if matrix is None:
-        found = {each for workload in workloads.WORKLOADS for each in workload.artifacts}
+        files = {file for workload in workloads.WORKLOADS for file in workload.artifacts}
     else:
-        found = {each for load in matrix.loads for each in load.workload.artifacts}
-    return sorted(found, key=lambda each: each.path)
+        files = {file for case in matrix.cases for file in case.workload.artifacts}
+    return sorted(files, key=lambda file: file.path)
 
 
 def needed_programs(matrix: Matrix) -> dict[str, str]:
     """Programs that must be on the PATH of every instance → the Debian packages that hold them."""
-    found: dict[str, str] = {}
-    for load in matrix.loads:
-        found |= load.workload.programs(load.parameters)
+    packages_by_program: dict[str, str] = {}
+    for case in matrix.cases:
+        packages_by_program |= case.workload.programs(case.parameters)
     for environment in matrix.environments:
-        if beside := environment.neighbour:
-            found[beside.program] = PROGRAMS[beside.program].package
-    return dict(sorted(found.items()))
+        if neighbour := environment.neighbour:
+            packages_by_program[neighbour.program] = PROGRAMS[neighbour.program].package
+    return dict(sorted(packages_by_program.items()))

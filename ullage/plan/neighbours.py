@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ullage.plan.schema import Burner, Neighbour
 from ullage.workloads.base import Task
+
+if TYPE_CHECKING:
+    from ullage.plan.schema import Burner, Neighbour
 
 NEIGHBOUR: Final = "~neighbour"
 """Suffix of the environment that an environment's neighbour stands in; no name can have it."""
@@ -69,11 +71,11 @@ def in_words(neighbour: Neighbour, instances: int = 1) -> str:
 
     instances: of the environment under test; each has a neighbour.
     """
-    what: str = neighbour.program
+    burner: str = neighbour.program
     if neighbour.program == "stress-ng":
-        what += f" ({neighbour.load})"
+        burner += f" ({neighbour.load})"
     share = f" at {100 * neighbour.busy:.0f} %" if neighbour.busy < 1 else ""
     place = "the same CPUs" if neighbour.cpus == "same" else "other CPUs"
     where = "" if neighbour.environment == "host" else f", in {neighbour.environment}"
     whom = "it" if instances == 1 else f"each of its {instances} instances"
-    return f"{what}{share} beside {whom}, on {place}{where}"
+    return f"{burner}{share} beside {whom}, on {place}{where}"

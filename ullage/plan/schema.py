@@ -11,7 +11,16 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ullage.common.errors import PLAN_BAD_FIELD, PLAN_IS_ELASTIC, UllageError
 from ullage.common.fields import (
@@ -21,14 +30,11 @@ from ullage.common.fields import (
     check_kind,
     check_names,
     checked,
-    no_environment,
 )
 from ullage.common.quantities import Delay, Fraction, Seconds, Share
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.runs.records import Correction, Design, Price
-
-# How many instances an environment has: a number, or as many as fit on the host's CPUs.
 
 MOST: Final = 256
 MOST_FACTOR: Final = 1000
@@ -159,28 +165,45 @@ class Neighbour(Fields):
         return self
 
 
+class Settings(Fields):
+    """Of an environment: what may be a factor, whatever its provider."""
+
+    instances: Copies = Field(
+        1, description="copies that run each trial together; `fit 0.8`: as many as fit"
+    )
+    neighbour: Neighbour | None = Field(
+        None, description="what works beside each of its trials; absent: nothing"
+    )
+    resources: Resources = Field(Resources(), description="other than the plan's; needs `allow:`")
+
+
 class EnvironmentPlan(BaseModel):
-    """One environment. Fields not named here belong to its provider."""
+    """One environment. The fields of `Settings` and of its provider are kept as they are written:
+    they are checked once, with the values of the factors in place.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     provider: str = Field(description="`native`, `oci`, `lxc`, `qemu`")
-    instances: Copies = Field(
-        1, description="copies that run each trial together; `fit 0.8`: as many as fit"
-    )
     price: Price | None = Field(
         None, description="of one instance: `{per_hour: 0.12, currency: EUR}`"
-    )
-    resources: Resources | None = Field(None, description="other than the plan's; needs `allow:`")
-    neighbour: Neighbour | None = Field(
-        None, description="what works beside each of its trials; absent: nothing"
     )
     vary: dict[str, list[Any]] = Field({}, description="factors: field (or `a.b`) → its values")
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The provider's own fields."""
+    def written(self) -> dict[str, Any]:
+        """All that may be a factor."""
         return dict(self.model_extra or {})
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Editors see the fields of `Settings` among the others."""
+        reference = handler(core_schema)
+        settings = handler.resolve_ref_schema(handler(Settings.__pydantic_core_schema__))
+        handler.resolve_ref_schema(reference)["properties"].update(settings["properties"])
+        return reference
 
 
 class WorkloadPlan(BaseModel):
@@ -255,11 +278,6 @@ def check(document: YamlFile) -> Plan:
     check_kind(document, own="workloads", other="arrivals", wrong=PLAN_IS_ELASTIC)
     plan = checked(Plan, document.data, document, ())
     check_names(document, _names(plan))
-    for path, name in [(("baseline",), plan.baseline)] + [
-        (("again", i), name) for i, name in enumerate(plan.again)
-    ]:
-        if name.partition("[")[0] not in plan.environments:
-            raise no_environment(document, path, name, list(plan.environments))
     _check_generations(plan, document)
     return plan
 
@@ -272,15 +290,15 @@ def _check_generations(plan: Plan, document: YamlFile) -> None:
     """Every generation is whole: their means count alike, and a run stops only between two."""
     every = plan.repeat.instances or 1
     for name in ("min", "max"):
-        found = getattr(plan.blocks, name)
-        if found % every:
+        blocks = getattr(plan.blocks, name)
+        if blocks % every:
             least, most = (-(-n // every) * every for n in (plan.blocks.min, plan.blocks.max))
             raise UllageError(
                 PLAN_BAD_FIELD,
                 file=document.name,
                 line=document.line(("blocks", name)),
                 field=f"blocks.{name}",
-                found=found,
+                found=blocks,
                 allowed=f"all instances are made anew after {every} blocks (repeat.instances), and "
                 f"a run has only whole generations: a multiple of {every}",
                 suggestion=f"write `blocks: {{min: {least}, max: {most}}}`",

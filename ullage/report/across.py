@@ -148,7 +148,7 @@ def _name(workload: WorkloadRecord) -> str:
     """The workload, and what else the plan has varied of it."""
     others = {name: value for name, value in workload.factors.items() if name != PEER}
     varied = ", ".join(f"{name}={value}" for name, value in sorted(others.items()))
-    return clean(f"{workload.key.partition('[')[0]} {varied}".strip(), 90)
+    return clean(f"{workload.name} {varied}".strip(), 90)
 
 
 def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
@@ -196,7 +196,7 @@ def _cell(values: Values, metric: Metric, interval: Interval | None) -> str:
 def _family(workload: WorkloadRecord, but: str | None) -> tuple[str, str]:
     """What tells apart workloads that differ in one factor alone."""
     others = {name: value for name, value in workload.factors.items() if name != but}
-    return workload.key.partition("[")[0], repr(sorted(others.items()))
+    return workload.name, repr(sorted(others.items()))
 
 
 def _figure(workload: WorkloadRecord) -> Metric | None:

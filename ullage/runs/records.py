@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 # What an energy meter says of each thing that it tells: how, of what, seen by whom, how exactly.
 #
@@ -157,6 +157,8 @@ class WorkloadRecord(Record):
 
     key: str
     """`sysbench-cpu[threads=2]`: unique in the run."""
+    name: str = ""
+    """Of its entry in the plan: its `as:`, or the workload's own."""
     workload: str
     resource: Resource
     title: str
@@ -170,6 +172,14 @@ class WorkloadRecord(Record):
     """What of ours was put inside → `sha256:…`."""
     duration_s: float
     """Nominal length of one trial."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, data: Any) -> Any:
+        """Runs of before tell the name only in the key."""
+        if isinstance(data, dict) and "name" not in data and isinstance(data.get("key"), str):
+            return {**data, "name": data["key"].split("[")[0]}
+        return data
 
 
 class Price(Record):

@@ -141,8 +141,8 @@ class Neighbour(Paced):
     async def create(self, spec: InstanceSpec) -> Instance:
         """In a session of its own, out of a Ctrl-C's reach; `ullage clean` knows it by its tag."""
         assert isinstance(self.options, NeighbourOptions)
-        others = os.sched_getaffinity(0) - set(spec.cpus)
-        cpu = min(spec.cpus) if self.options.same_cpu else max(others)
+        others = os.sched_getaffinity(0) - set(spec.cpu_ids)
+        cpu = min(spec.cpu_ids) if self.options.same_cpu else max(others)
         inner = await super().create(spec)
         spinner = await asyncio.to_thread(
             subprocess.Popen,

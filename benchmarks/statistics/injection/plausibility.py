@@ -123,7 +123,7 @@ def _record(
 ) -> None:
     name = expected[0].run
     environments = (*baseline(), *hindered)
-    loads = [session.loads(TIMES)[workload]]
+    loads = [session.cases(TIMES)[workload]]
     run = session.run(name, environments, loads, session.size.hindered, allow)
     session.recording.add("plausible", name, run, percents(environments))
     session.recording.about.expected += expected

@@ -26,7 +26,8 @@ from ullage.engine.engine import Engine
 from ullage.environments.base import Provider
 from ullage.environments.placement import Resources
 from ullage.host import facts
-from ullage.plan.matrix import AGAIN, Environment, Load, Matrix
+from ullage.plan.factors import AGAIN
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.runs import writer
 from ullage.runs.events import Trial
@@ -46,6 +47,7 @@ def environment(
     """One of a matrix."""
     return Environment(
         key=key,
+        name=again_of or key,
         provider=provider,
         factors={},
         resources=resources,
@@ -75,10 +77,11 @@ def injected() -> tuple[Environment, ...]:
     return (*baseline(), *(paced(factor_key(percent), percent) for percent in PERCENTS))
 
 
-def load(workload: Scaled, work: int, key: str | None = None) -> Load:
+def case(workload: Scaled, work: int, key: str | None = None) -> Case:
     """A workload with its nominal amount."""
-    return Load(
+    return Case(
         key=key or workload.name,
+        name=workload.name,
         workload=workload,
         parameters=ScaledParameters(work=work),
         factors={},
@@ -109,7 +112,7 @@ class Session:
         self,
         name: str,
         environments: Sequence[Environment],
-        loads: Sequence[Load],
+        cases: Sequence[Case],
         blocks: int,
         allow: Sequence[str] = (),
     ) -> RunFolder:
@@ -121,40 +124,40 @@ class Session:
                 "resources": RESOURCES,
                 "image": "host",
                 "environments": {e.key: EnvironmentPlan(provider="native") for e in environments},
-                "workloads": [WorkloadPlan(name=load.key) for load in loads],
+                "workloads": [WorkloadPlan(name=case.key) for case in cases],
                 "blocks": Blocks(min=blocks, max=blocks),
                 "allow": list(allow),
             }
         )
-        matrix = Matrix(BASELINE, tuple(environments), tuple(loads))
+        matrix = Matrix(BASELINE, tuple(environments), tuple(cases))
         folder = writer.new_folder(self.runs, plan.name)
         asyncio.run(Engine(plan, matrix, folder, FaultsOnly()).run())
         return RunFolder.open(folder)
 
-    def loads(self, times: int = 1) -> dict[str, Load]:
+    def cases(self, times: int = 1) -> dict[str, Case]:
         """All workloads, with so many times their nominal work."""
-        return {w.name: load(w, times * self.recording.about.works[w.name]) for w in LOADS}
+        return {w.name: case(w, times * self.recording.about.works[w.name]) for w in LOADS}
 
     def rounds(self) -> None:
         """Blocks and sequences in turn, so that both orders meet the same hour."""
         for number in range(self.size.rounds):
             self._blocks(f"blocks-{number}")
-            for load in self.loads().values():
-                self._sequence(f"{load.key}-{number}", load)
+            for case in self.cases().values():
+                self._sequence(f"{case.key}-{number}", case)
             print(f"round {number + 1} of {self.size.rounds} is done", file=sys.stderr)
 
     def _blocks(self, name: str) -> None:
         environments = injected()
-        folder = self.run(name, environments, list(self.loads().values()), self.size.blocks)
+        folder = self.run(name, environments, list(self.cases().values()), self.size.blocks)
         self.recording.add("blocks", name, folder, percents(environments))
         self.saved(self.recording)
 
-    def _sequence(self, name: str, load: Load) -> None:
+    def _sequence(self, name: str, case: Case) -> None:
         """Stretches of ×1.00 and ×1.05 in turn, each with a new instance, as other tools do."""
         for number in range(self.size.stretches):
             # Whatever its factor is, it is the only environment of its run.
             alone = (paced(BASELINE, SLOW if number % 2 else 100),)
-            folder = self.run(f"sequence-{name}-{number}", alone, [load], self.size.stretch)
+            folder = self.run(f"sequence-{name}-{number}", alone, [case], self.size.stretch)
             self.recording.add("sequence", f"{name}/{number}", folder, percents(alone))
         self.saved(self.recording)
 
@@ -164,9 +167,9 @@ def begin(size: Size, runs: Path, saved: Callable[[Recording], None]) -> Session
     units = {workload.name: workload.unit for workload in LOADS}
     about = About(size=size.name, block=CAMPAIGN, works={}, units=units, host=facts.facts())
     session = Session(size, runs, Recording(about), saved)
-    loads = [load(w, w.first_guess) for w in LOADS]
-    loads += [load(w, STEP, w.name + TINY) for w in LOADS]
-    trials = session.run("pilot", [paced(BASELINE)], loads, PILOT_BLOCKS).trials
+    cases = [case(w, w.first_guess) for w in LOADS]
+    cases += [case(w, STEP, w.name + TINY) for w in LOADS]
+    trials = session.run("pilot", [paced(BASELINE)], cases, PILOT_BLOCKS).trials
     for workload in LOADS:
         guessed, tiny = (_seconds(trials, workload.name + suffix) for suffix in ("", TINY))
         steps = size.trial_s * workload.first_guess / guessed / STEP

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.statistics.injection.recording import About, Fixed, Part, Recording, Row
-from benchmarks.statistics.injection.session import BASELINE, SLOW, injected, load, percents
+from benchmarks.statistics.injection.session import BASELINE, SLOW, case, injected, percents
 from benchmarks.statistics.injection.sizes import CAMPAIGN
 from benchmarks.statistics.injection.workloads import LOADS, scaled
 from ullage.engine import resolved as records
 from ullage.plan import schedule
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.runs.records import Resolved
 
 WORK = 1000
@@ -35,8 +35,8 @@ def wandering(step: float, sd: float, seed: int) -> Noise:
     return noise
 
 
-def resolved(environments: Sequence[Environment], loads: Sequence[Load]) -> Resolved:
-    matrix = Matrix(BASELINE, tuple(environments), tuple(loads))
+def resolved(environments: Sequence[Environment], cases: Sequence[Case]) -> Resolved:
+    matrix = Matrix(BASELINE, tuple(environments), tuple(cases))
     return Resolved(
         ullage="0",
         run="r",
@@ -49,7 +49,7 @@ def resolved(environments: Sequence[Environment], loads: Sequence[Load]) -> Reso
         resources={},
         blocks={"min": 6, "max": 6},
         environments=tuple(records.environment(e, matrix, None) for e in environments),
-        workloads=tuple(records.workload(each) for each in loads),
+        workloads=tuple(records.workload(each) for each in cases),
     )
 
 
@@ -57,27 +57,27 @@ class Maker:
     """Makes the rows of one recording; `bias` adds to an environment's log time."""
 
     def __init__(self, workloads: int = 1, bias: dict[str, float] | None = None) -> None:
-        self.loads = [load(w, WORK) for w in LOADS[:workloads]]
+        self.cases = [case(w, WORK) for w in LOADS[:workloads]]
         self.bias = bias or {}
         self.now = 0
         about = About(
             size="made up",
             block=CAMPAIGN,
-            works={each.key: WORK for each in self.loads},
-            units={each.key: "units" for each in self.loads},
-            fixed={each.key: Fixed(seconds=1e-4, trial_seconds=0.2) for each in self.loads},
+            works={each.key: WORK for each in self.cases},
+            units={each.key: "units" for each in self.cases},
+            fixed={each.key: Fixed(seconds=1e-4, trial_seconds=0.2) for each in self.cases},
         )
         self.recording = Recording(about)
 
     def blocks(self, name: str, blocks: int, noise: Noise) -> None:
         environments = injected()
-        self.recording.about.resolved[name] = resolved(environments, self.loads)
+        self.recording.about.resolved[name] = resolved(environments, self.cases)
         keys = [e.key for e in environments]
         truth = percents(environments)
         slots = [
             slot
             for number in range(blocks)
-            for slot in schedule.block(7, number, keys, [each.key for each in self.loads])
+            for slot in schedule.block(7, number, keys, [each.key for each in self.cases])
         ]
         for slot, wobble in zip(slots, noise(len(slots)), strict=True):
             log = wobble + self.bias.get(slot.environment, 0.0)
@@ -87,7 +87,7 @@ class Maker:
         wobbles = iter(noise(stretches * stretch))
         for number in range(stretches):
             for block in range(stretch):
-                slot = schedule.block(7, block, [BASELINE], [self.loads[0].key])[0]
+                slot = schedule.block(7, block, [BASELINE], [self.cases[0].key])[0]
                 percent = SLOW if number % 2 else 100
                 self._row("sequence", f"{name}/{number}", slot, percent, float(next(wobbles)))
 

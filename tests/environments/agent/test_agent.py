@@ -54,16 +54,16 @@ def test_facts_and_clock(with_agent: Callable[[Use], None]) -> None:
         assert client.facts["kernel"] == os.uname().release
         assert set(client.facts["cpus_allowed"]) == os.sched_getaffinity(0)
         # On one kernel there is one line.
-        assert client.said.shared
+        assert client.clock_claims.shared
         assert client.clock.shared
         assert client.clock.offset_ns == 0
         again = await client.sync()
         assert again is client.clock
-        first, last = client.taken()
+        first, last = client.take_looks()
         assert [(look.number, look.why) for look in (first, last)] == [(1, "connect"), (2, "thaw")]
         assert last.messages == 2
         assert abs(last.fix.offset_ns) <= last.fix.half_ns
-        assert client.taken() == []
+        assert client.take_looks() == []
         assert client.residual_ns() is None
 
     with_agent(use)
@@ -227,9 +227,9 @@ def test_files_there_and_back(with_agent: Callable[[Use], None], tmp_path: Path)
 
 def test_sample(with_agent: Callable[[Use], None]) -> None:
     async def use(client: AgentClient) -> None:
-        found = await client.sample()
-        assert found["memory"]["MemTotal"] > 0
-        assert found["cpu"]["hz"] > 0
+        numbers = await client.sample()
+        assert numbers["memory"]["MemTotal"] > 0
+        assert numbers["cpu"]["hz"] > 0
 
     with_agent(use)
 
@@ -315,11 +315,11 @@ def test_a_talkative_transport_fills_no_disk(agent_binary: Path, tmp_path: Path)
 
 
 def test_the_binary_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told = tmp_path / "agent"
-    monkeypatch.setenv("ULLAGE_AGENT", str(told))
+    binary_ = tmp_path / "agent"
+    monkeypatch.setenv("ULLAGE_AGENT", str(binary_))
     with pytest.raises(UllageError) as caught:
         agent.binary()
     assert caught.value.kind is errors.AGENT_BINARY_MISSING
-    told.write_bytes(b"")
-    told.chmod(0o755)
-    assert agent.binary() == told
+    binary_.write_bytes(b"")
+    binary_.chmod(0o755)
+    assert agent.binary() == binary_

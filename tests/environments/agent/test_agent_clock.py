@@ -65,8 +65,8 @@ def distorted(
 
 def test_a_false_clock_is_not_shared_and_its_instants_are_found(agent_binary: Path) -> None:
     async def use(client: AgentClient, truth: Truth) -> None:
-        assert not client.said.shared
-        assert "distorted" in client.said.reasons
+        assert not client.clock_claims.shared
+        assert "distorted" in client.clock_claims.reasons
         for _ in range(5):
             before = await client.sync()
             at_ns = clock.ordered_ns() + 5_000_000
@@ -80,7 +80,7 @@ def test_a_false_clock_is_not_shared_and_its_instants_are_found(agent_binary: Pa
                 assert abs(truth.true_ns(local_ns) - ns) <= done.clock_bound_ns
         drifted = client.residual_ns()
         assert drifted is not None
-        assert [look.why for look in client.taken()] == ["connect", *["thaw", "after"] * 5]
+        assert [look.why for look in client.take_looks()] == ["connect", *["thaw", "after"] * 5]
 
     distorted(agent_binary, use)
 
@@ -99,9 +99,9 @@ def test_its_drift_is_found(agent_binary: Path) -> None:
         assert abs(moved - between * ppb / 1e9) <= unsure
         chord = before.closed_by(after.first)
         middle = (after.first.mirrored().local_ns + before.first.mirrored().local_ns) // 2
-        found = chord.to_controller(middle)
+        instant = chord.to_controller(middle)
         true_ns = Truth(truth.anchor_ns, ppb).true_ns(middle)
-        assert abs(found.ns - true_ns) <= found.sure_ns <= found.hard_ns
+        assert abs(instant.ns - true_ns) <= instant.sure_ns <= instant.hard_ns
 
     distorted(agent_binary, use, how=f"{ppb},{AHEAD_NS}")
 
@@ -137,7 +137,7 @@ def test_a_shared_line_costs_one_exchange(agent_binary: Path) -> None:
             )
             assert before_ns < at_ns <= finished.start_ns < finished.end_ns <= after_ns + bound
             assert finished.start_ns - at_ns == finished.late_ns
-            assert [look.messages for look in client.taken()] == [2]
+            assert [look.messages for look in client.take_looks()] == [2]
         finally:
             await client.bye()
 
@@ -165,7 +165,7 @@ def test_a_wide_bound_is_tried_for_longer(
     monkeypatch.setattr(agent_clock, "WIDE_NS", 0)
 
     async def use(client: AgentClient, truth: Truth) -> None:
-        (look,) = client.taken()
+        (look,) = client.take_looks()
         assert look.messages >= 4
         assert abs(truth.true_ns(look.fix.local_ns + look.fix.offset_ns) - look.fix.local_ns) <= (
             look.fix.half_ns + 2
@@ -182,13 +182,15 @@ def test_a_wide_bound_is_tried_for_longer(
 def test_on_another_kernel_clocks_are_exchanged(
     agent_binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ullage.host.paths.boot_id", lambda: "4f3ff1c6-0000-4000-8000-000000000000")
+    monkeypatch.setattr(
+        "ullage.host.claims.boot_id", lambda: "4f3ff1c6-0000-4000-8000-000000000000"
+    )
 
     async def main() -> None:
         client = await AgentClient.launch([str(agent_binary), "serve"], deadline_s=20)
         try:
-            assert not client.said.shared
-            (look,) = client.taken()
+            assert not client.clock_claims.shared
+            (look,) = client.take_looks()
             assert look.messages > 2
             # Both lines began with the kernel's clock.
             assert abs(look.fix.offset_ns) < 1_000_000
@@ -228,19 +230,19 @@ def test_the_chord_has_the_truth_within_its_bounds(
 
     first, last = look(begin, ahead(begin)), look(begin + between_ns, ahead(begin + between_ns))
     for ours_is in (ClockMap(first), ClockMap(first).closed_by(last)):
-        found = ours_is.to_controller(ours + ahead(ours))
-        assert abs(found.ns - ours) <= found.hard_ns
+        instant = ours_is.to_controller(ours + ahead(ours))
+        assert abs(instant.ns - ours) <= instant.hard_ns
     chord = ClockMap(first).closed_by(last)
-    found = chord.to_controller(ours + ahead(ours))
-    assert abs(found.ns - ours) <= 4 <= found.sure_ns <= found.hard_ns
+    instant = chord.to_controller(ours + ahead(ours))
+    assert abs(instant.ns - ours) <= 4 <= instant.sure_ns <= instant.hard_ns
     assert chord.offset_ns == -last.fix.offset_ns
 
 
 def test_a_shared_clock_is_its_own_map() -> None:
     ours = ClockMap(look(10**9, 77, shared=True), apart_ns=120)
     assert (ours.offset_ns, ours.bound_ns, ours.to_agent(5)) == (0, 120, 5)
-    found = ours.to_controller(2 * 10**9)
-    assert (found.ns, found.hard_ns, found.sure_ns) == (2 * 10**9, 120, 120)
+    instant = ours.to_controller(2 * 10**9)
+    assert (instant.ns, instant.hard_ns, instant.sure_ns) == (2 * 10**9, 120, 120)
 
 
 @pytest.mark.parametrize("local_ns", [0, 2**62 + 10**9, 2**63 - 1])
@@ -251,51 +253,51 @@ def test_an_instant_outside_of_time_is_none(local_ns: int) -> None:
 
 
 def test_how_far_cores_are_apart() -> None:
-    def said(ordered_ns: int | None) -> agent_clock.Said:
-        return agent_clock.Said("counter", ordered_ns, (), True)
+    def claims(ordered_ns: int | None) -> agent_clock.ClockClaims:
+        return agent_clock.ClockClaims("counter", ordered_ns, (), True)
 
-    here = {"cpus_allowed": sorted(os.sched_getaffinity(0))}
+    own_facts = {"cpus_allowed": sorted(os.sched_getaffinity(0))}
     own = clock.promise().ordered_ns
     if own is not None:
-        assert agent_clock.apart_ns(said(0), here) == own
-        assert agent_clock.apart_ns(said(own + 9), here) == own + 9
-    assert agent_clock.apart_ns(said(None), here) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), own_facts) == own
+        assert agent_clock.apart_ns(claims(own + 9), own_facts) == own + 9
+    assert agent_clock.apart_ns(claims(None), own_facts) == agent_clock.UNPROMISED_NS
     if clock.promise().source == "counter":
         elsewhere = {"cpus_allowed": [70_000]}
-        assert agent_clock.apart_ns(said(0), elsewhere) == agent_clock.UNPROMISED_NS
-        assert agent_clock.apart_ns(said(0), {}) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), elsewhere) == agent_clock.UNPROMISED_NS
+        assert agent_clock.apart_ns(claims(0), {}) == agent_clock.UNPROMISED_NS
 
 
 def series(offsets: Sequence[int], step_ns: int = 10**8) -> Series:
-    made = Series()
+    looks = Series()
     for number, offset in enumerate(offsets):
-        made.add(look(10**12 + number * step_ns, offset))
-    return made
+        looks.add(look(10**12 + number * step_ns, offset))
+    return looks
 
 
 def test_the_residual_is_what_a_line_leaves() -> None:
     assert series([0, 10]).residual_ns() is None
     assert series([0, 1000, 2000]).residual_ns() == 0
-    found = series([0, 1500, 2000]).residual_ns()
-    assert found is not None and 499 <= found <= 501
+    residual = series([0, 1500, 2000]).residual_ns()
+    assert residual is not None and 499 <= residual <= 501
     # It stood still: what was before says nothing.
     assert series([0, 1000, 2000, -(10**9), -(10**9)]).residual_ns() is None
 
 
 def test_a_long_series_stays_short() -> None:
-    made = series([0] * 1000)
-    assert made.residual_ns() == 0
-    assert len(made._fixes) <= Series.MOST
+    long_series = series([0] * 1000)
+    assert long_series.residual_ns() == 0
+    assert len(long_series._fixes) <= Series.MOST
 
 
 def test_a_halt_that_the_first_look_would_take_for_drift_begins_a_series() -> None:
     """A guest was halted for 4 ms, 25 ms after a look; its first look was 9 s before."""
-    made = Series()
+    looks = Series()
     for at_ms, offset in ((0, 0), (8_580, 38_000), (8_605, -4_200_000), (14_968, -4_160_000)):
-        made.add(look(10**12 + at_ms * 10**6, offset))
-    assert made.residual_ns() is None
-    made.add(look(10**12 + 15_000 * 10**6, -4_160_000))
-    assert made.residual_ns() is not None
+        looks.add(look(10**12 + at_ms * 10**6, offset))
+    assert looks.residual_ns() is None
+    looks.add(look(10**12 + 15_000 * 10**6, -4_160_000))
+    assert looks.residual_ns() is not None
     # Each agrees with the first, but not with one another.
     assert series([0, 45_000, -90_000]).residual_ns() is None
 

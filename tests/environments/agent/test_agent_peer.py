@@ -116,7 +116,7 @@ def test_facts_are_kept_short_and_printable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("claims", "reason"),
     [
         ({"clock": None}, "clock is not an object"),
         ({"clock": {**CLOCK, "source": "sundial"}}, "unknown source"),
@@ -127,10 +127,10 @@ def test_facts_are_kept_short_and_printable() -> None:
         ({"clock": {**CLOCK, "reasons": "moved"}}, "not a list of known reasons"),
     ],
 )
-def test_a_bad_word_about_the_clock(said: dict[str, object], reason: str) -> None:
+def test_a_bad_word_about_the_clock(claims: dict[str, object], reason: str) -> None:
     async def script(peer: Peer) -> None:
         peer.writer.write(MAGIC)
-        peer.send("hello", id=await peer.request("hello"), version=2, facts={}, **said)
+        peer.send("hello", id=await peer.request("hello"), version=2, facts={}, **claims)
 
     assert reason in refused(script)
 

@@ -73,10 +73,10 @@ def test_frames_survive_any_way_of_cutting(frames: list[Frame], draw: st.DataObj
     stream = b"banner\n" + MAGIC + MAGIC + b"".join(map(encode, frames))
     cuts = draw.draw(st.lists(st.integers(0, len(stream)), max_size=8).map(sorted))
     reader = FrameReader()
-    found: list[Frame] = []
+    read_back: list[Frame] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += reader.feed(stream[start:end])
-    assert found == frames
+        read_back += reader.feed(stream[start:end])
+    assert read_back == frames
     assert reader.greeted
 
 

@@ -18,7 +18,7 @@ from ullage.common import errors
 from ullage.common.commands import run
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.agent.client import Command
-from ullage.environments.base import Instance, InstanceSpec, nobody
+from ullage.environments.base import Instance, InstanceSpec, ignore_stage
 from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.environments.native import Native, NativeOptions
@@ -69,29 +69,29 @@ def test_the_steps_of_an_instance_on_the_way_up(kind: str) -> None:
 
     async def scenario() -> Allocated:
         async with kit.node(provider, image() if provider else None) as node:
-            made = await allocate(node, "a-0", on_step=lambda step, _: heard.append(step))
-            assert made.instance.address is not None
-            asked, gone = await release(made)
-            assert made.steps["up"] <= asked < gone
-        return made
+            allocated = await allocate(node, "a-0", on_step=lambda step, _: heard.append(step))
+            assert allocated.instance.address is not None
+            asked_ns, gone = await release(allocated)
+            assert allocated.steps["up"] <= asked_ns < gone
+        return allocated
 
-    made = asyncio.run(scenario())
-    steps = dict(made.steps)
+    gone_again = asyncio.run(scenario())
+    steps = dict(gone_again.steps)
     assert in_order(steps, "asked", "chosen", "copied", "booting", "hello", "up")
     assert in_order(steps, "asked", "addressed", "up")
-    assert made.seconds == (steps["up"] - steps["asked"]) / 1e9 > 0
+    assert gone_again.seconds == (steps["up"] - steps["asked"]) / 1e9 > 0
     assert set(heard) == set(steps)
-    assert made.application is None
+    assert gone_again.application is None
 
 
 def test_an_application_and_what_is_seen_of_it_from_outside() -> None:
     async def scenario() -> dict[Step, int]:
         async with kit.node() as node:
-            made = await allocate(node, "a-0", application=kit.server())
-            assert made.application is not None
-            assert made.application.running
-            await release(made)
-            return dict(made.steps)
+            allocated = await allocate(node, "a-0", application=kit.server())
+            assert allocated.application is not None
+            assert allocated.application.running
+            await release(allocated)
+            return dict(allocated.steps)
 
     steps = asyncio.run(scenario())
     assert in_order(steps, "up", "started", "port_open", "replied")
@@ -103,13 +103,13 @@ def test_an_application_and_what_is_seen_of_it_from_outside() -> None:
 def test_the_host_is_told_whose_address_it_is() -> None:
     async def scenario() -> str:
         async with kit.node() as node:
-            made = await allocate(node, "a-0")
-            address, network = str(made.instance.address), node.network
+            allocated = await allocate(node, "a-0")
+            address, network = str(allocated.instance.address), node.network
             assert network is not None
-            known = await run(["ip", "neighbour", "show", "to", address, "dev", network.bridge])
-            assert network.mac(address) in known
-            await release(made)
-            return known
+            entries = await run(["ip", "neighbour", "show", "to", address, "dev", network.bridge])
+            assert network.mac(address) in entries
+            await release(allocated)
+            return entries
 
     assert asyncio.run(scenario()).split()[-1] == "PERMANENT"
 
@@ -117,13 +117,13 @@ def test_the_host_is_told_whose_address_it_is() -> None:
 def test_a_provider_that_tells_nothing() -> None:
     class Silent(Native):
         async def create(self, spec: InstanceSpec) -> Instance:
-            return await super().create(replace(spec, told=nobody))
+            return await super().create(replace(spec, on_stage=ignore_stage))
 
     async def scenario() -> dict[Step, int]:
         async with kit.node(Silent(NativeOptions())) as node:
-            made = await allocate(node, "a-0", application=kit.server())
-            await release(made)
-            return dict(made.steps)
+            allocated = await allocate(node, "a-0", application=kit.server())
+            await release(allocated)
+            return dict(allocated.steps)
 
     steps = asyncio.run(scenario())
     assert "booting" not in steps
@@ -163,17 +163,17 @@ def test_an_application_that_is_not_there() -> None:
 def test_an_image_of_its_own() -> None:
     async def scenario() -> None:
         async with kit.node(Lxc(LxcOptions()), image(), "real") as node:
-            made = await allocate(node, "a-0")
+            allocated = await allocate(node, "a-0")
             copied = data_dir(node.tag) / "a-0.image"
-            seen = made.instance.spec.image
-            assert seen is not None
-            assert seen.root == copied / "root"
+            own_image = allocated.instance.spec.image
+            assert own_image is not None
+            assert own_image.root == copied / "root"
             original = image().root / "etc/os-release"
-            assert (seen.root / "etc/os-release").read_bytes() == original.read_bytes()
-            done, out, _ = await made.instance.agent.run(Command(("cat", "/etc/os-release")))
+            assert (own_image.root / "etc/os-release").read_bytes() == original.read_bytes()
+            done, out, _ = await allocated.instance.agent.run(Command(("cat", "/etc/os-release")))
             assert done.status == 0
             assert out == original.read_bytes()
-            await release(made)
+            await release(allocated)
             assert not copied.exists()
 
     asyncio.run(scenario())
@@ -266,11 +266,11 @@ def test_the_kernel_tells_what_is_available() -> None:
 def test_the_places_are_given_in_turn_and_given_back() -> None:
     async def scenario() -> None:
         async with kit.node() as node:
-            one, two = node.choose("a-0"), node.choose("a-1")
-            assert one.cpus != two.cpus
-            node.give_back(one)
-            node.give_back(one)
-            assert node.choose("a-2").cpus == one.cpus
+            first, two = node.choose("a-0"), node.choose("a-1")
+            assert first.cpu_ids != two.cpu_ids
+            node.give_back(first)
+            node.give_back(first)
+            assert node.choose("a-2").cpu_ids == first.cpu_ids
 
     asyncio.run(scenario())
 
@@ -292,9 +292,9 @@ def test_four_at_once() -> None:
             return await together(node, 4)
 
     batch = asyncio.run(scenario())
-    assert [each.name for each in batch.instances] == [f"a-{number}" for number in range(4)]
-    last_up = max(each.steps["up"] for each in batch.instances)
-    assert all(last_up <= each.release_asked < each.released for each in batch.instances)
+    assert [steps.name for steps in batch.instances] == [f"a-{number}" for number in range(4)]
+    last_up = max(steps.steps["up"] for steps in batch.instances)
+    assert all(last_up <= steps.release_asked < steps.released for steps in batch.instances)
     assert not batch.applied
 
 
@@ -369,9 +369,9 @@ def test_cancelled_in_the_middle_nothing_is_left() -> None:
 # --- release --------------------------------------------------------------------------------------
 def traces(node: Node) -> set[str]:
     """All that stands on this host for the run: processes, devices, namespaces, groups, files."""
-    found = {f"{one.kind} {one.name}" for one in leftovers.find(node.tag, own=True)}
+    names = {f"{leftover.kind} {leftover.name}" for leftover in leftovers.find(node.tag, own=True)}
     directories = [place(node.tag) for place in (data_dir, state_dir)]
-    return found | {str(path) for each in directories for path in each.glob("*")}
+    return names | {str(path) for directory in directories for path in directory.glob("*")}
 
 
 @pytest.mark.parametrize(
@@ -384,9 +384,9 @@ def test_what_is_told_as_gone_is_gone_in_that_moment(kind: str, copy: Copy) -> N
     async def scenario() -> None:
         async with kit.node(provider, image() if provider else None, copy) as node:
             before = traces(node)
-            made = await allocate(node, "a-0")
-            assert {each.partition(" ")[0] for each in traces(node) - before} >= {"process"}
-            await release(made)
+            allocated = await allocate(node, "a-0")
+            assert {trace.partition(" ")[0] for trace in traces(node) - before} >= {"process"}
+            await release(allocated)
             assert traces(node) == before
 
     asyncio.run(scenario())
@@ -437,11 +437,11 @@ def test_a_release_that_failed_is_done_when_it_is_asked_for_again(
 
     async def scenario() -> None:
         async with kit.node() as node:
-            made = await allocate(node, "a-0", application=kit.server())
-            await fails(errors.NETWORK_FAILED, release(made))
-            await kit.dead(made.instance)  # nothing runs on, whatever is left of it
+            allocated = await allocate(node, "a-0", application=kit.server())
+            await fails(errors.NETWORK_FAILED, release(allocated))
+            await kit.dead(allocated.instance)  # nothing runs on, whatever is left of it
             assert node.used == 1
-            await release(made)
+            await release(allocated)
             assert tried == ["a-0", "a-0"]
             assert node.used == 0
 
@@ -455,12 +455,12 @@ def test_a_release_that_never_comes_to_its_end_is_never_told_as_done(
 
     async def scenario() -> None:
         async with kit.node() as node:
-            made = await allocate(node, "a-0")
+            allocated = await allocate(node, "a-0")
             for _ in range(3):
-                await fails(errors.NETWORK_FAILED, release(made))
-                await kit.dead(made.instance)
+                await fails(errors.NETWORK_FAILED, release(allocated))
+                await kit.dead(allocated.instance)
                 assert node.used == 1
-            await release(made)  # the host is not to keep what this test made
+            await release(allocated)  # the host is not to keep what this test made
             assert node.used == 0
 
     asyncio.run(scenario())
@@ -481,12 +481,12 @@ def test_a_release_that_does_not_even_hear_is_late_each_time(
 
         kit.broken_destroy(monkeypatch, deaf, times=1)
         async with kit.node() as node:
-            made = await allocate(node, "a-0")
+            allocated = await allocate(node, "a-0")
             for _ in range(2):
-                await fails(errors.RELEASE_TOO_LATE, release(made, limit_s=0.2))
+                await fails(errors.RELEASE_TOO_LATE, release(allocated, limit_s=0.2))
                 assert node.used == 1
             let_go.set()
-            await release(made)
+            await release(allocated)
             assert node.used == 0
 
     asyncio.run(scenario())

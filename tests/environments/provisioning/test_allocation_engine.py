@@ -33,13 +33,13 @@ def test_a_run_of_allocations(tmp_path: Path) -> None:
         assert done.status == "ok", done.reason
         assert done.roles == ()
         assert done.facts["requests within"].endswith(" ms")
-        kept = (folder.path / "trials" / done.trial / "main.stdout").read_text()
-        batch = Batch.model_validate_json(kept)
+        stored = (folder.path / "trials" / done.trial / "main.stdout").read_text()
+        batch = Batch.model_validate_json(stored)
         assert len(batch.instances) == 2
-        assert all(each.name.startswith(done.trial) for each in batch.instances)
-        first = min(each.steps["asked"] for each in batch.instances)
-        assert done.start_ns <= first < max(each.released for each in batch.instances)
-        assert max(each.released for each in batch.instances) <= done.end_ns
+        assert all(steps.name.startswith(done.trial) for steps in batch.instances)
+        first = min(steps.steps["asked"] for steps in batch.instances)
+        assert done.start_ns <= first < max(steps.released for steps in batch.instances)
+        assert max(steps.released for steps in batch.instances) <= done.end_ns
         assert done.metrics["allocation_time"] == done.metrics["allocated"][-1][1]  # type: ignore[index]
 
 
@@ -109,8 +109,8 @@ def test_one_that_does_not_stand_still_leaves_no_other_standing(
     failed = [done.reason.code for done in folder.trials if done.reason]
     assert failed == ["cgroup-stuck"]
     assert "not-frozen" not in {warned.code for warned in folder.warnings}
-    made = [each.instance for each in folder.provisioned]
-    assert len(made) == len(set(made)), "one was made again"
+    provisioned = [event.instance for event in folder.provisioned]
+    assert len(provisioned) == len(set(provisioned)), "one was made again"
 
 
 def test_more_vms_than_fit_are_refused_before_anything_is_made(
@@ -118,17 +118,17 @@ def test_more_vms_than_fit_are_refused_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr(Native, "keeps_memory", True)
     monkeypatch.setattr(node, "available_bytes", lambda: 1 << 30)
-    one = engine(tmp_path, ["name: provisioning, count: 16, application: none"])
+    refused = engine(tmp_path, ["name: provisioning, count: 16, application: none"])
     with pytest.raises(UllageError) as caught:
-        asyncio.run(one.run())
+        asyncio.run(refused.run())
     assert caught.value.kind is errors.ALLOCATION_NO_ROOM
-    assert RunFolder.open(one.folder).trials == ()
+    assert RunFolder.open(refused.folder).trials == ()
 
 
 def test_a_copy_of_the_hosts_userland_is_refused(tmp_path: Path) -> None:
-    one = engine(tmp_path, [TWO + ", copy: real"])
+    refused = engine(tmp_path, [TWO + ", copy: real"])
     with pytest.raises(UllageError) as caught:
-        asyncio.run(one.run())
+        asyncio.run(refused.run())
     assert caught.value.kind is errors.ALLOCATION_NO_COPY
 
 
@@ -141,10 +141,10 @@ def test_interrupted_in_the_middle_of_a_batch(tmp_path: Path) -> None:
         "blocks: {min: 50, max: 50}\n"
     )
     folder = new_folder(tmp_path, "cut")
-    one = Engine(checked, matrix.resolve(checked, document), folder, Quiet())
+    interrupted = Engine(checked, matrix.resolve(checked, document), folder, Quiet())
 
     async def scenario() -> str:
-        task = asyncio.create_task(one.run())
+        task = asyncio.create_task(interrupted.run())
         async with asyncio.timeout(120):
             while not list(tmp_path.glob("state/*/b0*-t*i0-*")):
                 assert not task.done()

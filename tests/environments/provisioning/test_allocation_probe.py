@@ -20,49 +20,49 @@ def free_port() -> socket.socket:
 
 
 def test_a_port_is_closed_then_open() -> None:
-    seen: list[str] = []
+    steps: list[str] = []
 
     async def scenario() -> None:
         with free_port() as bound:
             closed = asyncio.Event()
 
-            def told(step: str) -> None:
-                seen.append(step)
+            def on_step(step: str) -> None:
+                steps.append(step)
                 closed.set()
 
             expected = asyncio.Event()
             port = bound.getsockname()[1]
-            watch = asyncio.create_task(watch_port(HERE, port, told, expected))
+            watch = asyncio.create_task(watch_port(HERE, port, on_step, expected))
             async with asyncio.timeout(60):
                 await closed.wait()
-                assert seen == ["port_closed"]
+                assert steps == ["port_closed"]
                 expected.set()
                 bound.listen()
                 await watch
 
     asyncio.run(scenario())
-    assert seen == ["port_closed", "port_open"]
+    assert steps == ["port_closed", "port_open"]
 
 
 def test_a_port_that_is_open_at_the_first_look_never_was_closed() -> None:
-    seen: list[str] = []
+    steps: list[str] = []
 
     async def scenario() -> None:
         with free_port() as bound:
             bound.listen()
             async with asyncio.timeout(60):
-                await watch_port(HERE, bound.getsockname()[1], seen.append, asyncio.Event())
+                await watch_port(HERE, bound.getsockname()[1], steps.append, asyncio.Event())
 
     asyncio.run(scenario())
-    assert seen == ["port_open"]
+    assert steps == ["port_open"]
 
 
-async def replied(said: bytes) -> int:
+async def replied(reply: bytes) -> int:
     """The status that is read from what a server says."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert (await reader.readline()).startswith(b"GET /clip HTTP/1.1")
-        writer.write(said)
+        writer.write(reply)
         writer.close()
 
     server = await asyncio.start_server(serve, HERE, 0)
@@ -76,8 +76,8 @@ def test_the_status_of_a_reply(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"\r\n", b"HTTP/1.1", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc\r\n", b"x" * 100_000]
+    "reply", [b"", b"\r\n", b"HTTP/1.1", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc\r\n", b"x" * 100_000]
 )
-def test_what_is_no_reply(said: bytes) -> None:
+def test_what_is_no_reply(reply: bytes) -> None:
     with pytest.raises((ValueError, OSError)):
-        asyncio.run(replied(said))
+        asyncio.run(replied(reply))

@@ -17,7 +17,7 @@ from ullage.experiments.elastic.folder import Outcome
 from ullage.experiments.elastic.plan import schema as plans
 from ullage.experiments.elastic.run import run as runs
 from ullage.experiments.elastic.run.run import Run
-from ullage.host import paths
+from ullage.host import claims
 from ullage.runs.events import HOST_SHARED, Warned
 from ullage.runs.writer import Journal
 
@@ -33,8 +33,8 @@ seed: 1
 """
 OTHER = """
 import sys
-from ullage.host import paths
-paths.claim('u7654321', '/other')
+from ullage.host import claims
+claims.claim('u7654321', '/other')
 print(flush=True)
 sys.stdin.read()
 """
@@ -105,9 +105,9 @@ def played(
         run = Run(plan, plans.resolve(plan, document), folder, progress)
         setting: Any = None
         with Journal(folder) as run.journal:
-            await run._started((), resumed=False)
+            await run._begin((), resumed=False)
             # Whoever else looks, sees it: so an ordinary run notices an elastic one.
-            assert str(folder) in paths.living("u0000000")
+            assert str(folder) in claims.living("u0000000")
             await run._repetitions(setting)
 
     monkeypatch.setattr(runs, "Repetition", Sham)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.elastic.frontkit import Answer, fronting, url
-from ullage.host import clock, paths
+from ullage.host import claims, clock
 
 
 def test_a_viewer_waits_for_a_node_and_the_last_to_go_releases_it(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_viewer_that_never_says_that_it_finished_does_not_keep_its_place(tmp_p
 
 
 def test_its_time_is_the_controllers(tmp_path: Path) -> None:
-    offer = {"boot_id": paths.boot_id(), "line": clock.line().hex()}
+    offer = {"boot_id": claims.boot_id(), "line": clock.line().hex()}
     before = clock.ordered_ns()
     with fronting(tmp_path, clock=offer) as front:
         assert front.start["clock"] == "shared"

@@ -26,7 +26,7 @@ from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.run import viewers as viewersprocess
 from ullage.experiments.elastic.run.generators import Generators, Machines
-from ullage.host import binaries, clock, leftovers, paths
+from ullage.host import binaries, claims, clock, leftovers, paths
 
 pytestmark = pytest.mark.root
 AHEAD_NS = 800_000
@@ -60,7 +60,7 @@ def machines(
     """Agents on this host, in no network of their own."""
 
     def of(tag: str) -> Machines:
-        paths.claim(tag, "/runs/x")
+        claims.claim(tag, "/runs/x")
         resources = Resources(cpus=1, memory=Bytes(256 << 20))
         host = Host(tag, kind(NativeOptions()), resources, None, binary, None)
         return Machines(number, host)

@@ -26,7 +26,7 @@ def spec(tag: str, tmp_path: Path) -> InstanceSpec:
     return InstanceSpec(
         tag=tag,
         name="slow-0",
-        cpus=(0,),
+        cpu_ids=(0,),
         cpu_quota=None,
         memory_bytes=memory_bytes(),
         image=None,

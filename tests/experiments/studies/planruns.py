@@ -50,7 +50,7 @@ def make(
         root / f"20260101T000000-{wanted.name}",
         blocks=blocks,
         environments=environments,
-        workloads=[resolved.workload(load) for load in cells.loads],
+        workloads=[resolved.workload(case) for case in cells.cases],
         truth=found,
         noise_sd=0.01,
         failures=failures,

@@ -154,10 +154,10 @@ def test_the_weights_add_up_to_one() -> None:
 def test_the_full_plan_fills_the_host_and_has_the_published_series() -> None:
     """S2.4 and S2.5: as many as fit on four fifths, p = 50,000 + 30,000 · threads."""
     cells = matrix.resolve(*schema.load(STUDY.folder / "full.yaml"))
-    cpus = {load.key: load.parameters.model_dump() for load in cells.loads if "cpu" in load.key}
+    cpus = {case.key: case.parameters.model_dump() for case in cells.cases if "cpu" in case.key}
     assert [given["threads"] for given in cpus.values()] == [1, 2, 4, 8, 16, 32]
     assert all(g["prime"] == 50_000 + 30_000 * g["threads"] for g in cpus.values())
-    memory = [load for load in cells.loads if load.key.startswith("memory[")]
+    memory = [case for case in cells.cases if case.key.startswith("memory[")]
     assert len(memory) == 4 * 7
     text = (STUDY.folder / "full.yaml").read_text(encoding="utf-8")
     assert text.count("instances: fit 0.8") == 4

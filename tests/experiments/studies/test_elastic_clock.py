@@ -234,15 +234,15 @@ def test_the_full_search_for_streams_has_several_instances() -> None:
     cells = matrix.resolve(*schema.load(STUDY.folder / STREAMS.file))
     several = {each.instances for each in cells.environments if each.provider.name == "lxc"}
     assert several == {1, 2, 4, 8}
-    (load,) = cells.loads
-    given_ = load.parameters.model_dump()
+    (case,) = cells.cases
+    given_ = case.parameters.model_dump()
     assert (given_["bitrate"], given_["viewers"]) == (2_800_000, None)
 
 
 @pytest.mark.parametrize("wanted", [STREAMS, HOST], ids=lambda each: each.name)
 def test_the_film_that_is_streamed_is_h264(wanted: StudyPlan) -> None:
-    loads = matrix.resolve(*schema.load(STUDY.folder / wanted.file)).loads
-    (streams,) = (load for load in loads if load.workload.name == "streaming")
+    cases = matrix.resolve(*schema.load(STUDY.folder / wanted.file)).cases
+    (streams,) = (case for case in cases if case.workload.name == "streaming")
     assert streams.parameters.model_dump()["clip"] == "h264"
 
 

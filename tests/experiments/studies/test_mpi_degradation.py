@@ -36,12 +36,12 @@ def test_the_network_card_is_a_factor(name: str) -> None:
 
 def test_the_full_plan_has_the_published_settings() -> None:
     cells = matrix.resolve(*schema.load(STUDY.folder / FULL.file))
-    loads = {load.key: load.parameters.model_dump() for load in cells.loads}
-    messages, pings = loads["messages"], loads["round-trips"]
+    cases = {case.key: case.parameters.model_dump() for case in cells.cases}
+    messages, pings = cases["messages"], cases["round-trips"]
     assert (messages["min_size"], messages["max_size"]) == (1, 1 << 30)
     assert (messages["warmups"], messages["repetitions"]) == (30, 100)
     assert (pings["count"], pings["size"]) == (10_000, 12)
-    kernels = {each["kernel"] for key, each in loads.items() if key.startswith("kernels[")}
+    kernels = {each["kernel"] for key, each in cases.items() if key.startswith("kernels[")}
     assert kernels == {"ep", "cg", "mg", "ft", "is"}
 
 
@@ -49,12 +49,12 @@ def test_the_full_plan_has_the_published_settings() -> None:
 def test_every_program_is_there_on_one_rank_too(name: str) -> None:
     cells = matrix.resolve(*schema.load(STUDY.folder / name))
     programs: dict[tuple[object, ...], set[int]] = {}
-    for load in cells.loads:
-        if load.workload.name not in (communication.NAS, communication.QUEENS):
+    for case in cells.cases:
+        if case.workload.name not in (communication.NAS, communication.QUEENS):
             continue
-        given_ = load.parameters.model_dump()
+        given_ = case.parameters.model_dump()
         what = tuple(given_.get(each) for each in ("kernel", "class", "queens", "depth"))
-        programs.setdefault((load.workload.name, *what), set()).add(given_["ranks"])
+        programs.setdefault((case.workload.name, *what), set()).add(given_["ranks"])
     assert programs
     assert set(map(frozenset, programs.values())) == {frozenset({1, 2})}
 

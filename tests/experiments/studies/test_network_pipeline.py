@@ -56,13 +56,13 @@ def test_the_readme_says_what_comes_later() -> None:
 
 def test_the_full_plans_have_the_published_series() -> None:
     network = matrix.resolve(*schema.load(STUDY.folder / "full.yaml"))
-    given = {load.key: load.parameters.model_dump() for load in network.loads}
+    given = {case.key: case.parameters.model_dump() for case in network.cases}
     assert given["netpipe"]["largest"] == 10_000_000
     assert given["netpipe"]["repeats"] is None
     threads = [each["threads"] for key, each in given.items() if key.startswith("connections")]
     assert threads == [1, 2, 4, 8, 16, 32]
     create = matrix.resolve(*schema.load(STUDY.folder / "full-create.yaml"))
-    assert [load.parameters.model_dump()["count"] for load in create.loads] == [2, 4, 8, 16]
+    assert [case.parameters.model_dump()["count"] for case in create.cases] == [2, 4, 8, 16]
     pipelines, _ = schema.load(STUDY.folder / "full-pipelines.yaml")
     assert pipelines.blocks.min == 10
     files = matrix.resolve(*schema.load(STUDY.folder / "full-files.yaml"))

@@ -4,8 +4,6 @@ from typing import Final
 
 from ullage.common.errors.kind import ErrorKind
 
-# Errors of images, guest kernels and QEMU.
-
 IMAGE_BUILD_FAILED: Final = ErrorKind(
     "image-build-failed", "the image could not be built: {reason}", "{suggestion}"
 )

@@ -279,8 +279,8 @@ class Channel:
             if not self._clock_news.done():
                 self._clock_news.set_result(None)
 
-    def _take_credit(self, given: int) -> None:
-        self._credit += given
+    def _take_credit(self, count: int) -> None:
+        self._credit += count
         if self._credit > CREDIT:
             raise FrameError("more credit than it may give")
         waiters, self._credit_waiters = self._credit_waiters, []

@@ -22,17 +22,11 @@ from ullage.common.text import printable
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent import files
 from ullage.environments.agent.channel import AgentError, Channel
-from ullage.environments.agent.clock import ClockMap, Look, Said, Series, Why
+from ullage.environments.agent.clock import ClockClaims, ClockMap, Look, Series, Why
 from ullage.environments.agent.frames import VERSION, FrameError, Message
 from ullage.environments.agent.process import KEEP_BYTES, Command, Finished, Output, Process
 from ullage.environments.agent.transport import Transport, quoted
-from ullage.host import clock
-from ullage.host import paths as places
-
-# What an agent says of its machine in `hello`: known, bounded and harmless, or refused.
-#
-# It is kept in every run's journal, so it must be as flat and short as
-# docs/internals/agent-protocol.md says.
+from ullage.host import claims, clock
 
 LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16
@@ -43,7 +37,11 @@ Cpu = Annotated[int, Field(ge=0, lt=MOST_CPUS)]
 
 
 class Facts(BaseModel):
-    """The facts that the protocol knows. An agent leaves out or nulls what it cannot tell."""
+    """The facts that the protocol knows. An agent leaves out or nulls what it cannot tell.
+
+    They are kept in every run's journal, so they are as flat and short as
+    docs/internals/agent-protocol.md says, or refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -64,10 +62,10 @@ class Facts(BaseModel):
     init: bool | None = None
 
 
-def checked(found: dict[str, Any]) -> dict[str, Any]:
+def checked(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts, fit to be stored and shown; FrameError when they are not those of the protocol."""
     try:
-        return Facts.model_validate(found).model_dump(exclude_unset=True)
+        return Facts.model_validate(facts).model_dump(exclude_unset=True)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = printable(".".join(map(str, fault["loc"])), 60)
@@ -93,8 +91,8 @@ def binary() -> Path:
         package / "bin" / "ullage-agent",
         package.parent / "target/x86_64-unknown-linux-gnu/release/ullage-agent",
     ]
-    if told := os.environ.get("ULLAGE_AGENT"):
-        places = [Path(told)]
+    if configured := os.environ.get("ULLAGE_AGENT"):
+        places = [Path(configured)]
     for place in places:
         if place.is_file() and os.access(place, os.X_OK):
             return place.absolute()
@@ -107,18 +105,18 @@ class AgentClient:
     def __init__(self, channel: Channel, boot_id: str | None = None) -> None:
         """boot_id: see `launch`."""
         self.facts: dict[str, Any] = {}
-        self.said: Said
+        self.clock_claims: ClockClaims
         self.line: dict[str, str] | None
         """By which programs inside show the agent's time, see `agentclock.own_line`."""
         self.clock: ClockMap
         self.looks: list[Look] = []
-        """Those that nobody has taken yet, see `taken`."""
+        """Those that nobody has taken yet, see `take_looks`."""
         self.greeted_ns = 0
         """When its first word came, on this host's clock."""
         self.rtt_ns = 0
         """The least round trip that a look has seen."""
         self._token = secrets.token_bytes(16)
-        self._boot_id = boot_id or places.boot_id()
+        self._boot_id = boot_id or claims.boot_id()
         self._offered = b""
         self._apart_ns = 0
         self._series = Series()
@@ -188,7 +186,7 @@ class AgentClient:
         except BaseException as error:
             await transport.end()
             if isinstance(error, UllageError):
-                reason = f"{error.facts['reason']}{quoted(transport.said)}"
+                reason = f"{error.facts['reason']}{quoted(transport.tail)}"
                 raise UllageError(error.kind, agent=name, reason=reason) from error
             raise
         client._transport = transport
@@ -211,7 +209,7 @@ class AgentClient:
         cannot be known, or is not what the agent says it is.
         """
         async with self._turn:
-            if self.said.shared and clock.line() != self._offered:
+            if self.clock_claims.shared and clock.line() != self._offered:
                 await self._hello()
             look = await self._look(why)
             if look.shared:
@@ -223,7 +221,7 @@ class AgentClient:
             self.clock = ClockMap(look, apart_ns=self._apart_ns)
             return self.clock
 
-    def taken(self) -> list[Look]:
+    def take_looks(self) -> list[Look]:
         """All looks since the last call."""
         looks, self.looks = self.looks, []
         return looks
@@ -331,31 +329,33 @@ class AgentClient:
         """Say who we are, and offer our line of the counter, should it be on this kernel."""
         self._offered = clock.line()
         offer = {"boot_id": self._boot_id, "line": self._offered.hex()}
-        (self.facts, self.said, self.line), _ = await self._channel.call(
+        (self.facts, self.clock_claims, self.line), _ = await self._channel.call(
             "hello", "hello", _hello, version=VERSION, token=self._token.hex(), offer=offer
         )
-        self._apart_ns = agent_clock.apart_ns(self.said, self.facts) if self.said.shared else 0
+        self._apart_ns = (
+            agent_clock.apart_ns(self.clock_claims, self.facts) if self.clock_claims.shared else 0
+        )
 
     async def _look(self, why: Why) -> Look:
         """Exchange clocks; where nothing good came of it on a busy host, once more for longer."""
-        if self.said.shared:
-            found = [await self._exchange(agent_clock.one_exchange())]
+        if self.clock_claims.shared:
+            exchanges = [await self._exchange(agent_clock.one_exchange())]
         else:
-            found = [await self._exchange(agent_clock.usual_rules())]
-            if found[0].fix.half_ns > agent_clock.WIDE_NS:
-                found.append(await self._exchange(agent_clock.patient_rules()))
-        best = min((each.fix for each in found), key=lambda fix: fix.half_ns)
-        if not all(agent_clock.agree(best, each.fix) for each in found):
+            exchanges = [await self._exchange(agent_clock.usual_rules())]
+            if exchanges[0].fix.half_ns > agent_clock.WIDE_NS:
+                exchanges.append(await self._exchange(agent_clock.patient_rules()))
+        best = min((exchange.fix for exchange in exchanges), key=lambda fix: fix.half_ns)
+        if not all(agent_clock.agree(best, exchange.fix) for exchange in exchanges):
             raise self._unknown("what it answers cannot be true of two clocks")
         self._count += 1
         return Look(
             number=self._count,
             why=why,
-            shared=self.said.shared,
+            shared=self.clock_claims.shared,
             fix=best,
-            messages=sum(each.counts.sent + each.counts.answers for each in found),
-            took_ns=sum(each.took_ns for each in found),
-            reasons=tuple(found[-1].reasons),
+            messages=sum(exchange.counts.sent + exchange.counts.answers for exchange in exchanges),
+            took_ns=sum(exchange.took_ns for exchange in exchanges),
+            reasons=tuple(exchanges[-1].reasons),
         )
 
     async def _exchange(self, rules: clock.Rules) -> clock.Outcome:
@@ -372,9 +372,9 @@ class AgentClient:
         return UllageError(errors.AGENT_CLOCK, agent=self._channel.agent, reason=reason)
 
 
-def _hello(hello: Message) -> tuple[dict[str, Any], Said, dict[str, str] | None]:
+def _hello(hello: Message) -> tuple[dict[str, Any], ClockClaims, dict[str, str] | None]:
     version = hello.integer("version")
     if version != VERSION:
         raise FrameError(f"it speaks version {version}, not {VERSION}")
     facts = checked(hello.mapping("facts"))
-    return facts, Said.read(hello), agent_clock.own_line(hello)
+    return facts, ClockClaims.read(hello), agent_clock.own_line(hello)

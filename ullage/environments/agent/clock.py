@@ -94,7 +94,7 @@ _LINE: Final = re.compile(r"[0-9a-f]{96}")
 
 
 @dataclass(frozen=True)
-class Said:
+class ClockClaims:
     """What an agent says of its clock in `hello`."""
 
     source: str
@@ -105,17 +105,17 @@ class Said:
     """It has taken over the controller's line."""
 
     @classmethod
-    def read(cls, hello: Message) -> Said:
+    def read(cls, hello: Message) -> ClockClaims:
         """Out of the answer; FrameError when it is none of the protocol."""
-        said = Message("hello", hello.mapping("clock"))
-        source = said.text("source")
+        claims = Message("hello", hello.mapping("clock"))
+        source = claims.text("source")
         if source not in {"counter", "monotonic-raw"}:
             raise FrameError("hello: the clock has an unknown source")
-        shared = said.fields.get("shared")
+        shared = claims.fields.get("shared")
         if not isinstance(shared, bool):
             raise FrameError("hello: shared is neither true nor false")
-        apart_ns = said.optional_integer("ordered_ns", 0, UNPROMISED_NS)
-        return cls(source, apart_ns, reasons(said), shared)
+        apart_ns = claims.optional_integer("ordered_ns", 0, UNPROMISED_NS)
+        return cls(source, apart_ns, reasons(claims), shared)
 
 
 def own_line(hello: Message) -> dict[str, str] | None:
@@ -123,20 +123,20 @@ def own_line(hello: Message) -> dict[str, str] | None:
 
     None where it tells none: then nobody else in there shows its time.
     """
-    told = Message("hello", hello.mapping("clock")).fields.get("line")
-    if told is None:
+    offered = Message("hello", hello.mapping("clock")).fields.get("line")
+    if offered is None:
         return None
-    fields = Message("hello", told if isinstance(told, dict) else {})
-    found = {"boot_id": fields.text("boot_id"), "line": fields.text("line")}
-    if not (_BOOT_ID.fullmatch(found["boot_id"]) and _LINE.fullmatch(found["line"])):
+    fields = Message("hello", offered if isinstance(offered, dict) else {})
+    line = {"boot_id": fields.text("boot_id"), "line": fields.text("line")}
+    if not (_BOOT_ID.fullmatch(line["boot_id"]) and _LINE.fullmatch(line["line"])):
         raise FrameError("hello: the clock has a line that is none")
-    return found
+    return line
 
 
 def reasons(message: Message) -> tuple[str, ...]:
     """The reasons that a message names, in the catalogue's order; FrameError for others."""
-    found = message.fields.get("reasons")
-    names = found if isinstance(found, list) else [None]
+    named = message.fields.get("reasons")
+    names = named if isinstance(named, list) else [None]
     if not all(isinstance(name, str) and name in clock.REASONS for name in names):
         raise FrameError(f"{message.op}: reasons is not a list of known reasons")
     return tuple(name for name in clock.REASONS if name in names)
@@ -222,15 +222,16 @@ class ClockMap:
     def to_controller(self, agent_ns: int) -> Instant:
         """An instant of the instance on the controller's clock; FrameError where it can be none."""
         if self._by is None:
-            found = Instant(agent_ns, self.apart_ns, self.apart_ns)
+            instant = Instant(agent_ns, self.apart_ns, self.apart_ns)
         else:
             at = self._by.at(agent_ns)
             if at.hard_ns is None or at.bound_ns is None:
                 raise FrameError("an instant before all time")
-            found = Instant(at.ns, min(at.hard_ns, LATEST_NS - 1), min(at.bound_ns, LATEST_NS - 1))
-        if not 0 <= found.ns < LATEST_NS:
+            hard_ns, bound_ns = (min(ns, LATEST_NS - 1) for ns in (at.hard_ns, at.bound_ns))
+            instant = Instant(at.ns, hard_ns, bound_ns)
+        if not 0 <= instant.ns < LATEST_NS:
             raise FrameError("an instant outside of this machine's time")
-        return found
+        return instant
 
     def to_agent(self, controller_ns: int) -> int:
         """An instant of the controller on the instance's clock."""
@@ -279,18 +280,18 @@ def knows_nothing(outcome: clock.Outcome) -> bool:
     return fix.half_ns > most_ns or abs(fix.offset_ns) >= LATEST_NS
 
 
-def agree(one: clock.Fix, other: clock.Fix) -> bool:
+def agree(first: clock.Fix, second: clock.Fix) -> bool:
     """Both can be true of two clocks."""
     try:
-        clock.Correction(one, other, _drift())
+        clock.Correction(first, second, _drift())
     except clock.ContradictionError:
         return False
     return True
 
 
-def apart_ns(said: Said, facts: dict[str, Any]) -> int:
+def apart_ns(claims: ClockClaims, facts: dict[str, Any]) -> int:
     """How far the cores of the controller and of an instance may see one line's time apart."""
-    own, theirs = clock.promise().ordered_ns, said.ordered_ns
+    own, theirs = clock.promise().ordered_ns, claims.ordered_ns
     if own is None or theirs is None:
         return UNPROMISED_NS
     compared = clock.facts().synchrony

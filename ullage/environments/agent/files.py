@@ -57,8 +57,8 @@ async def _put(
             break
         digest.update(piece)
         await channel.send_data(number, piece)
-    seen, _ = await channel.answer(done, done.future)
-    if seen != digest.hexdigest():
+    written_sha256, _ = await channel.answer(done, done.future)
+    if written_sha256 != digest.hexdigest():
         raise _corrupt(channel, path)
 
 
@@ -107,10 +107,10 @@ async def _slices(data: bytes) -> AsyncIterator[Piece]:
 
 async def _reads(file: BinaryIO, size: int) -> AsyncIterator[Piece]:
     """Exactly `size` bytes, as they were promised; a file that shrinks meanwhile is an OSError."""
-    left = size
-    while left:
-        piece = await asyncio.to_thread(file.read, min(left, _CHUNK))
+    remaining = size
+    while remaining:
+        piece = await asyncio.to_thread(file.read, min(remaining, _CHUNK))
         if not piece:
             raise OSError(f"{file.name} shrank while it was read")
-        left -= len(piece)
+        remaining -= len(piece)
         yield piece

@@ -154,14 +154,14 @@ class FrameReader:
             yield frame
 
     def _skip_banner(self) -> None:
-        found = _MAGIC.search(self._buffer)
-        if found is None:
+        start = _MAGIC.search(self._buffer)
+        if start is None:
             if len(self._buffer) > MAX_BANNER:
                 raise FrameError(f"no magic line in the first {MAX_BANNER} bytes")
             return
-        if int(found[1]) != VERSION:
-            raise FrameError(f"the agent speaks version {int(found[1])}, not {VERSION}")
-        del self._buffer[: found.end()]
+        if int(start[1]) != VERSION:
+            raise FrameError(f"the agent speaks version {int(start[1])}, not {VERSION}")
+        del self._buffer[: start.end()]
         self._greeted = True
 
     def _next(self) -> Frame | None:
@@ -206,18 +206,18 @@ def _check_header(buffer: bytearray) -> tuple[Kind, int]:
 def _decode_message(body: bytes) -> Message:
     try:
         text = body.decode("utf-8")
-        found = json.loads(
+        fields = json.loads(
             text, parse_constant=_refuse, parse_float=_finite, parse_int=_bounded_integer
         )
         if "\\ud" in text or "\\uD" in text:
             # Half a surrogate pair is valid JSON and can be stored nowhere.
-            json.dumps(found, ensure_ascii=False).encode("utf-8")
+            json.dumps(fields, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise FrameError(f"bad JSON: {type(error).__name__}") from error
-    op = found.get("op") if isinstance(found, dict) else None
+    op = fields.get("op") if isinstance(fields, dict) else None
     if not isinstance(op, str):
         raise FrameError("a JSON frame without an op")
-    return Message(op, found)
+    return Message(op, fields)
 
 
 def _refuse(constant: str) -> float:

@@ -131,12 +131,12 @@ class Process(Exchange):
     @property
     def stdout(self) -> bytes:
         """Standard output so far, as much of it as is kept."""
-        return bytes(self._outputs[Kind.STDOUT].kept)
+        return bytes(self._outputs[Kind.STDOUT].head)
 
     @property
     def stderr(self) -> bytes:
         """Standard error so far, as much of it as is kept."""
-        return bytes(self._outputs[Kind.STDERR].kept)
+        return bytes(self._outputs[Kind.STDERR].head)
 
     @property
     def complete(self) -> bool:
@@ -186,7 +186,7 @@ class Process(Exchange):
         outputs = self._outputs.values()
         watchers = [output.watch(text) for output in outputs]
         try:
-            signs: list[asyncio.Future[Any]] = [watcher.seen for watcher in watchers]
+            signs: list[asyncio.Future[Any]] = [watcher.appeared for watcher in watchers]
             await asyncio.wait(
                 (*signs, self._finished),
                 timeout=timeout_s,
@@ -195,7 +195,7 @@ class Process(Exchange):
         finally:
             for output, watcher in zip(outputs, watchers, strict=True):
                 output.forget(watcher)
-        if any(watcher.seen.done() for watcher in watchers):
+        if any(watcher.appeared.done() for watcher in watchers):
             return
         if self._finished.done():
             ended = self._finished.result()
@@ -276,7 +276,7 @@ class Output:
 
     def __init__(self, path: Path | None, keep_bytes: int) -> None:
         self.path = path
-        self.kept = bytearray()
+        self.head = bytearray()
         self.total = 0
         self._keep_bytes = keep_bytes
         self._file: BinaryIO | None = None if path is None else path.open("wb")
@@ -285,12 +285,12 @@ class Output:
     @property
     def cut(self) -> bool:
         """True when there was more than is kept in memory."""
-        return self.total > len(self.kept)
+        return self.total > len(self.head)
 
     def add(self, data: bytes) -> None:
         """Take the next piece. OSError when the file cannot be written."""
         self.total += len(data)
-        self.kept += data[: self._keep_bytes - len(self.kept)]
+        self.head += data[: self._keep_bytes - len(self.head)]
         for watcher in self._watchers:
             watcher.look(data)
         if self._file is not None:
@@ -305,7 +305,7 @@ class Output:
 
     def attend(self, watcher: Watcher | Listener) -> None:
         """Show it what came so far, and what will come."""
-        watcher.look(bytes(self.kept))
+        watcher.look(bytes(self.head))
         self._watchers.append(watcher)
 
     def forget(self, watcher: Watcher | Listener) -> None:
@@ -321,15 +321,15 @@ class Watcher:
     """Looks for a text in a stream that comes in pieces."""
 
     def __init__(self, text: bytes) -> None:
-        self.seen: asyncio.Future[None] = quiet_future()
+        self.appeared: asyncio.Future[None] = quiet_future()
         self._text = text
         self._end = b""
 
     def look(self, data: bytes) -> None:
         """Take the next piece."""
         joined = self._end + data
-        if self._text in joined and not self.seen.done():
-            self.seen.set_result(None)
+        if self._text in joined and not self.appeared.done():
+            self.appeared.set_result(None)
         self._end = joined[max(0, len(joined) - len(self._text) + 1) :]
 
 

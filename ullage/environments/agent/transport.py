@@ -59,7 +59,7 @@ class Transport:
         return self._process.pid
 
     @property
-    def said(self) -> bytes:
+    def tail(self) -> bytes:
         """The end of what it printed on standard error."""
         return self._tail
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ullage.common.cleanup import Undo
 from ullage.common.commands import CommandError
@@ -19,10 +19,12 @@ from ullage.common.errors import (
     NETWORK_FAILED,
     UllageError,
 )
-from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.host import disks
 from ullage.host.cgroups import Group, cgroup_path, hierarchies
+
+if TYPE_CHECKING:
+    from ullage.environments.agent.client import AgentClient
 
 START_DEADLINE_S: Final = 30.0
 """A container is up in a tenth of a second; a loaded host may need longer."""

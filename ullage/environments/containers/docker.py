@@ -78,8 +78,8 @@ class Docker:
                     reason="it cannot run from the host's userland; `runtime: crun` can",
                 )
             image = await self._imported(spec.image)
-            spec.told("copied", "")
-            spec.told("booting", "")
+            spec.on_stage("copied", "")
+            spec.on_stage("booting", "")
             # The container's cgroup goes with it; this is for the parent that it leaves empty.
             undo.push(remove_group, spec.tag, name)
             undo.push(self._remove, name)
@@ -91,14 +91,14 @@ class Docker:
                 name=spec.name,
             )
             undo.push(agent.bye)
-            found = json.loads(await self._run("container", "inspect", name))[0]
-            group = group_of(found["State"]["Pid"])
+            container = json.loads(await self._run("container", "inspect", name))[0]
+            group = group_of(container["State"]["Pid"])
             undo.push(thaw_if_there, group)
             endpoint = None
             if spec.network is not None:
-                endpoint = await spec.network.move_into(found["State"]["Pid"], spec.name)
+                endpoint = await spec.network.move_into(container["State"]["Pid"], spec.name)
                 undo.push(spec.network.release, endpoint)
-                spec.told("addressed", endpoint.address)
+                spec.on_stage("addressed", endpoint.address)
             verify_limits(spec, agent.facts)
             return Container(spec, agent, group, endpoint.address if endpoint else None, undo)
 
@@ -118,7 +118,7 @@ class Docker:
             "--network=none",
             "--read-only",
             *self._parent(spec),
-            f"--cpuset-cpus={oci_spec.cpu_list(spec.cpus)}",
+            f"--cpuset-cpus={oci_spec.cpu_list(spec.cpu_ids)}",
             *quota,
             f"--memory={memory}",
             f"--memory-swap={memory}",
@@ -166,8 +166,8 @@ class Docker:
         try:
             await run([self._program, "rm", "--force", name])
         except CommandError:
-            there = ["ps", "--all", "--quiet", "--filter", f"name=^{name}$"]
-            if (await run([self._program, *there])).strip():
+            listing = ["ps", "--all", "--quiet", "--filter", f"name=^{name}$"]
+            if (await run([self._program, *listing])).strip():
                 raise
 
     async def _imported(self, image: Image) -> str:
@@ -184,5 +184,5 @@ class Docker:
 
 def _seccomp(info: dict[str, Any]) -> str:
     options = [str(option) for option in info.get("SecurityOptions") or ()]
-    found = [option for option in options if "seccomp" in option]
-    return f"the daemon's ({found[0]})" if found else "the runtime's default"
+    profiles = [option for option in options if "seccomp" in option]
+    return f"the daemon's ({profiles[0]})" if profiles else "the runtime's default"

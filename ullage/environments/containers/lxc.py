@@ -30,31 +30,29 @@ from ullage.environments.containers.base import (
 from ullage.environments.containers.oci_spec import AGENT, PATH, PERIOD_US, cpu_list
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
+from ullage.host.claims import boot_id_seen_by
 from ullage.host.network import INSIDE, Endpoint
-from ullage.host.paths import boot_id_seen_by
-
-# Hears the systemd of a container say that it has started everything, as in sd_notify(3).
 
 NAME: Final = "notify"
 _MOST: Final = 4096
 
 
 class Notified:
-    """A socket in a directory of ours, for a container to have it mounted."""
+    """A socket on which the systemd of a container says that all has started, by sd_notify(3)."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / NAME
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         # A socket's own path may be 107 characters long, and the directory's is not ours to choose.
-        held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+        directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY)
         try:
-            self._socket.bind(f"/proc/self/fd/{held}/{NAME}")
+            self._socket.bind(f"/proc/self/fd/{directory_fd}/{NAME}")
         except BaseException:
             self._socket.close()
             raise
         finally:
-            os.close(held)
+            os.close(directory_fd)
 
     async def ready(self, deadline_s: float) -> None:
         """Until it says so; TimeoutError when it does not in time."""
@@ -105,7 +103,7 @@ class Lxc(Provider):
     def __init__(self, options: Options) -> None:
         assert isinstance(options, LxcOptions)
         super().__init__(options)
-        self._wanted = options
+        self._options = options
         self._version = "unknown"
 
     async def check(self) -> None:
@@ -118,7 +116,7 @@ class Lxc(Provider):
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the container boots with it."""
-        return ("systemd-sysv",) if self._wanted.boot == "systemd" else ()
+        return ("systemd-sysv",) if self._options.boot == "systemd" else ()
 
     def label(self) -> str:
         """`container (lxc)`."""
@@ -126,7 +124,7 @@ class Lxc(Provider):
 
     def treatments(self) -> dict[str, str]:
         """What differs from native on purpose."""
-        systemd = self._wanted.boot == "systemd"
+        systemd = self._options.boot == "systemd"
         return {
             "runtime": f"lxc {self._version}",
             "seccomp": "LXC's default profile",
@@ -149,7 +147,7 @@ class Lxc(Provider):
                     reason="it cannot run from the host's userland",
                 )
             booted = None
-            if self._wanted.boot == "systemd":
+            if self._options.boot == "systemd":
                 spec.image.require(["/sbin/init"])
                 # Before all else: the layer is removed when nobody can write to it any more.
                 booted = await _systemd(spec, undo)
@@ -160,12 +158,12 @@ class Lxc(Provider):
             undo.push(_stop, spec)
             # LXC makes its groups below this one's parents. It would make those too, but would
             # leave cpusets of version 1 empty below the first, so that nobody could enter them.
-            held = Group.create(spec.tag, f"{spec.name}.held", Limits(cpus=spec.cpus))
-            undo.push(held.remove)
-            spec.told("booting", "")
+            cpus_group = Group.create(spec.tag, f"{spec.name}.held", Limits(cpu_ids=spec.cpu_ids))
+            undo.push(cpus_group.remove)
+            spec.on_stage("booting", "")
             await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
             if spec.network is not None and endpoint is not None:
-                spec.told("addressed", endpoint.address)
+                spec.on_stage("addressed", endpoint.address)
                 spec.network.silence(endpoint.device)
             agent = await AgentClient.launch(
                 _attach(spec),
@@ -185,7 +183,7 @@ class Lxc(Provider):
 
     async def _finish_boot(self, spec: InstanceSpec, booted: Notified) -> None:
         """Wait until systemd has started everything, so that no trial shares that."""
-        limit_s = self._wanted.boot_deadline_s
+        limit_s = self._options.boot_deadline_s
         try:
             await booted.ready(limit_s)
         except TimeoutError as error:
@@ -260,9 +258,9 @@ def _limits(spec: InstanceSpec) -> Iterator[tuple[str, str]]:
     versions = {name: tree.version for tree in hierarchies() for name in tree.controllers}
     memory, quota = str(spec.memory_bytes), spec.cpu_quota
     if versions.get("cpuset") == 1:
-        yield "lxc.cgroup.cpuset.cpus", cpu_list(spec.cpus)
+        yield "lxc.cgroup.cpuset.cpus", cpu_list(spec.cpu_ids)
     else:
-        yield "lxc.cgroup2.cpuset.cpus", cpu_list(spec.cpus)
+        yield "lxc.cgroup2.cpuset.cpus", cpu_list(spec.cpu_ids)
     if versions.get("memory") == 1:
         yield "lxc.cgroup.memory.limit_in_bytes", memory
         if _counts_swap():
@@ -323,7 +321,7 @@ async def _systemd(spec: InstanceSpec, undo: Undo) -> Notified:
     """A layer that can be written, and somebody who hears when all is started."""
     undo.push(asyncio.to_thread, disks.remove_tree, _layer(spec))
     await asyncio.to_thread((_layer(spec) / "upper").mkdir, parents=True)
-    spec.told("copied", "")
+    spec.on_stage("copied", "")
     booted = Notified(spec.state_dir)
     undo.callback(booted.close)
     return booted
@@ -338,8 +336,8 @@ async def _start(spec: InstanceSpec, text: str) -> None:
         await run(command, timeout_s=START_DEADLINE_S)
     except CommandError as error:
         # What lxc-start itself says is only that one should look at the log.
-        said = await asyncio.to_thread(_cause, log)
-        raise CommandError(error.program, error.status, said or error.reason) from error
+        cause = await asyncio.to_thread(_cause, log)
+        raise CommandError(error.program, error.status, cause or error.reason) from error
 
 
 def _cause(log: Path) -> str:
@@ -349,8 +347,8 @@ def _cause(log: Path) -> str:
     except OSError:
         return ""
     # `lxc-start NAME DATE ERROR  FUNCTION - FILE:FUNCTION:LINE - MESSAGE`
-    said = [line.split(" - ", 2)[-1].strip() for line in lines if " ERROR " in line]
-    return "; ".join(said[:2])
+    messages = [line.split(" - ", 2)[-1].strip() for line in lines if " ERROR " in line]
+    return "; ".join(messages[:2])
 
 
 def _attach(spec: InstanceSpec) -> list[str]:

@@ -138,10 +138,10 @@ class Crun:
                 endpoint = joined = await spec.network.namespace(spec.name)
                 netns = joined.netns_path
                 undo.push(spec.network.release, endpoint)
-                spec.told("addressed", joined.address)
+                spec.on_stage("addressed", joined.address)
             bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
             undo.push(self._delete, spec)
-            spec.told("booting", "")
+            spec.on_stage("booting", "")
             agent = await AgentClient.launch(
                 self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
                 deadline_s=START_DEADLINE_S,
@@ -184,7 +184,7 @@ class Crun:
         command: list[str] = []
         if _rootless():
             # Without a cgroup the affinity, which children inherit, is what keeps it in its place.
-            command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpus)]
+            command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpu_ids)]
         if crun_hybrid.needed():
             command += [sys.executable, "-I", "-S", crun_hybrid.__file__]
         manager = "disabled" if _rootless() else "cgroupfs"
@@ -203,12 +203,12 @@ def _rootless() -> bool:
 
 def _refuse_limits(spec: InstanceSpec) -> None:
     """INSTANCE_NOT_LIMITED when the plan asks for a limit that only a cgroup can set."""
-    what = None
+    limit = None
     if spec.memory_bytes < memory_bytes():
-        what = "memory"
+        limit = "memory"
     elif spec.cpu_quota is not None:
-        what = "a part of a CPU"
-    if what is not None:
+        limit = "a part of a CPU"
+    if limit is not None:
         raise UllageError(
-            INSTANCE_NOT_LIMITED, provider="crun", what=what, name=spec.name, reason=_NO_CGROUP
+            INSTANCE_NOT_LIMITED, provider="crun", what=limit, name=spec.name, reason=_NO_CGROUP
         )

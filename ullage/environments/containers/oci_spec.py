@@ -187,7 +187,7 @@ def _namespaces(container: Container) -> Iterator[dict[str, str]]:
 
 
 def _resources(spec: InstanceSpec) -> dict[str, Any]:
-    cpu: dict[str, Any] = {"cpus": cpu_list(spec.cpus)}
+    cpu: dict[str, Any] = {"cpus": cpu_list(spec.cpu_ids)}
     if spec.cpu_quota is not None:
         cpu |= {"quota": round(spec.cpu_quota * PERIOD_US), "period": PERIOD_US}
     return {
@@ -199,9 +199,9 @@ def _resources(spec: InstanceSpec) -> dict[str, Any]:
     }
 
 
-def cpu_list(cpus: Sequence[int]) -> str:
+def cpu_list(cpu_ids: Sequence[int]) -> str:
     """`0,2,3`, as cpuset files and options of `docker` and `taskset` take it."""
-    return ",".join(str(cpu) for cpu in cpus)
+    return ",".join(str(cpu) for cpu in cpu_ids)
 
 
 def _only(number: int) -> list[dict[str, int]]:

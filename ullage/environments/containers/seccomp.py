@@ -64,12 +64,12 @@ def _compatible(profile: Mapping[str, Any], architecture: str) -> list[str]:
 
 
 def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {"names": list(rule["names"]), "action": rule["action"]}
+    profile_rule: dict[str, Any] = {"names": list(rule["names"]), "action": rule["action"]}
     if rule.get("args"):
-        kept["args"] = list(rule["args"])
+        profile_rule["args"] = list(rule["args"])
     if rule.get("errnoRet") is not None:
-        kept["errnoRet"] = rule["errnoRet"]
-    return kept
+        profile_rule["errnoRet"] = rule["errnoRet"]
+    return profile_rule
 
 
 def _holds(

@@ -24,10 +24,9 @@ from ullage.common.errors import (
 from ullage.environments.agent.client import Command, Process, printable
 from ullage.environments.base import Instance, InstanceSpec, Stage
 from ullage.environments.provisioning import image_copy
-from ullage.environments.provisioning import release as down
 from ullage.environments.provisioning.node import Node
 from ullage.environments.provisioning.probe import first_reply, introduce, watch_port
-from ullage.environments.provisioning.release import unwind
+from ullage.environments.provisioning.release import bounded, kill, unwind
 from ullage.host import clock, disks
 from ullage.host.network import Network
 from ullage.runs.allocations import Batch, InstanceSteps, Step
@@ -77,24 +76,24 @@ class Steps:
     """Instants as they come; a step that is told twice counts from the last time."""
 
     def __init__(self, hear: Callable[[Step, int], None] | None = None) -> None:
-        self.seen: dict[Step, int] = {}
+        self.instants: dict[Step, int] = {}
         self._hear = hear
 
     def now(self, step: Step) -> None:
         self.at(step, clock.ordered_ns())
 
     def at(self, step: Step, at_ns: int) -> None:
-        self.seen[step] = at_ns
+        self.instants[step] = at_ns
         if self._hear is not None:
             self._hear(step, at_ns)
 
     @property
     def last(self) -> str:
         """The newest, in words."""
-        return max(self.seen, key=lambda step: self.seen[step]).replace("_", " ")
+        return max(self.instants, key=lambda step: self.instants[step]).replace("_", " ")
 
     def ordered(self) -> dict[Step, int]:
-        return dict(sorted(self.seen.items(), key=lambda item: item[1]))
+        return dict(sorted(self.instants.items(), key=lambda item: item[1]))
 
 
 async def allocate(
@@ -119,15 +118,15 @@ async def allocate(
     undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
     try:
-        return await down.bounded(
-            making.made(),
+        return await bounded(
+            making.allocate(),
             limit_s,
             undo,
             spec,
             lambda: UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last),
         )
     except BaseException:
-        await down.unwind(undo, spec)
+        await unwind(undo, spec)
         raise
 
 
@@ -138,10 +137,10 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
     then, what could not be removed is tried again when this is called again, and until all is gone
     its place on the node is not free. What is left for good carries the run's tag.
     """
-    asked = clock.ordered_ns()
+    asked_ns = clock.ordered_ns()
     spec, undo = allocated.instance.spec, allocated.undo
     try:
-        await down.bounded(
+        await bounded(
             undo.aclose(),
             limit_s,
             undo,
@@ -149,9 +148,9 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
             lambda: UllageError(RELEASE_TOO_LATE, name=spec.name, seconds=limit_s),
         )
     except BaseException:
-        await down.kill(spec)
+        await kill(spec)
         raise
-    return asked, clock.ordered_ns()
+    return asked_ns, clock.ordered_ns()
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class _Making:
     application: Application | None
     undo: Undo
 
-    async def made(self) -> Allocated:
+    async def allocate(self) -> Allocated:
         """The instance, up, with its application."""
         await asyncio.to_thread(self._make_directories)
         self.undo.push(asyncio.to_thread, self._remove_directories)
@@ -174,10 +173,12 @@ class _Making:
         self.steps.now("copied")
         watch = _Watch(self.steps, node.network, self._port)
         try:
-            instance = await node.provider.create(replace(spec, image=image, told=watch.told))
+            instance = await node.provider.create(
+                replace(spec, image=image, on_stage=watch.on_stage)
+            )
             self.undo.push(instance.destroy)
-            if instance.address is not None and "addressed" not in self.steps.seen:
-                watch.told("addressed", instance.address)  # a provider that tells nothing
+            if instance.address is not None and "addressed" not in self.steps.instants:
+                watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
             self.steps.at("hello", instance.agent.greeted_ns)
             process = None
@@ -223,8 +224,10 @@ class _Making:
                 status = reply.result()
                 reason = None if status < _NO_SUCCESS else f"it replies with status {status}"
             else:
-                said = printable((process.stderr or process.stdout).decode(errors="replace"), 300)
-                reason = f"it ended with {ended.result().status}: {said or 'it printed nothing'}"
+                printed = printable(
+                    (process.stderr or process.stdout).decode(errors="replace"), 300
+                )
+                reason = f"it ended with {ended.result().status}: {printed or 'it printed nothing'}"
         except (OSError, ValueError) as error:
             reason = str(error)
         finally:
@@ -254,14 +257,14 @@ class _Watch:
         self._network = network
         self._port = port
 
-    def told(self, stage: Stage, what: str) -> None:
+    def on_stage(self, stage: Stage, address: str) -> None:
         """A stage is reached."""
         self._steps.now(stage)
         if stage != "addressed" or self._network is None:
             return
-        introduce(what, self._network.mac(what), self._network.bridge)
+        introduce(address, self._network.mac(address), self._network.bridge)
         if self._port is not None and self.task is None:
-            watching = watch_port(what, self._port, self._steps.now, self.expected)
+            watching = watch_port(address, self._port, self._steps.now, self.expected)
             self.task = asyncio.create_task(watching)
 
     def end(self) -> None:
@@ -273,9 +276,6 @@ async def _reply(instance: Instance, application: Application, opened: asyncio.T
     await opened
     assert instance.address is not None, "it was told"
     return await first_reply(instance.address, application.port, application.path)
-
-
-# Several instances asked for at the same time, and released at the same time.
 
 
 async def together(
@@ -292,22 +292,24 @@ async def together(
     are given up, the others are taken away, and its error is raised: there is no figure then.
     """
     node.check_room(len(names))
-    made = await _allocate_all(node, names, application, allocate_limit_s)
+    allocations = await _allocate_all(node, names, application, allocate_limit_s)
     try:
-        instants = await _release_all(made, release_limit_s)
+        instants = await _release_all(allocations, release_limit_s)
     finally:
-        await asyncio.gather(*(unwind(each.undo, each.instance.spec) for each in made))
+        await asyncio.gather(
+            *(unwind(allocated.undo, allocated.instance.spec) for allocated in allocations)
+        )
     return Batch(
         copy_kind=node.copy,
         applied=application is not None,
         instances=tuple(
             InstanceSteps(
-                name=each.instance.name,
-                steps=dict(each.steps),
-                release_asked=asked,
+                name=allocated.instance.name,
+                steps=dict(allocated.steps),
+                release_asked=asked_ns,
                 released=gone,
             )
-            for each, (asked, gone) in zip(made, instants, strict=True)
+            for allocated, (asked_ns, gone) in zip(allocations, instants, strict=True)
         ),
     )
 
@@ -325,14 +327,14 @@ async def _allocate_all(
     except BaseException as error:
         # Who fails or is cancelled has taken itself down; what was up by then has not.
         up = [task.result() for task in tasks if not task.cancelled() and not task.exception()]
-        await asyncio.gather(*(unwind(each.undo, each.instance.spec) for each in up))
+        await asyncio.gather(*(unwind(allocated.undo, allocated.instance.spec) for allocated in up))
         raise (_first(error) if isinstance(error, BaseExceptionGroup) else error) from None
     return [task.result() for task in tasks]
 
 
-async def _release_all(made: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:
+async def _release_all(allocations: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:
     """All are tried, whatever becomes of one; the first error counts."""
-    tasks = [release(each, limit_s=limit_s) for each in made]
+    tasks = [release(allocated, limit_s=limit_s) for allocated in allocations]
     results = await asyncio.gather(*tasks, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -51,14 +51,14 @@ class Node:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""
         self.check_room(1)
         places = range(len(os.sched_getaffinity(0)))
-        place = min(places, key=lambda each: (self._turns[each], each))
-        cpus, quota = placement.cpus(self.resources, place)
+        place = min(places, key=lambda cpu_place: (self._turns[cpu_place], cpu_place))
+        cpu_ids, quota = placement.place(self.resources, place)
         self._turns[place] += 1
         self._places[name] = place
         return InstanceSpec(
             tag=self.tag,
             name=name,
-            cpus=cpus,
+            cpu_ids=cpu_ids,
             cpu_quota=quota,
             memory_bytes=self.resources.memory,
             image=self.image,
@@ -87,17 +87,17 @@ class Node:
         """
         if not self.provider.keeps_memory:
             return
-        each = self.resources.memory + self.provider.overhead_bytes
-        asked, free = count * each, available_bytes()
+        memory = self.resources.memory + self.provider.overhead_bytes
+        needed, free = count * memory, available_bytes()
         if self._budget is None:
             self._budget = free
-        free = min(free, self._budget - self.used * each)
-        if asked > free:
+        free = min(free, self._budget - self.used * memory)
+        if needed > free:
             raise UllageError(
                 ALLOCATION_NO_ROOM,
                 count=f"{count} more VM{'s' if count > 1 else ''}",
-                asked=format_bytes(asked),
-                each=format_bytes(each),
+                asked=format_bytes(needed),
+                each=format_bytes(memory),
                 free=format_bytes(max(0, free)),
             )
 
@@ -105,7 +105,7 @@ class Node:
 def available_bytes() -> int:
     """Memory that this host could give without swapping, as its kernel estimates it."""
     for line in _MEMINFO.read_text(encoding="ascii").splitlines():
-        name, _, rest = line.partition(":")
+        name, _, amount = line.partition(":")
         if name == "MemAvailable":
-            return int(rest.split()[0]) * 1024
+            return int(amount.split()[0]) * 1024
     raise OSError(f"{_MEMINFO} does not tell MemAvailable")

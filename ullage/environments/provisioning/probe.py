@@ -46,14 +46,14 @@ def introduce(address: str, mac: str, device: str) -> None:
         _COMPLETE_AND_PERMANENT,
         device.encode(),
     )
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        fcntl.ioctl(asked, _SIOCSARP, request)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCSARP, request)
 
 
 async def watch_port(
     address: str,
     port: int,
-    seen: Callable[[Literal["port_closed", "port_open"]], None],
+    on_state: Callable[[Literal["port_closed", "port_open"]], None],
     expected: asyncio.Event,
 ) -> None:
     """Knock until somebody opens. `port_closed` is seen once, at the first refusal.
@@ -62,19 +62,19 @@ async def watch_port(
     """
     refused, began = False, time.monotonic()
     while True:
-        found = await _knock(address, port)
-        if found == 0:
-            seen("port_open")
+        error = await _knock(address, port)
+        if error == 0:
+            on_state("port_open")
             return
-        if found == errno.ECONNREFUSED:
+        if error == errno.ECONNREFUSED:
             if not refused:
                 refused = True
-                seen("port_closed")
+                on_state("port_closed")
                 await expected.wait()
                 began = time.monotonic()
             else:
                 await asyncio.sleep(commands.rest_s(time.monotonic() - began, REST_S))
-        elif found != errno.ETIMEDOUT:
+        elif error != errno.ETIMEDOUT:
             # No route yet: the interface comes up in this moment.
             await asyncio.sleep(commands.rest_s(time.monotonic() - began, REST_S))
 
@@ -107,7 +107,7 @@ async def first_reply(address: str, port: int, path: str) -> int:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-    version, _, rest = line.partition(b" ")
-    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+    version, _, status = line.partition(b" ")
+    if not version.startswith(b"HTTP/1.") or not status[:3].isdigit():
         raise ValueError(f"what came is no reply by HTTP: {os.fsdecode(line)[:60]!r}")
-    return int(rest[:3])
+    return int(status[:3])

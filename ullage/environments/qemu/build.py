@@ -11,7 +11,7 @@ from typing import Final
 from ullage.common.cleanup import Undo
 from ullage.common.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, VM_NEEDS_NETWORK, UllageError
 from ullage.environments.agent.client import AgentClient, Command
-from ullage.environments.base import InstanceSpec, Told, verify_group, verify_limits
+from ullage.environments.base import InstanceSpec, StageListener, verify_group, verify_limits
 from ullage.environments.qemu import guest
 from ullage.environments.qemu.command_line import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
 from ullage.environments.qemu.guest import failed, inside
@@ -60,15 +60,15 @@ class Builder:
     async def build(self, undo: Undo) -> Built:
         """The running VM, ready for work."""
         drives = await self._drives(undo)
-        self.spec.told("copied", "")
+        self.spec.on_stage("copied", "")
         group = self._group(undo)
         tap = await self._tap(undo)
         machine = self._machine(drives, tap)
         console = self.spec.state_dir / "console.log"
         undo.callback(console.unlink, missing_ok=True)
-        self.spec.told("booting", "")
+        self.spec.on_stage("booting", "")
         process = await QemuProcess.start(
-            machine, console, cpus=self.spec.cpus, group=group, tag=self.spec.tag
+            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
         )
         undo.push(process.kill)
         if group is not None:
@@ -80,7 +80,7 @@ class Builder:
         if tap and self.options.aggregation:
             await guest.join(process, agent, self.options.aggregation)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
-        await _configure(process, agent, tap, gateway, self.spec.told)
+        await _configure(process, agent, tap, gateway, self.spec.on_stage)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         return Built(process, agent, tap.address if tap else None)
 
@@ -109,8 +109,8 @@ class Builder:
         size = disk.size or max(4 * self.spec.memory_bytes, _MIN_DATA_BYTES)
         path = self.spec.data_dir / f"{self.spec.name}-data.{disk.format}"
         raw = path.with_suffix(".raw")
-        for made in {path, raw}:
-            undo.callback(made.unlink, missing_ok=True)
+        for file in {path, raw}:
+            undo.callback(file.unlink, missing_ok=True)
         label = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.spec.tag}/{self.spec.name}"))
         await disks.ext4(raw, size, uuid=label)
         if disk.format == "qcow2":
@@ -122,7 +122,7 @@ class Builder:
     def _limits(self) -> Limits:
         """Of QEMU on the host."""
         memory = self.spec.memory_bytes + OVERHEAD_BYTES[self.accelerator]
-        return Limits(self.spec.cpus, self.spec.cpu_quota, memory)
+        return Limits(self.spec.cpu_ids, self.spec.cpu_quota, memory)
 
     def _group(self, undo: Undo) -> Group | None:
         spec = self.spec
@@ -160,7 +160,7 @@ class Builder:
             accelerator=self.accelerator,
             machine=options.machine,
             cpu_model=self.cpu_model,
-            cpus=len(spec.cpus),
+            vcpus=len(spec.cpu_ids),
             memory_bytes=spec.memory_bytes,
             kernel=kernel.kernel,
             initrd=kernel.initrd,
@@ -201,12 +201,16 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
     if host not in {"tsc", "kvm-clock"}:
         return ("no_timer_check",)
     rate = clock.facts().rate
-    known = () if rate is None else (f"tsc_early_khz={round(rate.millihertz / 1e6)}",)
-    return ("no_timer_check", "tsc=reliable", *known)
+    rate_word = () if rate is None else (f"tsc_early_khz={round(rate.millihertz / 1e6)}",)
+    return ("no_timer_check", "tsc=reliable", *rate_word)
 
 
 async def _configure(
-    vm: QemuProcess, agent: AgentClient, tap: TapEndpoint | None, gateway: str | None, told: Told
+    vm: QemuProcess,
+    agent: AgentClient,
+    tap: TapEndpoint | None,
+    gateway: str | None,
+    on_stage: StageListener,
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
@@ -214,7 +218,7 @@ async def _configure(
     await inside(vm, agent, "ip", "link", "set", "eth0", "up")
     if gateway is None:
         return
-    told("addressed", address)
+    on_stage("addressed", address)
     # An e1000 says that it has a link a second before it really passes packets.
     for _ in range(_LINK_TRIES):
         ping = Command(argv=("ping", "-n", "-q", "-c1", "-W1", gateway), timeout_s=30)
@@ -231,5 +235,5 @@ async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -
     wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
     _, stdout, stderr = await agent.run(wait)
     if stdout.strip() not in {b"running", b"degraded"}:
-        said = (stdout + stderr).decode(errors="replace")
-        raise failed(vm, said or "no answer", "systemctl is-system-running --wait")
+        printed = (stdout + stderr).decode(errors="replace")
+        raise failed(vm, printed or "no answer", "systemctl is-system-running --wait")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from ullage.host.disks import DiskFormat
+if TYPE_CHECKING:
+    from ullage.host.disks import DiskFormat
 
 Accelerator = Literal["kvm", "tcg"]
 Cache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
@@ -43,7 +44,7 @@ class Drive:
 class Link:
     """One NIC, on a tap or (None) on QEMU's own user network without a way out."""
 
-    model: Nic
+    nic: Nic
     tap: str | None
     mac: str
     vhost: bool = False
@@ -57,7 +58,7 @@ class Machine:
     accelerator: Accelerator
     machine: str
     cpu_model: str
-    cpus: int
+    vcpus: int
     memory_bytes: int
     kernel: Path
     initrd: Path
@@ -76,7 +77,7 @@ def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
     argv = ["-name", f"{machine.name},debug-threads=on"]
     argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-accel", accelerator, "-machine", machine.machine, "-cpu", machine.cpu_model]
-    argv += ["-smp", f"{machine.cpus},sockets=1,cores={machine.cpus},threads=1"]
+    argv += ["-smp", f"{machine.vcpus},sockets=1,cores={machine.vcpus},threads=1"]
     argv += ["-m", f"{machine.memory_bytes}B", "-rtc", "base=utc,clock=host"]
     argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
     argv += ["-append", " ".join(machine.append)]
@@ -122,5 +123,5 @@ def _link(name: str, link: Link) -> list[str]:
         vhost = "on" if link.vhost else "off"
         backend = f"tap,id={name},ifname={link.tap},script=no,downscript=no,vhost={vhost}"
     # No `romfile`: nobody boots from the network.
-    device = f"{NIC_DEVICES[link.model]},netdev={name},mac={link.mac},romfile="
+    device = f"{NIC_DEVICES[link.nic]},netdev={name},mac={link.mac},romfile="
     return ["-netdev", backend, "-device", device]

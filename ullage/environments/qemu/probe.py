@@ -18,8 +18,9 @@ from ullage.common.files import file_lock
 from ullage.environments.qemu.command_line import Drive, Machine
 from ullage.environments.qemu.process import PACKAGE, PROGRAM, QemuProcess
 from ullage.host import disks
+from ullage.host.claims import boot_id
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.paths import boot_id, cache_dir
+from ullage.host.paths import cache_dir
 
 DEVICE: Final = Path("/dev/kvm")
 DEADLINE_S: Final = 10.0
@@ -40,11 +41,11 @@ async def qemu_version() -> str:
     """Such as `7.2.22`."""
     program = needed(PROGRAM, PACKAGE)
     try:
-        said = await run([program, "--version"])
+        printed = await run([program, "--version"])
     except CommandError as error:
         command = f"apt-get install --reinstall {PACKAGE}"
         raise UllageError(HOST_MISSING, what="a QEMU that runs", command=command) from error
-    return said.partition("version ")[2].split()[0]
+    return printed.partition("version ")[2].split()[0]
 
 
 async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
@@ -53,25 +54,31 @@ async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
     That `/dev/kvm` opens is not enough: on some hosts every guest then hangs.
     """
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        there = DEVICE.exists()
-        return Probe(False, f"{DEVICE} cannot be opened" if there else f"there is no {DEVICE}")
-    asked = (boot_id(), kernel.package, kernel.initrd.name, await qemu_version(), deadline_s)
-    key = hashlib.sha256(repr(asked).encode()).hexdigest()[:24]
-    known = cache_dir() / "probes" / f"kvm-{key}.json"
-    await asyncio.to_thread(known.parent.mkdir, parents=True, exist_ok=True)
-    async with file_lock(known.with_suffix(".lock")):
-        if (probe := _remembered(known)) is None:
+        device = DEVICE.exists()
+        return Probe(False, f"{DEVICE} cannot be opened" if device else f"there is no {DEVICE}")
+    circumstances = (
+        boot_id(),
+        kernel.package,
+        kernel.initrd.name,
+        await qemu_version(),
+        deadline_s,
+    )
+    key = hashlib.sha256(repr(circumstances).encode()).hexdigest()[:24]
+    cache = cache_dir() / "probes" / f"kvm-{key}.json"
+    await asyncio.to_thread(cache.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(cache.with_suffix(".lock")):
+        if (probe := _remembered(cache)) is None:
             probe = await _boot(kernel, deadline_s)
-            unfinished = known.with_suffix(".new")
+            unfinished = cache.with_suffix(".new")
             unfinished.write_text(json.dumps(probe.__dict__), encoding="utf-8")
-            unfinished.replace(known)
+            unfinished.replace(cache)
     return probe
 
 
 def _remembered(path: Path) -> Probe | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return Probe(works=found["works"] is True, reason=str(found["reason"]))
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return Probe(works=stored["works"] is True, reason=str(stored["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -82,7 +89,7 @@ def _machine(kernel: GuestKernel, folder: Path) -> Machine:
         accelerator="kvm",
         machine="q35",
         cpu_model="host",
-        cpus=1,
+        vcpus=1,
         memory_bytes=_MEMORY_BYTES,
         kernel=kernel.kernel,
         initrd=kernel.initrd,

@@ -61,7 +61,7 @@ class QemuProcess:
         machine: Machine,
         console: Path,
         *,
-        cpus: Sequence[int] = (),
+        cpu_ids: Sequence[int] = (),
         group: Group | None = None,
         tag: str = "",
     ) -> QemuProcess:
@@ -77,7 +77,7 @@ class QemuProcess:
             fds = (port_inside.fileno(), monitor_inside.fileno())
             argv = [program, *command_line(machine, *fds)]
             places = [] if group is None else map(str, group.directories)
-            on = ",".join(map(str, cpus))
+            on = ",".join(map(str, cpu_ids))
             argv = [sys.executable, "-I", "-S", exec_pinned.__file__, on, *places, "--", *argv]
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -93,8 +93,8 @@ class QemuProcess:
             async with asyncio.timeout(_START_PATIENCE_S):
                 await self._qmp.connect(monitor)
         except (QMPError, TimeoutError) as error:
-            said = str(error) or f"its monitor said nothing for {_START_PATIENCE_S:g} s"
-            failure = await self._failure("QEMU does not start", TimeoutError(said))
+            reason = str(error) or f"its monitor said nothing for {_START_PATIENCE_S:g} s"
+            failure = await self._failure("QEMU does not start", TimeoutError(reason))
             await self.kill()
             raise failure from error
         except BaseException:
@@ -111,12 +111,12 @@ class QemuProcess:
         """False once QEMU has ended."""
         return self._process.returncode is None
 
-    def failed(self, what: str, reason: str) -> UllageError:
+    def failed(self, step: str, reason: str) -> UllageError:
         """VM_FAILED, with the end of the console: its file goes with the VM."""
         return UllageError(
             VM_FAILED,
             instance=self.machine.name,
-            what=what,
+            what=step,
             reason=printable(reason, _SHOWN),
             console=self._console_end or "nothing",
         )
@@ -177,12 +177,12 @@ class QemuProcess:
             await asyncio.wait_for(self._process.wait(), 0.5)
         return not self.running
 
-    async def _failure(self, what: str, error: BaseException) -> UllageError:
+    async def _failure(self, step: str, error: BaseException) -> UllageError:
         reason = str(error) or type(error).__name__
         if await self._ended_soon():
             await asyncio.wait(self._listeners, timeout=1)
             reason = self._stderr.text or f"QEMU ended with status {self._process.returncode}"
-        return self.failed(what, reason[-_SHOWN:])
+        return self.failed(step, reason[-_SHOWN:])
 
     def _never_booted(self, deadline_s: float) -> UllageError:
         return UllageError(

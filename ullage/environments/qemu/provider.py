@@ -10,7 +10,7 @@ from ullage.common.cleanup import Undo
 from ullage.common.commands import needed
 from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
 from ullage.common.quantities import format_bytes
-from ullage.environments.agent import client as agents
+from ullage.environments.agent.client import binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import NIC_DEVICES, Accelerator
@@ -46,7 +46,7 @@ class Qemu(Provider):
     def __init__(self, options: Options) -> None:
         assert isinstance(options, QemuOptions)
         super().__init__(options)
-        self._wanted = options
+        self._options = options
         self._accelerator: Accelerator | None = None
         self._fallback = ""
         self._kernel: GuestKernel | None = None
@@ -56,32 +56,34 @@ class Qemu(Provider):
         """HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, GUEST_KERNEL_UNUSABLE when it cannot be."""
         needed("mkfs.ext4", "e2fsprogs")
         needed("qemu-img", "qemu-utils")
-        wanted = self._wanted
-        if (wanted.network == "tap" or wanted.aggregation) and os.geteuid() != 0:
-            otherwise = "leave out `aggregation`" if wanted.aggregation else "write `network: user`"
+        options = self._options
+        if (options.network == "tap" or options.aggregation) and os.geteuid() != 0:
+            otherwise = (
+                "leave out `aggregation`" if options.aggregation else "write `network: user`"
+            )
             raise UllageError(HOST_NEEDS_ROOT, what="a VM on a tap", otherwise=otherwise)
-        if wanted.vhost and not _VHOST.exists():
+        if options.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()
-        more = (*wanted.modules, *((BONDING,) if wanted.aggregation else ()))
-        self._kernel = await guest_kernel(agents.binary(), more)
+        more = (*options.modules, *((BONDING,) if options.aggregation else ()))
+        self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
-        if self._wanted.accel == "tcg":
+        if self._options.accel == "tcg":
             return "tcg"
-        asked = self._wanted.accel == "kvm"
-        probe = await kvm(kernel, _ASKED_FOR_KVM_S if asked else DEADLINE_S)
+        required = self._options.accel == "kvm"
+        probe = await kvm(kernel, _ASKED_FOR_KVM_S if required else DEADLINE_S)
         if probe.works:
             return "kvm"
-        if asked:
+        if required:
             raise UllageError(VM_NO_KVM, reason=probe.reason)
         self._fallback = probe.reason
         return "tcg"
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the VM boots with it."""
-        return ("systemd-sysv",) if self._wanted.boot == "systemd" else ()
+        return ("systemd-sysv",) if self._options.boot == "systemd" else ()
 
     @property
     def accelerator(self) -> Accelerator:
@@ -109,7 +111,7 @@ class Qemu(Provider):
     @property
     def cpu_model(self) -> str:
         """QEMU's `-cpu`."""
-        return self._wanted.cpu_model or _CPU_MODELS[self.accelerator]
+        return self._options.cpu_model or _CPU_MODELS[self.accelerator]
 
     def label(self) -> str:
         """`qemu-kvm`, or `qemu-tcg (emulated)`."""
@@ -117,28 +119,28 @@ class Qemu(Provider):
 
     def treatments(self) -> dict[str, str]:
         """Accelerator, versions and device models."""
-        wanted, disk = self._wanted, self._wanted.disk
+        options, disk = self._options, self._options.disk
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
-        vhost = ", vhost" if wanted.vhost else ""
-        many = wanted.aggregation
+        vhost = ", vhost" if options.vhost else ""
+        many = options.aggregation
         count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
         return {
             "accelerator": emulated if self.emulated else "kvm",
             "hypervisor": f"QEMU {self._version}",
-            "machine": wanted.machine,
+            "machine": options.machine,
             "cpu model": self.cpu_model,
             "guest kernel": self.kernel.package,
-            "nic": f"{count}{NIC_DEVICES[wanted.nic]}{vhost}{bond}",
+            "nic": f"{count}{NIC_DEVICES[options.nic]}{vhost}{bond}",
             "disk": f"virtio-blk, {disk.format}, cache {disk.cache}",
-            "boot": wanted.boot,
-            **({"more modules": ", ".join(wanted.modules)} if wanted.modules else {}),
+            "boot": options.boot,
+            **({"more modules": ", ".join(options.modules)} if options.modules else {}),
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
         }
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Boot one VM. VM_NEVER_BOOTED, VM_FAILED, and what disks and limits may raise."""
-        vm = Builder(self._wanted, self.accelerator, self.cpu_model, self.kernel, spec)
+        vm = Builder(self._options, self.accelerator, self.cpu_model, self.kernel, spec)
         async with Undo() as undo:
             built = await vm.build(undo)
             return QemuInstance(spec, built, undo.pop_all())

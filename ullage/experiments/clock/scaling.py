@@ -32,7 +32,7 @@ from ullage.experiments.clock.outcomes import (
 )
 from ullage.experiments.clock.reports import Real, ScalingReport, Stage, name
 from ullage.experiments.clock.view import Chart, Section, Table, View
-from ullage.host import paths
+from ullage.host import claims, paths
 from ullage.host.network import Network
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _Found:
 @contextlib.asynccontextmanager
 async def _network() -> AsyncIterator[Network]:
     tag = paths.new_tag()
-    paths.claim(tag, "clock scaling")
+    claims.claim(tag, "clock scaling")
     network = None
     try:
         network = await Network.create(tag)

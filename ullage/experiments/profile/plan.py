@@ -14,7 +14,7 @@ from ullage.experiments.profile.loads import PROBES, ProbeParameters, Profiled
 from ullage.experiments.profile.request import Asked
 from ullage.experiments.profile.slowdowns import Hindered, HinderedOptions
 from ullage.experiments.profile.survey import Strength
-from ullage.plan.matrix import Environment, Load, Matrix
+from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Neighbour, Plan, WorkloadPlan
 from ullage.runs.records import Resource
 from ullage.workloads.command import CommandParameters
@@ -46,16 +46,17 @@ def survey(asked: Asked) -> tuple[Trials, Hindered]:
 def profiling(asked: Asked, strengths: Mapping[Resource, Strength], budget_s: float) -> Trials:
     """The command and all probes, undisturbed and under every hindrance."""
     environments = [_environment(asked, UNDISTURBED, Hindered(_options(asked, None)))]
-    loads = [_command(asked)]
+    cases = [_command(asked)]
     for resource, strength in strengths.items():
         provider = Hindered(_options(asked, strength.options))
         beside = NEIGHBOUR if strength.options is None else None
         environments.append(_environment(asked, resource, provider, beside))
         parameters = ProbeParameters(arguments=strength.arguments)
-        loads.append(Load(PROBE + resource, PROBES[resource], parameters, {}))
+        probe = PROBE + resource
+        cases.append(Case(probe, probe, PROBES[resource], parameters, {}))
     least = min(LEAST_BLOCKS, asked.repeat)
     blocks = Blocks(min=least, max=asked.repeat, budget=budget_s)
-    return _trials(asked, tuple(environments), tuple(loads), blocks)
+    return _trials(asked, tuple(environments), tuple(cases), blocks)
 
 
 def _options(asked: Asked, slow: HinderedOptions | None) -> HinderedOptions:
@@ -68,6 +69,7 @@ def _environment(
 ) -> Environment:
     return Environment(
         key=key,
+        name=key,
         provider=provider,
         factors={},
         resources=_resources(asked),
@@ -80,17 +82,17 @@ def _resources(asked: Asked) -> Resources:
     return Resources(cpus=asked.cpus, memory=Bytes(memory_bytes()))
 
 
-def _command(asked: Asked) -> Load:
+def _command(asked: Asked) -> Case:
     parameters = CommandParameters(
         argv=list(asked.argv), timeout_s=min(86_400.0, max(60.0, asked.budget_s))
     )
-    return Load(COMMAND, Profiled(asked.directory, asked.variables), parameters, {})
+    return Case(COMMAND, COMMAND, Profiled(asked.directory, asked.variables), parameters, {})
 
 
 def _trials(
     asked: Asked,
     environments: tuple[Environment, ...],
-    loads: tuple[Load, ...],
+    cases: tuple[Case, ...],
     blocks: Blocks,
 ) -> Trials:
     plan = Plan.model_validate(
@@ -100,8 +102,8 @@ def _trials(
             "resources": _resources(asked),
             "image": "host",
             "environments": {e.key: EnvironmentPlan(provider="native") for e in environments},
-            "workloads": [WorkloadPlan(name=load.key) for load in loads],
+            "workloads": [WorkloadPlan(name=case.key) for case in cases],
             "blocks": blocks,
         }
     )
-    return Trials(plan, Matrix(UNDISTURBED, environments, loads))
+    return Trials(plan, Matrix(UNDISTURBED, environments, cases))

@@ -27,7 +27,7 @@ from ullage.experiments.profile import survey as strength
 from ullage.experiments.profile.request import Asked
 from ullage.experiments.profile.slowdowns import Traffic
 from ullage.experiments.profile.survey import Strength
-from ullage.host import leftovers, paths
+from ullage.host import claims, leftovers, paths
 from ullage.runs import writer
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -166,7 +166,7 @@ async def _strengths(
         reasons = "; ".join(f"{each}: {why}" for each, why in known.items())
         raise UllageError(PROFILE_NOTHING, reasons=reasons)
     tag = paths.new_tag()
-    paths.claim(tag, str(folder))
+    claims.claim(tag, str(folder))
     try:
         directory = paths.data_dir(tag)
         found = {r: await strength.fit(r, traffic, directory) for r in wanted}

@@ -92,7 +92,7 @@ class Hindered(Native):
         slow, path = self.hindrance, cgroups.cgroup_path(spec.tag, spec.name)
         group = cgroups.Group.find(spec.tag, spec.name)
         if slow.cpu is not None:
-            limit_cpu(group, slow.cpu * len(spec.cpus))
+            limit_cpu(group, slow.cpu * len(spec.cpu_ids))
         if (tree := disk.tree()) is not None:
             members = group.pids()
             place = disk.group(tree, path)

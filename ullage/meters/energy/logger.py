@@ -33,7 +33,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import put
-from ullage.host import paths
+from ullage.host import claims, paths
 from ullage.meters import energy
 from ullage.meters.energy.base import READ_DEADLINE_S, PlannedMeter
 from ullage.meters.energy.recorder import OPEN_DEADLINE_S, Recorder
@@ -70,8 +70,8 @@ class Logger(BaseModel):
     def alive(self) -> bool:
         """True while that very process runs."""
         return (
-            self.boot_id == paths.boot_id()
-            and paths.process_start_time(self.pid) == self.start_time
+            self.boot_id == claims.boot_id()
+            and claims.process_start_time(self.pid) == self.start_time
         )
 
     @property
@@ -233,8 +233,8 @@ def _begun(task: dict[str, Any]) -> tuple[Recorder, Logger]:
         file=file,
         every_s=options.every,
         pid=os.getpid(),
-        start_time=paths.process_start_time(os.getpid()) or 0,
-        boot_id=paths.boot_id(),
+        start_time=claims.process_start_time(os.getpid()) or 0,
+        boot_id=claims.boot_id(),
         epoch_ns=now_ns(),
         inode=file.stat().st_ino,
     )

@@ -32,7 +32,7 @@ from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
 from ullage.experiments.clock.ntp import sampler
 from ullage.experiments.clock.ntp.series import Exchange
-from ullage.host import clock, image, leftovers, paths
+from ullage.host import claims, clock, image, leftovers, paths
 from ullage.host.network import Network
 
 GUEST: Final = "ntp-client"
@@ -146,7 +146,7 @@ class Lab:
         await provider.check()
         built = await image.build(PACKAGES, on_progress=progress)
         tag = paths.new_tag()
-        paths.claim(tag, "clock ntp")
+        claims.claim(tag, "clock ntp")
         try:
             network = await Network.create(tag)
             try:
@@ -202,7 +202,7 @@ class Lab:
         spec = InstanceSpec(
             tag=self._tag,
             name=name,
-            cpus=(max(os.sched_getaffinity(0)),),
+            cpu_ids=(max(os.sched_getaffinity(0)),),
             cpu_quota=None,
             memory_bytes=_MEMORY,
             image=self.image,

@@ -39,7 +39,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.environments.placement import Resources
-from ullage.plan.matrix import AGAIN, refuse_twins
+from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
 
 # When viewers come, as a plan of an elastic run says it.

@@ -200,7 +200,7 @@ def _film_has_room(plan: ElasticPlan) -> None:
 def _fits(these: Environment | Generators, one: str) -> None:
     """One of them, at least."""
     try:
-        placement.cpus(these.resources, 0)
+        placement.place(these.resources, 0)
     except UllageError as error:
         if error.kind is not HOST_TOO_SMALL:
             raise

@@ -27,7 +27,7 @@ from ullage.common.errors import (
 )
 from ullage.common.files import put
 from ullage.experiments.elastic.folder import FRONT_CONFIG, FRONT_STDERR
-from ullage.host import binaries, clock, paths
+from ullage.host import binaries, claims, clock
 
 PROGRAM: Final = "ullage-front"
 _START_S: Final = 60.0
@@ -217,7 +217,7 @@ class Front:
 
 def shared_clock() -> dict[str, str]:
     """Our line of the counter, for a program on this kernel to take over."""
-    return {"boot_id": paths.boot_id(), "line": clock.line().hex()}
+    return {"boot_id": claims.boot_id(), "line": clock.line().hex()}
 
 
 def ended(status: int) -> str:

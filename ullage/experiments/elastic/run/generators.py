@@ -130,7 +130,7 @@ class Generators:
             return await self._heard(parts, instant, zero, _most_bytes(settings))
         finally:
             for each in instances:
-                each.agent.taken()
+                each.agent.take_looks()
 
     # --- before ----------------------------------------------------------------------------------
     async def _prepared(self, instance: Instance, settings: dict[str, Any]) -> float:
@@ -280,7 +280,7 @@ async def _ended(part: Part) -> None:
     if done.signal is not None:
         raise _failed(part.instance, f"they were killed by signal {done.signal}")
     if done.status not in _ENDED or not part.output().stdout.startswith("{"):
-        raise _failed(part.instance, f"status {done.status}: {part.said()}")
+        raise _failed(part.instance, f"status {done.status}: {part.tail()}")
 
 
 async def _look(instance: Instance) -> None:

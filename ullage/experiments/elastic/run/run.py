@@ -196,11 +196,11 @@ class Run(Session):
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         with Journal(self.folder) as self.journal:
             self._take_up()
-            await self._worked()
+            await self._work_to_the_end()
         return list(self.outcomes.values())
 
     async def _work(self) -> None:
-        await self._started(self.sessions, resumed=self.earlier is not None)
+        await self._begin(self.sessions, resumed=self.earlier is not None)
         for doubt in units.said_before(self.plan, self.environments):
             self._warn(DOUBTFUL, doubt)
         if limits := units.limits_of_scale(self.plan):
@@ -260,7 +260,7 @@ class Run(Session):
         )
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
-        self._tell_diverged(diverged(self.earlier, now) if self.earlier is not None else ())
+        self._warn_of_changes(diverged(self.earlier, now) if self.earlier is not None else ())
         with disk_full_as_error(self.folder):
             put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
         self.metering.start()
