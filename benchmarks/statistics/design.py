@@ -18,7 +18,8 @@ from scipy import special
 
 from benchmarks.statistics.noise import Regime, Rng
 from ullage.plan import schedule
-from ullage.stats.interval import Floats, Interval, collapse, moments, t_interval
+from ullage.stats import Floats
+from ullage.stats.interval import Interval, collapse, moments, t_interval
 from ullage.stats.stop import FIRST_LOOK, StopRule
 from ullage.stats.uncertainty import noise_floor
 from ullage.stats.verdict import LEAST_PAIRS, Case, judge, p_values

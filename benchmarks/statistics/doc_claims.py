@@ -20,8 +20,8 @@ from ullage.analysis.doubts.series import WIDER
 from ullage.analysis.overhead import DRIFT_ALPHA
 from ullage.plan import schedule
 from ullage.runs.records import Correction
-from ullage.stats import planning, series_checks
-from ullage.stats.interval import Floats, moments, t_interval
+from ullage.stats import Floats, planning, series_checks
+from ullage.stats.interval import moments, t_interval
 from ullage.stats.series_checks import drift as rank_drift
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, noise_floor

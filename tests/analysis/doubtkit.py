@@ -21,7 +21,7 @@ from ullage.runs.records import (
     Resource,
     WorkloadRecord,
 )
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 BASELINE = EnvironmentRecord(key="native", label="native", provider="native")
 VM = EnvironmentRecord(key="vm", label="qemu-kvm", provider="qemu")

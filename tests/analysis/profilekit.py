@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ullage.analysis.profiles.model import Profile, Span, Survey, Weight
-from ullage.analysis.profiles.solving import Floats, Measured
+from ullage.analysis.profiles.solving import Measured
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 
 THREE: tuple[Resource, ...] = ("cpu", "memory", "disk")
 CROSS = np.array([[4.0, 4.0, 1.0], [1.0, 1.8, 1.0], [1.0, 1.0, 4.0]])

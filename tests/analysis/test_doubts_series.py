@@ -8,7 +8,7 @@ from scipy import signal
 
 from tests.analysis.doubtkit import doubted, draft
 from ullage.analysis.doubts import series
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 SERIES = {"drift", "warm-up", "autocorrelated", "bimodal"}
 

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from ullage.analysis.causes import causes
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
-from ullage.analysis.comparison.rounding import quantity, ratio, share
-from ullage.analysis.comparison.words import COVERS, between, blocks, counted, floor_words, makings
+from ullage.analysis.comparison.rounding import quantity, share
+from ullage.analysis.comparison.words import (
+    COVERS,
+    between,
+    blocks,
+    counted,
+    floor_words,
+    makings,
+    ratio_words,
+)
 from ullage.analysis.sentences import comparison_sentence
 
 LEAST_SHARE = 1e-6
@@ -43,7 +51,7 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
     found = [
         ("rests on", _rests(analysis, c)),
         ("covers", COVERS[c.precision] if c.interval else ""),
-        ("interval", f"{_told(c.interval)}, {c.interval.method}" if c.interval else ""),
+        ("interval", f"{ratio_words(c.interval)}, {c.interval.method}" if c.interval else ""),
         *_uncertainty(c.budget, analysis.confidence),
         ("precision", _precision(analysis, c.interval)),
         ("robust variant", _other(c.robust, disagrees=c.robust_disagrees)),
@@ -73,11 +81,6 @@ def _rests(analysis: Analysis, c: Comparison) -> str:
             "at the precision on the way"
         )
     return text
-
-
-def _told(interval: Interval) -> str:
-    """`1.31 (1.27 to 1.36)`."""
-    return f"{ratio(interval)[0]} ({between(interval)})"
 
 
 def _uncertainty(budget: Budget | None, confidence: float) -> list[tuple[str, str]]:
@@ -124,7 +127,7 @@ def _other(interval: Interval | None, *, disagrees: bool) -> str:
     if interval is None:
         return ""
     verb = "disagrees" if disagrees else "agrees"
-    return f"{_told(interval)}, {verb}; {interval.method}"
+    return f"{ratio_words(interval)}, {verb}; {interval.method}"
 
 
 def _doubted(c: Comparison, code: str) -> bool:
@@ -135,7 +138,7 @@ def _without(c: Comparison) -> str:
     out = sum(point.outlier for point in c.points)
     if not out:
         return ""
-    found = _told(c.without_outliers) if c.without_outliers else "no interval"
+    found = ratio_words(c.without_outliers) if c.without_outliers else "no interval"
     return f"{found}, {out} of {c.pairs} pairs left out; all other figures keep them"
 
 

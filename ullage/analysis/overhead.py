@@ -20,11 +20,12 @@ from ullage.runs.events import Finished, Started, Trial
 from ullage.runs.pairs import Cells, comparison_key
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
+from ullage.stats import Verdict
 from ullage.stats import interval as intervals
 from ullage.stats.interval import Moments, collapse
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import Case, Judgement, Verdict, judge
+from ullage.stats.verdict import Case, Judgement, judge
 
 # One figure for each environment and resource: what the barrels show.
 
@@ -266,7 +267,7 @@ def _judge(
     cases = [
         # A comparison that may not have a verdict stays in the family: it was declared.
         Case(None, None, floor, moments)
-        if doubts.no_verdict(draft)
+        if draft.no_verdict
         else Case(
             draft.moments,
             draft.p_values,
@@ -303,7 +304,7 @@ def _comparison(
     )
     points = pairing.points(draft)
     p = draft.p_values
-    no_verdict = doubts.no_verdict(draft) if judgement else None
+    no_verdict = draft.no_verdict if judgement else None
     decided = judgement if no_verdict is None else None
     blocks_to_settle, makings_to_settle = _to_settle(draft, decided)
     absolute_of = draft.metric, draft.settings.confidence

@@ -18,10 +18,11 @@ from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.common.errors import RUNS_NOT_ALIKE, UllageError
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Record, Resolved, WorkloadRecord
+from ullage.stats import Verdict, Why
 from ullage.stats.interval import Moments, collapse, moments, t_quantile
 from ullage.stats.uncertainty import Floor
 from ullage.stats.unpaired import difference
-from ullage.stats.verdict import Case, Judgement, Verdict, Why, judge, p_values
+from ullage.stats.verdict import Case, Judgement, judge, p_values
 
 _HOST: Final = ("hostname", "cpu_model", "microcode", "kernel", "memory_bytes")
 CURVE: Final = "a curve may move both ways: look at both reports"

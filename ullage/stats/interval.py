@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from ullage.stats import Floats
 from ullage.stats.walsh import order_statistics
-
-Floats = NDArray[np.float64]
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """A spread so small beside the largest value is none: 0.1, 0.1, 0.1 must not look noisy."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ullage.stats.interval import Floats, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
     Again,
     blocks_for_equivalence,

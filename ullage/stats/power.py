@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from ullage.stats.interval import Floats, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import t_quantile
 
 POWER = 0.8
 """The chance that planning asks for, by custom (Cohen 1988)."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ullage.stats.interval import Floats, Interval, TooFewError, check_confidence, sample
+from ullage.stats import Floats
+from ullage.stats.interval import Interval, TooFewError, check_confidence, sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from ullage.stats.interval import ROUNDING, Floats, sample, t_tail
+from ullage.stats import Floats
+from ullage.stats.interval import ROUNDING, sample, t_tail
 
 # Do values stand in two groups?
 

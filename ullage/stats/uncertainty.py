@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from ullage.stats.interval import Floats, Interval, check_confidence, sample
+from ullage.stats import Floats
+from ullage.stats.interval import Interval, check_confidence, sample
 
 # The noise floor: what the apparatus makes of two equal environments.
 

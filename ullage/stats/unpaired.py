@@ -25,9 +25,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ullage.stats import Floats
 from ullage.stats.interval import (
     ROUNDING,
-    Floats,
     Interval,
     Moments,
     check_confidence,

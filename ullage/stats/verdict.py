@@ -5,27 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from ullage.stats.interval import Floats, Moments, t_quantile, t_tail
+from ullage.stats import Floats, Verdict, Why
+from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import Again, least, power_claim, power_difference, power_equivalence
 from ullage.stats.uncertainty import SHARED, Floor, random_part
 
-Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
-Why = Literal[
-    "difference",
-    "within-margin",
-    "too-few-blocks",
-    "no-spread",
-    "below-floor",
-    "floor-biased",
-    "systematic",
-    "interval-too-wide",
-]
 LEAST_PAIRS = 6
+MOST_FAILURES = 0.1
+"""Share of failed trials in a cell above which there is no verdict."""
 
 
 @dataclass(frozen=True, slots=True)

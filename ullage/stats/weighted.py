@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ullage.stats.interval import Floats, Interval, check_confidence, moments, sample, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import Interval, check_confidence, moments, sample, t_quantile
 
 METHOD = "paired t on the log of the sum, linearised"
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.runs.records import Method, Record, Scope
-from ullage.stats.verdict import Verdict
+from ullage.stats import Verdict
 
 
 class EnergyFigure(Record):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ullage.analysis.comparison.energy_model import Energy, EnergyNote
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Precision
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
-from ullage.stats.verdict import Verdict, Why
+from ullage.stats import Verdict, Why
 
 DoubtCode = Literal[
     "too-few-blocks",
@@ -71,6 +71,11 @@ class Cell(Record):
     def without_figures(self) -> int:
         """Trials that count as failures: failed or invalid."""
         return self.failed + self.invalid
+
+    @property
+    def failure_rate(self) -> float:
+        """Share of the trials that count as failures."""
+        return self.without_figures / self.trials if self.trials else 0.0
 
 
 class Point(Record):

@@ -28,7 +28,7 @@ from ullage.stats.interval import (
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
 from ullage.stats.uncertainty import Floor, noise_floor, reach
-from ullage.stats.verdict import PValues, p_values
+from ullage.stats.verdict import MOST_FAILURES, PValues, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
@@ -113,6 +113,45 @@ class Draft:
     def precision(self) -> Precision:
         """What the units differ by."""
         return "intermediate" if len(set(self.generations)) > 1 else "repeatability"
+
+    @property
+    def nothing_common(self) -> bool:
+        """Curves without a point that all of them have: not a single ratio can be made."""
+        return bool(self.metric.coordinate and self.paired.no_ratio and not self.paired.coordinates)
+
+    @property
+    def coordinate(self) -> str:
+        """What the curve runs along."""
+        return self.metric.coordinate.name if self.metric.coordinate else "the coordinate"
+
+    @property
+    def fails_often(self) -> bool:
+        """So many trials of one side gave nothing that the others may not be typical."""
+        return self._failing is not None
+
+    @property
+    def _failing(self) -> tuple[str, Cell] | None:
+        sides = (
+            (self.environment.label, self.environment_cell),
+            (self.baseline.label, self.baseline_cell),
+        )
+        often = (side for side in sides if side[1].failure_rate > MOST_FAILURES)
+        return next(often, None)
+
+    @property
+    def no_verdict(self) -> str | None:
+        """Why there can be no verdict, `too many failures: 3 of 14 in container (crun)`."""
+        if self._failing is not None:
+            label, cell = self._failing
+            return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
+        paired = self.paired
+        if self.nothing_common:
+            return f"no value of {self.coordinate} is in all trials"
+        if paired.no_ratio:
+            return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+        if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
+            return f"{self.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
+        return None
 
     @cached_property
     def moments(self) -> intervals.Moments | None:

@@ -69,6 +69,12 @@ def between(interval: Interval) -> str:
     return f"{low} to {high}"
 
 
+def ratio_words(interval: Interval) -> str:
+    """`1.31 (1.27 to 1.36)`."""
+    estimate, low, high = ratio(interval)
+    return f"{estimate} ({low} to {high})"
+
+
 def systematic(c: Comparison) -> str:
     """What the instruments add, when it can be seen: `, 1.2 to 1.4 with the instruments' part`."""
     if c.interval is None or c.budget is None:
@@ -149,6 +155,11 @@ def _up(value: float) -> str:
 def blocks(number: int) -> str:
     """`1 block`, `12 blocks`."""
     return _number(number, "block")
+
+
+def pairs(number: int) -> str:
+    """`1 pair`, `12 pairs`."""
+    return _number(number, "pair")
 
 
 def makings(number: int) -> str:

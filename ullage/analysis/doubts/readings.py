@@ -9,21 +9,15 @@ from ullage.analysis.comparison import pairing, systematic
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import CurvePoint, Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.doubts.failures import coordinate, nothing_common
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.runs.events import Trial
 from ullage.runs.records import EnvironmentRecord
 from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
-
-
-NO_FIGURES = (
-    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
-    "where none did, run more blocks."
-)
-"""Advice where there is an A/A comparison without an interval."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,9 @@ def _outliers(d: Draft, f: Figures) -> Doubt | None:
     if not any(marked):
         return None
     blocks = [str(p.block) for p, far in zip(d.paired.pairs, marked, strict=True) if far]
-    without = f" Without: {_words(f.without_outliers)}." if f.without_outliers is not None else ""
+    without = (
+        f" Without: {ratio_words(f.without_outliers)}." if f.without_outliers is not None else ""
+    )
     return Doubt(
         code="outliers",
         message=f"{len(blocks)} of {len(marked)} pairs lie far from the others (block "
@@ -79,7 +75,7 @@ def _robust(d: Draft, f: Figures) -> Doubt | None:
         return None
     return Doubt(
         code="robust-disagrees",
-        message=f"The robust estimate reads differently: {_words(f.robust)}.",
+        message=f"The robust estimate reads differently: {ratio_words(f.robust)}.",
         advice=f"A few blocks decide the result: look at the points, and {_more(d)}.",
     )
 
@@ -91,7 +87,7 @@ def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
         return None
     return Doubt(
         code="bootstrap-disagrees",
-        message=f"The bootstrap reads differently: {_words(f.bootstrap)}.",
+        message=f"The bootstrap reads differently: {ratio_words(f.bootstrap)}.",
         advice=f"The result is near the edge of what can be said: {_more(d)}.",
     )
 
@@ -147,11 +143,11 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
                 advice="Read the curve, not its mean.",
             )
         )
-    if nothing_common(d):
+    if d.nothing_common:
         found.append(
             Doubt(
                 code="curve-ragged",
-                message=f"No value of {coordinate(d)} is in all trials: nothing can be compared.",
+                message=f"No value of {d.coordinate} is in all trials: nothing can be compared.",
                 advice="Look at the raw outputs of trials without points; set the values in the "
                 "plan, so that every trial takes them all.",
             )
@@ -160,7 +156,7 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
         found.append(
             Doubt(
                 code="curve-ragged",
-                message=f"Not all trials have the same values of {coordinate(d)}; "
+                message=f"Not all trials have the same values of {d.coordinate}; "
                 f"{len(d.paired.coordinates)} that all have are compared.",
                 advice="Set the values in the plan, so that every trial takes them all.",
             )
@@ -186,8 +182,3 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
         message="Two equal environments differ here: the apparatus may prefer one of them.",
         advice=f"Look at the A/A comparison; {_more(d)}.",
     )
-
-
-def _words(interval: Interval) -> str:
-    middle, low, high = ratio(interval)
-    return f"{middle} ({low} to {high})"

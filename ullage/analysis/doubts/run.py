@@ -10,13 +10,13 @@ import numpy as np
 
 from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.model import Comparison, Doubt
-from ullage.analysis.comparison.rounding import ratio, share
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
 from ullage.analysis.doubts import machine
-from ullage.analysis.doubts.readings import NO_FIGURES
+from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.runs.events import HOST_SHARED, Trial
 from ullage.runs.reader import RunFolder, typed
-from ullage.stats import series_checks
-from ullage.stats.interval import Floats
+from ullage.stats import Floats, series_checks
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
 
@@ -244,13 +244,12 @@ def _again_differs(again: Sequence[Comparison]) -> list[Doubt]:
     found = []
     for c in differing:
         assert c.interval is not None
-        middle, low, high = ratio(c.interval)
         chance = share(1 - c.interval.confidence)
         found.append(
             Doubt(
                 code="again-differs",
                 message=f"{c.baseline_label} differs from its own second copy in "
-                f"{c.workload_title}: {middle} ({low} to {high}); {len(differing)} of "
+                f"{c.workload_title}: {ratio_words(c.interval)}; {len(differing)} of "
                 f"{len(primary)} A/A intervals do, {chance} of them are expected to by chance.",
                 advice="If it comes back in another run, something prefers one copy: "
                 "its CPU, its place on the disk, its place in the block.",

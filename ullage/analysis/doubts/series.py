@@ -15,12 +15,12 @@ from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.doubts.failures import pairs
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import pairs, ratio_words
 from ullage.runs.events import Trial
+from ullage.stats import Floats, series_checks
 from ullage.stats import interval as intervals
-from ullage.stats import series_checks
-from ullage.stats.interval import Floats, TooFewError, collapse
+from ullage.stats.interval import TooFewError, collapse
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
 from ullage.stats.verdict import LEAST_PAIRS
@@ -94,7 +94,7 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
         "The first pair differs" if found.first == 1 else f"The first {found.first} pairs differ"
     )
     rest = _without_first(d, found.first)
-    without = f" Without: {_words(rest)}." if rest else ""
+    without = f" Without: {ratio_words(rest)}." if rest else ""
     begin = (
         ", and let the host work before it: the instances are made anew already, so it is the host "
         "that was cold."
@@ -117,11 +117,6 @@ def _without_first(d: Draft, number: int) -> Interval | None:
     except TooFewError:
         return None
     return pairing.stored(found)
-
-
-def _words(interval: Interval) -> str:
-    middle, low, high = ratio(interval)
-    return f"{middle} ({low} to {high})"
 
 
 def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.energy.sampling import Sampled, counted, integrated
-from ullage.analysis.energy.series import Floats, Series
+from ullage.analysis.energy.series import Series
 from ullage.runs.records import LATEST_NS
+from ullage.stats import Floats
 from ullage.stats.uncertainty import averaged, rectangular
 
 COVERAGE: Final = 2.0

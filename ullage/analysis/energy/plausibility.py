@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.runs.readings import Channel
+from ullage.stats import Floats
 
-Floats = NDArray[np.float64]
 Lie = Literal["negative", "zero", "impossible", "counter-back", "counter-stuck"]
 Hint = Literal["meter-stuck", "meter-jump"]
 

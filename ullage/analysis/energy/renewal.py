@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.analysis.energy.plausibility import Floats
+from ullage.stats import Floats
 
 _CHANGES: Final = 6
 """So many whole stretches of equal readings tell how long a value stands."""

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.analysis import doubts
 from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.comparison.money import work
@@ -223,7 +222,7 @@ class _Compared:
         cases = []
         for _, draft in drafts:
             floor, moments = floor_of(draft, self._again(draft), self._correlation)
-            lacking = doubts.no_verdict(draft) is not None
+            lacking = draft.no_verdict is not None
             parts = self._components(draft, figures.ENERGY)
             cases.append(
                 Case(None, None, floor, moments)
@@ -240,7 +239,7 @@ class _Compared:
             )
         judged = judge(cases, settings.margin, settings.confidence, self._resolved.correction)
         return [
-            None if doubts.no_verdict(draft) else judgement
+            None if draft.no_verdict else judgement
             for (_, draft), judgement in zip(drafts, judged, strict=True)
         ]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ullage.analysis.energy.series import Floats
+from ullage.stats import Floats
 
 _BENT: Final = math.sqrt(1 / 120 - 1 / 144) / math.sqrt(2 / 3)
 """Of a bend at any instant between two readings: what its place leaves open of the error, in parts

@@ -19,8 +19,8 @@ from ullage.analysis.energy import plausibility, renewal
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
 from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import LATEST_NS
+from ullage.stats import Floats
 
-Floats = NDArray[np.float64]
 Instants = NDArray[np.int64]
 FOLDER: Final = "meters"
 """Where in a run folder the files of the meters lie, `LABEL.jsonl` each."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import Part, Predicted, Prediction, Profile, Span, Weight
-from ullage.analysis.profiles.solving import Floats
 from ullage.common.errors import PROFILE_NO_RATIO, UllageError
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 
 DRAWS: Final = 20_000

@@ -25,9 +25,8 @@ from scipy import optimize
 
 from ullage.analysis.comparison.words import RESOURCES
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 from ullage.stats.interval import TooFewError, check_confidence, t_quantile
-
-Floats = NDArray[np.float64]
 
 LEAST_SLOWDOWN: Final = 1.05
 """A hindrance under which the probe of its own resource is not surely slower than that tells

@@ -17,19 +17,13 @@ from ullage.analysis.profiles.model import (
     Survey,
     Weight,
 )
-from ullage.analysis.profiles.solving import (
-    Estimates,
-    Floats,
-    Measured,
-    interval,
-    not_slowed,
-    solve,
-)
+from ullage.analysis.profiles.solving import Estimates, Measured, interval, not_slowed, solve
 from ullage.common.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells, pair
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 
 MOST_FAILED: Final = 0.1
 """Share of a cell's trials that may fail, as everywhere."""

@@ -17,7 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 from ullage.analysis.tables.file import REQUIRED
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NOT_READABLE, UllageError
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 """Small whole numbers that stand for names."""
 

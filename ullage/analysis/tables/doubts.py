@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.tables.evidence import MOST_FAILURES, Evidence
+from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats.verdict import LEAST_PAIRS, MOST_FAILURES
 
 CLEAR = 0.1
 """Rank correlations under this explain less than 1 % of the spread: no doubt, however many rows."""

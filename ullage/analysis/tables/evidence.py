@@ -20,9 +20,9 @@ from ullage.analysis.tables.pairs import Counts, by_inversion, halves_repeat, pa
 from ullage.analysis.tables.request import Asked
 from ullage.analysis.tables.table import Rows
 from ullage.analysis.tables.workers import Run
+from ullage.stats import Floats, quantiles, unpaired
 from ullage.stats import interval as intervals
-from ullage.stats import quantiles, unpaired
-from ullage.stats.interval import Floats, MeanKind, Moments, TooFewError, collapse, mean, moments
+from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean, moments
 from ullage.stats.series_checks import (
     AUTOCORRELATION_LEAST,
     Autocorrelation,
@@ -35,9 +35,6 @@ from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""
-MOST_FAILURES: Final = 0.1
-"""Share of missing figures in a cell above which there is no verdict, as in a run."""
-
 NEIGHBOURS: Final = 1_000_000
 """So many tell how alike neighbours are to a thousandth; more only cost time."""
 

@@ -19,7 +19,8 @@ from scipy.sparse.csgraph import connected_components
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import Figure
 from ullage.analysis.tables.table import Rows
-from ullage.stats.interval import Floats, Interval, MeanKind
+from ullage.stats import Floats
+from ullage.stats.interval import Interval, MeanKind
 from ullage.stats.verdict import PValues
 
 # Tests of two independent samples, from whatever interval their ratio has.

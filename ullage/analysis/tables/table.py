@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ullage.analysis.tables import codes
 from ullage.analysis.tables import file as tablefile
-from ullage.analysis.tables.codes import Codes, Floats
+from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import (
     MOST_CELLS,
     MOST_NAMES,
@@ -40,6 +40,7 @@ from ullage.common.errors import (
 from ullage.common.text import clean, nearest
 from ullage.runs.reader import typed
 from ullage.runs.records import Better
+from ullage.stats import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definit
 from ullage.experiments.elastic.analysis.metrics import Measured, measured
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
+from ullage.stats import Verdict, Why
 from ullage.stats.interval import Moments, moments, t_quantile
-from ullage.stats.verdict import LEAST_PAIRS, Case, Judgement, Verdict, Why, judge, p_values
+from ullage.stats.verdict import LEAST_PAIRS, Case, Judgement, judge, p_values
 
 # The environments of a run with the figures of their repetitions: what is compared.
 
