@@ -25,7 +25,7 @@ from ullage.stats import interval as intervals
 from ullage.stats.interval import Moments, collapse
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import Case, Judgement, judge
+from ullage.stats.verdict import FamilyMember, Judgement, judge
 
 # One figure for each environment and resource: what the barrels show.
 
@@ -95,17 +95,17 @@ def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
     """Geometric mean over the members, over the blocks in which all of them have a pair."""
     by_block = [{p.block: p.log_ratio for p in d.paired.pairs} for d in drafts]
     makings = {p.block: p.generation for d in drafts for p in d.paired.pairs}
-    shared = sorted(set.intersection(*(set(each) for each in by_block)))
+    shared = sorted(set.intersection(*(set(column) for column in by_block)))
     if not shared:
         return _Mean(None, None, 0, 0)
-    means = [sum(each[block] for each in by_block) / len(by_block) for block in shared]
+    means = [sum(column[block] for column in by_block) / len(by_block) for block in shared]
     generations = [makings[block] for block in shared]
     units = collapse(means, generations)
-    pairs, made = len(shared), len(set(generations))
+    pairs, number = len(shared), len(set(generations))
     if len(units) < 2:
-        return _Mean(None, None, pairs, made)
-    found = intervals.t_interval(units, settings.confidence, settings.widening)
-    return _Mean(found.estimate, stored(found), pairs, made)
+        return _Mean(None, None, pairs, number)
+    interval = intervals.t_interval(units, settings.confidence, settings.widening)
+    return _Mean(interval.estimate, stored(interval), pairs, number)
 
 
 # What a run folder may hold and an analysis must not use: refused before anything is computed.
@@ -129,8 +129,8 @@ def _measurable(figure: float) -> bool:
 
 
 def _figures(trial: Trial, name: str) -> Iterable[float]:
-    found = trial.metrics[name]
-    return [part for point in found for part in point] if isinstance(found, list) else [found]
+    figure = trial.metrics[name]
+    return [part for point in figure for part in point] if isinstance(figure, list) else [figure]
 
 
 DRIFT_ALPHA = 0.05
@@ -155,7 +155,9 @@ def analyse(folder: RunFolder) -> Analysis:
         blocks_each=resolved.repeat.get("instances"),
         governor=governor,
         turbo_off=turbo_off,
-        again=any(each.again_of == resolved.baseline for each in resolved.environments),
+        again=any(
+            environment.again_of == resolved.baseline for environment in resolved.environments
+        ),
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
@@ -202,7 +204,7 @@ def analyse(folder: RunFolder) -> Analysis:
         resources=summaries(drafts, comparisons, settings),
         cells=_cells(folder),
         money=money.costs(folder, comparisons),
-        energy=energies.found,
+        energy=energies.energies,
         energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
     )
@@ -211,8 +213,8 @@ def analyse(folder: RunFolder) -> Analysis:
 def target_half_width(resolved: Resolved) -> float | None:
     """The precision at which the plan let the run stop; None: it had none."""
     until = resolved.blocks.get("until")
-    found = until.get("half_width") if isinstance(until, dict) else None
-    return float(found) if found else None
+    half_width = until.get("half_width") if isinstance(until, dict) else None
+    return float(half_width) if half_width else None
 
 
 def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
@@ -220,9 +222,9 @@ def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
 
     Where instances are made anew it counts makings, as the engine's does.
     """
-    each = int(resolved.repeat.get("instances") or 1)
-    least = max(1, int(resolved.blocks.get("min") or 1) // each)
-    most = int(resolved.blocks.get("max") or least) // each
+    blocks_each = int(resolved.repeat.get("instances") or 1)
+    least = max(1, int(resolved.blocks.get("min") or 1) // blocks_each)
+    most = int(resolved.blocks.get("max") or least) // blocks_each
     return StopRule(least, max(least, most), target, resolved.confidence)
 
 
@@ -241,9 +243,9 @@ def _drafts(resolved: Resolved, source: Source) -> tuple[list[Draft], list[Draft
         baseline = _environment(resolved, environment.again_of or resolved.baseline)
         for workload in resolved.workloads:
             for metric in workload.metrics:
-                made = pairing.draft(source, environment, baseline, workload, metric)
-                if metric.primary or _yielded(made):
-                    kind.append(made)
+                draft = pairing.draft(source, environment, baseline, workload, metric)
+                if metric.primary or _yielded(draft):
+                    kind.append(draft)
     return again, drafts
 
 
@@ -266,9 +268,9 @@ def _judge(
     """Judgements of the primary comparisons, one family; None for the others."""
     cases = [
         # A comparison that may not have a verdict stays in the family: it was declared.
-        Case(None, None, floor, moments)
+        FamilyMember(None, None, floor, moments)
         if draft.no_verdict
-        else Case(
+        else FamilyMember(
             draft.moments,
             draft.p_values,
             floor,
@@ -292,14 +294,14 @@ def _comparison(
     drift_alpha: float,
     tables: Tables,
 ) -> Comparison:
-    known = floor if floor and math.isfinite(floor.ratio) else None
+    finite = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=pairing.draft_interval(draft),
         bootstrap=pairing.bootstrap(draft),
         robust=pairing.robust(draft),
         without_outliers=pairing.without_outliers(draft),
         curve=pairing.curve(draft),
-        floor=known,
+        floor=finite,
         drift_alpha=drift_alpha,
     )
     points = pairing.points(draft)
@@ -344,8 +346,8 @@ def _comparison(
         baseline_cell=draft.baseline_cell,
         environment_cell=draft.environment_cell,
         pair_gap_s=pairing.median_gap_s(draft.paired.pairs),
-        floor=known.ratio if known else None,
-        floor_biased=known.biased if known else False,
+        floor=finite.ratio if finite else None,
+        floor_biased=finite.biased if finite else False,
         p_difference=p.difference if p else None,
         p_equivalence=p.equivalence if p else None,
         p_difference_adjusted=decided.adjusted.difference if decided else None,
@@ -404,7 +406,7 @@ def _stop(
         for c in comparisons
         if c.primary and c.interval is not None
     ]
-    width, widest = max(widths, key=lambda each: each[0], default=(None, None))
+    width, widest = max(widths, key=lambda pair: pair[0], default=(None, None))
     finished: Finished | None = folder.finished
     return Stop(
         reason=finished.reason if finished else None,

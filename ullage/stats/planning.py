@@ -162,7 +162,7 @@ def _equal(aim: Aim) -> float:
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
-    found = blocks_for_equivalence(
+    blocks = blocks_for_equivalence(
         0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
     )
-    return None if found is None else max(found, LEAST_PAIRS)
+    return None if blocks is None else max(blocks, LEAST_PAIRS)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from ullage.stats import Floats
-from ullage.stats.interval import Interval, check_confidence, sample
+from ullage.stats.interval import IntervalEstimate, check_confidence, sample
 
 # The noise floor: what the apparatus makes of two equal environments.
 
@@ -35,7 +35,7 @@ class Floor:
         return math.log(self.ratio)
 
 
-def noise_floor(again: Iterable[Interval], correlation: float = SHARED) -> Floor | None:
+def noise_floor(again: Iterable[IntervalEstimate], correlation: float = SHARED) -> Floor | None:
     """Floor from the intervals of the A/A comparisons; None without any.
 
     Definition: |mean| + random_part · half width of the A/A interval on the log scale; of several
@@ -57,7 +57,7 @@ def noise_floor(again: Iterable[Interval], correlation: float = SHARED) -> Floor
     )
 
 
-def reach(interval: Interval, correlation: float = SHARED) -> float:
+def reach(interval: IntervalEstimate, correlation: float = SHARED) -> float:
     """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite."""
     low, high = _log(interval.low), _log(interval.high)
     if not math.isfinite(low) or not math.isfinite(high):
@@ -104,9 +104,9 @@ def quantum(values: ArrayLike) -> float | None:
     random multiples do so with probability 1 - 1/ζ(4) = 8 %, six with 2 %. ValueError unless all
     are finite.
     """
-    found = np.abs(sample(values, 0))
-    x = np.unique(found[found > 0])
-    if x.size < 2 or (x.size < 4 and x.size == found.size):
+    magnitudes = np.abs(sample(values, 0))
+    x = np.unique(magnitudes[magnitudes > 0])
+    if x.size < 2 or (x.size < 4 and x.size == magnitudes.size):
         return None
     largest = float(x[-1])
     least = FINEST * largest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -166,8 +166,8 @@ class Draft:
         m = self.moments
         if m is None:
             return None
-        found = p_values(m, self.settings.margin)
-        return self._curve_p_values(found) if self.paired.coordinates else found
+        p = p_values(m, self.settings.margin)
+        return self._curve_p_values(p) if self.paired.coordinates else p
 
     def _curve_p_values(self, along_all: PValues) -> PValues:
         """A curve counts once, by its geometric mean; equivalence must hold all along it.
@@ -176,8 +176,8 @@ class Draft:
         is the largest of all coordinates': an intersection–union test, which needs no correction
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
-        each = [p_values(m, self.settings.margin).equivalence for m in self.along]
-        return PValues(along_all.difference, max(along_all.equivalence, *each))
+        equivalences = [p_values(m, self.settings.margin).equivalence for m in self.along]
+        return PValues(along_all.difference, max(along_all.equivalence, *equivalences))
 
     @cached_property
     def along(self) -> tuple[intervals.Moments, ...]:
@@ -220,11 +220,10 @@ def draft(
     )
 
 
-def cell(environment: str, workload: str, trials: Iterable[Trial]) -> Cell:
+def cell(environment: str, workload: str, trials: Collection[Trial]) -> Cell:
     """Count how the trials of a cell ended."""
-    found = list(trials)
-    status = [trial.status for trial in found]
-    codes = {trial.reason.code for trial in found if trial.reason is not None}
+    status = [trial.status for trial in trials]
+    codes = {trial.reason.code for trial in trials if trial.reason is not None}
     return Cell(
         environment=environment,
         workload=workload,
@@ -250,14 +249,14 @@ def _t_interval(units: Sequence[float], s: Settings) -> Interval | None:
 
 def without_outliers(d: Draft) -> Interval | None:
     """The same without the flagged pairs; None without any, or when they are nearly all."""
-    kept = [
+    near = [
         (p.log_ratio, p.generation)
         for p, far in zip(d.paired.pairs, flagged(d), strict=True)
         if not far
     ]
-    if not kept or len(kept) == len(d.log_ratios):
+    if not near or len(near) == len(d.log_ratios):
         return None
-    ratios, generations = zip(*kept, strict=True)
+    ratios, generations = zip(*near, strict=True)
     return _t_interval([float(x) for x in collapse(ratios, generations)], d.settings)
 
 
@@ -277,28 +276,30 @@ def robust(d: Draft) -> Interval | None:
         return None
 
 
-def stored(found: intervals.Interval) -> Interval | None:
+def stored(interval: intervals.IntervalEstimate) -> Interval | None:
     """As the model holds it; None when a bound, or its inverse, is no number that JSON has."""
-    if not (found.low >= _LEAST and math.isfinite(found.high) and math.isfinite(found.estimate)):
+    if not (
+        interval.low >= _LEAST and math.isfinite(interval.high) and math.isfinite(interval.estimate)
+    ):
         return None
     return Interval(
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        confidence=found.confidence,
-        n=found.n,
-        method=found.method,
+        estimate=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        confidence=interval.confidence,
+        n=interval.n,
+        method=interval.method,
     )
 
 
-def disagree(one: Interval | None, other: Interval | None) -> bool:
+def disagree(first: Interval | None, second: Interval | None) -> bool:
     """True when two intervals of the same data would be read differently."""
-    if one is None or other is None:
+    if first is None or second is None:
         return False
-    apart = not one.low <= other.estimate <= one.high or not (
-        other.low <= one.estimate <= other.high
+    apart = not first.low <= second.estimate <= first.high or not (
+        second.low <= first.estimate <= second.high
     )
-    return apart or excludes_one(one) != excludes_one(other)
+    return apart or excludes_one(first) != excludes_one(second)
 
 
 def excludes_one(interval: Interval) -> bool:
@@ -350,12 +351,12 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     confidence = 1 - (1 - s.confidence) / len(coordinates)
     mine = _medians(d.environment_series, d.metric.name)
     theirs = _medians(d.baseline_series, d.metric.name)
-    found = []
+    curve_points = []
     for coordinate, column in zip(coordinates, d.columns, strict=True):
         band = None
         if len(column) >= 2:
             band = stored(intervals.t_interval(column, confidence, s.widening))
-        found.append(
+        curve_points.append(
             CurvePoint(
                 coordinate=coordinate,
                 ratio=math.exp(sum(column) / len(column)),
@@ -365,16 +366,16 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
                 environment_median=mine[coordinate],
             )
         )
-    return tuple(found)
+    return tuple(curve_points)
 
 
 def _medians(series: Series, name: str) -> dict[float, float]:
     """Coordinate → median of the curves of one cell."""
     at: dict[float, list[float]] = {}
     for trial in series.values():
-        found = values(trial, name)
-        if isinstance(found, list):
-            for coordinate, value in found:
+        figure = values(trial, name)
+        if isinstance(figure, list):
+            for coordinate, value in figure:
                 at.setdefault(coordinate, []).append(value)
     return {coordinate: float(np.median(x)) for coordinate, x in at.items()}
 
@@ -397,12 +398,14 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
     if metric.coordinate is not None:
         return None
     trials = [series[block] for block in sorted(series)]
-    found = [(t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)]
-    if not found:
+    by_making = [
+        (t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)
+    ]
+    if not by_making:
         return None
-    x = np.array([v for _, v in found], dtype=np.float64)
+    x = np.array([v for _, v in by_making], dtype=np.float64)
     kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
-    median = quantile(medians(found), 0.5, confidence)
+    median = quantile(medians(by_making), 0.5, confidence)
     q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
     return Absolute(
         n=x.size,
@@ -448,5 +451,5 @@ def floor_of(
     floor = noise_floor((interval for interval, _ in nulls), correlation)
     if floor is None:
         return (Floor(math.inf, biased=False) if draft.settings.again else None), None
-    widest = max(nulls, key=lambda each: reach(each[0], correlation))
+    widest = max(nulls, key=lambda pair: reach(pair[0], correlation))
     return floor, widest[1].moments

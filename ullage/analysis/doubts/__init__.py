@@ -22,9 +22,10 @@ def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
     What is found by a test of significance (drift, warm-up, autocorrelation, two groups) is found
     by chance, on a machine without any, in at most one run in twenty, over all its comparisons.
     """
-    return (
+    doubts = (
         *failures.doubts(d),
         *series.doubts(d, f.drift_alpha),
         *readings.doubts(d, f),
         *machine.doubts(d),
     )
+    return tuple(doubt for doubt in doubts if doubt is not None)

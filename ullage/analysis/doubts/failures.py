@@ -19,9 +19,9 @@ SPLIT_LEAST_S = 1.0
 """… and by so much: the two of a duet begin within microseconds of each other."""
 
 
-def doubts(d: Draft) -> list[Doubt]:
+def doubts(d: Draft) -> list[Doubt | None]:
     """Those of one comparison."""
-    found = [
+    return [
         _emulated(d),
         *_unequal(d),
         _failures(d),
@@ -33,7 +33,6 @@ def doubts(d: Draft) -> list[Doubt]:
         _no_spread(d),
         _split(d),
     ]
-    return [doubt for doubt in found if doubt is not None]
 
 
 def _emulated(d: Draft) -> Doubt | None:

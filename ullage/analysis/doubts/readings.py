@@ -34,9 +34,9 @@ class Figures:
     """Level of the tests over time, already divided by the number of comparisons."""
 
 
-def doubts(d: Draft, f: Figures) -> list[Doubt]:
+def doubts(d: Draft, f: Figures) -> list[Doubt | None]:
     """Those of one comparison."""
-    found = [
+    return [
         _outliers(d, f),
         _robust(d, f),
         _bootstrap(d, f),
@@ -45,7 +45,6 @@ def doubts(d: Draft, f: Figures) -> list[Doubt]:
         *_curve(d, f),
         _floor(d, f.floor),
     ]
-    return [doubt for doubt in found if doubt is not None]
 
 
 def _outliers(d: Draft, f: Figures) -> Doubt | None:
@@ -131,11 +130,11 @@ def _systematic(d: Draft) -> Doubt | None:
 
 
 def _curve(d: Draft, f: Figures) -> list[Doubt]:
-    found = []
+    curve_doubts = []
     worse = any(p.low is not None and p.low > 1 for p in f.curve)
     better = any(p.high is not None and p.high < 1 for p in f.curve)
     if d.metric.coordinate is not None and worse and better:
-        found.append(
+        curve_doubts.append(
             Doubt(
                 code="curve-mixed",
                 message="Worse at some places of the curve and better at others: "
@@ -144,7 +143,7 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
             )
         )
     if d.nothing_common:
-        found.append(
+        curve_doubts.append(
             Doubt(
                 code="curve-ragged",
                 message=f"No value of {d.coordinate} is in all trials: nothing can be compared.",
@@ -153,7 +152,7 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
             )
         )
     elif d.paired.ragged:
-        found.append(
+        curve_doubts.append(
             Doubt(
                 code="curve-ragged",
                 message=f"Not all trials have the same values of {d.coordinate}; "
@@ -161,7 +160,7 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
                 advice="Set the values in the plan, so that every trial takes them all.",
             )
         )
-    return found
+    return curve_doubts
 
 
 def _floor(d: Draft, floor: Floor | None) -> Doubt | None:

@@ -23,7 +23,7 @@ from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, Resolved, WorkloadRecord
 from ullage.stats.uncertainty import APART, SHARED
-from ullage.stats.verdict import Case, Judgement, judge
+from ullage.stats.verdict import FamilyMember, Judgement, judge
 
 _K = 2.0
 """Coverage factor of an absolute figure's interval, about 95 %."""
@@ -33,19 +33,21 @@ _K = 2.0
 class Energies:
     """All that a run says of energy."""
 
-    found: tuple[Energy, ...]
+    energies: tuple[Energy, ...]
     notes: tuple[EnergyNote, ...]
 
 
 def of(folder: RunFolder, source: Source) -> Energies:
     """The energies of a run and what is to be known of them; nothing without meters."""
     sources = metered(folder)
-    found = [energy for each in sources for energy in _Compared(folder, source, each).energies()]
-    return Energies(tuple(found), notes.of(folder, sources))
+    energies = [
+        energy for of_meter in sources for energy in _Compared(folder, source, of_meter).energies()
+    ]
+    return Energies(tuple(energies), notes.of(folder, sources))
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _MeteredCell:
     """One environment and workload."""
 
     environment: EnvironmentRecord
@@ -61,13 +63,13 @@ class _Compared:
         self._resolved: Resolved = folder.resolved
         self._metered = of_meter
         ok = [trial for trial in folder.trials if trial.status == "ok"]
-        known = {
+        with_energy = {
             trial.trial: trial
             for trial in figures.with_energies(ok, self._resolved.workloads, of_meter)
         }
-        trials = [known.get(trial.trial, trial) for trial in folder.trials]
+        trials = [with_energy.get(trial.trial, trial) for trial in folder.trials]
         self._ok: dict[tuple[str, str], list[Trial]] = {}
-        for trial in known.values():
+        for trial in with_energy.values():
             self._ok.setdefault((trial.environment, trial.workload), []).append(trial)
         self._source = replace(source, cells=Cells(trials))
         self._environments = {e.key: e for e in self._resolved.environments}
@@ -75,34 +77,34 @@ class _Compared:
     def energies(self) -> list[Energy]:
         """By workload, the baseline first; a cell without a single energy is left out."""
         drafts: list[tuple[int, Draft]] = []
-        found: list[Energy] = []
+        all_energies: list[Energy] = []
         for workload in self._resolved.workloads:
             for cell in self._cells(workload):
                 metrics: list[Metric | None] = [*figures.works(workload)]
                 for metric in metrics or [None]:
-                    made, draft = self._energy(cell, metric)
+                    energy, draft = self._energy(cell, metric)
                     if draft is not None:
-                        drafts.append((len(found), draft))
-                    found.append(made)
+                        drafts.append((len(all_energies), draft))
+                    all_energies.append(energy)
         for (place, _), judgement in zip(drafts, self._judged(drafts), strict=True):
-            found[place] = _with_verdict(found[place], judgement)
-        return found
+            all_energies[place] = _with_verdict(all_energies[place], judgement)
+        return all_energies
 
-    def _cells(self, workload: WorkloadRecord) -> Iterator[_Cell]:
+    def _cells(self, workload: WorkloadRecord) -> Iterator[_MeteredCell]:
         keys = [e.key for e in self._resolved.environments if e.again_of is None]
         baseline = self._resolved.baseline
         for key in sorted(keys, key=lambda key: key != baseline):
             trials = self._ok.get((key, workload.key), [])
             having = self._having(trials)
             if having:
-                yield _Cell(self._environments[key], workload, trials, having)
+                yield _MeteredCell(self._environments[key], workload, trials, having)
 
     def _having(self, trials: Sequence[Trial]) -> list[TrialEnergy]:
-        found = (self._metered.trials.get(trial.trial) for trial in trials)
-        return [each for each in found if isinstance(each, TrialEnergy)]
+        energies = (self._metered.trials.get(trial.trial) for trial in trials)
+        return [energy for energy in energies if isinstance(energy, TrialEnergy)]
 
-    def _energy(self, cell: _Cell, metric: Metric | None) -> tuple[Energy, Draft | None]:
-        made, draft = self._figures(cell, metric)
+    def _energy(self, cell: _MeteredCell, metric: Metric | None) -> tuple[Energy, Draft | None]:
+        by_field, draft = self._figures(cell, metric)
         typical, meter, environment = (
             Typical.of(cell.having),
             self._metered.source,
@@ -132,12 +134,12 @@ class _Compared:
             relative_u_sampling=typical.sampling,
             relative_u_resolution=typical.resolution,
             relative_u_accuracy=typical.accuracy or None,
-            **made,
+            **by_field,
         )
         return energy, draft if meter.method != "estimated" else None
 
     def _figures(
-        self, cell: _Cell, metric: Metric | None
+        self, cell: _MeteredCell, metric: Metric | None
     ) -> tuple[dict[str, EnergyFigure | None], Draft | None]:
         """By field of `Energy`; and the comparison that is judged, of the energy per unit."""
         quantities: dict[str, Quantity | None] = {
@@ -147,15 +149,15 @@ class _Compared:
             "per_unit": figures.per_unit(metric) if metric else None,
             "energy_delay": figures.energy_delay(metric) if metric else None,
         }
-        found: dict[str, EnergyFigure | None] = {}
+        by_field: dict[str, EnergyFigure | None] = {}
         judged = None
         for field, quantity in quantities.items():
             draft = self._draft(cell, quantity) if quantity else None
-            found[field] = self._figure(cell, quantity, draft) if quantity else None
-            judged = draft if field == "per_unit" and found[field] else judged
-        return found, judged
+            by_field[field] = self._figure(cell, quantity, draft) if quantity else None
+            judged = draft if field == "per_unit" and by_field[field] else judged
+        return by_field, judged
 
-    def _draft(self, cell: _Cell, quantity: Quantity) -> Draft | None:
+    def _draft(self, cell: _MeteredCell, quantity: Quantity) -> Draft | None:
         """None: the cell is the baseline's."""
         baseline = self._environments[self._resolved.baseline]
         if cell.environment is baseline:
@@ -164,7 +166,9 @@ class _Compared:
             self._source, cell.environment, baseline, cell.workload, quantity.as_metric()
         )
 
-    def _figure(self, cell: _Cell, quantity: Quantity, draft: Draft | None) -> EnergyFigure | None:
+    def _figure(
+        self, cell: _MeteredCell, quantity: Quantity, draft: Draft | None
+    ) -> EnergyFigure | None:
         """None: no trial of the cell has it."""
         confidence = self._source.settings.confidence
         series = self._source.cells.series(cell.environment.key, cell.workload.key)
@@ -225,9 +229,9 @@ class _Compared:
             lacking = draft.no_verdict is not None
             parts = self._components(draft, figures.ENERGY)
             cases.append(
-                Case(None, None, floor, moments)
+                FamilyMember(None, None, floor, moments)
                 if lacking
-                else Case(
+                else FamilyMember(
                     draft.moments,
                     draft.p_values,
                     floor,

@@ -18,7 +18,7 @@ SAID: Final = 0.02
 
 def named(weight: Weight) -> str:
     """`CPU + memory`."""
-    return " + ".join(RESOURCES[each] for each in weight.resources)
+    return " + ".join(RESOURCES[resource] for resource in weight.resources)
 
 
 def shares(span: Span) -> tuple[str, str]:
@@ -35,18 +35,18 @@ def weights_line(profile: Profile) -> str | None:
     """
     parts: dict[Resource, float] = {}
     for weight in profile.weights:
-        for each in weight.resources:
-            parts[each] = weight.share.estimate / len(weight.resources)
+        for resource in weight.resources:
+            parts[resource] = weight.share.estimate / len(weight.resources)
     total = sum(parts.values())
     if total < 10.0**-PLACES:
         return None
     unit = 10**PLACES
-    exact = {each: part / total * unit for each, part in parts.items()}
-    counts = {each: int(value) for each, value in exact.items()}
-    by_rest = sorted(exact, key=lambda each: counts[each] - exact[each])
-    for each in by_rest[: unit - sum(counts.values())]:
-        counts[each] += 1
-    return ",".join(f"{each}={count / unit:g}" for each, count in counts.items() if count)
+    exact = {resource: part / total * unit for resource, part in parts.items()}
+    counts = {resource: int(value) for resource, value in exact.items()}
+    by_rest = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
+    for resource in by_rest[: unit - sum(counts.values())]:
+        counts[resource] += 1
+    return ",".join(f"{resource}={count / unit:g}" for resource, count in counts.items() if count)
 
 
 def lead(profile: Profile) -> str:
@@ -76,10 +76,12 @@ def notes(profile: Profile) -> Iterable[str]:
                 f"{raw.high:.2f}), which is no share: the nearest is taken."
             )
     yield from _in_bursts(profile)
-    yield from (f"{_first(RESOURCES[each])}: {why}." for each, why in _sorted(survey.unused))
-    for each, why in _sorted(survey.absent):
-        where = "the CPU's" if each == "memory" else "that of nothing that was slowed"
-        yield f"{_first(RESOURCES[each])} has no weight: {why}. Its part is in {where}."
+    yield from (
+        f"{_first(RESOURCES[resource])}: {why}." for resource, why in _sorted(survey.unused)
+    )
+    for resource, why in _sorted(survey.absent):
+        where = "the CPU's" if resource == "memory" else "that of nothing that was slowed"
+        yield f"{_first(RESOURCES[resource])} has no weight: {why}. Its part is in {where}."
     if survey.seconds < 0.5 * survey.first_seconds:
         yield (
             f"The second run took {survey.seconds:.3g} s, the first one {survey.first_seconds:.3g} "
@@ -102,10 +104,10 @@ def _in_bursts(profile: Profile) -> Iterable[str]:
     """The quota slows work on the CPU only where that goes on for some milliseconds."""
     if profile.bursts < SAID:
         return
-    had = rounding.share(round(profile.bursts, 2))
+    share = rounding.share(round(profile.bursts, 2))
     yield (
-        f"{had} of its time it had a CPU in bursts so short that a quota does not slow them; they "
-        "are counted to the CPU."
+        f"{share} of its time it had a CPU in bursts so short that a quota does not slow them; "
+        "they are counted to the CPU."
     )
 
 
@@ -119,11 +121,13 @@ def paste(profile: Profile, run: str | None) -> str:
 
 def left_out(profile: Profile) -> str | None:
     """What that line does not say."""
-    said = []
+    omissions = []
     if profile.rest.estimate >= 10.0**-PLACES:
-        said.append(
+        omissions.append(
             f"{rounding.share(round(profile.rest.estimate, 2))} of its time that no resource slows"
         )
     halved = [named(weight) for weight in profile.weights if len(weight.resources) > 1]
-    said += [f"that {each} have one weight together (equal parts stand there)" for each in halved]
-    return f"Not in that line: {listed(said)}." if said else None
+    omissions += [
+        f"that {names} have one weight together (equal parts stand there)" for names in halved
+    ]
+    return f"Not in that line: {listed(omissions)}." if omissions else None

@@ -60,7 +60,7 @@ def _many_alone(counts: Counts) -> bool:
 
 def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
     """All doubts about one comparison."""
-    found = (
+    doubts = (
         _emulated(f),
         _failures(f),
         _alone(e),
@@ -77,7 +77,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
         _bootstrap(e),
         _floor(f),
     )
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(doubt for doubt in doubts if doubt is not None)
 
 
 def _emulated(f: Facts) -> Doubt | None:
@@ -178,10 +178,10 @@ def _too_few(e: Evidence) -> Doubt | None:
             f"{LEAST_PAIRS}.",
             advice="Make more instances; more blocks on these ones do not help.",
         )
-    what = "pair" if e.counts is not None else "independent value"
+    unit = "pair" if e.counts is not None else "independent value"
     return Doubt(
         code="too-few-blocks",
-        message=f"{n} {what}{'' if n == 1 else 's'}; a verdict needs at least {LEAST_PAIRS}.",
+        message=f"{n} {unit}{'' if n == 1 else 's'}; a verdict needs at least {LEAST_PAIRS}.",
         advice=f"Measure more {'blocks' if e.counts is not None else 'values of each side'}.",
     )
 
@@ -208,28 +208,28 @@ def _crossed(e: Evidence) -> Doubt | None:
 
 
 def _drift(e: Evidence, f: Facts) -> Doubt | None:
-    found = e.drift
-    if found is None or found.p_value > f.alpha or abs(found.correlation) < CLEAR:
+    trend = e.drift
+    if trend is None or trend.p_value > f.alpha or abs(trend.correlation) < CLEAR:
         return None
-    way = "rises" if found.correlation > 0 else "falls"
+    way = "rises" if trend.correlation > 0 else "falls"
     return Doubt(
         code="drift",
         message=f"The ratio {way} from block to block (rank correlation "
-        f"{found.correlation:+.2f}): it is not one number.",
+        f"{trend.correlation:+.2f}): it is not one number.",
         advice="Look at the ratios over time; were the environments interleaved?",
     )
 
 
 def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
-    found = e.autocorrelation
-    if found is None or found.p_value > f.alpha or found.rho < CLEAR:
+    neighbours = e.autocorrelation
+    if neighbours is None or neighbours.p_value > f.alpha or neighbours.rho < CLEAR:
         return None
     several = e.generations > 1
     return Doubt(
         code="autocorrelated",
         message=f"Neighbouring {'generations' if several else 'blocks'} are alike (correlation "
-        f"{found.rho:.2f}): {found.n:,} of them are worth about {found.effective:,.0f}, and the "
-        "interval is too short.",
+        f"{neighbours.rho:.2f}): {neighbours.n:,} of them are worth about "
+        f"{neighbours.effective:,.0f}, and the interval is too short.",
         advice="Measure in more sessions, further apart"
         + ("." if several else ", and name the session in `generation`."),
     )
