@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.figures import Figure, main
 from ullage.analysis.energy.integrate import Integral, integrate
-from ullage.analysis.energy.series import Series
+from ullage.analysis.energy.series import ChannelSeries
 from ullage.runs.readings import Channel, Kind, Opened
 
 Floats = NDArray[np.float64]
@@ -211,7 +211,7 @@ def _case(
     return integral.joules - (last - first), integral.expanded, summed - (last - first)
 
 
-def _series(kind: Kind, every: float, at: Floats, read: Floats) -> Series:
+def _series(kind: Kind, every: float, at: Floats, read: Floats) -> ChannelSeries:
     channel = Channel(
         name="wall", kind=kind, method="measured", scope="wall", observer="host", resolution=0
     )
@@ -226,7 +226,9 @@ def _series(kind: Kind, every: float, at: Floats, read: Floats) -> Series:
         at_ns=0,
     )
     within_ns = np.full(at.size, round(WITHIN_S * 1e9), dtype=np.int64)
-    return Series(opened, channel, np.rint(at * 1e9).astype(np.int64), within_ns, read, (), ())
+    return ChannelSeries(
+        opened, channel, np.rint(at * 1e9).astype(np.int64), within_ns, read, (), ()
+    )
 
 
 def measure(quick: bool) -> Iterator[Figure]:

@@ -30,7 +30,7 @@ from ullage.common.errors import UllageError
 from ullage.plan import schedule
 from ullage.stats.interval import TooFewError, log_ratio, moments, t_interval
 from ullage.stats.uncertainty import Floor, noise_floor
-from ullage.stats.verdict import Case, Judgement, judge, p_values
+from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
 
 SOURCES = MPI.parent.parent / "mpi/programs"
 CONFIDENCE = 0.95
@@ -167,7 +167,7 @@ def verdicts(record: Record, names: Sequence[str]) -> tuple[dict[str, Judgement]
         ratios = log_ratios(record, name, "total_s")
         ratio_moments = moments(ratios) if len(ratios) >= 2 else None
         cases.append(
-            Case(
+            FamilyMember(
                 ratio_moments,
                 p_values(ratio_moments, MARGIN) if ratio_moments else None,
                 floor,

@@ -24,7 +24,7 @@ from benchmarks.statistics.noise import Rng
 from benchmarks.statistics.shares import Share, share
 from benchmarks.statistics.traces import Trace
 from ullage.plan import schedule
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 
 @dataclass(frozen=True)

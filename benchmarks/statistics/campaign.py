@@ -17,7 +17,8 @@ from benchmarks.statistics import design, peers
 from benchmarks.statistics.design import Many, Plan, figures, generations, judged, log_ratios, many
 from benchmarks.statistics.noise import Regime, Rng
 from benchmarks.statistics.shares import Share, merged, share
-from ullage.stats.interval import Floats, TooFewError, bootstrap_interval, hodges_lehmann
+from ullage.stats import Floats
+from ullage.stats.interval import TooFewError, bootstrap_interval, hodges_lehmann
 from ullage.stats.stop import StopRule
 
 TRUTHS = (1.05, 1.10, 1.25)

@@ -18,10 +18,11 @@ from scipy import special
 
 from benchmarks.statistics.noise import Regime, Rng
 from ullage.plan import schedule
-from ullage.stats.interval import Floats, Interval, collapse, moments, t_interval
+from ullage.stats import Floats
+from ullage.stats.interval import IntervalEstimate, collapse, moments, t_interval
 from ullage.stats.stop import FIRST_LOOK, StopRule
 from ullage.stats.uncertainty import noise_floor
-from ullage.stats.verdict import LEAST_PAIRS, Case, judge, p_values
+from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, judge, p_values
 
 CONFIDENCE = 0.95
 MARGIN = 0.02
@@ -227,14 +228,14 @@ class DisagreementError(Exception):
 
 def product(
     ratios: Floats, per: int = 1, widen: float = 1.0, margin: float = MARGIN
-) -> tuple[list[Interval], list[str]]:
+) -> tuple[list[IntervalEstimate], list[str]]:
     """One campaign (blocks × workloads × environments, the second copy first) by the product.
 
     per: blocks per generation. Intervals and verdicts, workload by workload.
     """
     groups = [schedule.generation(block, per) for block in range(len(ratios))]
-    intervals: list[Interval] = []
-    cases: list[Case] = []
+    intervals: list[IntervalEstimate] = []
+    cases: list[FamilyMember] = []
     for workload in range(ratios.shape[1]):
         again = collapse(ratios[:, workload, 0], groups)
         floor = noise_floor([t_interval(again, CONFIDENCE, widen)])
@@ -243,7 +244,7 @@ def product(
             m = moments(values, widen)
             intervals.append(t_interval(values, CONFIDENCE, widen))
             p = p_values(m, margin)
-            cases.append(Case(m, p, floor, moments(again, widen), len(values)))
+            cases.append(FamilyMember(m, p, floor, moments(again, widen), len(values)))
     return intervals, [judgement.verdict for judgement in judge(cases, margin, CONFIDENCE)]
 
 

@@ -20,12 +20,12 @@ from ullage.analysis.doubts.series import WIDER
 from ullage.analysis.overhead import DRIFT_ALPHA
 from ullage.plan import schedule
 from ullage.runs.records import Correction
-from ullage.stats import planning, series_checks
-from ullage.stats.interval import Floats, moments, t_interval
+from ullage.stats import Floats, planning, series_checks
+from ullage.stats.interval import moments, t_interval
 from ullage.stats.series_checks import drift as rank_drift
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, noise_floor
-from ullage.stats.verdict import Case, Judgement, judge, p_values
+from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
 
 COMPARISONS = 12
 """Of a run whose doubts are counted."""
@@ -102,7 +102,7 @@ def verdict(x: Floats, again: Floats, correlation: float = SHARED) -> Judgement:
     """Of one comparison alone, with the floor that its A/A sets."""
     m, null = moments(x), moments(again)
     floor = noise_floor([t_interval(again, CONFIDENCE)], correlation)
-    case = Case(m, p_values(m, MARGIN), floor, null, len(x), correlation=correlation)
+    case = FamilyMember(m, p_values(m, MARGIN), floor, null, len(x), correlation=correlation)
     return judge([case], MARGIN, CONFIDENCE)[0]
 
 
@@ -238,7 +238,7 @@ def _claimed(family: Sequence[tuple[Floats, Floats]], correction: Correction) ->
     cases = []
     for x, again in family:
         m, floor = moments(x), noise_floor([t_interval(again, CONFIDENCE)])
-        cases.append(Case(m, p_values(m, MARGIN), floor, moments(again), len(x)))
+        cases.append(FamilyMember(m, p_values(m, MARGIN), floor, moments(again), len(x)))
     judged = judge(cases, MARGIN, CONFIDENCE, correction)
     return [judgement.verdict in ("worse", "better") for judgement in judged]
 

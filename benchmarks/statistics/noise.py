@@ -17,7 +17,7 @@ import numpy as np
 from scipy import signal
 
 from benchmarks.statistics.traces import Trace, segments
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 Rng = np.random.Generator
 Series = Callable[[Rng, int, int], Floats]

@@ -18,7 +18,7 @@ from scipy import stats
 
 from benchmarks.statistics.design import Plan
 from benchmarks.statistics.noise import Regime, Rng
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 Claims = NDArray[np.int8]
 """1: slower than the baseline, −1: faster, 0: nothing claimed."""

@@ -23,7 +23,7 @@ from benchmarks.statistics import design
 from benchmarks.statistics.design import Plan, figures, log_ratios, many
 from benchmarks.statistics.noise import Regime, Rng
 from benchmarks.statistics.shares import Share, share
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 from ullage.stats.verdict import LEAST_PAIRS
 
 EFFECTS = (1.05, 1.10, 1.25)

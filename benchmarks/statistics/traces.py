@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.statistics.record import MEASURES, TIME
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 FOLDER = Path(__file__).with_name("traces")
 SEGMENT = 60

@@ -21,7 +21,7 @@ from ullage.runs.records import (
     Resource,
     WorkloadRecord,
 )
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 BASELINE = EnvironmentRecord(key="native", label="native", provider="native")
 VM = EnvironmentRecord(key="vm", label="qemu-kvm", provider="qemu")
@@ -156,8 +156,8 @@ def doubted(made: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
     """Code → doubt; that the noise floor is unknown goes without saying."""
     figures = doubts.Figures(
         interval=pairing.draft_interval(made),
-        bootstrap=pairing.bootstrap(made),
-        robust=pairing.robust(made),
+        bootstrap=pairing.bootstrap(made.units, made.settings.confidence, made.settings.seed),
+        robust=pairing.robust(made.units, made.settings.confidence),
         without_outliers=pairing.without_outliers(made),
         curve=pairing.curve(made),
         floor=None,

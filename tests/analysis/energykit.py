@@ -11,7 +11,7 @@ import numpy as np
 from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis
-from ullage.analysis.energy.series import Series, Stretch, series
+from ullage.analysis.energy.series import ChannelSeries, Stretch, series
 from ullage.runs.events import Idle, Started, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.readings import Closed, Fault, Line, Opened, Reading
@@ -70,7 +70,7 @@ def stretch(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) 
     return Stretch(opened(of), readings, tuple(faults), None)
 
 
-def one(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) -> Series:
+def one(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) -> ChannelSeries:
     """The series of it."""
     return series(stretch(of, values, faults), of.name)
 

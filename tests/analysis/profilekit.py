@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ullage.analysis.profiles.model import Profile, Span, Survey, Weight
-from ullage.analysis.profiles.solving import Floats, Measured
+from ullage.analysis.profiles.solving import LogSlowdowns
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 
 THREE: tuple[Resource, ...] = ("cpu", "memory", "disk")
 CROSS = np.array([[4.0, 4.0, 1.0], [1.0, 1.8, 1.0], [1.0, 1.0, 4.0]])
@@ -25,7 +26,7 @@ def measured(
     cross: ArrayLike = CROSS,
     resources: Sequence[Resource] = THREE,
     seed: int | np.random.Generator = 0,
-) -> Measured:
+) -> LogSlowdowns:
     """noise: standard deviation of the log of one trial; the undisturbed one is shared, as it is
     by all pairs of a block."""
     rng = np.random.default_rng(seed)
@@ -35,7 +36,7 @@ def measured(
     own = rng.normal(0, noise, (blocks, size)) - rng.normal(0, noise, (blocks, 1))
     probes = rng.normal(0, noise, (blocks, size, size)) - rng.normal(0, noise, (blocks, 1, size))
     command: Floats = times + own
-    return Measured(tuple(resources), command, np.log(truth) + probes)
+    return LogSlowdowns(tuple(resources), command, np.log(truth) + probes)
 
 
 def survey(**more: object) -> Survey:

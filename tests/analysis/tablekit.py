@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.tables import answer as tabular
 from ullage.analysis.tables import table
-from ullage.analysis.tables.request import Asked, Wanted
+from ullage.analysis.tables.request import Criteria, TableRequest
 
 Columns = dict[str, Any]
 
@@ -28,9 +28,9 @@ def analysed(
     }
     return tabular.analyse(
         table.read(file, better=better),
-        Wanted(
+        TableRequest(
             baseline=wanted.pop("baseline", "native"),
-            asked=Asked(**{"margin": 0.02, "confidence": 0.95, **asked}),
+            criteria=Criteria(**{"margin": 0.02, "confidence": 0.95, **asked}),
             **wanted,
         ),
     )

@@ -154,7 +154,7 @@ def test_a_worse_without_a_counter_says_so(tmp_path: Path) -> None:
     causes = _of(analysis).causes
     assert causes is not None
     assert (causes.differing, causes.found) == (0, ())
-    told = causewords.told(causes)
+    told = causewords.described(causes)
     assert told.startswith(f"none of the {causes.looked} counters looked at changed for sure")
     found = doubts.table(analysis)
     assert found is not None
@@ -166,7 +166,7 @@ def test_trials_without_counters_say_so(tmp_path: Path) -> None:
     causes = _of(_run(tmp_path / "run", None, blocks=8)).causes
     assert causes is not None
     assert causes.looked == 0
-    assert causewords.told(causes) == "no counter was seen in enough of these trials"
+    assert causewords.described(causes) == "no counter was seen in enough of these trials"
 
 
 def test_nothing_worse_no_section(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_words(changes: dict[str, Any], says: str) -> None:
         difference_high=0.15,
         from_nothing=False,
     )
-    assert says in causewords.cause(cause.model_copy(update=changes))
+    assert says in causewords.cause_words(cause.model_copy(update=changes))
 
 
 def test_one_that_changed_is_told_in_the_singular() -> None:

@@ -123,14 +123,14 @@ def test_the_place_that_the_time_went_to(tmp_path: Path) -> None:
     first, second = causes.found
     assert first.from_nothing
     assert first.difference_low < 0.4 < first.difference_high
-    assert "vCPUs in qemu-system-x86_64, tcg_gen_code: " in causewords.cause(first)
-    assert "% of a CPU against 0 %," in causewords.cause(first)
+    assert "vCPUs in qemu-system-x86_64, tcg_gen_code: " in causewords.cause_words(first)
+    assert "% of a CPU against 0 %," in causewords.cause_words(first)
     assert causewords.change(first).endswith(" % of a CPU more")
     assert second.words == "QEMU beside its vCPUs in the host's kernel, do_sys_poll"
     html = page.render(folder, analysis)
     assert "symbols.vcpu/qemu-system-x86_64/tcg_gen_code" in html
     (told,) = [row["causes"] for row in rows(analysis) if row["verdict"] == "worse"]
-    assert told == causewords.told(causes)
+    assert told == causewords.described(causes)
     shown = dict(next(d.facts for d in details(analysis) if d.comparison.causes is not None))
     assert shown["what changed with it"] == told
     assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
@@ -225,7 +225,7 @@ def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:
     interrupts, loop = causes.found
     assert interrupts.words == "interrupts in the guest's own kernel (elsewhere the host's)"
     assert interrupts.baseline_mean == pytest.approx(1_000, rel=0.1)
-    said = causewords.cause(loop)
+    said = causewords.cause_words(loop)
     assert said.startswith("QEMU beside its vCPUs (main loop, disks, network): 11.7 % of a CPU")
     assert causewords.change(loop) == "11.7 % of a CPU more"
     assert causes.looked == 6  # the two of the host, of the guest, the loop, and where work was

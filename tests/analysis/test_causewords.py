@@ -29,7 +29,7 @@ def test_digits_are_those_that_the_interval_bears() -> None:
             "from_nothing": True,
         }
     )
-    assert causes.cause(cause) == (
+    assert causes.cause_words(cause) == (
         "QEMU: 28.6 % of a CPU against 0 %, 28.6 % of a CPU more (0.2 % to 56.9 %)"
     )
     less = {"difference": -0.1, "difference_low": -0.12, "difference_high": -0.08}

@@ -14,7 +14,7 @@ from ullage.analysis import doubts, overhead, sentences
 from ullage.analysis.comparison.model import Comparison, Doubt
 from ullage.analysis.doubts import machine
 from ullage.runs.reader import RunFolder
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 CPU = WORKLOADS[0]
 ANEW = "`repeat: instances:`"

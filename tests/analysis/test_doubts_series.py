@@ -8,7 +8,7 @@ from scipy import signal
 
 from tests.analysis.doubtkit import doubted, draft
 from ullage.analysis.doubts import series
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 SERIES = {"drift", "warm-up", "autocorrelated", "bimodal"}
 
@@ -129,4 +129,5 @@ def test_alarms_on_clean_runs(tails: str) -> None:
 
 
 def doubted_series(x: Floats, alpha: float) -> set[str]:
-    return {d.code for d in series.doubts(draft(np.exp(x), np.ones(x.size)), alpha)}
+    doubts = series.doubts(draft(np.exp(x), np.ones(x.size)), alpha)
+    return {doubt.code for doubt in doubts if doubt is not None}

@@ -254,7 +254,7 @@ def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
     (note,) = analysis.energy_notes
     assert note.code == "energy-of-a-guest"
     assert "cpu (rapl) tells of one guest or process" in note.message
-    assert any(note.message in line for line in words.told(analysis))
+    assert any(note.message in line for line in words.note_lines(analysis))
 
 
 def test_no_trial_of_a_duet_has_an_energy_of_its_own(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def with_tables(
 
 def test_a_run_without_tables_has_no_cells(tmp_path: Path) -> None:
     folder = made(tmp_path / "run")
-    assert hotspots.cells(folder) == hotspots.Cells((), 0)
+    assert hotspots.cells(folder) == hotspots.RunHotspots((), 0)
     assert hotspots.lines(folder) == []
 
 
@@ -65,14 +65,14 @@ def test_means_over_the_trials_that_went_well(tmp_path: Path) -> None:
             3: {},
         }[trial.block]
 
-    (cell,) = hotspots.cells(with_tables(folder, places)).found
+    (cell,) = hotspots.cells(with_tables(folder, places)).cells
     assert (cell.environment, cell.workload, cell.label) == ("native", CPU.key, NATIVE.label)
     assert (cell.trials, cell.cpus, cell.course) == (2, 2, None)
     assert cell.busy == pytest.approx(0.9)
     assert cell.groups == pytest.approx({"programs": 0.9})
     assert [(each.object, each.symbol) for each in cell.hotspots] == [WORK[2:], CALL[2:]]
     assert [each.cpus for each in cell.hotspots] == pytest.approx([0.75, 0.15])
-    assert cell.rest == pytest.approx(0)
+    assert cell.elsewhere == pytest.approx(0)
 
 
 def test_what_is_in_no_row_is_told_as_a_share(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_what_is_in_no_row_is_told_as_a_share(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", blocks=1)
     many = {("programs", "p", "f", f"f{n:02}"): 0.02 * (n + 1) for n in range(20)}
     with_tables(folder, lambda trial: many, rest=5 * HZ)
-    for cell in hotspots.cells(folder).found:
+    for cell in hotspots.cells(folder).cells:
         assert len(cell.hotspots) == hotspots.MOST_ROWS
         assert cell.hotspots[0].symbol == "f19"
         assert cell.busy == pytest.approx(sum(many.values()) + 0.5)
-        assert cell.rest == pytest.approx(sum(sorted(many.values())[:8]) + 0.5)
+        assert cell.elsewhere == pytest.approx(sum(sorted(many.values())[:8]) + 0.5)
         told = sum(each.cpus for each in cell.hotspots)
-        assert told + cell.rest == pytest.approx(cell.busy)
+        assert told + cell.elsewhere == pytest.approx(cell.busy)
 
 
 def test_others_on_the_host_are_one_place(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_others_on_the_host_are_one_place(tmp_path: Path) -> None:
     others: dict[Place, float] = {("others", f"p{n}", "", ""): 0.1 + n / 100 for n in range(20)}
     others["others", "p0", "kernel", ""] = 1.0
     with_tables(folder, lambda trial: others | {WORK: 0.5})
-    for cell in hotspots.cells(folder).found:
+    for cell in hotspots.cells(folder).cells:
         one, work = cell.hotspots
         assert (one.group, one.program) == ("others", "p0, p19, p18, …")
         assert one.cpus == pytest.approx(sum(others.values()))
@@ -107,7 +107,7 @@ def test_the_trial_that_is_shown_is_the_median_one(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", blocks=5)
     with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 5 + [50] * 5})
     metric = next(each.name for each in CPU.metrics if each.primary)
-    for cell in hotspots.cells(folder).found:
+    for cell in hotspots.cells(folder).cells:
         mine = [t for t in folder.trials if t.environment == cell.environment]
         ordered = sorted(mine, key=lambda trial: float(str(trial.metrics[metric])))
         assert cell.course is not None
@@ -119,7 +119,7 @@ def test_the_trial_that_is_shown_is_the_median_one(tmp_path: Path) -> None:
 def test_of_a_curve_the_middle_one_in_time_is_shown(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", workloads=(CURVE_WORKLOAD,))
     with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 10})
-    for cell in hotspots.cells(folder).found:
+    for cell in hotspots.cells(folder).cells:
         mine = [t.trial for t in folder.trials if t.environment == cell.environment]
         assert cell.course is not None
         assert (cell.course.trial, cell.course.median_of) == (mine[1], "")
@@ -135,7 +135,7 @@ def test_which_core_it_was(tmp_path: Path) -> None:
             2: {},  # a table of an older run
         }[trial.block]
         put(folder, trial, table(trial, {WORK: 1.0}, by_core=by_core).model_dump_json())
-    cell = hotspots.cells(folder).found[0]
+    cell = hotspots.cells(folder).cells[0]
     assert cell.trials == 3
     assert cell.cores["programs"] == pytest.approx([0.8, 0.0, 0.05])
     assert cell.cores["vhost"] == pytest.approx([0.0, 0.1])
@@ -152,7 +152,7 @@ def test_of_many_cores_the_busiest_are_told(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", blocks=1)
     by_core = {"programs": [10 * n for n in range(30)]}
     with_tables(folder, lambda trial: {WORK: 1.0}, by_core=by_core)
-    cell = hotspots.cells(folder).found[0]
+    cell = hotspots.cells(folder).cells[0]
     words = hotspots.core_words(cell)
     assert words.startswith("29 0.29 (most of it the programs, 0.29), 28 0.28 ")
     assert words.endswith(", 24 more")
@@ -161,7 +161,7 @@ def test_of_many_cores_the_busiest_are_told(tmp_path: Path) -> None:
 def test_a_run_without_cores_says_nothing_of_them(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", blocks=1)
     with_tables(folder, lambda trial: {WORK: 1.0})
-    assert not any(cell.cores for cell in hotspots.cells(folder).found)
+    assert not any(cell.cores for cell in hotspots.cells(folder).cells)
     assert not any("by core" in line for line in hotspots.lines(folder))
 
 
@@ -180,7 +180,7 @@ def test_cores_over_time_are_told(tmp_path: Path) -> None:
         scaled = {who: [round(n * length) for n in samples] for who, samples in courses.items()}
         found = table(trial, {WORK: 1.0}, {"programs": [HZ] * 8}, cores_over_time=scaled)
         put(folder, trial, found.model_dump_json())
-    cell = hotspots.cells(folder).found[0]
+    cell = hotspots.cells(folder).cells[0]
     assert cell.course is not None
     cores = cell.course.cores
     assert cores is not None
@@ -203,7 +203,7 @@ def test_a_large_hosts_terminal_has_the_busiest(tmp_path: Path) -> None:
 
 def test_a_duet_is_told_by_partner(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", design="duet")
-    found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).found
+    found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).cells
     others = [environment for environment in ENVIRONMENTS if environment is not NATIVE]
     labels = {cell.label for cell in found}
     assert labels == {f"{NATIVE.label} beside {e.label}" for e in others} | {
@@ -217,7 +217,7 @@ def test_a_large_run_is_cut_and_says_so(tmp_path: Path) -> None:
     with_tables(folder, lambda trial: {WORK: 1.0})
     many = len(ENVIRONMENTS) * len(WORKLOADS)
     run = hotspots.cells(folder, most=3)
-    assert (len(run.found), run.left_out) == (3, many - 3)
+    assert (len(run.cells), run.left_out) == (3, many - 3)
     assert f"Of {many} cells the first 3 are told" in hotspots.left_out_words(run)
     assert hotspots.cells(folder).left_out == 0
 
@@ -292,7 +292,7 @@ def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]
     trial = folder.trials[0]
     good = json.loads(table(trial, {WORK: 1.0}).model_dump_json()) | GOOD
     put(folder, trial, json.dumps(good))
-    (cell,) = hotspots.cells(folder).found
+    (cell,) = hotspots.cells(folder).cells
     assert cell.course is not None
     put(folder, trial, json.dumps(good | fields))
     with pytest.raises(UllageError) as caught:

@@ -20,7 +20,7 @@ from ullage.analysis.profiles.predicting import predict
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs.reader import RunFolder
-from ullage.stats.interval import Interval
+from ullage.stats.interval import IntervalEstimate
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def certain(analysis: Analysis, ratios: Mapping[str, float], *, n: int = 6) -> A
     pattern = next(s for s in analysis.resources if s.environment == "vm")
 
     def summary(resource: str, value: float) -> ResourceSummary:
-        span = Interval(value, value, value, 0.95, n, "t")
+        span = IntervalEstimate(value, value, value, 0.95, n, "t")
         known = {"resource": resource, "ratio": value, "interval": span}
         return pattern.model_copy(update=known)
 
@@ -116,7 +116,7 @@ def test_two_weights_of_inseparable_resources_are_tried_in_every_combination(
 def test_two_blocks_of_a_run_give_a_wide_interval_that_is_a_number(analysis: Analysis) -> None:
     run = certain(analysis, ONES, n=2)
     wide = tuple(
-        s.model_copy(update={"interval": Interval(1.0, 0.02, 50.0, 0.95, 2, "t")})
+        s.model_copy(update={"interval": IntervalEstimate(1.0, 0.02, 50.0, 0.95, 2, "t")})
         for s in run.resources
     )
     made = made_profile({"cpu": 0.5, "memory": 0.0, "disk": 0.0}, sd=(0.0, 0.08, 0.0))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.profilekit import CROSS, THREE, measured
-from ullage.analysis.profiles.solving import Measured, interval, not_slowed, solve
+from ullage.analysis.profiles.solving import LogSlowdowns, interval, not_slowed, solve
 from ullage.stats.interval import TooFewError
 
 shares = st.tuples(*(st.floats(0, 1) for _ in THREE)).filter(lambda found: sum(found) <= 1)
@@ -88,7 +88,7 @@ def test_a_probe_of_another_resource_counts_only_when_it_is_surely_slower() -> N
     free = measured((0.0, 0.0, 0.5), cross=CROSS, noise=0.0)
     noisy = free.probes.copy()
     noisy[:, 2, 0] += np.array([0.3, -0.3, 0.2, -0.2, 0.1, -0.1])
-    found = solve(Measured(free.resources, free.command, noisy), 0.95)
+    found = solve(LogSlowdowns(free.resources, free.command, noisy), 0.95)
     assert found.shares == pytest.approx([0, 0, 0.5], abs=1e-9)
 
 

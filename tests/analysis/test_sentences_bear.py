@@ -21,7 +21,7 @@ from ullage.runs.reader import RunFolder
 from ullage.stats import interval as intervals
 from ullage.stats.interval import Moments
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import Case, judge, p_values
+from ullage.stats.verdict import FamilyMember, judge, p_values
 
 RESOURCES = ("cpu", "memory", "disk", "network")
 NUMBER = r"[0-9.]+"
@@ -44,11 +44,11 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
     floor = draw(st.none() | st.builds(Floor, st.floats(1, 1.3), st.booleans()))
     margin = draw(st.sampled_from([0.01, 0.02, 0.1]))
     systematic = draw(st.just(0.0) | st.floats(0, 0.05))
-    case = Case(m, p_values(m, margin), floor, m if floor else None, systematic=systematic)
+    case = FamilyMember(m, p_values(m, margin), floor, m if floor else None, systematic=systematic)
     found = judge([case], margin, 0.95)[0]
     half = intervals.t_quantile(0.975, m.df) * m.error
     low, high = math.exp(mean - half), math.exp(mean + half)
-    bare = intervals.Interval(math.exp(mean), low, high, 0.95, n, "t")
+    bare = intervals.IntervalEstimate(math.exp(mean), low, high, 0.95, n, "t")
     nested = draw(st.booleans())
     each = draw(st.integers(1, 5)) if nested else 1
     return {

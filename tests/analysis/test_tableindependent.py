@@ -16,7 +16,7 @@ from ullage.analysis.comparison import words
 from ullage.analysis.comparison.rounding import count
 from ullage.analysis.tables.pairs import by_inversion, halves_repeat
 from ullage.stats import quantiles, unpaired
-from ullage.stats.interval import Interval, moments
+from ullage.stats.interval import IntervalEstimate, moments
 from ullage.stats.verdict import p_values
 
 # --- without blocks -------------------------------------------------------------------------------
@@ -54,11 +54,11 @@ def test_inverted_intervals_give_the_p_values_of_t(seed: int, n: int, shift: flo
     x = np.random.default_rng(seed).normal(shift, 0.03, n)
     m = moments(x)
 
-    def at(confidence: float) -> Interval:
+    def at(confidence: float) -> IntervalEstimate:
         half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * m.error
         with np.errstate(over="ignore"):
             low, high = (float(v) for v in np.exp([m.mean - half, m.mean + half]))
-        return Interval(math.exp(m.mean), low, high, confidence, n, "t")
+        return IntervalEstimate(math.exp(m.mean), low, high, confidence, n, "t")
 
     found, exact = by_inversion(at, 0.02, n), p_values(m, 0.02)
     assert found.difference == pytest.approx(max(exact.difference, 1e-12), rel=1e-3)

@@ -18,7 +18,7 @@ from ullage.analysis.comparison import words
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.tables import answer as tabular
 from ullage.analysis.tables import table
-from ullage.analysis.tables.request import Asked, Wanted
+from ullage.analysis.tables.request import Criteria, TableRequest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs import parquet
@@ -83,7 +83,7 @@ def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int 
     expected = overhead.analyse(folder)
     parquet.write(folder)
     sheet = table.read(folder.path / "samples.parquet")
-    found = tabular.analyse(sheet, Wanted("native", Asked(0.02, 0.95))).analysis
+    found = tabular.analyse(sheet, TableRequest("native", Criteria(0.02, 0.95))).analysis
     told = {(c.environment_label, c.workload, c.metric): c for c in found.comparisons}
     compared = 0
     for c in expected.comparisons:

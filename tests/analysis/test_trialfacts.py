@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_value_or_how_many_trials_have_each(run: Path) -> None:
-    native, vm = trialfacts.told(RunFolder.open(run), WORK.key)
+    native, vm = trialfacts.trial_facts(RunFolder.open(run), WORK.key)
     assert [name for name, _ in native.facts] == ["server"]
     assert " of " not in dict(native.facts)["server"]
     assert dict(vm.facts)["limit"] == (
@@ -50,7 +50,7 @@ def test_one_value_or_how_many_trials_have_each(run: Path) -> None:
 
 
 def test_who_has_none_is_not_named(run: Path) -> None:
-    assert trialfacts.told(RunFolder.open(run), WORKLOADS[1].key) == []
+    assert trialfacts.trial_facts(RunFolder.open(run), WORKLOADS[1].key) == []
 
 
 def test_show_details_prints_them(run: Path) -> None:

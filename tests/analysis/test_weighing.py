@@ -13,7 +13,7 @@ import pytest
 from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.weigh.weighing import Weighing, weigh
-from ullage.analysis.weigh.weights import Wanted
+from ullage.analysis.weigh.weights import WeighRequest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs.reader import RunFolder
@@ -24,7 +24,7 @@ Make = Callable[..., Weighing]
 
 def _weigh(path: Path, **asked: Any) -> Weighing:
     folder = RunFolder.open(path)
-    return weigh(folder, overhead.analyse(folder), Wanted(**{"weights": S2, **asked}))
+    return weigh(folder, overhead.analyse(folder), WeighRequest(**{"weights": S2, **asked}))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_machine_is_the_weighted_sum_of_its_ratios(exact: Path) -> None:
 def test_with_one_resource_it_is_the_ratio_of_show(noisy: Path) -> None:
     folder = RunFolder.open(noisy)
     analysis = overhead.analyse(folder)
-    found = weigh(folder, analysis, Wanted({"cpu": 1.0}))
+    found = weigh(folder, analysis, WeighRequest({"cpu": 1.0}))
     for machine in found.machines:
         (shown,) = [
             r

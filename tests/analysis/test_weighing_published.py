@@ -15,7 +15,7 @@ import pytest
 
 from ullage.analysis import overhead
 from ullage.analysis.weigh.weighing import Weighing, weigh
-from ullage.analysis.weigh.weights import Wanted
+from ullage.analysis.weigh.weights import WeighRequest
 from ullage.runs.events import BlockDone, Started, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, Resolved, Resource, WorkloadRecord
@@ -122,7 +122,9 @@ def _weighed(path: Path, figures: Figures, weights: Mapping[Resource, float]) ->
     events.append(BlockDone(block=0, epoch_ns=len(events), seconds=1.0))
     (path / "journal.jsonl").write_text("".join(f"{e.model_dump_json()}\n" for e in events))
     folder = RunFolder.open(path)
-    return weigh(folder, overhead.analyse(folder), Wanted(weights, nodes={"node": {GUESTS[0]: 4}}))
+    return weigh(
+        folder, overhead.analyse(folder), WeighRequest(weights, nodes={"node": {GUESTS[0]: 4}})
+    )
 
 
 def _by_machine(found: Weighing) -> dict[str, float]:

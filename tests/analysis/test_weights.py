@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.analysis.weigh import weights as asked
-from ullage.analysis.weigh.weights import RESOURCES, Wanted, weights
+from ullage.analysis.weigh.weights import RESOURCES, WeighRequest, weights
 from ullage.common import errors
 from ullage.common.errors import UllageError
 
@@ -97,7 +97,7 @@ def test_shares_are_of_one_environment_or_of_all() -> None:
 
 
 def test_an_environment_may_have_weights_of_its_own() -> None:
-    wanted = Wanted({"cpu": 0.5, "disk": 0.5, "other": 0.0}, own={"vm": {"cpu": 1.0}})
+    wanted = WeighRequest({"cpu": 0.5, "disk": 0.5, "other": 0.0}, own={"vm": {"cpu": 1.0}})
     assert wanted.of("container") == {"cpu": 0.5, "disk": 0.5}
     assert wanted.of("vm") == {"cpu": 1.0}
     assert list(wanted.named()) == ["vm"]

@@ -43,7 +43,7 @@ def made(path: Path, courses: Courses, cpus: int = 2) -> RunFolder:
 
 
 def drawn(folder: RunFolder) -> Drawing:
-    found = cores.draw(hotspots.cells(folder).found)
+    found = cores.draw(hotspots.cells(folder).cells)
     assert found is not None
     return found
 
@@ -105,7 +105,7 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
         for group in ("programs", "others")
     }
     folder = made(tmp_path / "run", busy, cpus=256)
-    found = hotspots.cells(folder).found
+    found = hotspots.cells(folder).cells
     chart = cores.draw([found[0]] * hotspots.MOST_CELLS)
     assert chart is not None
     specs = Specs()
@@ -115,9 +115,9 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
 
 def test_a_run_that_does_not_tell_has_none(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", {})
-    assert cores.draw(hotspots.cells(folder).found) is None
+    assert cores.draw(hotspots.cells(folder).cells) is None
     short = made(tmp_path / "short", {(0, "programs"): [HZ] * 7})
-    assert cores.draw(hotspots.cells(short).found) is None
+    assert cores.draw(hotspots.cells(short).cells) is None
 
 
 def test_it_is_in_the_report_and_a_picture_for_a_paper(tmp_path: Path) -> None:

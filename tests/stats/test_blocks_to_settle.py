@@ -22,7 +22,7 @@ from tests.stats.verdictkit import (
 )
 from ullage.stats.interval import moments, t_interval
 from ullage.stats.uncertainty import APART, SHARED, Floor, noise_floor
-from ullage.stats.verdict import LEAST_PAIRS, Case, blocks_to_settle, judge, p_values
+from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, blocks_to_settle, judge, p_values
 
 
 def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:
@@ -37,7 +37,7 @@ def test_blocks_to_settle_an_equivalence_reaches_its_power() -> None:
     settled = 0
     for row in rng.normal(0, 0.05, (600, 10 + more)):
         m = moments(row)
-        settled += judged(Case(m, p_values(m, MARGIN), None)).verdict != "inconclusive"
+        settled += judged(FamilyMember(m, p_values(m, MARGIN), None)).verdict != "inconclusive"
     assert settled / 600 == pytest.approx(0.8, abs=0.07)
 
 
@@ -66,7 +66,7 @@ def test_what_is_decided_needs_nothing() -> None:
 
 @pytest.mark.parametrize("n", [0, 2, 5])
 def test_too_few_blocks_says_how_many_are_the_least(n: int) -> None:
-    case = case_of(1.1, 0.1, n) if n else Case(None, None, None)
+    case = case_of(1.1, 0.1, n) if n else FamilyMember(None, None, None)
     assert judged(case).blocks_to_settle == LEAST_PAIRS - n
 
 
@@ -75,14 +75,16 @@ def test_a_curve_that_crosses_cannot_be_settled() -> None:
     ends = moments_of(0.03, 0.004, 20), moments_of(-0.03, 0.004, 20)
     middle = moments_of(0.0, 0.002, 20)
     p = p_values(ends[0], MARGIN)
-    found = judged(Case(middle, p, None, along=ends))
+    found = judged(FamilyMember(middle, p, None, along=ends))
     assert (found.verdict, found.blocks_to_settle) == (INC, None)
 
 
 def test_a_curve_needs_what_its_weakest_coordinate_needs() -> None:
     middle, end = moments_of(0.0, 0.02, 8), moments_of(0.01, 0.04, 8)
     needed = [
-        blocks_to_settle(Case(each, p_values(each, MARGIN), None, along=along), RULES, LEVELS)
+        blocks_to_settle(
+            FamilyMember(each, p_values(each, MARGIN), None, along=along), RULES, LEVELS
+        )
         for each, along in ((middle, ()), (middle, (middle, end)))
     ]
     assert needed[0] is not None
@@ -99,7 +101,7 @@ def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlati
     rng, effect, spread = np.random.default_rng(24), 0.1, 0.1
     m, null = moments_of(effect, spread, 6), moments_of(0.0, spread, 6)
     floor = Floor(1.15, biased=False)
-    case = Case(m, p_values(m, MARGIN), floor, null, correlation=correlation)
+    case = FamilyMember(m, p_values(m, MARGIN), floor, null, correlation=correlation)
     more = blocks_to_settle(case, RULES, LEVELS)
     assert more is not None
     n, campaigns, found = 6 + more, 1500, 0
@@ -108,7 +110,7 @@ def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlati
         a = again - (base if correlation == SHARED else second)
         x = moments(effect + other - base)
         made = noise_floor([t_interval(a, CONFIDENCE)], correlation)
-        found += judged(Case(x, p_values(x, MARGIN), made)).verdict == "worse"
+        found += judged(FamilyMember(x, p_values(x, MARGIN), made)).verdict == "worse"
     # The fewest blocks with at least 0.8; one more is worth up to 0.03 here.
     error = 3 * math.sqrt(0.16 / campaigns)
     assert 0.797 - error <= found / campaigns <= 0.83 + error

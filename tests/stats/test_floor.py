@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.interval import Interval, t_interval
+from ullage.stats.interval import IntervalEstimate, t_interval
 from ullage.stats.uncertainty import APART, noise_floor, random_part, reach
 
 
-def _interval(low: float, high: float) -> Interval:
-    return Interval(math.sqrt(low * high), low, high, 0.95, 12, "t")
+def _interval(low: float, high: float) -> IntervalEstimate:
+    return IntervalEstimate(math.sqrt(low * high), low, high, 0.95, 12, "t")
 
 
 def test_floor_is_the_upper_limit_of_the_distance_from_one() -> None:
@@ -34,10 +34,10 @@ def test_no_again_no_floor() -> None:
 
 
 def test_an_open_interval_makes_an_infinite_floor() -> None:
-    floor = noise_floor([Interval(1.0, 0.0, math.inf, 0.95, 2, "t")])
+    floor = noise_floor([IntervalEstimate(1.0, 0.0, math.inf, 0.95, 2, "t")])
     assert floor is not None
     assert floor.ratio == math.inf
-    assert reach(Interval(1.0, 0.0, 2.0, 0.95, 2, "t")) == math.inf
+    assert reach(IntervalEstimate(1.0, 0.0, 2.0, 0.95, 2, "t")) == math.inf
     assert reach(_interval(0.25, 2.0)) == pytest.approx(math.log(4))
 
 
@@ -47,7 +47,7 @@ def test_in_a_duet_only_the_random_part_is_wider() -> None:
     assert floor is not None
     assert floor.log == pytest.approx(0.02 + math.sqrt(2) * 0.05)
     assert not floor.biased
-    assert reach(Interval(1.0, 0.0, math.inf, 0.95, 2, "t"), APART) == math.inf
+    assert reach(IntervalEstimate(1.0, 0.0, math.inf, 0.95, 2, "t"), APART) == math.inf
 
 
 def test_the_random_part_is_the_error_of_a_difference_of_means() -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 from ullage.stats.interval import (
     ANALYTIC,
     THINNED,
-    Interval,
+    IntervalEstimate,
     TooFewError,
     bootstrap_interval,
     hodges_lehmann,
@@ -22,20 +22,20 @@ from ullage.stats.interval import (
 )
 from ullage.stats.walsh import order_statistics
 
-Make = Callable[[list[float], float], Interval]
+Make = Callable[[list[float], float], IntervalEstimate]
 LOGS = st.lists(st.floats(-3, 3).map(lambda x: round(x, 6)), min_size=6, max_size=30)
 POSITIVE = st.floats(1e-6, 1e6)
 
 
-def _t(x: list[float], confidence: float) -> Interval:
+def _t(x: list[float], confidence: float) -> IntervalEstimate:
     return t_interval(x, confidence)
 
 
-def _bootstrap(x: list[float], confidence: float) -> Interval:
+def _bootstrap(x: list[float], confidence: float) -> IntervalEstimate:
     return bootstrap_interval(x, confidence, seed=7, resamples=500)
 
 
-def _robust(x: list[float], confidence: float) -> Interval:
+def _robust(x: list[float], confidence: float) -> IntervalEstimate:
     return hodges_lehmann(x, confidence)
 
 

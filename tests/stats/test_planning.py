@@ -11,7 +11,7 @@ from ullage.stats.interval import moments, t_interval
 from ullage.stats.planning import Aim, Outlook, expected_units, half_width, outlook, reach, smallest
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, noise_floor
-from ullage.stats.verdict import Case, judge, p_values
+from ullage.stats.verdict import FamilyMember, judge, p_values
 
 SPREAD = st.floats(0.001, 0.5)
 
@@ -33,14 +33,14 @@ def _look(spread: float, aim: Aim) -> Outlook:
 def _found(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> dict[str, float]:
     """Share of each verdict on the first of the family; the others have no effect."""
     rng, verdicts = np.random.default_rng(51), []
-    null = Case(None, None, None)
+    null = FamilyMember(None, None, None)
     for _ in range(campaigns):
         baseline, again, environment, second = rng.normal(0, spread / math.sqrt(2), (4, n))
         a = again - (baseline if aim.correlation == SHARED else second)
         m = moments(effect + environment - baseline)
         floor = noise_floor([t_interval(a, 0.95)], aim.correlation)
         p = p_values(m, aim.margin)
-        case = Case(m, p, floor, moments(a), correlation=aim.correlation)
+        case = FamilyMember(m, p, floor, moments(a), correlation=aim.correlation)
         verdicts.append(judge([case, *[null] * (aim.family - 1)], aim.margin, 0.95)[0].verdict)
     return {each: verdicts.count(each) / campaigns for each in ("worse", "equivalent")}
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from ullage.stats.interval import Interval, TooFewError
+from ullage.stats.interval import IntervalEstimate, TooFewError
 from ullage.stats.unpaired import UnboundedError, delta_log, fieller, welch_log
 
 Better = Literal["higher", "lower"]
-Make = Callable[[list[float], list[float], Better, float], Interval]
+Make = Callable[[list[float], list[float], Better, float], IntervalEstimate]
 Floats = NDArray[np.float64]
 ALL = pytest.mark.parametrize("make", [welch_log, fieller, delta_log])
 FIGURES = st.lists(st.floats(5, 10), min_size=4, max_size=20)

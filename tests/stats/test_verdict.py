@@ -22,7 +22,7 @@ from ullage.stats.interval import moments, t_interval
 from ullage.stats.multiple import Correction
 from ullage.stats.uncertainty import APART, SHARED, Floor, noise_floor
 from ullage.stats.verdict import (
-    Case,
+    FamilyMember,
     blocks_to_settle,
     difference_p,
     equivalence_p,
@@ -65,10 +65,10 @@ def test_p_values_are_scipys() -> None:
         (case_of(1.12, 0.05, 12, Floor(1.2, biased=False), systematic=0.2), INC, "below-floor"),
         (case_of(1.001, 0.01, 20, Floor(1.016, biased=True), 0, 0.016), INC, "floor-biased"),
         (case_of(1.03, 0.2, 12, systematic=0.5), INC, "interval-too-wide"),
-        (Case(None, None, None), INC, "too-few-blocks"),
+        (FamilyMember(None, None, None), INC, "too-few-blocks"),
     ],
 )
-def test_verdicts(case: Case, verdict: str, why: str) -> None:
+def test_verdicts(case: FamilyMember, verdict: str, why: str) -> None:
     found = judged(case)
     assert (found.verdict, found.why) == (verdict, why)
 
@@ -85,13 +85,13 @@ def test_equivalence_never_contradicts_the_printed_interval() -> None:
     for critical, verdict in ((2.14, "equivalent"), (2.10, "inconclusive")):
         m = moments_of(0.0, delta / critical * math.sqrt(n), n)  # t(15) at 97.5 % is 2.131
         assert equivalence_p(m, MARGIN) <= 0.05
-        assert judged(Case(m, p_values(m, MARGIN), None)).verdict == verdict
+        assert judged(FamilyMember(m, p_values(m, MARGIN), None)).verdict == verdict
 
 
 def test_a_coarse_timer_decides_nothing() -> None:
     """Whole milliseconds: 10 against 11 in every block, for a true ratio of 1.01."""
     m = moments(np.full(12, math.log(1.1)))
-    found = judged(Case(m, p_values(m, MARGIN), None))
+    found = judged(FamilyMember(m, p_values(m, MARGIN), None))
     assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
     assert found.adjusted.difference == 0
 
@@ -113,7 +113,7 @@ def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: in
     found = []
     for sign in (1, -1):
         m = moments_of(sign * mean, deviation, n)
-        found.append(judged(Case(m, p_values(m, MARGIN), None)))
+        found.append(judged(FamilyMember(m, p_values(m, MARGIN), None)))
     assert found[1].verdict == opposite.get(found[0].verdict, found[0].verdict)
     assert found[1].blocks_to_settle == found[0].blocks_to_settle
 
@@ -121,7 +121,7 @@ def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: in
 @given(st.lists(st.floats(-0.3, 0.3), min_size=6, max_size=20))
 def test_a_difference_has_its_interval_on_one_side(x: list[float]) -> None:
     m = moments(x)
-    verdict = judged(Case(m, p_values(m, MARGIN), None)).verdict
+    verdict = judged(FamilyMember(m, p_values(m, MARGIN), None)).verdict
     interval = t_interval(x, CONFIDENCE)
     if verdict == "worse":
         assert interval.low > 1
@@ -141,7 +141,7 @@ def test_a_large_family_asks_for_more() -> None:
 
 def test_lost_comparisons_stay_in_the_family() -> None:
     case = case_of(1.05, 0.07, 12)
-    lost = [Case(None, None, None)] * 19
+    lost = [FamilyMember(None, None, None)] * 19
     assert judge([case, *lost], MARGIN, CONFIDENCE)[0].verdict == "inconclusive"
 
 
@@ -153,7 +153,7 @@ def test_false_differences_of_a_whole_report_stay_under_alpha() -> None:
         cases = []
         for row in rng.normal(0, 0.2, (8, 12)):
             m = moments(row)
-            cases.append(Case(m, p_values(m, MARGIN), None))
+            cases.append(FamilyMember(m, p_values(m, MARGIN), None))
         verdicts = {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
         wrong += bool(verdicts & {"worse", "better"})
     assert wrong / 400 <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
@@ -167,7 +167,7 @@ def test_false_equivalences_of_a_whole_report_stay_under_alpha() -> None:
         cases = []
         for row in rng.normal(math.log1p(MARGIN), 0.01, (8, 12)):
             m = moments(row)
-            cases.append(Case(m, p_values(m, MARGIN), None))
+            cases.append(FamilyMember(m, p_values(m, MARGIN), None))
         wrong += "equivalent" in {j.verdict for j in judge(cases, MARGIN, CONFIDENCE)}
     assert wrong / 1500 <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
 
@@ -178,7 +178,7 @@ def test_both_uncertainties_together_must_leave_out_1() -> None:
     half, mean = 0.042, 0.05
     m = moments_of(mean, half / stats.t.ppf(0.975, n - 1) * math.sqrt(n), n)
     for systematic, why in ((0.0, "difference"), (0.026, "difference"), (0.04, "systematic")):
-        found = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+        found = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
         assert found.why == why
 
 
@@ -187,7 +187,7 @@ def test_equivalence_has_the_interval_and_the_systematic_part_inside(
     mean: float, deviation: float, n: int, systematic: float
 ) -> None:
     m = moments_of(mean, deviation, n)
-    found = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    found = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
     half = stats.t.ppf(0.975, n - 1) * m.error
     if found.verdict == "equivalent":
         assert abs(mean) + half + systematic <= math.log1p(MARGIN) + 1e-12
@@ -203,8 +203,8 @@ def test_what_no_repetition_shows_only_takes_claims_away(
     mean: float, deviation: float, n: int, systematic: float
 ) -> None:
     m = moments_of(mean, deviation, n)
-    alone = judged(Case(m, p_values(m, MARGIN), None))
-    both = judged(Case(m, p_values(m, MARGIN), None, systematic=systematic))
+    alone = judged(FamilyMember(m, p_values(m, MARGIN), None))
+    both = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
     # What is no longer equivalent may still differ: a proven difference, of unproven importance.
     allowed = {alone.verdict, INC} | ({"worse"} if alone.verdict == "equivalent" else set())
     assert both.verdict in allowed
@@ -214,19 +214,21 @@ def test_a_curve_must_be_equivalent_all_along_with_the_systematic_part() -> None
     middle, end = moments_of(0.0, 0.004, 20), moments_of(0.01, 0.004, 20)
     p = p_values(end, MARGIN)
     assert p.equivalence <= 0.05
-    assert judged(Case(middle, p, None, along=(middle, end))).verdict == "equivalent"
-    assert judged(Case(middle, p, None, systematic=0.005, along=(middle, end))).verdict == (
+    assert judged(FamilyMember(middle, p, None, along=(middle, end))).verdict == "equivalent"
+    assert judged(FamilyMember(middle, p, None, systematic=0.005, along=(middle, end))).verdict == (
         "equivalent"
     )
-    assert judged(Case(middle, p, None, systematic=0.012, along=(middle, end))).verdict == INC
-    assert judged(Case(middle, p, None, systematic=0.012)).verdict == "equivalent"
+    assert (
+        judged(FamilyMember(middle, p, None, systematic=0.012, along=(middle, end))).verdict == INC
+    )
+    assert judged(FamilyMember(middle, p, None, systematic=0.012)).verdict == "equivalent"
 
 
 def test_repeated_looks_ask_for_more_blocks() -> None:
     m = moments(np.random.default_rng(2).normal(0.02, 0.1, 12))
     wide = moments(np.random.default_rng(2).normal(0.02, 0.1, 12), 1.15)
     plain, paid = (
-        blocks_to_settle(Case(each, p_values(each, MARGIN), None), RULES, LEVELS)
+        blocks_to_settle(FamilyMember(each, p_values(each, MARGIN), None), RULES, LEVELS)
         for each in (m, wide)
     )
     assert plain is not None

@@ -6,7 +6,7 @@ import math
 
 from ullage.stats.interval import Moments
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import Case, Judgement, Levels, Rules, judge, p_values
+from ullage.stats.verdict import FamilyMember, Judgement, Levels, Rules, judge, p_values
 
 MARGIN, CONFIDENCE = 0.02, 0.95
 INC = "inconclusive"
@@ -24,11 +24,11 @@ def case_of(
     floor: Floor | None = None,
     again: float = 0.0,
     systematic: float = 0.0,
-) -> Case:
+) -> FamilyMember:
     m = moments_of(math.log(ratio), deviation, n)
     null = moments_of(math.log1p(again), deviation, n) if floor else None
-    return Case(m, p_values(m, MARGIN), floor, null, systematic=systematic)
+    return FamilyMember(m, p_values(m, MARGIN), floor, null, systematic=systematic)
 
 
-def judged(case: Case) -> Judgement:
+def judged(case: FamilyMember) -> Judgement:
     return judge([case], MARGIN, CONFIDENCE)[0]

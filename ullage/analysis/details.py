@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from ullage.analysis.causes import causes
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
-from ullage.analysis.comparison.rounding import quantity, ratio, share
-from ullage.analysis.comparison.words import COVERS, between, blocks, counted, floor_words, makings
+from ullage.analysis.comparison.rounding import quantity, share
+from ullage.analysis.comparison.words import (
+    COVERS,
+    between,
+    blocks,
+    counted,
+    floor_words,
+    makings,
+    ratio_words,
+)
 from ullage.analysis.sentences import comparison_sentence
 
 LEAST_SHARE = 1e-6
@@ -40,22 +48,22 @@ def details(analysis: Analysis, workload: str | None = None) -> list[Detail]:
 
 
 def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
-    found = [
+    facts = [
         ("rests on", _rests(analysis, c)),
         ("covers", COVERS[c.precision] if c.interval else ""),
-        ("interval", f"{_told(c.interval)}, {c.interval.method}" if c.interval else ""),
+        ("interval", f"{ratio_words(c.interval)}, {c.interval.method}" if c.interval else ""),
         *_uncertainty(c.budget, analysis.confidence),
         ("precision", _precision(analysis, c.interval)),
-        ("robust variant", _other(c.robust, disagrees=c.robust_disagrees)),
-        ("bootstrap", _other(c.bootstrap, disagrees=_doubted(c, "bootstrap-disagrees"))),
+        ("robust variant", _variant(c.robust, disagrees=c.robust_disagrees)),
+        ("bootstrap", _variant(c.bootstrap, disagrees=_doubted(c, "bootstrap-disagrees"))),
         ("without outliers", _without(c)),
         ("p-values", _p_values(c)),
-        ("what changed with it", causes.told(c.causes) if c.causes else ""),
+        ("what changed with it", causes.described(c.causes) if c.causes else ""),
         ("noise floor", f"{floor_words(c.floor)}{_biased(c)}" if c.floor is not None else ""),
         ("mean of the baseline", _mean(c.baseline_values, c.unit)),
         ("mean of the environment", _mean(c.environment_values, c.unit)),
     ]
-    return tuple((name, value) for name, value in found if value)
+    return tuple((name, value) for name, value in facts if value)
 
 
 def _rests(analysis: Analysis, c: Comparison) -> str:
@@ -73,11 +81,6 @@ def _rests(analysis: Analysis, c: Comparison) -> str:
             "at the precision on the way"
         )
     return text
-
-
-def _told(interval: Interval) -> str:
-    """`1.31 (1.27 to 1.36)`."""
-    return f"{ratio(interval)[0]} ({between(interval)})"
 
 
 def _uncertainty(budget: Budget | None, confidence: float) -> list[tuple[str, str]]:
@@ -115,16 +118,16 @@ def _precision(analysis: Analysis, interval: Interval | None) -> str:
     """Half width, relative: what the plan asked for and what was reached."""
     if interval is None:
         return ""
-    reached = f"± {share((interval.high - interval.low) / (2 * interval.estimate))} reached"
+    reached = f"± {share(interval.relative_half_width)} reached"
     target = analysis.stop.target_half_width
     return reached if target is None else f"± {share(target)} asked for, {reached}"
 
 
-def _other(interval: Interval | None, *, disagrees: bool) -> str:
+def _variant(interval: Interval | None, *, disagrees: bool) -> str:
     if interval is None:
         return ""
     verb = "disagrees" if disagrees else "agrees"
-    return f"{_told(interval)}, {verb}; {interval.method}"
+    return f"{ratio_words(interval)}, {verb}; {interval.method}"
 
 
 def _doubted(c: Comparison, code: str) -> bool:
@@ -135,8 +138,8 @@ def _without(c: Comparison) -> str:
     out = sum(point.outlier for point in c.points)
     if not out:
         return ""
-    found = _told(c.without_outliers) if c.without_outliers else "no interval"
-    return f"{found}, {out} of {c.pairs} pairs left out; all other figures keep them"
+    interval = ratio_words(c.without_outliers) if c.without_outliers else "no interval"
+    return f"{interval}, {out} of {c.pairs} pairs left out; all other figures keep them"
 
 
 def _p_values(c: Comparison) -> str:
@@ -170,9 +173,9 @@ def run_facts(analysis: Analysis) -> list[tuple[str, str]]:
         "solo": "trials one after another, all environments of a workload back to back",
         "duet": "pairs of trials side by side, each on half of the CPUs: they load each other",
     }
-    made = makings(analysis.generations)
-    each = f", anew after every {blocks(analysis.blocks_each)}" if analysis.blocks_each else ""
+    times = makings(analysis.generations)
+    anew = f", anew after every {blocks(analysis.blocks_each)}" if analysis.blocks_each else ""
     mean = ""
     if analysis.iterations > 1:
         mean = f"; each figure is the mean of {analysis.iterations} iterations within its trial"
-    return [("design", designs[analysis.design]), ("levels", f"{made}{each}{mean}")]
+    return [("design", designs[analysis.design]), ("levels", f"{times}{anew}{mean}")]

@@ -17,16 +17,15 @@ from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of
 from ullage.analysis.energy import results as energy
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.runs.events import Finished, Started, Trial
-from ullage.runs.pairs import Cells, comparison_key
+from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
+from ullage.stats import Verdict
 from ullage.stats import interval as intervals
 from ullage.stats.interval import Moments, collapse
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import Case, Judgement, Verdict, judge
-
-# One figure for each environment and resource: what the barrels show.
+from ullage.stats.verdict import Judgement, judge
 
 
 def summaries(
@@ -94,20 +93,18 @@ def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
     """Geometric mean over the members, over the blocks in which all of them have a pair."""
     by_block = [{p.block: p.log_ratio for p in d.paired.pairs} for d in drafts]
     makings = {p.block: p.generation for d in drafts for p in d.paired.pairs}
-    shared = sorted(set.intersection(*(set(each) for each in by_block)))
+    shared = sorted(set.intersection(*(set(column) for column in by_block)))
     if not shared:
         return _Mean(None, None, 0, 0)
-    means = [sum(each[block] for each in by_block) / len(by_block) for block in shared]
+    means = [sum(column[block] for column in by_block) / len(by_block) for block in shared]
     generations = [makings[block] for block in shared]
     units = collapse(means, generations)
-    pairs, made = len(shared), len(set(generations))
+    pairs, number = len(shared), len(set(generations))
     if len(units) < 2:
-        return _Mean(None, None, pairs, made)
-    found = intervals.t_interval(units, settings.confidence, settings.widening)
-    return _Mean(found.estimate, stored(found), pairs, made)
+        return _Mean(None, None, pairs, number)
+    interval = intervals.t_interval(units, settings.confidence, settings.widening)
+    return _Mean(interval.estimate, stored(interval), pairs, number)
 
-
-# What a run folder may hold and an analysis must not use: refused before anything is computed.
 
 SMALLEST, LARGEST = 1e-75, 1e75
 """No figure in SI units but 0 lies outside; ratios of what lies inside have intervals that are
@@ -128,8 +125,8 @@ def _measurable(figure: float) -> bool:
 
 
 def _figures(trial: Trial, name: str) -> Iterable[float]:
-    found = trial.metrics[name]
-    return [part for point in found for part in point] if isinstance(found, list) else [found]
+    figure = trial.metrics[name]
+    return [part for point in figure for part in point] if isinstance(figure, list) else [figure]
 
 
 DRIFT_ALPHA = 0.05
@@ -140,7 +137,7 @@ def analyse(folder: RunFolder) -> Analysis:
 
     Verdicts are given for the primary metrics, as one family; A/A comparisons are outside of it and
     make the noise floor. A metric that no trial yields is left out, unless it is primary.
-    RUN_BAD_FORMAT for figures that nothing can be said of (see `sound`).
+    RUN_BAD_FORMAT for figures that nothing can be said of (see `check`).
     """
     check(folder)
     resolved = folder.resolved
@@ -154,13 +151,15 @@ def analyse(folder: RunFolder) -> Analysis:
         blocks_each=resolved.repeat.get("instances"),
         governor=governor,
         turbo_off=turbo_off,
-        again=any(each.again_of == resolved.baseline for each in resolved.environments),
+        again=any(
+            environment.again_of == resolved.baseline for environment in resolved.environments
+        ),
+        correlation=APART if resolved.design == "duet" else SHARED,
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
-    correlation = APART if resolved.design == "duet" else SHARED
-    floors = [floor_of(draft, again, correlation) for draft in drafts]
-    judged = _judge(drafts, floors, correlation, settings, resolved.correction)
+    floors = [floor_of(draft, again) for draft in drafts]
+    judged = _judge(drafts, floors, settings, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     tables = Tables(folder)
     comparisons = tuple(
@@ -201,7 +200,7 @@ def analyse(folder: RunFolder) -> Analysis:
         resources=summaries(drafts, comparisons, settings),
         cells=_cells(folder),
         money=money.costs(folder, comparisons),
-        energy=energies.found,
+        energy=energies.energies,
         energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
     )
@@ -210,8 +209,8 @@ def analyse(folder: RunFolder) -> Analysis:
 def target_half_width(resolved: Resolved) -> float | None:
     """The precision at which the plan let the run stop; None: it had none."""
     until = resolved.blocks.get("until")
-    found = until.get("half_width") if isinstance(until, dict) else None
-    return float(found) if found else None
+    half_width = until.get("half_width") if isinstance(until, dict) else None
+    return float(half_width) if half_width else None
 
 
 def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
@@ -219,9 +218,9 @@ def stop_rule(resolved: Resolved, target: float | None) -> StopRule:
 
     Where instances are made anew it counts makings, as the engine's does.
     """
-    each = int(resolved.repeat.get("instances") or 1)
-    least = max(1, int(resolved.blocks.get("min") or 1) // each)
-    most = int(resolved.blocks.get("max") or least) // each
+    blocks_each = int(resolved.repeat.get("instances") or 1)
+    least = max(1, int(resolved.blocks.get("min") or 1) // blocks_each)
+    most = int(resolved.blocks.get("max") or least) // blocks_each
     return StopRule(least, max(least, most), target, resolved.confidence)
 
 
@@ -240,9 +239,9 @@ def _drafts(resolved: Resolved, source: Source) -> tuple[list[Draft], list[Draft
         baseline = _environment(resolved, environment.again_of or resolved.baseline)
         for workload in resolved.workloads:
             for metric in workload.metrics:
-                made = pairing.draft(source, environment, baseline, workload, metric)
-                if metric.primary or _yielded(made):
-                    kind.append(made)
+                draft = pairing.draft(source, environment, baseline, workload, metric)
+                if metric.primary or _yielded(draft):
+                    kind.append(draft)
     return again, drafts
 
 
@@ -258,25 +257,12 @@ def _yielded(draft: Draft) -> bool:
 def _judge(
     drafts: Sequence[Draft],
     floors: Sequence[tuple[Floor | None, Moments | None]],
-    correlation: float,
     settings: Settings,
     correction: Correction,
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     cases = [
-        # A comparison that may not have a verdict stays in the family: it was declared.
-        Case(None, None, floor, moments)
-        if doubts.no_verdict(draft)
-        else Case(
-            draft.moments,
-            draft.p_values,
-            floor,
-            moments,
-            pairs=len(draft.units),
-            systematic=systematic.systematic(draft),
-            along=draft.along,
-            correlation=correlation,
-        )
+        pairing.family_member(draft, floor, moments, systematic.systematic(draft))
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]
@@ -291,19 +277,19 @@ def _comparison(
     drift_alpha: float,
     tables: Tables,
 ) -> Comparison:
-    known = floor if floor and math.isfinite(floor.ratio) else None
+    finite = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=pairing.draft_interval(draft),
-        bootstrap=pairing.bootstrap(draft),
-        robust=pairing.robust(draft),
+        bootstrap=pairing.bootstrap(draft.units, draft.settings.confidence, draft.settings.seed),
+        robust=pairing.robust(draft.units, draft.settings.confidence),
         without_outliers=pairing.without_outliers(draft),
         curve=pairing.curve(draft),
-        floor=known,
+        floor=finite,
         drift_alpha=drift_alpha,
     )
     points = pairing.points(draft)
     p = draft.p_values
-    no_verdict = doubts.no_verdict(draft) if judgement else None
+    no_verdict = draft.no_verdict if judgement else None
     decided = judgement if no_verdict is None else None
     blocks_to_settle, makings_to_settle = _to_settle(draft, decided)
     absolute_of = draft.metric, draft.settings.confidence
@@ -343,8 +329,8 @@ def _comparison(
         baseline_cell=draft.baseline_cell,
         environment_cell=draft.environment_cell,
         pair_gap_s=pairing.median_gap_s(draft.paired.pairs),
-        floor=known.ratio if known else None,
-        floor_biased=known.biased if known else False,
+        floor=finite.ratio if finite else None,
+        floor_biased=finite.biased if finite else False,
         p_difference=p.difference if p else None,
         p_equivalence=p.equivalence if p else None,
         p_difference_adjusted=decided.adjusted.difference if decided else None,
@@ -369,9 +355,7 @@ def _to_settle(draft: Draft, judgement: Judgement | None) -> tuple[int | None, i
 
 
 def _cells(folder: RunFolder) -> tuple[Cell, ...]:
-    trials: dict[tuple[str, str], list[Trial]] = {}
-    for trial in folder.trials:
-        trials.setdefault((trial.environment, trial.workload), []).append(trial)
+    trials = pairing.by_cell(folder.trials)
     return tuple(
         pairing.cell(e.key, w.key, trials.get((e.key, w.key), []))
         for e in folder.resolved.environments
@@ -398,20 +382,11 @@ def _stop(
     target: float | None,
     widening: float,
 ) -> Stop:
-    widths = [
-        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
-        for c in comparisons
-        if c.primary and c.interval is not None
-    ]
-    width, widest = max(widths, key=lambda each: each[0], default=(None, None))
     finished: Finished | None = folder.finished
-    return Stop(
+    return Stop.with_widest(
+        comparisons,
         reason=finished.reason if finished else None,
         message=finished.message if finished else "",
         target_half_width=target,
-        widest_half_width=width,
-        widest=comparison_key(widest.environment, widest.workload, widest.metric)
-        if widest
-        else None,
         widening=widening,
     )

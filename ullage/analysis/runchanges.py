@@ -18,10 +18,11 @@ from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.common.errors import RUNS_NOT_ALIKE, UllageError
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Record, Resolved, WorkloadRecord
+from ullage.stats import Verdict, Why
 from ullage.stats.interval import Moments, collapse, moments, t_quantile
 from ullage.stats.uncertainty import Floor
 from ullage.stats.unpaired import difference
-from ullage.stats.verdict import Case, Judgement, Verdict, Why, judge, p_values
+from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
 
 _HOST: Final = ("hostname", "cpu_model", "microcode", "kernel", "memory_bytes")
 CURVE: Final = "a curve may move both ways: look at both reports"
@@ -103,10 +104,10 @@ def compare(before: Run, later: Sequence[Run]) -> Changes:
     pairs: list[_Both] = []
     left_out: list[str] = []
     for run in later:
-        found, lacking = _shared(before, run)
-        if not found:
+        shared, lacking = _shared(before, run)
+        if not shared:
             raise _not_alike(before, run, "they share no environment and workload")
-        pairs += found
+        pairs += shared
         left_out += lacking
     cases = [_case(before, both, first.margin) for both in pairs]
     judged = judge(cases, first.margin, first.confidence, first.correction)
@@ -116,7 +117,10 @@ def compare(before: Run, later: Sequence[Run]) -> Changes:
         baseline_label=first.baseline_label,
         confidence=first.confidence,
         margin=first.margin,
-        changes=tuple(_change(before, *each) for each in zip(pairs, cases, judged, strict=True)),
+        changes=tuple(
+            _change(before, both, case, judgement)
+            for both, case, judgement in zip(pairs, cases, judged, strict=True)
+        ),
         differs=tuple(text for run in later for text in _differs(before, run)),
         left_out=tuple(dict.fromkeys(left_out)),
         baselines=tuple(text for run in later for text in _baselines(before, run)),
@@ -127,11 +131,12 @@ def _refuse_other(before: Run, run: Run) -> None:
     old, new = before.folder.resolved, run.folder.resolved
     if old.design != new.design:
         raise _not_alike(before, run, f"one is {old.design}, the other {new.design}")
-    one, other = (
-        next(e for e in each.environments if e.key == each.baseline) for each in (old, new)
+    first, second = (
+        next(e for e in resolved.environments if e.key == resolved.baseline)
+        for resolved in (old, new)
     )
-    if (one.provider, one.options) != (other.provider, other.options):
-        raise _not_alike(before, run, f"the baselines are not alike: {one.label}, {other.label}")
+    if (first.provider, first.options) != (second.provider, second.options):
+        raise _not_alike(before, run, f"the baselines are not alike: {first.label}, {second.label}")
 
 
 def _not_alike(before: Run, run: Run, reason: str) -> UllageError:
@@ -147,7 +152,7 @@ def _shared(before: Run, run: Run) -> tuple[list[_Both], list[str]]:
         for w in run.folder.resolved.workloads
         if w.key in works and (reason := _other_work(works[w.key], w))
     }
-    found, lacking = [], []
+    shared, lacking = [], []
     for c in run.analysis.primary():
         match = old.pop((c.environment, c.workload, c.metric), None)
         if c.workload in changed:
@@ -155,9 +160,9 @@ def _shared(before: Run, run: Run) -> tuple[list[_Both], list[str]]:
         elif match is None:
             lacking.append(f"{c.environment} in {c.workload}: only in {run.analysis.run}")
         else:
-            found.append(_Both(run, c, match))
+            shared.append(_Both(run, c, match))
     lacking += [f"{e} in {w}: only in {before.analysis.run}" for e, w, _ in old if w not in changed]
-    return found, lacking
+    return shared, lacking
 
 
 def _other_work(old: WorkloadRecord, new: WorkloadRecord) -> str | None:
@@ -165,9 +170,9 @@ def _other_work(old: WorkloadRecord, new: WorkloadRecord) -> str | None:
     if old.workload != new.workload:
         return "another workload of that name"
     names = sorted({*old.parameters, *new.parameters})
-    other = [n for n in names if old.parameters.get(n) != new.parameters.get(n)]
-    if other:
-        return f"other parameters ({', '.join(other)})"
+    differing = [n for n in names if old.parameters.get(n) != new.parameters.get(n)]
+    if differing:
+        return f"other parameters ({', '.join(differing)})"
     units = [{m.name: (m.unit, m.better) for m in w.metrics if m.primary} for w in (old, new)]
     return None if units[0] == units[1] else "other metrics"
 
@@ -180,16 +185,16 @@ def _units(c: Comparison, widening: float) -> Moments | None:
     return moments(logs, widening) if len(logs) > 1 else None
 
 
-def _case(before: Run, both: _Both, margin: float) -> Case:
+def _case(before: Run, both: _Both, margin: float) -> FamilyMember:
     """The change of one overhead, ready to be judged; none where either run gives no verdict."""
     now = _units(both.now, both.run.analysis.stop.widening)
     then = _units(both.before, before.analysis.stop.widening)
     floor = _floor(before, both)
     if now is None or then is None or _no_verdict(both):
-        return Case(None, None, floor)
+        return FamilyMember(None, None, floor)
     of = difference(now, then)
     budgets = [c.budget for c in (both.now, both.before) if c.budget is not None]
-    return Case(
+    return FamilyMember(
         of,
         p_values(of, margin),
         floor,
@@ -200,13 +205,13 @@ def _case(before: Run, both: _Both, margin: float) -> Case:
 
 def _floor(before: Run, both: _Both) -> Floor | None:
     """Both apparatuses may err, each by its floor. None: no run has one; infinite: not known."""
-    known, planned = [], []
+    floors, planned = [], []
     for run, c in ((both.run, both.now), (before, both.before)):
         resolved = run.folder.resolved
         planned.append(any(e.again_of == resolved.baseline for e in resolved.environments))
-        known.append(c.floor if c.floor is not None else math.inf if planned[-1] else 1.0)
+        floors.append(c.floor if c.floor is not None else math.inf if planned[-1] else 1.0)
     biased = both.now.floor_biased or both.before.floor_biased
-    return Floor(math.prod(known), biased) if any(planned) else None
+    return Floor(math.prod(floors), biased) if any(planned) else None
 
 
 def _no_verdict(both: _Both) -> str | None:
@@ -215,7 +220,7 @@ def _no_verdict(both: _Both) -> str | None:
     return both.now.no_verdict or both.before.no_verdict
 
 
-def _change(before: Run, both: _Both, case: Case, judged: Judgement) -> Change:
+def _change(before: Run, both: _Both, case: FamilyMember, judged: Judgement) -> Change:
     c, none = both.now, _no_verdict(both)
     decided = judged if none is None and case.moments is not None else None
     return Change(
@@ -266,37 +271,37 @@ def _differs(before: Run, run: Run) -> Iterable[str]:
         ("share of the machine", old.resources, new.resources),
         *((f"host's {n}", old.host.get(n), new.host.get(n)) for n in _HOST),
     ]
-    for what, then, now in pairs:
+    for subject, then, now in pairs:
         if now != then:
-            yield f"{new.run}: the {what} is not that of {old.run}"
+            yield f"{new.run}: the {subject} is not that of {old.run}"
     yield from _environments(old, new)
 
 
 def _environments(old: Resolved, new: Resolved) -> Iterable[str]:
-    known = {e.key: e for e in old.environments}
+    before = {e.key: e for e in old.environments}
     for e in new.environments:
-        then = known.get(e.key)
+        then = before.get(e.key)
         if then is None:
             continue
-        for what, mine, theirs in (
+        for aspect, mine, theirs in (
             ("options", e.options, then.options),
             ("treatments", e.treatments, then.treatments),
             ("nuisances", e.nuisances, then.nuisances),
         ):
             names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
             if names:
-                yield f"{new.run}: other {what} of {e.key} than in {old.run}: {', '.join(names)}"
+                yield f"{new.run}: other {aspect} of {e.key} than in {old.run}: {', '.join(names)}"
 
 
 def _baselines(before: Run, run: Run) -> Iterable[str]:
-    seen: set[tuple[str, str]] = set()
+    done: set[tuple[str, str]] = set()
     then = {(c.workload, c.metric): c for c in before.analysis.primary()}
     for c in run.analysis.primary():
-        other, key = then.get((c.workload, c.metric)), (c.workload, c.metric)
-        values = (c.baseline_values, other.baseline_values if other else None)
-        if key in seen or values[0] is None or values[1] is None or c.coordinate is not None:
+        match, key = then.get((c.workload, c.metric)), (c.workload, c.metric)
+        values = (c.baseline_values, match.baseline_values if match else None)
+        if key in done or values[0] is None or values[1] is None or c.coordinate is not None:
             continue
-        seen.add(key)
+        done.add(key)
         now, was = values[0].median, values[1].median
         if now > 0 and was > 0:
             slower = now / was if c.better == "lower" else was / now

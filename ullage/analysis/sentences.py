@@ -93,11 +93,13 @@ def nothing_ran(analysis: Analysis) -> str:
 
 def asides(analysis: Analysis) -> list[str]:
     """Doubts about what is decided, and the noise floor."""
-    return [said for said in (care(analysis), floor_sentence(analysis)) if said is not None]
+    return [
+        sentence for sentence in (care(analysis), floor_sentence(analysis)) if sentence is not None
+    ]
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Phrase:
     """One figure of a sentence."""
 
     kind: Literal["worse", "better", "equivalent", "inconclusive", "none"]
@@ -110,29 +112,29 @@ class _Teller:
     """Says confidence and number of blocks once, and again only where they differ."""
 
     confidence: float
-    said: str | None = field(default=None)
+    stated: str | None = field(default=None)
 
     def basis(self, subject: Subject, interval: str, extra: str = "") -> str:
         """What stands in the bracket: `95 % interval 1.27 to 1.36, 12 blocks`."""
-        rests, first = counted(subject), self.said is None
+        rests, first = counted(subject), self.stated is None
         text = f"{share(self.confidence)} interval {interval}" if first else interval
-        if rests != self.said:
+        if rests != self.stated:
             text = f"{text}, {rests}"
-        self.said = self.said or rests
+        self.stated = self.stated or rests
         return f"{text}{extra}"
 
-    def together(self, parts: Sequence[_Part], plural: str) -> tuple[list[str], str]:
+    def together(self, parts: Sequence[_Phrase], plural: str) -> tuple[list[str], str]:
         """For figures that share a bracket: their names, and the bracket with its space."""
         names = [part.where for part in parts]
-        rests, first = [counted(part.subject) for part in parts], self.said is None
-        if set(rests) == {self.said}:
+        rests, first = [counted(part.subject) for part in parts], self.stated is None
+        if set(rests) == {self.stated}:
             return names, ""
         confidence = f"{share(self.confidence)} {plural}"
         if len(set(rests)) == 1:
-            self.said = self.said or rests[0]
+            self.stated = self.stated or rests[0]
             return names, f" ({confidence}, {rests[0]})" if first else f" ({rests[0]})"
         # Something differs each time, so what follows must say it again.
-        self.said = self.said or ""
+        self.stated = self.stated or ""
         counts = [f"{where} ({number})" for where, number in zip(names, rests, strict=True)]
         return counts, f" ({confidence})" if first else ""
 
@@ -140,7 +142,7 @@ class _Teller:
 def _environment(analysis: Analysis, resources: Sequence[ResourceSummary], strong: bool) -> str:
     """One environment: what is worse, better, the same, and what is open."""
     first = resources[0]
-    who = _who(first)
+    label = _label(first)
     parts = [part for r in resources for part in _parts(analysis, r)]
     tell = _Teller(analysis.confidence)
     decided = [
@@ -153,22 +155,22 @@ def _environment(analysis: Analysis, resources: Sequence[ResourceSummary], stron
     undecided = [part for part in parts if part.kind == "inconclusive"]
     if len(undecided) > 1:
         names, bracket = tell.together(undecided, "intervals")
-        each = [
+        intervals = [
             f"{where} ({_short(part.subject)})"
             for where, part in zip(names, undecided, strict=True)
         ]
         if len(undecided) == len(parts):
-            return f"{lead} nothing is decided yet for {who}{bracket}: {listed(each)}."
-        open_ = [f"inconclusive{bracket} are {listed(each)}"]
+            return f"{lead} nothing is decided yet for {label}{bracket}: {listed(intervals)}."
+        open_ = [f"inconclusive{bracket} are {listed(intervals)}"]
     else:
         open_ = [f"{part.where} {_open(part.subject, tell)}" for part in undecided]
     clauses = [*decided, *open_, *_none(parts, tell)]
     if decided:
-        return f"{lead} {who} {'; '.join(clauses)}."
-    return f"{lead.rstrip(',')}, with {who}, {'; '.join(clauses)}."
+        return f"{lead} {label} {'; '.join(clauses)}."
+    return f"{lead.rstrip(',')}, with {label}, {'; '.join(clauses)}."
 
 
-def _none(parts: Sequence[_Part], tell: _Teller) -> list[str]:
+def _none(parts: Sequence[_Phrase], tell: _Teller) -> list[str]:
     """What has no figure or may have no verdict; what has the same reason stands together."""
     reasons: dict[str, list[str]] = {}
     for part in parts:
@@ -177,9 +179,9 @@ def _none(parts: Sequence[_Part], tell: _Teller) -> list[str]:
     plural = {"is": "are", "has": "have"}
     clauses = []
     for reason, where in reasons.items():
-        verb, _, rest = reason.partition(" ")
+        verb, _, predicate = reason.partition(" ")
         several = _several(where, len(parts))
-        clauses.append(f"{several} {plural[verb] if len(where) > 1 else verb} {rest}")
+        clauses.append(f"{several} {plural[verb] if len(where) > 1 else verb} {predicate}")
     return clauses
 
 
@@ -191,41 +193,41 @@ def _several(where: Sequence[str], of: int) -> str:
 
 
 def _differences(
-    analysis: Analysis, parts: Sequence[_Part], tell: _Teller, strong: bool
+    analysis: Analysis, parts: Sequence[_Phrase], tell: _Teller, strong: bool
 ) -> list[str]:
     """`is 6.9× worse than native in CPU (…) and 2.40× in memory (…)`, and the same for better."""
     mark = "**" if strong else ""
     clauses: list[str] = []
     for kind in ("worse", "better"):
-        found: list[str] = []
+        phrases: list[str] = []
         for part in parts:
             if part.kind != kind or part.subject.interval is None:
                 continue
-            seen = part.subject.interval if kind == "worse" else inverse(part.subject.interval)
-            word = "" if found else f" {kind}"
-            than = f" than {analysis.baseline_label}" if not found and not clauses else ""
-            basis = tell.basis(part.subject, between(seen), _extra(part.subject, kind))
-            size = f"{ratio(seen)[0]}×{word}{than} in {part.where}"
-            found.append(f"{mark}{size}{mark} ({basis})")
-        if found:
-            clauses.append(f"{'it is' if clauses else 'is'} {listed(found)}")
+            interval = part.subject.interval if kind == "worse" else inverse(part.subject.interval)
+            word = "" if phrases else f" {kind}"
+            than = f" than {analysis.baseline_label}" if not phrases and not clauses else ""
+            basis = tell.basis(part.subject, between(interval), _extra(part.subject, kind))
+            size = f"{ratio(interval)[0]}×{word}{than} in {part.where}"
+            phrases.append(f"{mark}{size}{mark} ({basis})")
+        if phrases:
+            clauses.append(f"{'it is' if clauses else 'is'} {listed(phrases)}")
     return clauses
 
 
 def _equivalents(
-    analysis: Analysis, parts: Sequence[_Part], tell: _Teller, strong: bool
+    analysis: Analysis, parts: Sequence[_Phrase], tell: _Teller, strong: bool
 ) -> list[str]:
     """`CPU and memory are equivalent within 2 %`."""
-    found = [part for part in parts if part.kind == "equivalent"]
-    if not found:
+    equivalent = [part for part in parts if part.kind == "equivalent"]
+    if not equivalent:
         return []
     mark = "**" if strong else ""
     margin = share(analysis.margin)
-    leads = tell.said is None
-    names, bracket = tell.together(found, "confidence")
+    leads = tell.stated is None
+    names, bracket = tell.together(equivalent, "confidence")
     if leads:
-        what = f"{mark}equivalent to {analysis.baseline_label} within {margin} in {listed(names)}"
-        return [f"is {what}{mark}{bracket}"]
+        claim = f"{mark}equivalent to {analysis.baseline_label} within {margin} in {listed(names)}"
+        return [f"is {claim}{mark}{bracket}"]
     verb = "is" if len(names) == 1 else "are"
     return [f"{listed(names)} {verb} {mark}equivalent within {margin}{mark}{bracket}"]
 
@@ -244,7 +246,7 @@ def _extra(subject: Subject, kind: str) -> str:
     )
 
 
-def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Part]:
+def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Phrase]:
     """The parts of a resource: one, or one for each of its figures when they do not agree."""
     where = RESOURCES[resource.resource]
     members = [
@@ -256,7 +258,7 @@ def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Part]:
         return [_part(members[0], where)]
     if resource.verdict in ("worse", "better", "equivalent") and _clear(analysis, resource):
         several = f"{where} (mean of {len(members)} figures)"
-        return [_Part(resource.verdict, several, resource)]
+        return [_Phrase(resource.verdict, several, resource)]
     titles = [c.workload_title for c in members]
     return [
         _part(c, title if titles.count(title) == 1 else f"{title}, {c.metric}")
@@ -275,10 +277,10 @@ def _clear(analysis: Analysis, resource: ResourceSummary) -> bool:
     )
 
 
-def _part(c: Comparison, where: str) -> _Part:
+def _part(c: Comparison, where: str) -> _Phrase:
     if c.no_verdict is not None or c.interval is None or c.verdict is None:
-        return _Part("none", where, c)
-    return _Part(c.verdict, where, c)
+        return _Phrase("none", where, c)
+    return _Phrase(c.verdict, where, c)
 
 
 def _open(subject: Subject, tell: _Teller) -> str:
@@ -319,36 +321,36 @@ def too_few(c: Comparison) -> str:
 
 def comparison_sentence(analysis: Analysis, c: Comparison) -> str:
     """One comparison, with interval, confidence and what it rests on."""
-    who = _who(c)
-    what = c.workload_title if c.primary else f"{c.workload_title}, {c.metric}"
-    text = _told(analysis, c, who, what)
+    label = _label(c)
+    workload = c.workload_title if c.primary else f"{c.workload_title}, {c.metric}"
+    text = _clause(analysis, c, label, workload)
     if analysis.design == "duet":
         return f"{capital(SIDE_BY_SIDE)}, {text}."
     return f"{capital(text) if text.startswith('with ') else text}."
 
 
-def _who(subject: Subject) -> str:
+def _label(subject: Subject) -> str:
     return name(subject.environment_label, emulated=subject.emulated, unequal=subject.unequal)
 
 
-def _told(analysis: Analysis, c: Comparison, who: str, what: str) -> str:
+def _clause(analysis: Analysis, c: Comparison, label: str, workload: str) -> str:
     tell = _Teller(analysis.confidence)
     if c.interval is None or c.no_verdict is not None:
-        return f"with {who}, {what} {_without_verdict(c, tell)}"
+        return f"with {label}, {workload} {_without_verdict(c, tell)}"
     if c.verdict in ("worse", "better"):
-        seen = c.interval if c.verdict == "worse" else inverse(c.interval)
-        basis = tell.basis(c, between(seen), _extra(c, c.verdict))
-        size = f"{ratio(seen)[0]}× {c.verdict} than {c.baseline_label}"
-        return f"{who} is {size} in {what} ({basis})"
+        interval = c.interval if c.verdict == "worse" else inverse(c.interval)
+        basis = tell.basis(c, between(interval), _extra(c, c.verdict))
+        size = f"{ratio(interval)[0]}× {c.verdict} than {c.baseline_label}"
+        return f"{label} is {size} in {workload} ({basis})"
     if c.verdict == "equivalent":
         basis = tell.basis(c, between(c.interval), systematic(c))
         same = f"equivalent to {c.baseline_label} within {share(analysis.margin)}"
-        return f"{who} is {same} in {what} ({basis})"
+        return f"{label} is {same} in {workload} ({basis})"
     if c.verdict == "inconclusive":
-        return f"with {who}, {what} {_open(c, tell)}"
+        return f"with {label}, {workload} {_open(c, tell)}"
     basis = tell.basis(c, between(c.interval), systematic(c))
     return (
-        f"with {who}, {what} has the ratio {ratio(c.interval)[0]} to {c.baseline_label}, "
+        f"with {label}, {workload} has the ratio {ratio(c.interval)[0]} to {c.baseline_label}, "
         f"above 1 is worse ({basis})"
     )
 
@@ -362,18 +364,20 @@ def _without_verdict(c: Comparison, tell: _Teller) -> str:
 def care(analysis: Analysis) -> str | None:
     """Which decided figures have doubts that they may not survive; None without any."""
     decided = [c for c in analysis.primary() if c.verdict in ("worse", "better", "equivalent")]
-    found = [
+    doubted = [
         (c, codes)
         for c in decided
         if (codes := sorted({d.code for d in c.doubts if d.code in SERIOUS}))
     ]
-    if not found:
+    if not doubted:
         return None
-    head = f"Read with care, {len(found)} of {len(decided)} verdicts may not hold"
-    if len(found) <= MOST_NAMED:
-        each = [f"{_who(c)} in {c.workload_title} ({', '.join(codes)})" for c, codes in found]
-        return f"{head}: {listed(each)}."
-    kinds = Counter(code for _, codes in found for code in codes)
+    head = f"Read with care, {len(doubted)} of {len(decided)} verdicts may not hold"
+    if len(doubted) <= MOST_NAMED:
+        verdicts = [
+            f"{_label(c)} in {c.workload_title} ({', '.join(codes)})" for c, codes in doubted
+        ]
+        return f"{head}: {listed(verdicts)}."
+    kinds = Counter(code for _, codes in doubted for code in codes)
     return f"{head}: {listed(f'{code} ({n})' for code, n in kinds.most_common())}."
 
 
@@ -385,11 +389,11 @@ def floor_sentence(analysis: Analysis) -> str | None:
             floors[c.resource] = max(c.floor, floors.get(c.resource, 1.0))
     if not floors or not analysis.again_total:
         return None
-    each = listed(f"{floor_words(floor)} in {RESOURCES[r]}" for r, floor in floors.items())
-    beside = ", side by side," if analysis.design == "duet" else ""
+    floor_list = listed(f"{floor_words(floor)} in {RESOURCES[r]}" for r, floor in floors.items())
+    duet = ", side by side," if analysis.design == "duet" else ""
     text = (
-        f"{capital(analysis.baseline_label)} against itself{beside} may differ by {each} in this "
-        "run: nothing below that is called a difference"
+        f"{capital(analysis.baseline_label)} against itself{duet} may differ by {floor_list} in "
+        "this run: nothing below that is called a difference"
     )
     if analysis.again_differing:
         text += (

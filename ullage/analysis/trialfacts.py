@@ -16,7 +16,7 @@ _VALUE: Final = 400
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialFacts:
     """The facts of the trials of one environment with one workload, made harmless."""
 
     label: str
@@ -25,39 +25,40 @@ class Told:
     """Name → value, or what the trials differ in."""
 
 
-def told(folder: RunFolder, workload: str) -> list[Told]:
+def trial_facts(folder: RunFolder, workload: str) -> list[TrialFacts]:
     """Of each environment whose trials of this workload have facts, in the plan's order."""
-    seen: dict[str, dict[str, Counter[str]]] = {}
+    by_environment: dict[str, dict[str, Counter[str]]] = {}
     for trial in folder.trials:
         if trial.workload == workload and trial.status == "ok":
-            mine = seen.setdefault(trial.environment, {})
+            counts = by_environment.setdefault(trial.environment, {})
             for name, value in trial.facts.items():
-                mine.setdefault(name, Counter())[str(value)] += 1
+                counts.setdefault(name, Counter())[str(value)] += 1
     return [
-        Told(
+        TrialFacts(
             clean(environment.label, _NAME),
-            tuple((clean(name, _NAME), _words(found)) for name, found in facts.items()),
+            tuple((clean(name, _NAME), _words(values)) for name, values in facts.items()),
         )
         for environment in folder.resolved.environments
-        if (facts := seen.get(environment.key))
+        if (facts := by_environment.get(environment.key))
     ]
 
 
-def _words(found: Counter[str]) -> str:
+def _words(values: Counter[str]) -> str:
     """The value, or each with the number of its trials."""
-    if len(found) == 1:
-        return clean(next(iter(found)), _VALUE)
-    shown = found.most_common(MOST_VALUES)
-    parts = [f"{clean(value, _VALUE)} ({count} of {found.total()})" for value, count in shown]
-    rest = len(found) - len(shown)
-    return "; ".join([*parts, *([f"{rest} more that differ"] if rest else [])])
+    if len(values) == 1:
+        return clean(next(iter(values)), _VALUE)
+    common = values.most_common(MOST_VALUES)
+    parts = [f"{clean(value, _VALUE)} ({count} of {values.total()})" for value, count in common]
+    others = len(values) - len(common)
+    return "; ".join([*parts, *([f"{others} more that differ"] if others else [])])
 
 
 def lines(folder: RunFolder) -> list[str]:
     """All of them, for the terminal."""
-    found = []
+    text = []
     for workload in folder.resolved.workloads:
-        for one in told(folder, workload.key):
-            found += ["", f"{clean(workload.title, _NAME * 2)}, {one.label}: told by its trials"]
-            found += [f"  {name}: {value}" for name, value in one.facts]
-    return found
+        title = clean(workload.title, _NAME * 2)
+        for of_trials in trial_facts(folder, workload.key):
+            text += ["", f"{title}, {of_trials.label}: told by its trials"]
+            text += [f"  {name}: {value}" for name, value in of_trials.facts]
+    return text

@@ -13,7 +13,7 @@ from typing import Annotated, Final, cast, get_args
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from ullage.analysis.tables.request import Asked, Method, Wanted
+from ullage.analysis.tables.request import Criteria, Method, TableRequest
 from ullage.cli.options import RunsOption
 from ullage.common.console import print_json
 from ullage.common.files import put
@@ -120,9 +120,9 @@ def compare_command(
     from ullage.analysis.tables import file
     from ullage.analysis.tables import table as comparing
 
-    wanted = Wanted(
+    wanted = TableRequest(
         baseline=baseline,
-        asked=Asked(
+        criteria=Criteria(
             margin=_share("--margin", margin, "2%"),
             confidence=_share("--confidence", confidence, "95%", above=0.5),
             method=cast(Method, _one_of("--method", method, get_args(Method))),

@@ -21,7 +21,7 @@ from rich.markup import escape
 from ullage.analysis.comparison import rounding
 from ullage.analysis.energy import series
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
-from ullage.analysis.energy.series import Series, Stretch
+from ullage.analysis.energy.series import ChannelSeries, Stretch
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import (
     ENERGY_BAD_INSTANT,
@@ -184,11 +184,11 @@ def _over(stretches: Sequence[Stretch], name: str, window: Window) -> Integral |
     return found
 
 
-def _integral(known: Series, window: Window) -> Integral | Missing:
+def _integral(known: ChannelSeries, window: Window) -> Integral | Missing:
     return integrate(known, window.start_ns, window.end_ns)
 
 
-def _known(known: Series, window: Window) -> list[Window]:
+def _known(known: ChannelSeries, window: Window) -> list[Window]:
     """The window without what is cut out, and not beyond the readings."""
     if known.at_ns.size == 0:
         return []

@@ -104,7 +104,7 @@ def show_command(
     if analysis.energy:
         stdout.print(energy_table.terminal(analysis))
         stdout.print(escape(words.note(analysis)), soft_wrap=True)
-    for line in words.told(analysis):
+    for line in words.note_lines(analysis):
         stdout.print(escape(line), soft_wrap=True)
     if details:
         for line in (*export.lines(analysis), *trialfacts.lines(folder), *hotspots.lines(folder)):

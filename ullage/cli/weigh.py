@@ -20,7 +20,7 @@ from ullage.analysis.comparison.words import (
     makings,
     name,
 )
-from ullage.analysis.weigh.weighing import Node, Part, Total, Weighing
+from ullage.analysis.weigh.weighing import Node, Total, WeighedPart, Weighing
 from ullage.cli.options import Json, RunArgument, RunsOption
 from ullage.common.console import print_json, stdout
 from ullage.common.text import clean
@@ -94,7 +94,7 @@ def _table(found: Weighing, first: str, *more: str) -> Table:
     return table
 
 
-def _row(part: Part) -> tuple[str, str, str, str]:
+def _row(part: WeighedPart) -> tuple[str, str, str, str]:
     """A resource of an environment, or of one instance, with its ratio."""
     copies = f"{part.copies} × " if part.copies > 1 else ""
     of = f"{part.instance or part.environment}, " if part.share_from else ""
@@ -192,7 +192,7 @@ def weigh_command(
         list[str] | None,
         typer.Option(
             "--share",
-            help="Part of a node's resource that each instance has: `disk=0.25`, or"
+            help="WeighedPart of a node's resource that each instance has: `disk=0.25`, or"
             " `ENVIRONMENT:disk=25%`; may be repeated.",
             show_default=False,
         ),
@@ -203,11 +203,11 @@ def weigh_command(
     """Make one figure of a run for each machine, node and system, given what they are for."""
     from ullage.analysis import overhead
     from ullage.analysis.weigh import weighing
-    from ullage.analysis.weigh.weights import Wanted
+    from ullage.analysis.weigh.weights import WeighRequest
     from ullage.runs.reader import RunFolder, chosen
 
     shared, own = _weights(weights)
-    wanted = Wanted(
+    wanted = WeighRequest(
         weights=shared,
         own=own,
         environments=tuple(environment or ()),

@@ -18,7 +18,7 @@ from ullage.report.workloads import add
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
-from ullage.stats.interval import Interval, TooFewError, collapse, t_interval
+from ullage.stats.interval import IntervalEstimate, TooFewError, collapse, t_interval
 from ullage.stats.quantiles import quantile
 
 PEER = "peer"
@@ -181,7 +181,7 @@ def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
     )
 
 
-def _cell(values: Values, metric: Metric, interval: Interval | None) -> str:
+def _cell(values: Values, metric: Metric, interval: IntervalEstimate | None) -> str:
     if not values:
         return "–"
     middle = quantile([value for _, value in values.values()], 0.5, 0.95).estimate
@@ -221,7 +221,9 @@ def _values(
     return found
 
 
-def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> Interval | None:
+def _faster(
+    mine: Values, base: Values, metric: Metric, confidence: float
+) -> IntervalEstimate | None:
     """How many times `mine` is as good as `base`, by block; None: in fewer than two blocks."""
     makings = [mine[block][0] for block in _common(mine, base)]
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import altair as alt
 
 from ullage.analysis.causes import hotspots
-from ullage.analysis.causes.hotspots import Cell, CoreCourses
+from ullage.analysis.causes.hotspots import CellHotspots, CoreCourses
 from ullage.common.text import clean
 from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
 from ullage.report.charts.theme import ORDER, colours, kind
@@ -40,7 +40,7 @@ class _Strip:
     cores: tuple[int, ...]
 
 
-def draw(mine: Sequence[Cell]) -> Drawing | None:
+def draw(mine: Sequence[CellHotspots]) -> Drawing | None:
     """A lane an environment, a strip a core; None: no table tells, or no trial is long enough."""
     lanes = [
         (cell.label, cell.course, cell.course.cores)

@@ -50,7 +50,7 @@ def _rows(c: Comparison) -> list[tuple[str, ...]]:
     who = words.name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
     name = f"{who}, {c.workload_title} ({c.metric})"
     if not c.causes.found:
-        return [(name, causes.none(c.causes), "", "", "", "")]
+        return [(name, causes.none_changed(c.causes), "", "", "", "")]
     return [
         (
             name,

@@ -211,7 +211,7 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "verdict": c.verdict,
         "no_verdict": c.no_verdict,
         "blocks_to_settle": c.blocks_to_settle,
-        "causes": causes.told(c.causes) if c.causes else None,
+        "causes": causes.described(c.causes) if c.causes else None,
         "doubts": " ".join(doubt.code for doubt in c.doubts),
         **_money(money.find(analysis, c.environment, c)),
     }

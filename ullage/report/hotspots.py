@@ -11,7 +11,7 @@ from typing import Any, Final
 import altair as alt
 
 from ullage.analysis.causes import hotspots
-from ullage.analysis.causes.hotspots import WHO, Cell, Cells, Course
+from ullage.analysis.causes.hotspots import WHO, CellHotspots, Course, RunHotspots
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.text import clean
 from ullage.report import cores
@@ -60,7 +60,7 @@ class Section:
 def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | None:
     """None for a run without tables of symbols."""
     run = hotspots.cells(folder)
-    if not run.found:
+    if not run.cells:
         return None
     both = (
         " Of a duet both halves are in it, as they ran at the same time."
@@ -84,11 +84,11 @@ def drawn(folder: RunFolder) -> Iterator[tuple[str, str, Drawing]]:
                 yield mine[0].workload, name, chart
 
 
-def _by_workload(run: Cells) -> list[list[Cell]]:
-    return [list(mine) for _, mine in groupby(run.found, key=lambda cell: cell.workload)]
+def _by_workload(run: RunHotspots) -> list[list[CellHotspots]]:
+    return [list(mine) for _, mine in groupby(run.cells, key=lambda cell: cell.workload)]
 
 
-def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
+def _view(mine: Sequence[CellHotspots], specs: Specs) -> WorkloadPlaces:
     figures = []
     if (chart := draw(mine)) is not None:
         figures.append(_figure(mine, chart, _caption(mine), specs))
@@ -98,7 +98,7 @@ def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
     return WorkloadPlaces(mine[0].title, tuple(figures), (_groups(mine), *tables))
 
 
-def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) -> Figure:
+def _figure(mine: Sequence[CellHotspots], chart: Drawing, caption: str, specs: Specs) -> Figure:
     tables = "The tables below have the means over all trials."
     return Figure(
         id=add(specs, chart),
@@ -108,7 +108,7 @@ def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) ->
     )
 
 
-def _caption(mine: Sequence[Cell]) -> str:
+def _caption(mine: Sequence[CellHotspots]) -> str:
     courses = [cell.course for cell in mine if cell.course is not None and _long(cell.course)]
     metric = courses[0].median_of
     which = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
@@ -119,7 +119,7 @@ def _caption(mine: Sequence[Cell]) -> str:
     )
 
 
-def _groups(mine: Sequence[Cell]) -> Table:
+def _groups(mine: Sequence[CellHotspots]) -> Table:
     """Whose work it was, environment by environment."""
     found = kinds(group for cell in mine for group in cell.groups)
     kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
@@ -142,7 +142,7 @@ def _groups(mine: Sequence[Cell]) -> Table:
     )
 
 
-def _places(cell: Cell) -> Table:
+def _places(cell: CellHotspots) -> Table:
     names = ("whose", "program", "kernel or file", "function", "CPUs")
     rows = [
         cells(
@@ -155,7 +155,7 @@ def _places(cell: Cell) -> Table:
         )
         for place in cell.hotspots
     ]
-    rows.append(cells("all other places", "", "", "", f"{cell.rest:.3f}", numbers=(4,)))
+    rows.append(cells("all other places", "", "", "", f"{cell.elsewhere:.3f}", numbers=(4,)))
     return Table(
         caption=f"{cell.label}: {hotspots.busy_words(cell)}",
         heads=heads(*names, numbers=("CPUs",)),
@@ -163,7 +163,7 @@ def _places(cell: Cell) -> Table:
     )
 
 
-def _cores(cell: Cell) -> Table | None:
+def _cores(cell: CellHotspots) -> Table | None:
     """Which of the host's cores did it, and for whom; None: its tables do not tell."""
     busiest = cell.busiest
     if not busiest:
@@ -194,7 +194,7 @@ def _long(course: Course) -> bool:
     return any(len(values) >= hotspots.LEAST_PARTS for values in course.groups.values())
 
 
-def draw(mine: Sequence[Cell]) -> Drawing | None:
+def draw(mine: Sequence[CellHotspots]) -> Drawing | None:
     """Stacked areas, a lane an environment, all on one scale; None: no trial is long enough."""
     lanes = [(cell, cell.course) for cell in mine if cell.course and _long(cell.course)]
     if not lanes:

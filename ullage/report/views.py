@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from ullage.analysis.trialfacts import Told
+from ullage.analysis.trialfacts import TrialFacts
 from ullage.report.charts import forest
 
 _KINDS: Final[dict[str, forest.Verdict]] = {
@@ -192,7 +192,7 @@ class WorkloadView:
     folded: tuple[Figure, ...]
     table: Table
     details: tuple[DetailView, ...]
-    told: tuple[Told, ...]
+    told: tuple[TrialFacts, ...]
     doubts: tuple[DoubtView, ...]
     definitions: tuple[tuple[str, str], ...]
 

@@ -12,7 +12,7 @@ from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.details import details
-from ullage.analysis.trialfacts import told
+from ullage.analysis.trialfacts import trial_facts
 from ullage.common.text import clean
 from ullage.report import answer
 from ullage.report.charts import curve, strip
@@ -75,7 +75,7 @@ def _view(
         folded=tuple(folded),
         table=table(folder, analysis, workload, trials),
         details=_details(analysis, workload),
-        told=tuple(told(folder, workload.key)),
+        told=tuple(trial_facts(folder, workload.key)),
         doubts=tuple(doubted(_all(analysis, workload))),
         definitions=_definitions(workload),
     )

@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from ullage.stats import Floats
 from ullage.stats.walsh import order_statistics
-
-Floats = NDArray[np.float64]
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """A spread so small beside the largest value is none: 0.1, 0.1, 0.1 must not look noisy."""
@@ -29,7 +28,7 @@ class TooFewError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class IntervalEstimate:
     """An estimate with its interval, on the ratio scale."""
 
     estimate: float
@@ -125,7 +124,7 @@ def moments(log_ratios: ArrayLike, widen: float = 1.0) -> Moments:
     return Moments(x.size, mean, widen * deviation / math.sqrt(x.size), deviation)
 
 
-def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> Interval:
+def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> IntervalEstimate:
     """Paired t interval on log-ratios: exp(mean ± t(n−1) · s/√n).
 
     The estimate is the geometric mean of the ratios. Exact when the log-ratios are independent and
@@ -140,12 +139,12 @@ def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> 
 
 def bootstrap_interval(
     log_ratios: ArrayLike, confidence: float, seed: int, resamples: int = 4000
-) -> Interval:
+) -> IntervalEstimate:
     """BCa bootstrap of the mean log-ratio (Efron 1987, JASA 82:171).
 
     A check of the t interval that assumes no distribution; under about ten values it is too short,
     so it never gives the verdict. What is resampled must be the highest level that is random:
-    blocks, or the means of generations (`nested.collapse`). The acceleration is the jackknife's,
+    blocks, or the means of generations (`collapse`). The acceleration is the jackknife's,
     closed for a mean: Σd³ / (6 (Σd²)^1.5) with d the deviations from the mean.
 
     Above `ANALYTIC` values, where `seed` and `resamples` have no part, the bounds are the analytic
@@ -203,11 +202,11 @@ def _acceleration(d: Floats) -> float:
 
 def _accelerated(w: float, acceleration: float, power: Literal[1, 2]) -> float:
     """w/(1 − a·w)^power, infinite from its pole on: wild data at a confidence very near 1."""
-    rest = 1 - acceleration * w
-    return w / math.pow(rest, power) if rest > 0 else math.copysign(math.inf, w)
+    denominator = 1 - acceleration * w
+    return w / math.pow(denominator, power) if denominator > 0 else math.copysign(math.inf, w)
 
 
-def hodges_lehmann(log_ratios: ArrayLike, confidence: float) -> Interval:
+def hodges_lehmann(log_ratios: ArrayLike, confidence: float) -> IntervalEstimate:
     """Hodges–Lehmann estimate with the interval that inverts Wilcoxon's signed-rank test.
 
     The estimate is the median of the Walsh averages (xᵢ + xⱼ)/2, i ≤ j; the interval runs between
@@ -260,14 +259,14 @@ def _signed_rank_depth(n: int, tail: float) -> int:
     return k
 
 
-def _exp(logs: tuple[float, float, float], confidence: float, n: int, method: str) -> Interval:
+def _exp(
+    logs: tuple[float, float, float], confidence: float, n: int, method: str
+) -> IntervalEstimate:
     """Mean, low and high back to the ratio scale; a bound too large for a float is infinite."""
     with np.errstate(over="ignore"):
         ratio, low, high = (float(v) for v in np.exp(logs))
-    return Interval(ratio, low, high, confidence, n, method)
+    return IntervalEstimate(ratio, low, high, confidence, n, method)
 
-
-# The right mean for the kind of figure.
 
 MeanKind = Literal["arithmetic", "harmonic"]
 
@@ -275,7 +274,7 @@ MeanKind = Literal["arithmetic", "harmonic"]
 def mean(values: ArrayLike, kind: MeanKind) -> float:
     """Arithmetic for costs (times, bytes), harmonic for rates (Hoefler & Belli 2015, rule 3).
 
-    Ratios are summarised by the geometric mean, which `interval.t_interval` gives. The harmonic
+    Ratios are summarised by the geometric mean, which `t_interval` gives. The harmonic
     mean with a zero among the values is 0; of negative values it has no meaning: ValueError.
     """
     x = sample(values)
@@ -288,9 +287,6 @@ def mean(values: ArrayLike, kind: MeanKind) -> float:
         return 0.0
     # In units of the least: 1/x of a tiny value would overflow and make the mean 0.
     return float(x.size * least / np.sum(least / x))
-
-
-# From values within groups to one value a group: what is random at the highest level.
 
 
 def collapse(values: ArrayLike, groups: ArrayLike) -> Floats:
@@ -318,5 +314,5 @@ def collapse(values: ArrayLike, groups: ArrayLike) -> Floats:
     means = np.bincount(group, weights=x) / count
     # Once more over what is left: equal values have exactly their value as mean.
     means += np.bincount(group, weights=x - means[group]) / count
-    found: Floats = means[np.argsort(first)]
-    return found
+    collapsed: Floats = means[np.argsort(first)]
+    return collapsed

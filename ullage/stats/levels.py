@@ -120,8 +120,8 @@ def optimal_counts(
             merged.append(upper.with_level(lower))
     counts = [1] * (merged[0].levels - 1)
     for upper, lower in pairwise(merged):
-        wanted = math.sqrt(lower.squared_in(upper))
-        counts.append(most if wanted > most else math.ceil(wanted * (1 - _ROUNDING)))
+        optimum = math.sqrt(lower.squared_in(upper))
+        counts.append(most if optimum > most else math.ceil(optimum * (1 - _ROUNDING)))
         counts += [1] * (lower.levels - 1)
     return tuple(counts)
 

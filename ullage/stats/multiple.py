@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 Correction = Literal["holm", "benjamini-hochberg"]
 """As a plan names them."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ullage.stats.interval import Floats, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
     Again,
     blocks_for_equivalence,
@@ -161,7 +162,7 @@ def _equal(aim: Aim) -> float:
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
-    found = blocks_for_equivalence(
+    blocks = blocks_for_equivalence(
         0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
     )
-    return None if found is None else max(found, LEAST_PAIRS)
+    return None if blocks is None else max(blocks, LEAST_PAIRS)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from ullage.stats.interval import Floats, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import t_quantile
 
 POWER = 0.8
 """The chance that planning asks for, by custom (Cohen 1988)."""
@@ -92,8 +93,8 @@ def power_claim(
     """
     z, weight = _NORMAL
     squared = correlation**2
-    other = squared * z[:, None] + math.sqrt(1 - squared**2) * z
-    u, v = (_cube_root(each, df)[..., None] for each in (z[:, None], other))
+    correlated = squared * z[:, None] + math.sqrt(1 - squared**2) * z
+    u, v = (_cube_root(z_value, df)[..., None] for z_value in (z[:, None], correlated))
     bend = min(_FAR, max(-_FAR, -again.mean / again.error)) if again.error else 0.0
     nodes, weights = _PANEL
     a = np.concatenate((-_FAR + (bend + _FAR) * nodes, bend + (_FAR - bend) * nodes))
@@ -115,8 +116,8 @@ def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> fl
 def _cube_root(z: Floats, df: int) -> Floats:
     """s / σ of a sample at the normal quantile z (Wilson & Hilferty)."""
     part = 2 / (9 * df)
-    found: Floats = np.maximum(0.0, 1 - part + z * math.sqrt(part)) ** 1.5
-    return found
+    root: Floats = np.maximum(0.0, 1 - part + z * math.sqrt(part)) ** 1.5
+    return root
 
 
 def _spreads(df: int, most: float = math.inf) -> tuple[Floats, Floats]:

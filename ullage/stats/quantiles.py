@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ullage.stats.interval import Floats, Interval, TooFewError, check_confidence, sample
+from ullage.stats import Floats
+from ullage.stats.interval import IntervalEstimate, TooFewError, check_confidence, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def quantile_ratio(
     q: float,
     better: Literal["higher", "lower"],
     confidence: float,
-) -> Interval:
+) -> IntervalEstimate:
     """Ratio of the q-quantiles of two independent samples; above 1 is worse.
 
     Each quantile gets its order-statistic interval at level √confidence (97.5 % for 95 %), so that
@@ -69,7 +70,7 @@ def quantile_ratio(
     if min(mine[0], theirs[0]) <= 0:
         raise ValueError(f"no ratio: the {q}-quantile may be {min(mine[0], theirs[0])}")
     worse, than = (mine, theirs) if better == "lower" else (theirs, mine)
-    return Interval(
+    return IntervalEstimate(
         estimate=worse[1] / than[1],
         low=worse[0] / than[2],
         high=worse[2] / than[0],
@@ -90,13 +91,13 @@ def least_for(q: float, confidence: float) -> int:
 
 
 def _bounded(x: Floats, q: float, level: float) -> tuple[float, float, float]:
-    found = quantile(x, q, level)
-    if found.low is None or found.high is None:
+    interval = quantile(x, q, level)
+    if interval.low is None or interval.high is None:
         raise TooFewError(
             f"{x.size} values cannot bound the {q:g} quantile, "
             f"at least {least_for(q, level)} are needed"
         )
-    return found.low, found.estimate, found.high
+    return interval.low, interval.estimate, interval.high
 
 
 def _check(q: float) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from ullage.stats.interval import ROUNDING, Floats, sample, t_tail
-
-# Do values stand in two groups?
+from ullage.stats import Floats
+from ullage.stats.interval import ROUNDING, sample, t_tail
 
 DIP_LEAST = 6
 """Under so many values nothing is said."""
@@ -63,7 +62,7 @@ def two_groups(values: ArrayLike) -> Groups:
     The dip is the distance of the sample from the nearest distribution with one mode. Tails do not
     make a mode, so heavy ones raise no alarm; its null distribution is the uniform's, the worst of
     all with one mode, so that p is too large for others. One value apart from the others is an
-    outlier and no group. Rounded values must be `resolution.dithered` first. The groups are the
+    outlier and no group. Rounded values must be `dithered` first. The groups are the
     best split in two (least sum of squares). TooFewError under 6 values.
     """
     x = sample(values, DIP_LEAST)
@@ -87,7 +86,7 @@ def dip(values: ArrayLike) -> float:
     # Equal values are set apart by next to nothing, so that every value has one place.
     x = (x - x[0]) / (x[-1] - x[0]) + 1e-7 * np.arange(x.size) / x.size
     low, high = 0, x.size - 1
-    found = 1.0
+    widest_gap = 1.0
     while x[low] < x[high]:
         places = np.arange(low, high + 1, dtype=np.float64)
         inside = x[low : high + 1]
@@ -96,31 +95,31 @@ def dip(values: ArrayLike) -> float:
         gaps = majorant - minorant + 1
         ends = np.union1d(lower, upper)
         widest = int(ends[np.argmax(gaps[ends])])
-        if gaps[widest] <= found:
+        if gaps[widest] <= widest_gap:
             break
         left = int(lower[np.searchsorted(lower, widest, side="right") - 1])
         right = int(upper[np.searchsorted(upper, widest)])
         outside = (places - minorant)[: left + 1] + 1, (majorant - places)[right:] + 1
-        found = max(found, *(float(part.max()) for part in outside))
+        widest_gap = max(widest_gap, *(float(part.max()) for part in outside))
         if (left, right) == (0, high - low):
             break
         low, high = low + left, low + right
-    return float(found / (2 * x.size))
+    return float(widest_gap / (2 * x.size))
 
 
 def _hull(x: Floats, y: Floats, sign: float) -> tuple[Floats, NDArray[np.intp]]:
     """Greatest convex minorant (sign 1) or least concave majorant (-1) at each x; its vertices."""
     at, height = x.tolist(), (sign * y).tolist()
-    kept: list[int] = []
+    hull: list[int] = []
     for c in range(x.size):
-        while len(kept) > 1:
-            a, b = kept[-2:]
+        while len(hull) > 1:
+            a, b = hull[-2:]
             over = (height[b] - height[a]) * (at[c] - at[a])
             if (at[b] - at[a]) * (height[c] - height[a]) > over:
                 break
-            kept.pop()
-        kept.append(c)
-    vertices = np.array(kept, dtype=np.intp)
+            hull.pop()
+        hull.append(c)
+    vertices = np.array(hull, dtype=np.intp)
     return np.interp(x, x[vertices], y[vertices]), vertices
 
 
@@ -131,7 +130,7 @@ def _best_split(x: Floats) -> int:
     return 1 + int(np.argmax(sums**2 * (1 / sizes + 1 / (x.size - sizes))))
 
 
-def _p_of_dip(found: float, n: int) -> float:
+def _p_of_dip(statistic: float, n: int) -> float:
     """By interpolation of √n·dip, over n linearly and over the logarithm of the tail.
 
     Never under 1e-5: so far the table reaches.
@@ -140,11 +139,9 @@ def _p_of_dip(found: float, n: int) -> float:
     table = np.array(list(_QUANTILES.values()))
     row = [float(np.interp(n, sizes, column)) for column in table.T]
     tails = np.log1p(-np.array(_LEVELS))
-    scaled = math.sqrt(n) * found
+    scaled = math.sqrt(n) * statistic
     return 1.0 if scaled < row[0] else float(np.exp(np.interp(scaled, row, tails)))
 
-
-# Does a series change with time?
 
 EXACT = 8
 """Up to so many values the p-value counts all orders (8! = 40,320)."""
@@ -188,8 +185,10 @@ def drift(times: ArrayLike, values: ArrayLike) -> Drift:
 
 
 def _p_by_t(rho: float, df: int) -> float:
-    rest = 1 - rho * rho
-    return min(1.0, 2 * t_tail(abs(rho) * math.sqrt(df / rest), df)) if rest > 0 else 0.0
+    unexplained = 1 - rho * rho
+    return (
+        min(1.0, 2 * t_tail(abs(rho) * math.sqrt(df / unexplained), df)) if unexplained > 0 else 0.0
+    )
 
 
 def _centred_ranks(ordered: Floats) -> Floats:
@@ -212,8 +211,6 @@ def _rank_orders(a: tuple[float, ...], b: tuple[float, ...]) -> Floats:
     null.sort()
     return null
 
-
-# Outliers: flagged, never removed.
 
 OUTLIER_LIMIT = 10.0
 
@@ -283,8 +280,8 @@ def autocorrelation(values: ArrayLike) -> Autocorrelation:
         return Autocorrelation(n, 0.0, 1.0, float(n))
     r = float(d[:-1] @ d[1:]) / squares
     rho = min(max((n * r + 1) / (n - 3), -1.0), 1.0)
-    kept = max(rho, 0.0)
-    effective = max(1.0, n * (1 - kept) / (1 + kept))
+    positive = max(rho, 0.0)
+    effective = max(1.0, n * (1 - positive) / (1 + positive))
     return Autocorrelation(n, rho, _p_by_orders(stats.rankdata(x)), effective)
 
 
@@ -316,8 +313,6 @@ def _lag_orders(ranks: tuple[float, ...]) -> Floats:
     null.sort()
     return null
 
-
-# Do the first values of a series differ from the rest?
 
 WARM_UP_LEAST = 8
 """Under so many values nothing is said."""
@@ -378,26 +373,26 @@ def _p_after(x: Floats, first: int, worth: float, most: int) -> float:
     return min(1.0, 2 * most * math.pow(tail, worth))
 
 
-def _worth(first: int, rest: Floats) -> float:
+def _worth(first: int, later: Floats) -> float:
     """As many independent values the first ones are worth, if they depend as the rest does."""
-    found = autocorrelation(rest)
-    if first == 1 or found.p_value > ALIKE:
+    dependence = autocorrelation(later)
+    if first == 1 or dependence.p_value > ALIKE:
         return float(first)
-    return max(1.0, first * found.effective / rest.size)
+    return max(1.0, first * dependence.effective / later.size)
 
 
 def _goes_on(x: Floats, most: int) -> bool:
     """Is the value after the first `most` more like them than like the rest?"""
-    first, rest = float(np.median(x[:most])), float(np.median(x[most:]))
-    return abs(float(x[most]) - first) < abs(float(x[most]) - rest)
+    first, later = float(np.median(x[:most])), float(np.median(x[most:]))
+    return abs(float(x[most]) - first) < abs(float(x[most]) - later)
 
 
-def _apart(first: Floats, rest: Floats) -> float:
+def _apart(first: Floats, later: Floats) -> float:
     """Distance of the nearest of the first from the middle of the rest; 0 when not on one side."""
-    middle = float(np.median(rest))
+    middle = float(np.median(later))
     # Not the MAD: of seven values it is sometimes so small that anything stands apart.
-    spread = float(np.mean(np.abs(rest - middle)))
-    scale = math.sqrt(math.pi / 2 * rest.size / (rest.size - 1)) * spread
+    spread = float(np.mean(np.abs(later - middle)))
+    scale = math.sqrt(math.pi / 2 * later.size / (later.size - 1)) * spread
     if scale == 0:
         return 0.0
     z = (first - middle) / scale

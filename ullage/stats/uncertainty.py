@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from ullage.stats.interval import Floats, Interval, check_confidence, sample
-
-# The noise floor: what the apparatus makes of two equal environments.
+from ullage.stats import Floats
+from ullage.stats.interval import IntervalEstimate, check_confidence, sample
 
 SHARED, APART = 0.5, 0.0
 """Correlation of a comparison's mean with that of its A/A, where all trials are equally noisy: both
@@ -34,7 +33,7 @@ class Floor:
         return math.log(self.ratio)
 
 
-def noise_floor(again: Iterable[Interval], correlation: float = SHARED) -> Floor | None:
+def noise_floor(again: Iterable[IntervalEstimate], correlation: float = SHARED) -> Floor | None:
     """Floor from the intervals of the A/A comparisons; None without any.
 
     Definition: |mean| + random_part · half width of the A/A interval on the log scale; of several
@@ -56,7 +55,7 @@ def noise_floor(again: Iterable[Interval], correlation: float = SHARED) -> Floor
     )
 
 
-def reach(interval: Interval, correlation: float = SHARED) -> float:
+def reach(interval: IntervalEstimate, correlation: float = SHARED) -> float:
     """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite."""
     low, high = _log(interval.low), _log(interval.high)
     if not math.isfinite(low) or not math.isfinite(high):
@@ -75,8 +74,6 @@ def random_part(correlation: float) -> float:
 def _log(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 
-
-# The smallest step that the figures of a tool can make.
 
 FINEST = 1e-5
 """A step smaller than this part of the largest value is none: it could not matter."""
@@ -103,9 +100,9 @@ def quantum(values: ArrayLike) -> float | None:
     random multiples do so with probability 1 - 1/ζ(4) = 8 %, six with 2 %. ValueError unless all
     are finite.
     """
-    found = np.abs(sample(values, 0))
-    x = np.unique(found[found > 0])
-    if x.size < 2 or (x.size < 4 and x.size == found.size):
+    magnitudes = np.abs(sample(values, 0))
+    x = np.unique(magnitudes[magnitudes > 0])
+    if x.size < 2 or (x.size < 4 and x.size == magnitudes.size):
         return None
     largest = float(x[-1])
     least = FINEST * largest

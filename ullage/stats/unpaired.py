@@ -25,10 +25,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ullage.stats import Floats
 from ullage.stats.interval import (
     ROUNDING,
-    Floats,
-    Interval,
+    IntervalEstimate,
     Moments,
     check_confidence,
     moments,
@@ -59,22 +59,22 @@ class _Two:
         df = 1 / ((mine / total) ** 2 / self.mine.df + (theirs / total) ** 2 / self.theirs.df)
         return t_quantile(0.5 + self.confidence / 2, df)
 
-    def interval(self, ratio: float, low: float, high: float, method: str) -> Interval:
+    def interval(self, ratio: float, low: float, high: float, method: str) -> IntervalEstimate:
         """With n the values of both."""
         n = self.mine.n + self.theirs.n
-        return Interval(ratio, low, high, self.confidence, n, method)
+        return IntervalEstimate(ratio, low, high, self.confidence, n, method)
 
-    def around(self, middle: float, mine: float, theirs: float, method: str) -> Interval:
+    def around(self, middle: float, mine: float, theirs: float, method: str) -> IntervalEstimate:
         """exp(middle ± t·√(sum of both squared errors))."""
         half = self.critical(mine, theirs) * math.sqrt(mine + theirs)
         with np.errstate(over="ignore"):
-            found = np.exp([middle, middle - half, middle + half])
-        return self.interval(float(found[0]), float(found[1]), float(found[2]), method)
+            bounds = np.exp([middle, middle - half, middle + half])
+        return self.interval(float(bounds[0]), float(bounds[1]), float(bounds[2]), method)
 
 
 def welch_log(
     environment: ArrayLike, baseline: ArrayLike, better: Better, confidence: float
-) -> Interval:
+) -> IntervalEstimate:
     """Ratio of the geometric means: Welch's t interval for the difference of mean logs.
 
     For log-normal figures of any two spreads (Welch 1947, Biometrika 34:28). At least 2 values each
@@ -109,7 +109,7 @@ def difference(mine: Moments, theirs: Moments) -> Moments:
 
 def fieller(
     environment: ArrayLike, baseline: ArrayLike, better: Better, confidence: float
-) -> Interval:
+) -> IntervalEstimate:
     """Ratio of the mean burdens, by Fieller (1954, J. R. Stat. Soc. B 16:175).
 
     The interval holds every ρ for which a t test accepts mean(environment) = ρ·mean(baseline).
@@ -136,7 +136,7 @@ def fieller(
 
 def delta_log(
     environment: ArrayLike, baseline: ArrayLike, better: Better, confidence: float
-) -> Interval:
+) -> IntervalEstimate:
     """Ratio of the mean burdens, by the delta method on its log.
 
     The variance of log(mean) is (standard error / mean)², to first order; t has the degrees of

@@ -5,27 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from ullage.stats.interval import Floats, Moments, t_quantile, t_tail
+from ullage.stats import Floats, Verdict, Why
+from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import Again, least, power_claim, power_difference, power_equivalence
 from ullage.stats.uncertainty import SHARED, Floor, random_part
 
-Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
-Why = Literal[
-    "difference",
-    "within-margin",
-    "too-few-blocks",
-    "no-spread",
-    "below-floor",
-    "floor-biased",
-    "systematic",
-    "interval-too-wide",
-]
 LEAST_PAIRS = 6
+MOST_FAILURES = 0.1
+"""Share of failed trials in a cell above which there is no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,7 @@ def p_values(m: Moments, margin: float) -> PValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FamilyMember:
     """One comparison of the family, ready to be judged."""
 
     moments: Moments | None
@@ -93,7 +84,7 @@ class Case:
     along: tuple[Moments, ...] = ()
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
     correlation: float = SHARED
-    """Of its mean with that of the A/A, as the floor was made with (`floor.noise_floor`)."""
+    """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +114,7 @@ class Levels:
 
 
 def judge(
-    cases: Sequence[Case], margin: float, confidence: float, correction: Correction = "holm"
+    cases: Sequence[FamilyMember], margin: float, confidence: float, correction: Correction = "holm"
 ) -> list[Judgement]:
     """Verdicts for a whole family of comparisons, in order. α is 1 − confidence.
 
@@ -166,7 +157,7 @@ def judge(
     rules = Rules(margin, confidence)
     differences = adjust([c.p.difference if c.p else 1.0 for c in cases], correction)
     equivalences = adjust([_equivalence(c, rules, _allowance(c)) for c in cases], correction)
-    asked = zip(
+    required = zip(
         next_levels(differences, rules.alpha, correction),
         next_levels(equivalences, rules.alpha, correction),
         strict=True,
@@ -174,22 +165,22 @@ def judge(
     return [
         _judge_one(case, PValues(*adjusted), rules, Levels(*levels))
         for case, adjusted, levels in zip(
-            cases, zip(differences, equivalences, strict=True), asked, strict=True
+            cases, zip(differences, equivalences, strict=True), required, strict=True
         )
     ]
 
 
-def _bias(case: Case) -> float:
+def _bias(case: FamilyMember) -> float:
     """What the apparatus may add, where the A/A shows that it adds something; log scale."""
     return case.floor.log if case.floor is not None and case.floor.biased else 0.0
 
 
-def _allowance(case: Case) -> float:
+def _allowance(case: FamilyMember) -> float:
     """What the mean may be wrong by, and equivalence must leave room for; log scale."""
     return _bias(case) + case.systematic
 
 
-def _equivalence(case: Case, rules: Rules, allowance: float) -> float:
+def _equivalence(case: FamilyMember, rules: Rules, allowance: float) -> float:
     """TOST p-value with an allowance; of a curve the largest along it."""
     if case.p is None or case.moments is None:
         return 1.0
@@ -199,7 +190,7 @@ def _equivalence(case: Case, rules: Rules, allowance: float) -> float:
     return max(case.p.equivalence, *(equivalence_p(m, rules.margin, allowance) for m in along))
 
 
-def _judge_one(case: Case, adjusted: PValues, rules: Rules, levels: Levels) -> Judgement:
+def _judge_one(case: FamilyMember, adjusted: PValues, rules: Rules, levels: Levels) -> Judgement:
     m = case.moments
     if m is None or m.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (m.n if m else case.pairs)
@@ -229,7 +220,7 @@ def _judge_one(case: Case, adjusted: PValues, rules: Rules, levels: Levels) -> J
     return Judgement("inconclusive", why, adjusted, blocks_to_settle(case, rules, levels))
 
 
-def blocks_to_settle(case: Case, rules: Rules, levels: Levels) -> int | None:
+def blocks_to_settle(case: FamilyMember, rules: Rules, levels: Levels) -> int | None:
     """About how many more units give a verdict with power 0.8, if the effect is as estimated.
 
     Units are what `moments.n` counts. The smaller of what a difference and what equivalence would
@@ -252,7 +243,7 @@ def blocks_to_settle(case: Case, rules: Rules, levels: Levels) -> int | None:
     return max(1, min(needed) - m.n) if needed else None
 
 
-def _to_differ(case: Case, m: Moments, rules: Rules, levels: Levels) -> int | None:
+def _to_differ(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
     """Units for a difference: the test, the floor and the systematic part together with 0.8."""
     effect, widen = abs(m.mean), _widening(m)
     if effect == 0:
@@ -279,7 +270,7 @@ def _to_differ(case: Case, m: Moments, rules: Rules, levels: Levels) -> int | No
     return least(alone if plain else together, first=LEAST_PAIRS)
 
 
-def _again_at(case: Case, m: Moments, n: int, rules: Rules) -> Again:
+def _again_at(case: FamilyMember, m: Moments, n: int, rules: Rules) -> Again:
     """The A/A of the floor after n units, in standard errors of the comparison's mean.
 
     A biased one keeps the mean that it has; an unbiased one has none.
@@ -293,13 +284,13 @@ def _again_at(case: Case, m: Moments, n: int, rules: Rules) -> Again:
     return Again(mean / error, share, _floor_half(case, again, n, rules) / error)
 
 
-def _floor_half(case: Case, again: Moments, n: int, rules: Rules) -> float:
+def _floor_half(case: FamilyMember, again: Moments, n: int, rules: Rules) -> float:
     """The random part that the floor is expected to have after n units; log scale."""
     half = t_quantile(1 - rules.alpha / 2, n - 1) * _widening(again)
     return random_part(case.correlation) * half * again.deviation / math.sqrt(n)
 
 
-def _bias_at(case: Case, n: int, rules: Rules) -> float:
+def _bias_at(case: FamilyMember, n: int, rules: Rules) -> float:
     """The floor to be expected after n units if its A/A is biased, else 0; log scale."""
     floor, again = case.floor, case.floor_moments
     if floor is None or not floor.biased:
@@ -307,20 +298,22 @@ def _bias_at(case: Case, n: int, rules: Rules) -> float:
     return floor.log if again is None else abs(again.mean) + _floor_half(case, again, n, rules)
 
 
-def _to_equal(case: Case, m: Moments, rules: Rules, levels: Levels) -> int | None:
+def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
     """Units for equivalence, with the systematic part and a biased floor taken off the margin.
 
     Of a curve the chance is the least of those along it: it is as weak as its weakest coordinate.
     """
     # The interval itself must lie inside the margin too, which is the level alpha/2.
     inside = min(levels.equivalence, rules.alpha / 2)
-    asked = [(m, inside), *((each, levels.equivalence) for each in case.along)]
+    required = [(m, inside), *((moments, levels.equivalence) for moments in case.along)]
 
     def chance(n: int) -> float:
         room = rules.delta - case.systematic - _bias_at(case, n, rules)
         return min(
-            power_equivalence(each.mean, each.deviation, room, n, level, widen=_widening(each))
-            for each, level in asked
+            power_equivalence(
+                moments.mean, moments.deviation, room, n, level, widen=_widening(moments)
+            )
+            for moments, level in required
         )
 
     return least(chance, first=LEAST_PAIRS)

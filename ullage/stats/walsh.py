@@ -6,11 +6,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from ullage.stats import Floats
+
 Places = NDArray[np.int64]
 
 ALL = 100
@@ -35,11 +38,11 @@ def order_statistics(x: Floats, ranks: Sequence[int]) -> list[float]:
         averages.partition(sorted({rank - 1 for rank in ranks}))
         return [float(averages[rank - 1]) for rank in ranks]
     search = _Search.over(x)
-    found: dict[int, float] = {}
+    by_rank: dict[int, float] = {}
     for rank in ranks:
-        if rank not in found:
-            found |= search.find(rank, ranks)
-    return [found[rank] for rank in ranks]
+        if rank not in by_rank:
+            by_rank |= search.find(rank, ranks)
+    return [by_rank[rank] for rank in ranks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,8 @@ class _Search:
     def over(cls, x: Floats) -> _Search:
         n, total = x.size, x.size * (x.size + 1) // 2
         # Thinning to √n values leaves an error of the order of n averages: the first guess is good.
-        kept = min(math.isqrt(n), _MOST_THINNED)
-        few = x[((np.arange(kept) + 0.5) * (n / kept)).astype(np.int64)]
+        thinned_size = min(math.isqrt(n), _MOST_THINNED)
+        few = x[((np.arange(thinned_size) + 0.5) * (n / thinned_size)).astype(np.int64)]
         nothing = _Cut(float(np.nextafter(x[0], -np.inf)), np.zeros(0, np.int64), 0)
         everything = _Cut(float(x[-1]), np.full(n, n), total)
         return cls(x, total, np.sort((few[:, None] + few) / 2, axis=None), [nothing, everything])
@@ -157,10 +160,10 @@ class _Search:
         self.cuts.insert(bisect_left(self.cuts, cut.at, key=lambda c: c.at), cut)
 
     def _between(self, low: _Cut, high: _Cut, ranks: set[int]) -> dict[int, float]:
-        here = sorted(rank for rank in ranks if low.count < rank <= high.count)
+        inside = sorted(rank for rank in ranks if low.count < rank <= high.count)
         averages = _Gap.between(self.x, low, high).averages()
-        averages.partition([rank - low.count - 1 for rank in here])
-        return {rank: float(averages[rank - low.count - 1]) for rank in here}
+        averages.partition([rank - low.count - 1 for rank in inside])
+        return {rank: float(averages[rank - low.count - 1]) for rank in inside}
 
 
 def _aim(low: _Cut, high: _Cut, rank: int, beyond: float, slope: float) -> float:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ullage.stats.interval import Floats, Interval, check_confidence, moments, sample, t_quantile
+from ullage.stats import Floats
+from ullage.stats.interval import IntervalEstimate, check_confidence, moments, sample, t_quantile
 
 METHOD = "paired t on the log of the sum, linearised"
 
@@ -29,7 +30,7 @@ def weighted_interval(
     coefficients: Sequence[float],
     confidence: float,
     widen: float = 1.0,
-) -> Interval:
+) -> IntervalEstimate:
     """The same with its interval, from columns that are paired: row b of all is of one block.
 
     The logarithm of the sum is linearised around the means (the delta method; GUM 5.2): a block's
@@ -53,7 +54,7 @@ def weighted_interval(
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
     with np.errstate(over="ignore"):
         low, high = (float(total * np.exp(side)) for side in (-half, half))
-    return Interval(total, low, high, confidence, m.n, METHOD)
+    return IntervalEstimate(total, low, high, confidence, m.n, METHOD)
 
 
 def _checked(columns: Sequence[ArrayLike], coefficients: Sequence[float]) -> Floats:

@@ -22,7 +22,7 @@ from scipy import stats
 from benchmarks.statistics.injection.recording import Recording, Row, folder
 from benchmarks.statistics.injection.truth import follows
 from ullage.analysis.overhead import analyse
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 EFFECT = 1.05
 POWER = 0.8

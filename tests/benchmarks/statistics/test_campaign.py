@@ -23,7 +23,7 @@ from benchmarks.statistics.design import (
 )
 from benchmarks.statistics.noise import SYNTHETIC, Regime, Rng
 from benchmarks.statistics.shares import Share, merged, share
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 from ullage.stats.stop import StopRule
 
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}

@@ -12,7 +12,7 @@ from scipy import special, stats
 from benchmarks.statistics import sample_size
 from benchmarks.statistics.noise import SYNTHETIC
 from benchmarks.statistics.sample_size import MOST_TRIALS, Row, SampleSize, counts, least_with_power
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 WHITE = SYNTHETIC[0]
 

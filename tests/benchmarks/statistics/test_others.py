@@ -11,7 +11,7 @@ from benchmarks.statistics import peers
 from benchmarks.statistics.design import Plan
 from benchmarks.statistics.noise import SYNTHETIC, Regime
 from benchmarks.statistics.peers import DESIGNS, claims, session
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 BASELINE = np.array([[10.0, 11.0, 12.0, 13.0]])
 NEAR = np.array([[12.0, 13.0, 14.0, 15.0]])

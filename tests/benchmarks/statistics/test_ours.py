@@ -24,7 +24,8 @@ from benchmarks.statistics.design import (
 )
 from benchmarks.statistics.noise import SYNTHETIC, Regime
 from ullage.plan import schedule
-from ullage.stats.interval import Floats, collapse
+from ullage.stats import Floats
+from ullage.stats.interval import collapse
 from ullage.stats.multiple import holm
 from ullage.stats.stop import StopRule, widening
 

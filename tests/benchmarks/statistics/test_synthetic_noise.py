@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmarks.statistics import noise
 from benchmarks.statistics.noise import SYNTHETIC, Regime
-from ullage.stats.interval import Floats
+from ullage.stats import Floats
 
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 

@@ -19,9 +19,8 @@ from ullage.analysis.causes.symbols import Tables
 from ullage.analysis.comparison.model import Cause, Causes
 from ullage.analysis.comparison.pairing import Draft, stored
 from ullage.analysis.comparison.rounding import MINUS, decimals, quantity, ratio, share
-from ullage.stats.interval import Interval, collapse, moments, t_interval, t_quantile
-
-# Causes in plain words.
+from ullage.analysis.comparison.words import between
+from ullage.stats.interval import IntervalEstimate, collapse, moments, t_interval, t_quantile
 
 _A_SECOND: Final = " a second"
 _OF_A_CPU: Final = " of a CPU"
@@ -30,14 +29,14 @@ _PERCENT: Final = {"1": "", OF_A_CPU: _OF_A_CPU}
 LEAD: Final = "What changes along is a lead, not a proof."
 
 
-def told(causes: Causes) -> str:
+def described(causes: Causes) -> str:
     """The causes of one comparison in a sentence or two, for `show --details`."""
     if not causes.found:
-        return none(causes)
-    return f"{'; '.join(cause(each) for each in causes.found)}. {counted(causes)} {LEAD}"
+        return none_changed(causes)
+    return f"{'; '.join(cause_words(cause) for cause in causes.found)}. {counted(causes)} {LEAD}"
 
 
-def none(causes: Causes) -> str:
+def none_changed(causes: Causes) -> str:
     """When no counter can be named."""
     if causes.looked == 0:
         return "no counter was seen in enough of these trials"
@@ -56,54 +55,53 @@ def counted(causes: Causes) -> str:
     )
 
 
-def cause(found: Cause) -> str:
+def cause_words(cause: Cause) -> str:
     """`interrupts of the host: 12,300 a second against 1,020 a second, 12 times (10 to 15)`."""
-    mine, theirs = (value(x, found.unit) for x in (found.environment_mean, found.baseline_mean))
+    mine, theirs = (value(x, cause.unit) for x in (cause.environment_mean, cause.baseline_mean))
     theirs = theirs.removesuffix(_OF_A_CPU)
-    return f"{found.words}: {mine} against {theirs}, {change(found)} ({bounds(found)})"
+    return f"{cause.words}: {mine} against {theirs}, {change(cause)} ({bounds(cause)})"
 
 
-def change(found: Cause) -> str:
+def change(cause: Cause) -> str:
     """`12 times`, or where one side is next to nothing `11 % more`."""
-    if not found.from_nothing:
-        return f"{ratio(found.ratio)[0]} times"
-    more = "more" if found.difference > 0 else "less"
-    if found.unit in _PERCENT:
-        return f"{_percents(found)[0]}{_PERCENT[found.unit]} {more}"
-    return f"{value(abs(found.difference), found.unit)} {more}"
+    if not cause.from_nothing:
+        return f"{ratio(cause.ratio)[0]} times"
+    more = "more" if cause.difference > 0 else "less"
+    if cause.unit in _PERCENT:
+        return f"{_percents(cause)[0]}{_PERCENT[cause.unit]} {more}"
+    return f"{value(abs(cause.difference), cause.unit)} {more}"
 
 
-def bounds(found: Cause) -> str:
+def bounds(cause: Cause) -> str:
     """The interval of that."""
-    if not found.from_nothing:
-        _, low, high = ratio(found.ratio)
-        return f"{low} to {high}"
-    if found.unit in _PERCENT:
-        return " to ".join(_percents(found)[1:])
-    low, high = (_signed(end, found.unit) for end in _ends(found))
+    if not cause.from_nothing:
+        return between(cause.ratio)
+    if cause.unit in _PERCENT:
+        return " to ".join(_percents(cause)[1:])
+    low, high = (_signed(end, cause.unit) for end in _ends(cause))
     return f"{low.removesuffix(_A_SECOND)} to {high}"
 
 
-def _ends(found: Cause) -> tuple[float, float]:
+def _ends(cause: Cause) -> tuple[float, float]:
     """Bounds of how much more, or how much less."""
-    if found.difference < 0:
-        return -found.difference_high, -found.difference_low
-    return found.difference_low, found.difference_high
+    if cause.difference < 0:
+        return -cause.difference_high, -cause.difference_low
+    return cause.difference_low, cause.difference_high
 
 
-def _percents(found: Cause) -> tuple[str, str, str]:
+def _percents(cause: Cause) -> tuple[str, str, str]:
     """How much more or less and its bounds, with the digits that they bear, rounded outwards.
 
     A bound above 0 does not read as 0.
     """
-    low, high = (100 * end for end in _ends(found))
+    low, high = (100 * end for end in _ends(cause))
     digits = decimals(low, high)
     if low > 0:
         digits = max(digits, math.ceil(-math.log10(low)))
     scale = 10.0**digits
     outer = math.floor(round(low * scale, 6)) / scale, math.ceil(round(high * scale, 6)) / scale
-    told = [f"{x:.{digits}f} %".replace("-", MINUS) for x in (100 * abs(found.difference), *outer)]
-    return told[0], told[1], told[2]
+    texts = [f"{x:.{digits}f} %".replace("-", MINUS) for x in (100 * abs(cause.difference), *outer)]
+    return texts[0], texts[1], texts[2]
 
 
 def value(x: float, unit: str) -> str:
@@ -127,7 +125,7 @@ LEAST: Final = 3
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Readings:
     """A counter in all pairs that have it."""
 
     counter: Counter
@@ -170,24 +168,26 @@ def of(draft: Draft, tables: Tables | None = None) -> Causes:
     Counters whose pairs are all equal show no spread, and say nothing.
     """
     counters = [*COUNTERS, *(tables.counters(draft.paired.pairs) if tables else ())]
-    seen = [found for counter in counters if (found := _seen(counter, draft)) is not None]
-    level = 1 - (1 - draft.settings.confidence) / max(1, len(seen))
+    all_readings = [
+        readings for counter in counters if (readings := _readings(counter, draft)) is not None
+    ]
+    level = 1 - (1 - draft.settings.confidence) / max(1, len(all_readings))
     sized = [
         (size, cause)
-        for each in seen
-        for size, cause in [_changed(each, level, draft.settings.widening)]
+        for counter_readings in all_readings
+        for size, cause in [_changed(counter_readings, level, draft.settings.widening)]
         if cause is not None
     ]
     sized.sort(key=lambda pair: -pair[0])
     return Causes(
-        looked=len(seen),
+        looked=len(all_readings),
         differing=len(sized),
         found=tuple(cause for _, cause in sized[:MOST]),
         confidence=draft.settings.confidence,
     )
 
 
-def _seen(counter: Counter, draft: Draft) -> _Seen | None:
+def _readings(counter: Counter, draft: Draft) -> _Readings | None:
     """None: not in these trials."""
     rows = []
     only_more = False
@@ -199,33 +199,35 @@ def _seen(counter: Counter, draft: Draft) -> _Seen | None:
     if len(rows) < LEAST:
         return None
     mine, theirs, slower, generations = zip(*rows, strict=True)
-    found = _Seen(counter, mine, theirs, slower, generations, only_more)
-    return found if len(found.units(found.slower)) >= LEAST else None
+    readings = _Readings(counter, mine, theirs, slower, generations, only_more)
+    return readings if len(readings.units(readings.slower)) >= LEAST else None
 
 
-def _changed(seen: _Seen, level: float, widening: float) -> tuple[float, Cause | None]:
+def _changed(readings: _Readings, level: float, widening: float) -> tuple[float, Cause | None]:
     """By how much, and what is to be told; None: it did not, for all that is known.
 
     What is told must itself exclude "no change", and be as much as the floor.
     """
-    counter = seen.counter
-    changes = seen.changes(counter.floor)
+    counter = readings.counter
+    changes = readings.changes(counter.floor)
     tested = [changes]
     if counter.scaling == "work":
-        tested.append([x + slow for x, slow in zip(changes, seen.slower, strict=True)])
-    if not seen.from_nothing:
-        tested.append(seen.changes(0.0))
-    logs = [seen.units(each) for each in tested]
-    intervals = [t_interval(each, level, widening) for each in logs]
-    size = min(_size(*each) for each in zip(logs, intervals, strict=True))
-    one_way = len({each.estimate > 1 for each in intervals}) == 1
-    ratio = stored(intervals[0 if seen.from_nothing else -1])
-    difference, half = _difference(seen, level, widening)
-    seen_so = abs(difference) >= counter.floor and (abs(difference) > half or not seen.from_nothing)
-    unasked = seen.only_more and difference < 0
+        tested.append([x + slow for x, slow in zip(changes, readings.slower, strict=True)])
+    if not readings.from_nothing:
+        tested.append(readings.changes(0.0))
+    logs = [readings.units(log_changes) for log_changes in tested]
+    intervals = [t_interval(units, level, widening) for units in logs]
+    size = min(map(_size, logs, intervals))
+    one_way = len({interval.estimate > 1 for interval in intervals}) == 1
+    ratio = stored(intervals[0 if readings.from_nothing else -1])
+    difference, half = _difference(readings, level, widening)
+    seen_so = abs(difference) >= counter.floor and (
+        abs(difference) > half or not readings.from_nothing
+    )
+    unasked = readings.only_more and difference < 0
     if size == 0 or not one_way or ratio is None or not seen_so or unasked:
         return 0.0, None
-    mine, theirs = seen.means
+    mine, theirs = readings.means
     return size, Cause(
         counter=counter.name,
         words=counter.words,
@@ -236,18 +238,18 @@ def _changed(seen: _Seen, level: float, widening: float) -> tuple[float, Cause |
         difference=difference,
         difference_low=difference - half,
         difference_high=difference + half,
-        from_nothing=seen.from_nothing,
+        from_nothing=readings.from_nothing,
     )
 
 
-def _difference(seen: _Seen, level: float, widening: float) -> tuple[float, float]:
+def _difference(readings: _Readings, level: float, widening: float) -> tuple[float, float]:
     """Mean difference, and half the width of its interval."""
-    both = zip(seen.mine, seen.theirs, strict=True)
-    m = moments(seen.units([e - b for e, b in both]), widening)
+    both = zip(readings.mine, readings.theirs, strict=True)
+    m = moments(readings.units([e - b for e, b in both]), widening)
     return m.mean, t_quantile(0.5 + level / 2, m.df) * m.error
 
 
-def _size(units: Sequence[float], interval: Interval) -> float:
+def _size(units: Sequence[float], interval: IntervalEstimate) -> float:
     """|log| of a change that is there for sure; else 0."""
     if moments(units).deviation == 0 or not interval.excludes(1.0):
         return 0.0

@@ -90,7 +90,7 @@ class Work(Counter):
 
     def read(self, trial: Trial) -> float | None:
         both = [metered(trial, "threads", name) for name in ("programs", "vcpu")]
-        return None if None in both else sum(each for each in both if each is not None)
+        return None if None in both else sum(cpus for cpus in both if cpus is not None)
 
 
 class Waiting(Counter):

@@ -21,8 +21,6 @@ from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, WorkloadRecord
 from ullage.runs.symbols import OTHER_END, Symbols
 
-# How busy each core of the host was over the time of one trial, and for whom.
-
 LEAST_LOOKS: Final = 12
 """At a core in a part of the time: on a host of many cores each is looked at seldom, and parts of a
 trial are put together until there are so many."""
@@ -46,7 +44,7 @@ class CoreCourses:
 
     def busy(self, core: int) -> list[float]:
         """How busy it was in each part, whoever kept it so."""
-        return [sum(each) for each in zip(*self.cores[core].values(), strict=True)]
+        return [sum(shares) for shares in zip(*self.cores[core].values(), strict=True)]
 
     def busiest(self) -> list[int]:
         return sorted(self.cores, key=lambda core: (-self.mean(core), core))
@@ -71,8 +69,8 @@ def core_courses(table: Symbols) -> CoreCourses | None:
     cores: dict[int, dict[str, tuple[float, ...]]] = {}
     looks = [table.hz * (end - start) for start, end in pairwise(edges)]
     for course in table.cores_over_time:
-        seen = [sum(course.samples[a:b]) for a, b in pairwise([*starts, parts])]
-        shares = tuple(samples / most for samples, most in zip(seen, looks, strict=True))
+        counts = [sum(course.samples[a:b]) for a, b in pairwise([*starts, parts])]
+        shares = tuple(samples / most for samples, most in zip(counts, looks, strict=True))
         cores.setdefault(course.core, {})[course.group] = shares
     return CoreCourses(tuple(edges), cores)
 
@@ -104,7 +102,7 @@ WHO: Final[Mapping[str, str]] = {
 }
 """Group → words."""
 
-Place = tuple[str, str, str, str]
+ProgramPlace = tuple[str, str, str, str]
 """Group, program, object and function."""
 
 
@@ -136,7 +134,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellHotspots:
     """An environment (in a duet: beside one other) under a workload."""
 
     environment: str
@@ -152,7 +150,7 @@ class Cell:
     """Group → CPUs, over all rows of the tables."""
     hotspots: tuple[Hotspot, ...]
     """The largest first."""
-    rest: float
+    elsewhere: float
     """CPUs that were busy at none of these places."""
     course: Course | None
     """None: its tables are without time."""
@@ -162,86 +160,86 @@ class Cell:
     @property
     def busiest(self) -> list[tuple[int, float]]:
         """Cores that were seen busy and how busy, the busiest first."""
-        sums = [sum(each) for each in zip_longest(*self.cores.values(), fillvalue=0.0)]
+        sums = [sum(shares) for shares in zip_longest(*self.cores.values(), fillvalue=0.0)]
         return sorted(
             ((core, busy) for core, busy in enumerate(sums) if busy > 0),
-            key=lambda each: (-each[1], each[0]),
+            key=lambda pair: (-pair[1], pair[0]),
         )
 
 
 @dataclass(frozen=True)
-class Cells:
+class RunHotspots:
     """Of a whole run, workload by workload."""
 
-    found: tuple[Cell, ...]
+    cells: tuple[CellHotspots, ...]
     left_out: int
     """More than that were not looked at."""
 
 
-def cells(folder: RunFolder, most: int = MOST_CELLS) -> Cells:
+def cells(folder: RunFolder, most: int = MOST_CELLS) -> RunHotspots:
     """Every cell that has tables, in the plan's order; RUN_BAD_FORMAT for a table that is none."""
-    found: list[Cell] = []
+    busy_cells: list[CellHotspots] = []
     left_out = 0
     for workload, environment, label, trials in _groups(folder):
-        if len(found) >= most:
+        if len(busy_cells) >= most:
             left_out += any(symbols.has_table(folder, trial) for trial in trials)
         elif (cell := _cell(folder, workload, environment, label, trials)) is not None:
-            found.append(cell)
-    return Cells(tuple(found), left_out)
+            busy_cells.append(cell)
+    return RunHotspots(tuple(busy_cells), left_out)
 
 
 def lines(folder: RunFolder) -> list[str]:
     """The largest places of each cell, for the terminal; nothing without tables."""
     run = cells(folder)
-    told = []
-    for cell in run.found:
-        told += ["", f"{cell.title}, {cell.label}: {busy_words(cell)}"]
-        told += [f"  {place.cpus:.3f} in {_words(place)}" for place in cell.hotspots[:LINES]]
-        told += [f"  by core: {words}"] if (words := core_words(cell)) else []
-        told += _course_lines(cell)
+    text_lines = []
+    for cell in run.cells:
+        text_lines += ["", f"{cell.title}, {cell.label}: {busy_words(cell)}"]
+        text_lines += [f"  {place.cpus:.3f} in {_words(place)}" for place in cell.hotspots[:LINES]]
+        text_lines += [f"  by core: {words}"] if (words := core_words(cell)) else []
+        text_lines += _course_lines(cell)
     if run.left_out:
-        told += ["", left_out_words(run)]
-    return told
+        text_lines += ["", left_out_words(run)]
+    return text_lines
 
 
-def busy_words(cell: Cell) -> str:
+def busy_words(cell: CellHotspots) -> str:
     """`1.32 of 2 CPUs of the host busy, mean of 12 trials`."""
     mean = f"mean of {cell.trials:,} trials" if cell.trials != 1 else "in one trial"
     return f"{cell.busy:.2f} of {cell.cpus:,} CPUs of the host busy, {mean}"
 
 
-def core_words(cell: Cell) -> str:
+def core_words(cell: CellHotspots) -> str:
     """`0 0.97 (most of it the programs, 0.90)`: the busiest ones, and how many more there are."""
-    told = []
+    cores = []
     for core, busy in cell.busiest[:LINES]:
-        mine = {group: each[core] for group, each in cell.cores.items() if core < len(each)}
+        mine = {group: cpus[core] for group, cpus in cell.cores.items() if core < len(cpus)}
         group = max(mine, key=lambda group: (mine[group], group))
-        who = WHO.get(group, clean(group, 40))
-        told.append(f"{core} {busy:.2f} (most of it {who}, {mine[group]:.2f})")
+        owner = WHO.get(group, clean(group, 40))
+        cores.append(f"{core} {busy:.2f} (most of it {owner}, {mine[group]:.2f})")
     more = len(cell.busiest) - LINES
-    return ", ".join([*told, f"{more:,} more"] if more > 0 else told)
+    return ", ".join([*cores, f"{more:,} more"] if more > 0 else cores)
 
 
-def _course_lines(cell: Cell) -> list[str]:
+def _course_lines(cell: CellHotspots) -> list[str]:
     """The busiest cores over the time of one trial, a part a character."""
     course = cell.course
     if course is None or course.cores is None or course.cores.parts < LEAST_PARTS:
         return []
-    found = course.cores
-    busiest = found.busiest()
-    told, more = sorted(busiest[:LINES]), len(busiest) - LINES
-    width = max(len(f"{core}") for core in told)
+    courses = course.cores
+    busiest = courses.busiest()
+    chosen, more = sorted(busiest[:LINES]), len(busiest) - LINES
+    width = max(len(f"{core}") for core in chosen)
     return [
-        f"  over {found.edges_s[-1]:.3g} s of trial {clean(course.trial, 20)}, core by core:",
-        *(f"    {core:{width}} |{steps(found.busy(core))}|" for core in told),
+        f"  over {courses.edges_s[-1]:.3g} s of trial {clean(course.trial, 20)}, core by core:",
+        *(f"    {core:{width}} |{steps(courses.busy(core))}|" for core in chosen),
         *([f"    and {more:,} more"] if more > 0 else []),
     ]
 
 
-def left_out_words(run: Cells) -> str:
+def left_out_words(run: RunHotspots) -> str:
     """What a reader must know of a run that is too large."""
     return (
-        f"Of {len(run.found) + run.left_out:,} cells the first {len(run.found):,} are told; the "
+        f"Of {len(run.cells) + run.left_out:,} cells the first {len(run.cells):,} are told; the "
         "tables of all trials are in the run folder."
     )
 
@@ -268,8 +266,8 @@ def _groups(folder: RunFolder) -> Iterator[tuple[WorkloadRecord, str, str, list[
         for environment, label in labels.items():
             for partner in partners:
                 if mine := trials.get((workload.key, environment, partner)):
-                    beside = f" beside {labels[partner]}" if partner is not None else ""
-                    yield workload, environment, f"{label}{beside}", mine
+                    suffix = f" beside {labels[partner]}" if partner is not None else ""
+                    yield workload, environment, f"{label}{suffix}", mine
 
 
 def _cell(
@@ -278,9 +276,9 @@ def _cell(
     environment: str,
     label: str,
     trials: Sequence[Trial],
-) -> Cell | None:
+) -> CellHotspots | None:
     count, cpus, total = 0, 0, 0.0
-    places: dict[Place, float] = defaultdict(float)
+    places: dict[ProgramPlace, float] = defaultdict(float)
     courses: list[tuple[Trial, Course]] = []
     cores: list[Mapping[str, Sequence[float]]] = []
     for trial in trials:
@@ -293,7 +291,9 @@ def _cell(
             places[row.group, row.program, row.object, row.symbol] += row.samples / looks
         total += (sum(row.samples for row in table.rows) + table.rest) / looks
         if table.by_core:
-            cores.append({e.group: [seen / looks for seen in e.samples] for e in table.by_core})
+            cores.append(
+                {e.group: [samples / looks for samples in e.samples] for e in table.by_core}
+            )
         if table.over_time:
             courses.append((trial, _course(trial, table)))
     if not count:
@@ -301,10 +301,10 @@ def _cell(
     groups: dict[str, float] = defaultdict(float)
     for place, value in places.items():
         groups[place[0]] += value / count
-    shown = _others_as_one(places)
-    largest = sorted(shown, key=lambda place: (-shown[place], place))[:MOST_ROWS]
-    hotspots = tuple(Hotspot(*place, cpus=shown[place] / count) for place in largest)
-    return Cell(
+    merged = _others_as_one(places)
+    largest = sorted(merged, key=lambda place: (-merged[place], place))[:MOST_ROWS]
+    hotspots = tuple(Hotspot(*place, cpus=merged[place] / count) for place in largest)
+    return CellHotspots(
         environment=environment,
         workload=workload.key,
         label=label,
@@ -314,15 +314,15 @@ def _cell(
         busy=total / count,
         groups=groups,
         hotspots=hotspots,
-        rest=max(0.0, total / count - sum(each.cpus for each in hotspots)),
+        elsewhere=max(0.0, total / count - sum(spot.cpus for spot in hotspots)),
         course=_median(workload, courses),
         cores=_mean(cores),
     )
 
 
-def _others_as_one(places: Mapping[Place, float]) -> dict[Place, float]:
+def _others_as_one(places: Mapping[ProgramPlace, float]) -> dict[ProgramPlace, float]:
     """Whoever else works on the host is no concern of the run, and must not hide what is."""
-    found = {place: cpus for place, cpus in places.items() if place[0] != OTHERS}
+    merged = {place: cpus for place, cpus in places.items() if place[0] != OTHERS}
     programs: dict[str, float] = defaultdict(float)
     for (group, program, _, _), cpus in places.items():
         if group == OTHERS:
@@ -331,17 +331,17 @@ def _others_as_one(places: Mapping[Place, float]) -> dict[Place, float]:
         largest = sorted(programs, key=lambda program: (-programs[program], program))
         names = [clean(name, 16) for name in largest[:NAMED]]
         named = ", ".join([*names, "…"] if len(largest) > NAMED else names)
-        found[OTHERS, named, "", ""] = sum(programs.values())
-    return found
+        merged[OTHERS, named, "", ""] = sum(programs.values())
+    return merged
 
 
 def _mean(trials: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, tuple[float, ...]]:
     """Group by group and core by core; a trial that did not see a group there counts as none."""
-    groups = sorted({group for each in trials for group in each})
+    groups = sorted({group for trial in trials for group in trial})
     return {
         group: tuple(
             sum(core) / len(trials)
-            for core in zip_longest(*(each.get(group, ()) for each in trials), fillvalue=0.0)
+            for core in zip_longest(*(trial.get(group, ()) for trial in trials), fillvalue=0.0)
         )
         for group in groups
     }
@@ -350,8 +350,8 @@ def _mean(trials: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, tuple[fl
 def _course(trial: Trial, table: Symbols) -> Course:
     bin_s = table.bin_ns / 1e9
     groups = {
-        each.group: tuple(samples / table.hz / bin_s for samples in each.samples)
-        for each in table.over_time
+        course.group: tuple(samples / table.hz / bin_s for samples in course.samples)
+        for course in table.over_time
     }
     return Course(trial.trial, "", bin_s, groups, core_courses(table))
 
@@ -369,8 +369,8 @@ def _median(workload: WorkloadRecord, courses: Sequence[tuple[Trial, Course]]) -
     }
     if metric is None or len(figures) < len(courses):
         return courses[middle][1]
-    _, found = sorted(courses, key=lambda each: figures[each[0].trial])[middle]
-    return replace(found, median_of=metric.name)
+    _, median = sorted(courses, key=lambda pair: figures[pair[0].trial])[middle]
+    return replace(median, median_of=metric.name)
 
 
 def _figure(trial: Trial, metric: Metric) -> float | None:

@@ -88,7 +88,7 @@ class Tables:
 
     def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
         """The places that were seen most in pairs of trials, both sides counted together."""
-        seen: dict[Place, float] = defaultdict(float)
+        totals: dict[Place, float] = defaultdict(float)
         unequal = self._unequal(pairs)
         for pair in pairs:
             mine, theirs = self._of(pair.environment), self._of(pair.baseline)
@@ -96,8 +96,8 @@ class Tables:
                 continue
             for place, share in (*mine.places.items(), *theirs.places.items()):
                 if _is_news(place, pair):
-                    seen[(*place[:2], ANY) if place[:2] in unequal else place] += share
-        most = sorted(seen, key=lambda place: (-seen[place], place))[:MOST]
+                    totals[(*place[:2], ANY) if place[:2] in unequal else place] += share
+        most = sorted(totals, key=lambda place: (-totals[place], place))[:MOST]
         return [
             Seen(_name(place), _words(place), OF_A_CPU, FLOOR, "time", self, place)
             for place in most
@@ -110,7 +110,7 @@ class Tables:
         """
         mine = _Files.of(self._of(pair.environment) for pair in pairs)
         theirs = _Files.of(self._of(pair.baseline) for pair in pairs)
-        return (mine.told ^ theirs.told) & mine.seen & theirs.seen
+        return (mine.with_functions ^ theirs.with_functions) & mine.files & theirs.files
 
     def _of(self, trial: Trial) -> _Table | None:
         if trial.trial not in self._read:
@@ -118,32 +118,33 @@ class Tables:
         return self._read[trial.trial]
 
     def _table(self, trial: Trial) -> _Table | None:
-        found = read(self.folder, trial)
-        if found is None:
+        table = read(self.folder, trial)
+        if table is None:
             return None
-        seconds = (found.end_ns - found.start_ns) / 1e9
+        seconds = (table.end_ns - table.start_ns) / 1e9
         places: dict[Place, float] = {}
-        for row in found.rows:
+        for row in table.rows:
             place = _place(row)
-            places[place] = places.get(place, 0.0) + row.samples / found.hz / seconds
+            places[place] = places.get(place, 0.0) + row.samples / table.hz / seconds
         files: dict[File, float] = defaultdict(float)
         for place, share in places.items():
             if _of_programs(place):
                 files[place[:2]] += share
-        return _Table(places, found.rest == 0, found.folded == 0, files)
+        return _Table(places, table.rest == 0, table.folded == 0, files)
 
 
 @dataclass(frozen=True)
 class _Files:
     """Of the programs, in all trials of one side."""
 
-    seen: set[File]
-    told: set[File]
-    """With a function."""
+    files: set[File]
+    with_functions: set[File]
 
     @classmethod
     def of(cls, tables: Iterable[_Table | None]) -> _Files:
-        places = [place for each in tables if each for place in each.places if _of_programs(place)]
+        places = [
+            place for table in tables if table for place in table.places if _of_programs(place)
+        ]
         return cls({p[:2] for p in places}, {p[:2] for p in places if p[2]})
 
 
@@ -191,8 +192,8 @@ def read(folder: RunFolder, trial: Trial) -> Symbols | None:
     if not has_table(folder, trial):
         return None
     name = _file_of(trial)
-    found = _parsed(folder.path, name, folder.raw(name))
-    return found if found.end_ns > found.start_ns else None
+    table = _parsed(folder.path, name, folder.raw(name))
+    return table if table.end_ns > table.start_ns else None
 
 
 def _file_of(trial: Trial) -> str:
@@ -216,7 +217,7 @@ def _place(row: SymbolRow) -> Place:
 
 
 def _name(place: Place) -> str:
-    return clean(f"symbols.{'/'.join(each for each in place if each not in ('', ANY))}", 200)
+    return clean(f"symbols.{'/'.join(part for part in place if part not in ('', ANY))}", 200)
 
 
 def _words(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""The energy of the trials, typed: part of the results of a run (`analysis/model.py`)."""
+"""The energy of the trials, typed: part of the results of a run (`comparison/model.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.runs.records import Method, Record, Scope
-from ullage.stats.verdict import Verdict
+from ullage.stats import Verdict
 
 
 class EnergyFigure(Record):

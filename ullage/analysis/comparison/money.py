@@ -15,7 +15,7 @@ from typing import Final
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Cost
-from ullage.analysis.comparison.words import name
+from ullage.analysis.comparison.words import name, ratio_cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Better, Price
 
@@ -53,18 +53,18 @@ def costs(folder: RunFolder, comparisons: Sequence[Comparison]) -> tuple[Cost, .
     if not prices:
         return ()
     paid = _paid(folder)
-    found: list[Cost] = []
+    all_costs: list[Cost] = []
     for c in comparisons:
         if not c.primary or c.coordinate is not None or c.no_verdict:
             continue
         base = _cost(c, _Side(c.baseline, c.baseline_label, c.baseline_values), prices, paid)
-        if base is not None and not any(_same(base, other) for other in found):
-            found.append(base)
-        who = name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
-        mine = _cost(c, _Side(c.environment, who, c.environment_values), prices, paid)
+        if base is not None and not any(_same(base, cost) for cost in all_costs):
+            all_costs.append(base)
+        label = name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+        mine = _cost(c, _Side(c.environment, label, c.environment_values), prices, paid)
         if mine is not None:
-            found.append(mine.model_copy(update={"ratio": _ratio(c, mine, base)}))
-    return tuple(found)
+            all_costs.append(mine.model_copy(update={"ratio": _ratio(c, mine, base)}))
+    return tuple(all_costs)
 
 
 def rows(analysis: Analysis) -> list[tuple[str, ...]]:
@@ -73,7 +73,7 @@ def rows(analysis: Analysis) -> list[tuple[str, ...]]:
     for cost in analysis.money:
         groups.setdefault((cost.workload, cost.metric, cost.unit), []).append(cost)
     return [
-        _row(cost, *amount(min(each.cost for each in group), cost.unit))
+        _row(cost, *amount(min(member.cost for member in group), cost.unit))
         for group in groups.values()
         for cost in group
     ]
@@ -98,16 +98,14 @@ def find(analysis: Analysis, environment: str, c: Comparison) -> Cost | None:
 
 def _row(cost: Cost, scale: float, amount: str) -> tuple[str, ...]:
     low, high = cost.low, cost.high
-    shown = _interval(cost.cost * scale, low and low * scale, high and high * scale)
-    ratio = rounding.ratio(cost.ratio) if cost.ratio else None
+    texts = _interval(cost.cost * scale, low and low * scale, high and high * scale)
     return (
         cost.environment_label,
         f"{cost.workload_title} ({cost.metric})",
-        f"{shown[0]} {cost.currency}",
-        shown[1],
+        f"{texts[0]} {cost.currency}",
+        texts[1],
         amount,
-        ratio[0] if ratio else "",
-        f"{ratio[1]} to {ratio[2]}" if ratio else "",
+        *ratio_cells(cost.ratio),
     )
 
 
@@ -180,10 +178,10 @@ def _ratio(c: Comparison, mine: Cost, base: Cost | None) -> Interval | None:
     return c.interval.model_copy(update=scaled)
 
 
-def _same(one: Cost, other: Cost) -> bool:
+def _same(first: Cost, second: Cost) -> bool:
     """Of one cell: the baseline stands in a comparison with each environment."""
     fields = ("environment", "workload", "metric")
-    return all(getattr(one, field) == getattr(other, field) for field in fields)
+    return all(getattr(first, field) == getattr(second, field) for field in fields)
 
 
 def _paid(folder: RunFolder) -> Counter[tuple[str, str]]:
@@ -193,10 +191,10 @@ def _paid(folder: RunFolder) -> Counter[tuple[str, str]]:
     own, and the figure is their mean.
     """
     place = {event.instance: event.environment for event in folder.provisioned}
-    found: Counter[tuple[str, str]] = Counter()
+    instances: Counter[tuple[str, str]] = Counter()
     for trial in folder.trials:
         of_roles = {role.instance for role in trial.roles}
         own = sum(place.get(instance) == trial.environment for instance in of_roles)
         key = trial.environment, trial.workload
-        found[key] = max(found[key], own // max(1, len(trial.instances)))
-    return found
+        instances[key] = max(instances[key], own // max(1, len(trial.instances)))
+    return instances

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.model import Cell, CurvePoint, Point
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells, Pair, Paired, Series, pair, values
 from ullage.runs.records import EnvironmentRecord, Metric, Parity, WorkloadRecord
+from ullage.stats import Floats
 from ullage.stats import interval as intervals
 from ullage.stats.interval import (
     MeanKind,
@@ -27,8 +29,8 @@ from ullage.stats.interval import (
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
-from ullage.stats.uncertainty import Floor, noise_floor, reach
-from ullage.stats.verdict import PValues, p_values
+from ullage.stats.uncertainty import SHARED, Floor, noise_floor, reach
+from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
@@ -52,6 +54,8 @@ class Settings:
     turbo_off: bool = False
     again: bool = False
     """The plan has a second copy of the baseline, whatever became of its trials."""
+    correlation: float = SHARED
+    """Of a comparison's mean with that of its A/A, see `noise_floor`: a duet's is APART."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,14 @@ class Source:
     cells: Cells
     parity: Sequence[Parity]
     settings: Settings
+
+    def unequal(self, environment: str, baseline: str) -> tuple[str, ...]:
+        """Nuisances in which the two differ."""
+        return tuple(
+            row.nuisance
+            for row in self.parity
+            if row.values.get(environment) != row.values.get(baseline)
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,14 @@ class Draft:
     paired: Paired
     unequal: tuple[str, ...]
     settings: Settings
+
+    @property
+    def sides(self) -> tuple[tuple[EnvironmentRecord, list[Trial]], ...]:
+        """The environment and the baseline, each with its trials of the pairs."""
+        return (
+            (self.environment, [pair.environment for pair in self.paired.pairs]),
+            (self.baseline, [pair.baseline for pair in self.paired.pairs]),
+        )
 
     @cached_property
     def log_ratios(self) -> list[float]:
@@ -114,6 +134,45 @@ class Draft:
         """What the units differ by."""
         return "intermediate" if len(set(self.generations)) > 1 else "repeatability"
 
+    @property
+    def nothing_common(self) -> bool:
+        """Curves without a point that all of them have: not a single ratio can be made."""
+        return bool(self.metric.coordinate and self.paired.no_ratio and not self.paired.coordinates)
+
+    @property
+    def coordinate(self) -> str:
+        """What the curve runs along."""
+        return self.metric.coordinate.name if self.metric.coordinate else "the coordinate"
+
+    @property
+    def fails_often(self) -> bool:
+        """So many trials of one side gave nothing that the others may not be typical."""
+        return self._failing is not None
+
+    @property
+    def _failing(self) -> tuple[str, Cell] | None:
+        sides = (
+            (self.environment.label, self.environment_cell),
+            (self.baseline.label, self.baseline_cell),
+        )
+        often = (side for side in sides if side[1].failure_rate > MOST_FAILURES)
+        return next(often, None)
+
+    @property
+    def no_verdict(self) -> str | None:
+        """Why there can be no verdict, `too many failures: 3 of 14 in container (crun)`."""
+        if self._failing is not None:
+            label, cell = self._failing
+            return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
+        paired = self.paired
+        if self.nothing_common:
+            return f"no value of {self.coordinate} is in all trials"
+        if paired.no_ratio:
+            return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+        if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
+            return f"{self.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
+        return None
+
     @cached_property
     def moments(self) -> intervals.Moments | None:
         """None under two units."""
@@ -127,8 +186,8 @@ class Draft:
         m = self.moments
         if m is None:
             return None
-        found = p_values(m, self.settings.margin)
-        return self._curve_p_values(found) if self.paired.coordinates else found
+        p = p_values(m, self.settings.margin)
+        return self._curve_p_values(p) if self.paired.coordinates else p
 
     def _curve_p_values(self, along_all: PValues) -> PValues:
         """A curve counts once, by its geometric mean; equivalence must hold all along it.
@@ -137,8 +196,8 @@ class Draft:
         is the largest of all coordinates': an intersection–union test, which needs no correction
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
-        each = [p_values(m, self.settings.margin).equivalence for m in self.along]
-        return PValues(along_all.difference, max(along_all.equivalence, *each))
+        equivalences = [p_values(m, self.settings.margin).equivalence for m in self.along]
+        return PValues(along_all.difference, max(along_all.equivalence, *equivalences))
 
     @cached_property
     def along(self) -> tuple[intervals.Moments, ...]:
@@ -172,20 +231,23 @@ def draft(
         environment_series=mine,
         baseline_series=theirs,
         paired=pair(mine, theirs, metric),
-        unequal=tuple(
-            row.nuisance
-            for row in source.parity
-            if row.values.get(environment.key) != row.values.get(baseline.key)
-        ),
+        unequal=source.unequal(environment.key, baseline.key),
         settings=source.settings,
     )
 
 
-def cell(environment: str, workload: str, trials: Iterable[Trial]) -> Cell:
+def by_cell(trials: Iterable[Trial]) -> dict[tuple[str, str], list[Trial]]:
+    """(Environment, workload) → its trials, whatever became of them."""
+    cells: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault((trial.environment, trial.workload), []).append(trial)
+    return cells
+
+
+def cell(environment: str, workload: str, trials: Collection[Trial]) -> Cell:
     """Count how the trials of a cell ended."""
-    found = list(trials)
-    status = [trial.status for trial in found]
-    codes = {trial.reason.code for trial in found if trial.reason is not None}
+    status = [trial.status for trial in trials]
+    codes = {trial.reason.code for trial in trials if trial.reason is not None}
     return Cell(
         environment=environment,
         workload=workload,
@@ -199,67 +261,69 @@ def cell(environment: str, workload: str, trials: Iterable[Trial]) -> Cell:
 
 def draft_interval(d: Draft) -> Interval | None:
     """The interval that verdicts rest on; None under two units."""
-    return _t_interval(d.units, d.settings)
+    return mean_interval(d.units, d.settings.confidence, d.settings.widening)
 
 
-def _t_interval(units: Sequence[float], s: Settings) -> Interval | None:
+def mean_interval(units: ArrayLike, confidence: float, widening: float = 1.0) -> Interval | None:
+    """The t interval of independent log-ratios; None under two."""
     try:
-        return stored(intervals.t_interval(units, s.confidence, s.widening))
+        return stored(intervals.t_interval(units, confidence, widening))
     except TooFewError:
         return None
 
 
 def without_outliers(d: Draft) -> Interval | None:
     """The same without the flagged pairs; None without any, or when they are nearly all."""
-    kept = [
+    near = [
         (p.log_ratio, p.generation)
         for p, far in zip(d.paired.pairs, flagged(d), strict=True)
         if not far
     ]
-    if not kept or len(kept) == len(d.log_ratios):
+    if not near or len(near) == len(d.log_ratios):
         return None
-    ratios, generations = zip(*kept, strict=True)
-    return _t_interval([float(x) for x in collapse(ratios, generations)], d.settings)
+    ratios, generations = zip(*near, strict=True)
+    return mean_interval(collapse(ratios, generations), d.settings.confidence, d.settings.widening)
 
 
-def bootstrap(d: Draft) -> Interval | None:
+def bootstrap(units: Sequence[float] | Floats, confidence: float, seed: int) -> Interval | None:
     """The bootstrap's interval, a check; None where it could not say anything."""
-    if len(d.units) < BOOTSTRAP_LEAST:
+    if len(units) < BOOTSTRAP_LEAST:
         return None
-    s = d.settings
-    return stored(intervals.bootstrap_interval(d.units, s.confidence, s.seed))
+    return stored(intervals.bootstrap_interval(units, confidence, seed))
 
 
-def robust(d: Draft) -> Interval | None:
+def robust(units: ArrayLike, confidence: float) -> Interval | None:
     """The Hodges–Lehmann interval; None when there are too few units for the confidence."""
     try:
-        return stored(intervals.hodges_lehmann(d.units, d.settings.confidence))
+        return stored(intervals.hodges_lehmann(units, confidence))
     except TooFewError:
         return None
 
 
-def stored(found: intervals.Interval) -> Interval | None:
+def stored(interval: intervals.IntervalEstimate) -> Interval | None:
     """As the model holds it; None when a bound, or its inverse, is no number that JSON has."""
-    if not (found.low >= _LEAST and math.isfinite(found.high) and math.isfinite(found.estimate)):
+    if not (
+        interval.low >= _LEAST and math.isfinite(interval.high) and math.isfinite(interval.estimate)
+    ):
         return None
     return Interval(
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        confidence=found.confidence,
-        n=found.n,
-        method=found.method,
+        estimate=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        confidence=interval.confidence,
+        n=interval.n,
+        method=interval.method,
     )
 
 
-def disagree(one: Interval | None, other: Interval | None) -> bool:
+def disagree(first: Interval | None, second: Interval | None) -> bool:
     """True when two intervals of the same data would be read differently."""
-    if one is None or other is None:
+    if first is None or second is None:
         return False
-    apart = not one.low <= other.estimate <= one.high or not (
-        other.low <= one.estimate <= other.high
+    apart = not first.low <= second.estimate <= first.high or not (
+        second.low <= first.estimate <= second.high
     )
-    return apart or excludes_one(one) != excludes_one(other)
+    return apart or excludes_one(first) != excludes_one(second)
 
 
 def excludes_one(interval: Interval) -> bool:
@@ -311,12 +375,10 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     confidence = 1 - (1 - s.confidence) / len(coordinates)
     mine = _medians(d.environment_series, d.metric.name)
     theirs = _medians(d.baseline_series, d.metric.name)
-    found = []
+    curve_points = []
     for coordinate, column in zip(coordinates, d.columns, strict=True):
-        band = None
-        if len(column) >= 2:
-            band = stored(intervals.t_interval(column, confidence, s.widening))
-        found.append(
+        band = mean_interval(column, confidence, s.widening)
+        curve_points.append(
             CurvePoint(
                 coordinate=coordinate,
                 ratio=math.exp(sum(column) / len(column)),
@@ -326,16 +388,16 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
                 environment_median=mine[coordinate],
             )
         )
-    return tuple(found)
+    return tuple(curve_points)
 
 
 def _medians(series: Series, name: str) -> dict[float, float]:
     """Coordinate → median of the curves of one cell."""
     at: dict[float, list[float]] = {}
     for trial in series.values():
-        found = values(trial, name)
-        if isinstance(found, list):
-            for coordinate, value in found:
+        figure = values(trial, name)
+        if isinstance(figure, list):
+            for coordinate, value in figure:
                 at.setdefault(coordinate, []).append(value)
     return {coordinate: float(np.median(x)) for coordinate, x in at.items()}
 
@@ -358,12 +420,14 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
     if metric.coordinate is not None:
         return None
     trials = [series[block] for block in sorted(series)]
-    found = [(t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)]
-    if not found:
+    by_making = [
+        (t.generation, v) for t in trials if isinstance(v := values(t, metric.name), float)
+    ]
+    if not by_making:
         return None
-    x = np.array([v for _, v in found], dtype=np.float64)
+    x = np.array([v for _, v in by_making], dtype=np.float64)
     kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
-    median = quantile(medians(found), 0.5, confidence)
+    median = quantile(medians(by_making), 0.5, confidence)
     q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
     return Absolute(
         n=x.size,
@@ -385,12 +449,7 @@ def geometric_mean(d: Draft) -> float | None:
     return math.exp(math.fsum(d.units) / len(d.units)) if d.units else None
 
 
-# The noise floor of a comparison: what the A/A comparisons of a run say that chance does.
-
-
-def floor_of(
-    draft: Draft, again: Sequence[Draft], correlation: float
-) -> tuple[Floor | None, Moments | None]:
+def floor_of(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments | None]:
     """Noise floor of a comparison, and the A/A that set it.
 
     Of the same workload and metric: the baseline against its second copy, and the environment
@@ -398,6 +457,7 @@ def floor_of(
     be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
     """
     sides = (draft.baseline.key, draft.environment.key)
+    correlation = draft.settings.correlation
     nulls = [
         (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
         for null in again
@@ -409,5 +469,25 @@ def floor_of(
     floor = noise_floor((interval for interval, _ in nulls), correlation)
     if floor is None:
         return (Floor(math.inf, biased=False) if draft.settings.again else None), None
-    widest = max(nulls, key=lambda each: reach(each[0], correlation))
+    widest = max(nulls, key=lambda pair: reach(pair[0], correlation))
     return floor, widest[1].moments
+
+
+def family_member(
+    draft: Draft, floor: Floor | None, floor_moments: Moments | None, systematic: float
+) -> FamilyMember:
+    """The comparison as it is judged. One that may not have a verdict stays in the family, for it
+    was declared.
+    """
+    if draft.no_verdict:
+        return FamilyMember(None, None, floor, floor_moments)
+    return FamilyMember(
+        draft.moments,
+        draft.p_values,
+        floor,
+        floor_moments,
+        pairs=len(draft.units),
+        systematic=systematic,
+        along=draft.along,
+        correlation=draft.settings.correlation,
+    )

@@ -44,23 +44,19 @@ def components(draft: Draft) -> tuple[Component, ...]:
     stand here. So is a clock's error where it changes sign between trials: then this counts some
     of it twice, to the safe side.
     """
-    found: list[Component] = []
-    sides = (
-        (draft.environment, [p.environment for p in draft.paired.pairs]),
-        (draft.baseline, [p.baseline for p in draft.paired.pairs]),
-    )
-    for environment, trials in sides:
+    all_parts: list[Component] = []
+    for environment, trials in draft.sides:
         if trials:
             parts = (
                 _resolution(environment, trials, draft.metric),
                 _clock(environment, trials, draft.metric),
             )
-            found += [part for part in parts if part is not None and part.standard > 0]
-    return tuple(found)
+            all_parts += [part for part in parts if part is not None and part.standard > 0]
+    return tuple(all_parts)
 
 
 def systematic(draft: Draft) -> float:
-    """Expanded systematic uncertainty of the log-ratio, k = 2: what `verdict.Case` asks for."""
+    """Expanded systematic uncertainty of the log-ratio, k = 2: for `FamilyMember.systematic`."""
     return expanded(components(draft))
 
 
@@ -113,10 +109,10 @@ def _spreads(draft: Draft) -> tuple[float | None, float | None]:
     """Standard deviation on the same instances, and what making them anew adds."""
     if draft.precision == "repeatability":
         return (draft.moments.deviation if draft.moments else None), None
-    found = levels.components(draft.log_ratios, draft.generations)
-    deviations = [math.sqrt(v) for v in found.variances]
+    by_level = levels.components(draft.log_ratios, draft.generations)
+    deviations = [math.sqrt(v) for v in by_level.variances]
     # One block a making: its own spread cannot be told apart, and is in what making adds.
-    return (None if found.raw[1] is None else deviations[1]), deviations[0]
+    return (None if by_level.raw[1] is None else deviations[1]), deviations[0]
 
 
 def resolution(trials: Sequence[Trial], name: str) -> float | None:

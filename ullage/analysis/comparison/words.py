@@ -69,6 +69,16 @@ def between(interval: Interval) -> str:
     return f"{low} to {high}"
 
 
+def ratio_words(interval: Interval) -> str:
+    """`1.31 (1.27 to 1.36)`."""
+    return f"{ratio(interval)[0]} ({between(interval)})"
+
+
+def ratio_cells(interval: Interval | None) -> tuple[str, str]:
+    """`1.31` and `1.27 to 1.36` for a table; two empty cells without an interval."""
+    return ("", "") if interval is None else (ratio(interval)[0], between(interval))
+
+
 def systematic(c: Comparison) -> str:
     """What the instruments add, when it can be seen: `, 1.2 to 1.4 with the instruments' part`."""
     if c.interval is None or c.budget is None:
@@ -83,8 +93,8 @@ def systematic(c: Comparison) -> str:
 def settles(c: Comparison) -> str:
     """What would decide it: `about 18 more blocks`, `at least 2 more blocks`."""
     if c.why == "no-spread":
-        what = "values of each side" if unpaired(c) else "pairs"
-        return f"all {what} are equal: the figures are too coarse to tell, or exact"
+        units = "values of each side" if unpaired(c) else "pairs"
+        return f"all {units} are equal: the figures are too coarse to tell, or exact"
     if c.blocks_to_settle is None:
         if c.why == "floor-biased":
             return "two equal environments differ by too much for so small a margin"
@@ -96,16 +106,16 @@ def settles(c: Comparison) -> str:
 
 def more(c: Comparison) -> str:
     """`18 more blocks`, `3 more makings (12 blocks)`, `40 more values on each side`."""
-    wanted = c.blocks_to_settle or 1
+    units = c.blocks_to_settle or 1
     if unpaired(c):
         if c.makings_to_settle is not None:
             making = _plural(c.makings_to_settle, "making")
             return f"{count(c.makings_to_settle)} more {making} on each side"
-        return f"{count(wanted)} more {_plural(wanted, 'value')} on each side"
+        return f"{count(units)} more {_plural(units, 'value')} on each side"
     if c.makings_to_settle is None:
-        return f"{count(wanted)} more {_plural(wanted, 'block')}"
+        return f"{count(units)} more {_plural(units, 'block')}"
     making = _plural(c.makings_to_settle, "making")
-    return f"{count(c.makings_to_settle)} more {making} ({count(wanted)} blocks)"
+    return f"{count(c.makings_to_settle)} more {making} ({count(units)} blocks)"
 
 
 def _counts(c: Comparison) -> str:
@@ -151,17 +161,22 @@ def blocks(number: int) -> str:
     return _number(number, "block")
 
 
+def pairs(number: int) -> str:
+    """`1 pair`, `12 pairs`."""
+    return _number(number, "pair")
+
+
 def makings(number: int) -> str:
     """`7 makings of the instances`."""
     return f"{_number(number, 'making')} of the instances"
 
 
-def _number(number: int, one: str) -> str:
-    return f"{number:,} {_plural(number, one)}"
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {_plural(number, noun)}"
 
 
-def _plural(number: int, one: str) -> str:
-    return one if number == 1 else f"{one}s"
+def _plural(number: int, noun: str) -> str:
+    return noun if number == 1 else f"{noun}s"
 
 
 def listed(items: Iterable[str]) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.doubts import failures, machine, readings, series
-from ullage.analysis.doubts.failures import MOST_FAILURES, no_verdict
 from ullage.analysis.doubts.machine import power
 from ullage.analysis.doubts.readings import Figures
 from ullage.analysis.doubts.run import of_run
 
-__all__ = ["MOST_FAILURES", "Figures", "no_verdict", "of_comparison", "of_run", "power"]
+__all__ = ["Figures", "of_comparison", "of_run", "power"]
 
 
 def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
@@ -23,9 +22,10 @@ def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
     What is found by a test of significance (drift, warm-up, autocorrelation, two groups) is found
     by chance, on a machine without any, in at most one run in twenty, over all its comparisons.
     """
-    return (
+    doubts = (
         *failures.doubts(d),
         *series.doubts(d, f.drift_alpha),
         *readings.doubts(d, f),
         *machine.doubts(d),
     )
+    return tuple(doubt for doubt in doubts if doubt is not None)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from ullage.analysis.comparison import pairing
-from ullage.analysis.comparison.model import Cell, Doubt
+from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
+from ullage.analysis.comparison.words import pairs
 from ullage.stats.verdict import LEAST_PAIRS
 
-MOST_FAILURES = 0.1
-"""Share of failed trials in a cell above which there is no verdict."""
+NO_FIGURES = (
+    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
+    "where none did, run more blocks."
+)
+"""Advice where there is an A/A comparison without an interval."""
 SPLIT = 10.0
 """A pair is split when its trials are so many times further apart than usual …"""
 SPLIT_LEAST_S = 1.0
 """… and by so much: the two of a duet begin within microseconds of each other."""
 
 
-def doubts(d: Draft) -> list[Doubt]:
+def doubts(d: Draft) -> list[Doubt | None]:
     """Those of one comparison."""
-    found = [
+    return [
         _emulated(d),
         *_unequal(d),
         _failures(d),
@@ -29,44 +33,6 @@ def doubts(d: Draft) -> list[Doubt]:
         _no_spread(d),
         _split(d),
     ]
-    return [doubt for doubt in found if doubt is not None]
-
-
-def no_verdict(d: Draft) -> str | None:
-    """Why there can be no verdict, `too many failures: 3 of 14 in container (crun)`, or None."""
-    for label, cell in (
-        (d.environment.label, d.environment_cell),
-        (d.baseline.label, d.baseline_cell),
-    ):
-        if _failure_rate(cell) > MOST_FAILURES:
-            return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
-    paired = d.paired
-    if nothing_common(d):
-        return f"no value of {coordinate(d)} is in all trials"
-    if paired.no_ratio:
-        return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
-    if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
-        return f"{d.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
-    return None
-
-
-def nothing_common(d: Draft) -> bool:
-    """Curves without a point that all of them have: not a single ratio can be made."""
-    return bool(d.metric.coordinate and d.paired.no_ratio and not d.paired.coordinates)
-
-
-def coordinate(d: Draft) -> str:
-    """What the curve runs along."""
-    return d.metric.coordinate.name if d.metric.coordinate else "the coordinate"
-
-
-def pairs(number: int) -> str:
-    """`1 pair`, `12 pairs`."""
-    return "1 pair" if number == 1 else f"{number:,} pairs"
-
-
-def _failure_rate(cell: Cell) -> float:
-    return cell.without_figures / cell.trials if cell.trials else 0.0
 
 
 def _emulated(d: Draft) -> Doubt | None:
@@ -96,11 +62,10 @@ def _failures(d: Draft) -> Doubt | None:
     lost = d.environment_cell.without_figures + d.baseline_cell.without_figures
     if not lost:
         return None
-    why = no_verdict(d)
-    if why and max(map(_failure_rate, (d.environment_cell, d.baseline_cell))) > MOST_FAILURES:
+    if d.fails_often:
         return Doubt(
             code="too-many-failures",
-            message=f"No verdict, {why}: what is left may not be typical.",
+            message=f"No verdict, {d.no_verdict}: what is left may not be typical.",
             advice="Read the reasons of the failed trials, mend the cause, and run again.",
         )
     trials = d.environment_cell.trials + d.baseline_cell.trials
@@ -136,7 +101,7 @@ def _alone(d: Draft) -> Doubt | None:
 
 
 def _no_ratio(d: Draft) -> Doubt | None:
-    if not d.paired.no_ratio or nothing_common(d):
+    if not d.paired.no_ratio or d.nothing_common:
         return None
     return Doubt(
         code="no-ratio",

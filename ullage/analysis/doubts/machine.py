@@ -32,18 +32,17 @@ COVERED = 0.9
 """An account that has less of what the programs say they used does not have them."""
 
 
-def doubts(d: Draft) -> list[Doubt]:
+def doubts(d: Draft) -> list[Doubt | None]:
     """Those of one comparison."""
-    found = [_steal(d), _frequency(d), _throttled(d), *_pressure(d), _co_tenant(d)]
-    return [doubt for doubt in found if doubt is not None]
+    return [_steal(d), _frequency(d), _throttled(d), *_pressure(d), _co_tenant(d)]
 
 
 def readings(trials: Iterable[Trial], meter: str, quantity: str) -> list[float]:
     """What a meter gave, of the trials in which it did."""
     return [
-        found
+        reading
         for trial in trials
-        if (found := trial.meters.get(meter, {}).get(quantity)) is not None
+        if (reading := trial.meters.get(meter, {}).get(quantity)) is not None
     ]
 
 
@@ -59,14 +58,14 @@ def others(trial: Trial) -> float | None:
     host = trial.host
     if "programs" not in host or trial.status != "ok":
         return None
-    said = sum(r.usage.user_s + r.usage.system_s for r in trial.roles if r.usage is not None)
-    said /= host["cpu_time"]
-    told = host.get("instances", 0.0)
-    if told < COVERED * said or "instances" not in host:
+    reported = sum(r.usage.user_s + r.usage.system_s for r in trial.roles if r.usage is not None)
+    reported /= host["cpu_time"]
+    accounted = host.get("instances", 0.0)
+    if accounted < COVERED * reported or "instances" not in host:
         guest = not all(clock.shared for clock in trial.clocks.values())
         if guest or not trial.clocks or trial.partner is not None:
             return None
-    return max(0.0, host["programs"] - host["controller"] - max(told, said))
+    return max(0.0, host["programs"] - host["controller"] - max(accounted, reported))
 
 
 def apart(mine: Sequence[float], theirs: Sequence[float], least: float) -> bool:
@@ -125,10 +124,10 @@ def power(host: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 def steadier(governor: str | None, *, turbo_off: bool) -> str:
     """What of a steady frequency is still to be had on a host like this."""
-    left = [] if governor == "performance" else ["the governor `performance`"]
-    left += [] if turbo_off else ["turbo off"]
-    if left:
-        return f"fix the frequency ({', '.join(left)})."
+    remedies = [] if governor == "performance" else ["the governor `performance`"]
+    remedies += [] if turbo_off else ["turbo off"]
+    if remedies:
+        return f"fix the frequency ({', '.join(remedies)})."
     return (
         "the governor is `performance` and turbo is off already, so cool the machine, or ask who "
         "else sets its clock: firmware, a hypervisor under it."
@@ -167,14 +166,14 @@ def _pressure(d: Draft) -> list[Doubt]:
     CPU is by threads of our own where nobody else used one.
     """
     own_io = d.workload.resource == "disk"
-    found = []
+    pressures = []
     for resource, least in WAITED.items():
         mine, theirs = _sides(d, "host", f"psi_{resource}")
         if not apart(mine, theirs, least) or (resource == "io" and own_io):
             continue
         if resource == "cpu" and _alone(d):
             continue
-        found.append(
+        pressures.append(
             Doubt(
                 code="pressure",
                 message=f"Some task waited for {_NAMES[resource]} in {share(_mean(mine))} of the "
@@ -186,7 +185,7 @@ def _pressure(d: Draft) -> list[Doubt]:
                 "the host, or give the environments more of `resources:`.",
             )
         )
-    return found
+    return pressures
 
 
 _NAMES = {"cpu": "a CPU", "io": "a disk", "memory": "memory"}
@@ -194,7 +193,7 @@ _NAMES = {"cpu": "a CPU", "io": "a disk", "memory": "memory"}
 
 def _others(d: Draft) -> tuple[list[float], list[float]]:
     mine, theirs = (
-        [found for trial in series.values() if (found := others(trial)) is not None]
+        [used for trial in series.values() if (used := others(trial)) is not None]
         for series in (d.environment_series, d.baseline_series)
     )
     return mine, theirs

@@ -9,21 +9,13 @@ from ullage.analysis.comparison import pairing, systematic
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import CurvePoint, Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.doubts.failures import coordinate, nothing_common
-from ullage.runs.events import Trial
-from ullage.runs.records import EnvironmentRecord
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
-
-
-NO_FIGURES = (
-    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
-    "where none did, run more blocks."
-)
-"""Advice where there is an A/A comparison without an interval."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +32,9 @@ class Figures:
     """Level of the tests over time, already divided by the number of comparisons."""
 
 
-def doubts(d: Draft, f: Figures) -> list[Doubt]:
+def doubts(d: Draft, f: Figures) -> list[Doubt | None]:
     """Those of one comparison."""
-    found = [
+    return [
         _outliers(d, f),
         _robust(d, f),
         _bootstrap(d, f),
@@ -51,7 +43,6 @@ def doubts(d: Draft, f: Figures) -> list[Doubt]:
         *_curve(d, f),
         _floor(d, f.floor),
     ]
-    return [doubt for doubt in found if doubt is not None]
 
 
 def _outliers(d: Draft, f: Figures) -> Doubt | None:
@@ -59,7 +50,9 @@ def _outliers(d: Draft, f: Figures) -> Doubt | None:
     if not any(marked):
         return None
     blocks = [str(p.block) for p, far in zip(d.paired.pairs, marked, strict=True) if far]
-    without = f" Without: {_words(f.without_outliers)}." if f.without_outliers is not None else ""
+    without = (
+        f" Without: {ratio_words(f.without_outliers)}." if f.without_outliers is not None else ""
+    )
     return Doubt(
         code="outliers",
         message=f"{len(blocks)} of {len(marked)} pairs lie far from the others (block "
@@ -79,7 +72,7 @@ def _robust(d: Draft, f: Figures) -> Doubt | None:
         return None
     return Doubt(
         code="robust-disagrees",
-        message=f"The robust estimate reads differently: {_words(f.robust)}.",
+        message=f"The robust estimate reads differently: {ratio_words(f.robust)}.",
         advice=f"A few blocks decide the result: look at the points, and {_more(d)}.",
     )
 
@@ -91,7 +84,7 @@ def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
         return None
     return Doubt(
         code="bootstrap-disagrees",
-        message=f"The bootstrap reads differently: {_words(f.bootstrap)}.",
+        message=f"The bootstrap reads differently: {ratio_words(f.bootstrap)}.",
         advice=f"The result is near the edge of what can be said: {_more(d)}.",
     )
 
@@ -100,11 +93,7 @@ def _coarse(d: Draft) -> Iterator[Doubt]:
     """Steps that noise does not average out, so large that both sides' halves matter."""
     if d.metric.coordinate is not None:
         return
-    sides: tuple[tuple[EnvironmentRecord, list[Trial]], ...] = (
-        (d.environment, [p.environment for p in d.paired.pairs]),
-        (d.baseline, [p.baseline for p in d.paired.pairs]),
-    )
-    for environment, trials in sides:
+    for environment, trials in d.sides:
         step = systematic.resolution(trials, d.metric.name) if trials else None
         if step is None or step <= MATTERS * d.settings.margin:
             continue
@@ -135,11 +124,11 @@ def _systematic(d: Draft) -> Doubt | None:
 
 
 def _curve(d: Draft, f: Figures) -> list[Doubt]:
-    found = []
+    curve_doubts = []
     worse = any(p.low is not None and p.low > 1 for p in f.curve)
     better = any(p.high is not None and p.high < 1 for p in f.curve)
     if d.metric.coordinate is not None and worse and better:
-        found.append(
+        curve_doubts.append(
             Doubt(
                 code="curve-mixed",
                 message="Worse at some places of the curve and better at others: "
@@ -147,25 +136,25 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
                 advice="Read the curve, not its mean.",
             )
         )
-    if nothing_common(d):
-        found.append(
+    if d.nothing_common:
+        curve_doubts.append(
             Doubt(
                 code="curve-ragged",
-                message=f"No value of {coordinate(d)} is in all trials: nothing can be compared.",
+                message=f"No value of {d.coordinate} is in all trials: nothing can be compared.",
                 advice="Look at the raw outputs of trials without points; set the values in the "
                 "plan, so that every trial takes them all.",
             )
         )
     elif d.paired.ragged:
-        found.append(
+        curve_doubts.append(
             Doubt(
                 code="curve-ragged",
-                message=f"Not all trials have the same values of {coordinate(d)}; "
+                message=f"Not all trials have the same values of {d.coordinate}; "
                 f"{len(d.paired.coordinates)} that all have are compared.",
                 advice="Set the values in the plan, so that every trial takes them all.",
             )
         )
-    return found
+    return curve_doubts
 
 
 def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
@@ -186,8 +175,3 @@ def _floor(d: Draft, floor: Floor | None) -> Doubt | None:
         message="Two equal environments differ here: the apparatus may prefer one of them.",
         advice=f"Look at the A/A comparison; {_more(d)}.",
     )
-
-
-def _words(interval: Interval) -> str:
-    middle, low, high = ratio(interval)
-    return f"{middle} ({low} to {high})"

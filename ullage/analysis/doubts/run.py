@@ -10,13 +10,13 @@ import numpy as np
 
 from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.model import Comparison, Doubt
-from ullage.analysis.comparison.rounding import ratio, share
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
 from ullage.analysis.doubts import machine
-from ullage.analysis.doubts.readings import NO_FIGURES
+from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.runs.events import HOST_SHARED, Trial
 from ullage.runs.reader import RunFolder, typed
-from ullage.stats import series_checks
-from ullage.stats.interval import Floats
+from ullage.stats import Floats, series_checks
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
 
@@ -32,7 +32,7 @@ FASTER = 0.02
 
 def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
     """Doubts about the run as a whole."""
-    found = [
+    doubts = [
         _not_finished(folder),
         _no_again(again),
         _shared(folder),
@@ -44,7 +44,7 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
         *_values(folder),
         *_again_differs(again),
     ]
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(doubt for doubt in doubts if doubt is not None)
 
 
 def _not_finished(folder: RunFolder) -> Doubt | None:
@@ -98,11 +98,13 @@ def _steal(trials: Sequence[Trial]) -> Doubt | None:
 
 def _frequency(folder: RunFolder) -> Doubt | None:
     """First quarter of the run against its last, if there is a trend at the level of 1 %."""
-    told = [(t.epoch_ns, t.meters["cpu"]["frequency"]) for t in folder.trials if _has_frequency(t)]
-    if len(told) < 12:
+    readings = [
+        (t.epoch_ns, t.meters["cpu"]["frequency"]) for t in folder.trials if _has_frequency(t)
+    ]
+    if len(readings) < 12:
         return None
-    times, speeds = (np.array(column) for column in zip(*told, strict=True))
-    quarter = len(told) // 4
+    times, speeds = (np.array(column) for column in zip(*readings, strict=True))
+    quarter = len(readings) // 4
     first, last = float(speeds[:quarter].mean()), float(speeds[-quarter:].mean())
     if abs(last / first - 1) <= FASTER or drift(times, speeds).p_value > ALPHA:
         return None
@@ -168,11 +170,11 @@ def _most(trials: Sequence[Trial], reading: Callable[[Trial], float | None]) -> 
         if value is not None:
             cells.setdefault(f"{trial.workload} in {trial.environment}", []).append(value)
     means = {cell: float(np.mean(values)) for cell, values in cells.items()}
-    return max(means.items(), key=lambda each: each[1], default=("", 0.0))
+    return max(means.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
 @dataclass(frozen=True)
-class _Strange:
+class _Anomaly:
     """One series of absolute values that is not of one kind."""
 
     name: str
@@ -189,19 +191,20 @@ def _values(folder: RunFolder) -> Iterator[Doubt]:
     series = list(_series(folder))
     level = ALPHA / 2 / max(1, len(series))
     cold = [_cold(name, x) for name, x in series if x.size >= series_checks.WARM_UP_LEAST]
-    if found := [each for each in cold if each.p_value <= level]:
+    if anomalies := [anomaly for anomaly in cold if anomaly.p_value <= level]:
         yield Doubt(
             code="warm-up",
-            message=f"Absolute values begin otherwise than they go on in {_named(found, series)}.",
+            message="Absolute values begin otherwise than they go on in "
+            f"{_named(anomalies, series)}.",
             advice="Ratios compare trials of one block, and say for themselves if they differ too. "
             "Means of absolute values hold the first ones: read the median. For the next run let "
             "the machine work for a while first.",
         )
     split = [_split(name, x) for name, x in series if x.size >= series_checks.DIP_LEAST]
-    if found := [each for each in split if each.p_value <= level]:
+    if anomalies := [anomaly for anomaly in split if anomaly.p_value <= level]:
         yield Doubt(
             code="bimodal",
-            message=f"Absolute values stand in two groups in {_named(found, series)}.",
+            message=f"Absolute values stand in two groups in {_named(anomalies, series)}.",
             advice="The machine was in two states. Ratios compare trials of one block, and say for "
             "themselves if they differ too. A mean of absolute values lies where few trials do: "
             "look at the points.",
@@ -221,39 +224,40 @@ def _series(folder: RunFolder) -> Iterator[tuple[str, Floats]]:
             yield f"{name} of {workload} in {environment}", np.log(x)
 
 
-def _cold(name: str, x: Floats) -> _Strange:
-    found = series_checks.warm_up(x)
-    which = "first trial" if found.first == 1 else f"first {found.first} trials"
-    return _Strange(name, found.p_value, f"{which} × {math.exp(found.distance):.3g}")
+def _cold(name: str, x: Floats) -> _Anomaly:
+    start = series_checks.warm_up(x)
+    trials = "first trial" if start.first == 1 else f"first {start.first} trials"
+    return _Anomaly(name, start.p_value, f"{trials} × {math.exp(start.distance):.3g}")
 
 
-def _split(name: str, x: Floats) -> _Strange:
-    found = series_checks.two_groups(x)
-    apart = math.exp(found.high - found.low)
-    return _Strange(name, found.p_value, f"{share(1 - found.below)} of them × {apart:.3g}")
+def _split(name: str, x: Floats) -> _Anomaly:
+    groups = series_checks.two_groups(x)
+    apart = math.exp(groups.high - groups.low)
+    return _Anomaly(name, groups.p_value, f"{share(1 - groups.below)} of them × {apart:.3g}")
 
 
-def _named(found: Sequence[_Strange], series: Sequence[object]) -> str:
-    clearest = min(found, key=lambda each: each.p_value)
-    return f"{len(found)} of {len(series)} series; most clearly {clearest.name} ({clearest.words})"
+def _named(anomalies: Sequence[_Anomaly], series: Sequence[object]) -> str:
+    clearest = min(anomalies, key=lambda anomaly: anomaly.p_value)
+    return (
+        f"{len(anomalies)} of {len(series)} series; most clearly {clearest.name} ({clearest.words})"
+    )
 
 
 def _again_differs(again: Sequence[Comparison]) -> list[Doubt]:
     primary = [c for c in again if c.primary and c.interval is not None]
     differing = [c for c in primary if c.interval and pairing.excludes_one(c.interval)]
-    found = []
+    again_doubts = []
     for c in differing:
         assert c.interval is not None
-        middle, low, high = ratio(c.interval)
         chance = share(1 - c.interval.confidence)
-        found.append(
+        again_doubts.append(
             Doubt(
                 code="again-differs",
                 message=f"{c.baseline_label} differs from its own second copy in "
-                f"{c.workload_title}: {middle} ({low} to {high}); {len(differing)} of "
+                f"{c.workload_title}: {ratio_words(c.interval)}; {len(differing)} of "
                 f"{len(primary)} A/A intervals do, {chance} of them are expected to by chance.",
                 advice="If it comes back in another run, something prefers one copy: "
                 "its CPU, its place on the disk, its place in the block.",
             )
         )
-    return found
+    return again_doubts

@@ -15,12 +15,11 @@ from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.doubts.failures import pairs
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import pairs, ratio_words
 from ullage.runs.events import Trial
-from ullage.stats import interval as intervals
-from ullage.stats import series_checks
-from ullage.stats.interval import Floats, TooFewError, collapse
+from ullage.stats import Floats, series_checks
+from ullage.stats.interval import collapse
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
 from ullage.stats.verdict import LEAST_PAIRS
@@ -29,7 +28,7 @@ WIDER = 1.1
 """Neighbours that are alike matter when the interval would be so many times as wide."""
 
 
-def doubts(d: Draft, alpha: float) -> list[Doubt]:
+def doubts(d: Draft, alpha: float) -> list[Doubt | None]:
     """Those of one comparison, each test at alpha / 4."""
     tests: tuple[Callable[[Draft, Floats, float], Doubt | None], ...] = (
         _drift,
@@ -40,8 +39,7 @@ def doubts(d: Draft, alpha: float) -> list[Doubt]:
     if len(d.paired.pairs) < LEAST_PAIRS:
         return []
     x = log_ratios(d)
-    found = [test(d, x, alpha / len(tests)) for test in tests]
-    return [doubt for doubt in found if doubt is not None]
+    return [test(d, x, alpha / len(tests)) for test in tests]
 
 
 def log_ratios(d: Draft) -> Floats:
@@ -51,8 +49,10 @@ def log_ratios(d: Draft) -> Floats:
     """
     if d.metric.coordinate is not None:
         return np.array(d.log_ratios)
-    mine = _unrounded([p.environment for p in d.paired.pairs], d.metric.name, d.settings.seed)
-    theirs = _unrounded([p.baseline for p in d.paired.pairs], d.metric.name, d.settings.seed + 1)
+    mine, theirs = (
+        _unrounded(trials, d.metric.name, d.settings.seed + i)
+        for i, (_, trials) in enumerate(d.sides)
+    )
     turned: Floats = np.log(mine) - np.log(theirs)
     return turned if d.metric.better == "lower" else -turned
 
@@ -63,10 +63,10 @@ def _unrounded(trials: list[Trial], name: str, seed: int) -> Floats:
 
 
 def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
-    found = drift([p.environment.epoch_ns for p in d.paired.pairs], d.log_ratios)
-    if found.p_value > alpha:
+    trend = drift([p.environment.epoch_ns for p in d.paired.pairs], d.log_ratios)
+    if trend.p_value > alpha:
         return None
-    way = "rises" if found.correlation > 0 else "falls"
+    way = "rises" if trend.correlation > 0 else "falls"
     changes = (
         "the instances were made anew meanwhile, so look for what stayed: the host's disk and its "
         "caches, files that all makings share."
@@ -77,7 +77,7 @@ def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
     return Doubt(
         code="drift",
         message=f"The ratio {way} during the run (rank correlation with time "
-        f"{found.correlation:+.2f}): it is not one number.",
+        f"{trend.correlation:+.2f}): it is not one number.",
         advice="This ratio is a mean over the run, and no later hour need have it: look at the "
         "points over time. Pairs take out what both sides share, so one side alone changes: "
         f"{changes}",
@@ -87,14 +87,14 @@ def _drift(d: Draft, _: Floats, alpha: float) -> Doubt | None:
 def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     if x.size < series_checks.WARM_UP_LEAST:
         return None
-    found = series_checks.warm_up(x)
-    if found.p_value > alpha:
+    start = series_checks.warm_up(x)
+    if start.p_value > alpha:
         return None
     first = (
-        "The first pair differs" if found.first == 1 else f"The first {found.first} pairs differ"
+        "The first pair differs" if start.first == 1 else f"The first {start.first} pairs differ"
     )
-    rest = _without_first(d, found.first)
-    without = f" Without: {_words(rest)}." if rest else ""
+    later = _without_first(d, start.first)
+    without = f" Without: {ratio_words(later)}." if later else ""
     begin = (
         ", and let the host work before it: the instances are made anew already, so it is the host "
         "that was cold."
@@ -103,7 +103,7 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     )
     return Doubt(
         code="warm-up",
-        message=f"{first} from the rest by a ratio of {math.exp(found.distance):.3g}; they are "
+        message=f"{first} from the rest by a ratio of {math.exp(start.distance):.3g}; they are "
         f"kept.{without}",
         advice="Read the ratio without them as that of a system that has run for a while, and "
         f"these as what its start costs. For the next run make trials longer{begin}",
@@ -112,16 +112,7 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
 
 def _without_first(d: Draft, number: int) -> Interval | None:
     units = collapse(d.log_ratios[number:], d.generations[number:])
-    try:
-        found = intervals.t_interval(units, d.settings.confidence, d.settings.widening)
-    except TooFewError:
-        return None
-    return pairing.stored(found)
-
-
-def _words(interval: Interval) -> str:
-    middle, low, high = ratio(interval)
-    return f"{middle} ({low} to {high})"
+    return pairing.mean_interval(units, d.settings.confidence, d.settings.widening)
 
 
 def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
@@ -129,17 +120,18 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     units = collapse(x, d.generations)
     if units.size < series_checks.AUTOCORRELATION_LEAST:
         return None
-    found = series_checks.autocorrelation(units)
-    wider = found.widening(d.settings.confidence)
-    if found.p_value > alpha or wider < WIDER:
+    neighbours = series_checks.autocorrelation(units)
+    wider = neighbours.widening(d.settings.confidence)
+    if neighbours.p_value > alpha or wider < WIDER:
         return None
     several = d.precision == "intermediate"
-    what = f"{found.n} makings" if several else pairs(found.n)
+    rests_on = f"{neighbours.n} makings" if several else pairs(neighbours.n)
     spread = "" if d.made_anew else ", with `repeat: instances:` if the instances are what changes"
     return Doubt(
         code="autocorrelated",
-        message=f"Neighbours are alike (lag-1 autocorrelation {found.rho:.2f}): {what} tell as "
-        f"much as about {found.effective:.2g} independent ones, and the interval should be "
+        message=f"Neighbours are alike (lag-1 autocorrelation {neighbours.rho:.2f}): {rests_on} "
+        f"tell as much as about {neighbours.effective:.2g} independent ones, and the interval "
+        "should be "
         f"{wider:.2g} times as wide.",
         advice="Read the interval as so much wider. The machine changes more slowly than "
         f"{'makings' if several else 'blocks'} go by: more of the same length help less than a "
@@ -148,14 +140,14 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
 
 
 def _bimodal(d: Draft, x: Floats, alpha: float) -> Doubt | None:
-    found = series_checks.two_groups(x)
-    if found.p_value > alpha:
+    groups = series_checks.two_groups(x)
+    if groups.p_value > alpha:
         return None
-    less, more = math.exp(found.low), math.exp(found.high)
+    less, more = math.exp(groups.low), math.exp(groups.high)
     return Doubt(
         code="bimodal",
-        message=f"The ratios stand in two groups: {share(found.below)} near {less:.3g} and "
-        f"{share(1 - found.below)} near {more:.3g}{_by_making(d)}.",
+        message=f"The ratios stand in two groups: {share(groups.below)} near {less:.3g} and "
+        f"{share(1 - groups.below)} near {more:.3g}{_by_making(d)}.",
         advice="The mean lies where few pairs do: read both groups. Look at what tells them apart "
         "(the CPU, the place in the block, the making, other work), and fix it in the plan or "
         "count it as what users get.",

@@ -69,10 +69,10 @@ def with_energies(
     """The trials with the figures of their energy instead of their own."""
     of_workload = {workload.key: works(workload) for workload in workloads}
     for trial in trials:
-        found = metered.trials.get(trial.trial)
+        energy = metered.trials.get(trial.trial)
         figures = (
-            dict(_figures(trial, found, of_workload[trial.workload]))
-            if isinstance(found, TrialEnergy)
+            dict(_figures(trial, energy, of_workload[trial.workload]))
+            if isinstance(energy, TrialEnergy)
             else {}
         )
         yield trial.model_copy(update={"metrics": figures})
@@ -134,9 +134,9 @@ class Typical:
 
 
 def _row(energy: TrialEnergy) -> tuple[float, ...]:
-    above, rest = energy.above_idle, energy.rest
+    above, idle = energy.above_idle, energy.idle
     seconds = energy.window_s / above if above else 0.0
-    standard = rest.standard if rest else 0.0
+    standard = idle.standard if idle else 0.0
     return (
         energy.mean_w,
         energy.u_sampling / energy.joules,

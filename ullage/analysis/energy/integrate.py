@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.energy.sampling import Sampled, counted, integrated
-from ullage.analysis.energy.series import Floats, Series
+from ullage.analysis.energy.series import ChannelSeries
 from ullage.runs.records import LATEST_NS
+from ullage.stats import Floats
 from ullage.stats.uncertainty import averaged, rectangular
 
 COVERAGE: Final = 2.0
@@ -59,7 +60,7 @@ class Integral:
         return COVERAGE * self.standard
 
 
-def integrate(series: Series, start_ns: int, end_ns: int) -> Integral | Missing:
+def integrate(series: ChannelSeries, start_ns: int, end_ns: int) -> Integral | Missing:
     """Energy from `start_ns` to `end_ns`, exactly: edges between two readings are interpolated.
 
     Missing where that time is not covered by readings on both sides, or something in it is not
@@ -79,21 +80,21 @@ def integrate(series: Series, start_ns: int, end_ns: int) -> Integral | Missing:
         return Missing("after", f"{name} has no reading after its end")
     values, window_s = series.values[near], (end_ns - start_ns) / 1e9
     sampled = Sampled(at_s, series.within_ns[near] / 1e9, values, window_s)
-    found = counted(sampled) if series.channel.kind == "energy" else integrated(sampled)
-    joules = float(found.weights @ values)
+    weighed = counted(sampled) if series.channel.kind == "energy" else integrated(sampled)
+    joules = float(weighed.weights @ values)
     if joules <= 0:
         return Missing("zero", f"{name} shows no energy in {window_s:.3g} s")
     return Integral(
         joules=joules,
-        u_sampling=found.standard,
-        u_resolution=_resolution(series, found.weights, values, window_s),
+        u_sampling=weighed.standard,
+        u_resolution=_resolution(series, weighed.weights, values, window_s),
         u_accuracy=rectangular((series.channel.accuracy or 0.0) * joules),
         window_s=window_s,
         readings=int(((at_s >= 0) & (at_s <= window_s)).sum()),
     )
 
 
-def _near(series: Series, start_ns: int, end_ns: int) -> slice:
+def _near(series: ChannelSeries, start_ns: int, end_ns: int) -> slice:
     """The readings in and beside the window that no cut parts from it."""
     least = max((cut.end_ns for cut in series.cuts if cut.end_ns <= start_ns), default=0)
     most = min((cut.start_ns for cut in series.cuts if cut.start_ns >= end_ns), default=LATEST_NS)
@@ -105,7 +106,7 @@ def _near(series: Series, start_ns: int, end_ns: int) -> slice:
     )
 
 
-def _resolution(series: Series, weights: Floats, values: Floats, window_s: float) -> float:
+def _resolution(series: ChannelSeries, weights: Floats, values: Floats, window_s: float) -> float:
     """q/√12 of each value: of all alike where a steady power is always rounded the same way."""
     step, weighed = series.channel.resolution, values[weights != 0]
     alike = series.channel.kind == "power" and not (

@@ -32,11 +32,15 @@ _ADVICE: Final[dict[str, str]] = {
 
 def of(folder: RunFolder, sources: Sequence[Metered]) -> tuple[EnergyNote, ...]:
     """All of them, in the order of the meters."""
-    known = {each.source.label for each in sources}
-    absent = [meter for meter in folder.resolved.energy_meters if meter.label not in known]
+    labels = {metered.source.label for metered in sources}
+    absent = [meter for meter in folder.resolved.energy_meters if meter.label not in labels]
     return (
         *(_absent(meter.label, meter.meter) for meter in absent),
-        *(note for each in sources for note in (*_whose(each), *_missing(each), *_series(each))),
+        *(
+            note
+            for metered in sources
+            for note in (*_of_a_guest(metered), *_missing(metered), *_series(metered))
+        ),
         *_disagreements(sources),
     )
 
@@ -50,15 +54,15 @@ def _absent(label: str, meter: str) -> EnergyNote:
     )
 
 
-def _whose(metered: Metered) -> Iterator[EnergyNote]:
+def _of_a_guest(metered: Metered) -> Iterator[EnergyNote]:
     """Of one guest nobody said which environment it is: its figures stand beside all of them."""
     if metered.source.scope == "guest" and metered.series:
-        channels = (each.channel for each in metered.series)
-        which = clean("; ".join(dict.fromkeys(c.source or c.name for c in channels)), 200)
+        channels = (series.channel for series in metered.series)
+        channel_names = clean("; ".join(dict.fromkeys(c.source or c.name for c in channels)), 200)
         yield EnergyNote(
             code="energy-of-a-guest",
             label=metered.source.label,
-            message=f"{called(metered)} tells of one guest or process ({which}), and of no "
+            message=f"{called(metered)} tells of one guest or process ({channel_names}), and of no "
             "environment: its figures stand beside each of them, whoever worked",
             advice="they are those of the trials only where ullage itself runs inside that guest; "
             "for environments take a meter of the package or the wall",
@@ -68,9 +72,9 @@ def _whose(metered: Metered) -> Iterator[EnergyNote]:
 def _missing(metered: Metered) -> Iterator[EnergyNote]:
     """One for each reason."""
     reasons: dict[str, list[tuple[str, Missing]]] = {}
-    for trial, found in metered.trials.items():
-        if isinstance(found, Missing):
-            reasons.setdefault(found.code, []).append((trial, found))
+    for trial, energy in metered.trials.items():
+        if isinstance(energy, Missing):
+            reasons.setdefault(energy.code, []).append((trial, energy))
     total = len(metered.trials)
     for code, lacking in reasons.items():
         if code == SHARED:
@@ -96,8 +100,10 @@ def _missing(metered: Metered) -> Iterator[EnergyNote]:
 
 def _series(metered: Metered) -> Iterator[EnergyNote]:
     """What is strange in the readings, each thing once."""
-    told = dict.fromkeys((each.code, each.message) for s in metered.series for each in s.doubts)
-    for code, message in told:
+    doubts = dict.fromkeys(
+        (doubt.code, doubt.message) for s in metered.series for doubt in s.doubts
+    )
+    for code, message in doubts:
         yield EnergyNote(
             code=code,
             label=metered.source.label,
@@ -112,19 +118,19 @@ def called(metered: Metered) -> str:
 
 
 def _disagreements(sources: Sequence[Metered]) -> Iterator[EnergyNote]:
-    measured = [each for each in sources if each.source.method == "measured"]
-    for one, other in combinations(measured, 2):
-        same = one.source.scope == other.source.scope
-        if same and (apart := _apart([one], [other])) is not None and abs(apart[0]) > apart[1]:
-            yield _disagree(one, other, f"{_times(apart[0])} what {called(other)} shows")
+    measured = [metered for metered in sources if metered.source.method == "measured"]
+    for first, second in combinations(measured, 2):
+        same = first.source.scope == second.source.scope
+        if same and (apart := _apart([first], [second])) is not None and abs(apart[0]) > apart[1]:
+            yield _disagree(first, second, f"{_times(apart[0])} what {called(second)} shows")
     for wall in measured:
         if wall.source.scope != "wall":
             continue
-        for label in sorted({each.source.label for each in measured} - {wall.source.label}):
+        for label in sorted({metered.source.label for metered in measured} - {wall.source.label}):
             parts = [
-                each
-                for each in measured
-                if each.source.label == label and each.source.scope in _PARTS
+                metered
+                for metered in measured
+                if metered.source.label == label and metered.source.scope in _PARTS
             ]
             apart = _apart(parts, [wall]) if parts else None
             if apart is not None and apart[0] > apart[1]:
@@ -136,13 +142,13 @@ def _times(log_ratio: float) -> str:
     return f"{math.exp(log_ratio):.3g} times"
 
 
-def _disagree(one: Metered, other: Metered, words: str) -> EnergyNote:
+def _disagree(first: Metered, second: Metered, words: str) -> EnergyNote:
     return EnergyNote(
         code="meters-disagree",
-        label=one.source.label,
-        message=f"{called(one)} shows {words}, more apart than their uncertainties allow",
-        advice=f"check {clean(one.source.label, 40)} and {clean(other.source.label, 40)} against a "
-        "known load; ratios by one meter are surer than joules",
+        label=first.source.label,
+        message=f"{called(first)} shows {words}, more apart than their uncertainties allow",
+        advice=f"check {clean(first.source.label, 40)} and {clean(second.source.label, 40)} "
+        "against a known load; ratios by one meter are surer than joules",
     )
 
 
@@ -153,8 +159,8 @@ def _apart(some: Sequence[Metered], others: Sequence[Metered]) -> tuple[float, f
     """
     rows = []
     for trial in some[0].trials:
-        found = [[each.trials.get(trial) for each in side] for side in (some, others)]
-        sides = [[e for e in side if isinstance(e, TrialEnergy)] for side in found]
+        energies = [[metered.trials.get(trial) for metered in side] for side in (some, others)]
+        sides = [[e for e in side if isinstance(e, TrialEnergy)] for side in energies]
         if len(sides[0]) == len(some) and len(sides[1]) == len(others):
             rows.append([_sum(side) for side in sides])
     if not rows:
@@ -170,6 +176,8 @@ def _apart(some: Sequence[Metered], others: Sequence[Metered]) -> tuple[float, f
 
 def _sum(side: Sequence[TrialEnergy]) -> tuple[float, float, float]:
     """Energy, and its uncertainties relative to it: of the sampling, and of all else."""
-    joules = sum(each.joules for each in side)
-    alike = math.hypot(sum(each.u_accuracy for each in side), *(each.u_resolution for each in side))
-    return joules, sum(each.u_sampling for each in side) / joules, alike / joules
+    joules = sum(energy.joules for energy in side)
+    alike = math.hypot(
+        sum(energy.u_accuracy for energy in side), *(energy.u_resolution for energy in side)
+    )
+    return joules, sum(energy.u_sampling for energy in side) / joules, alike / joules

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.runs.readings import Channel
+from ullage.stats import Floats
 
-Floats = NDArray[np.float64]
 Lie = Literal["negative", "zero", "impossible", "counter-back", "counter-stuck"]
 Hint = Literal["meter-stuck", "meter-jump"]
 
@@ -31,7 +31,7 @@ _SAME_S, _SAME_READINGS, _FINE = 60.0, 30, 0.002
 
 
 @dataclass(frozen=True)
-class Untrue:
+class Implausible:
     """Readings `first` to `last` bound what is not known; they may be one beyond the ends."""
 
     first: int
@@ -41,23 +41,25 @@ class Untrue:
 
 
 @dataclass(frozen=True)
-class Told:
+class PlausibleValues:
     """A channel's values, made fit to be integrated where they are true."""
 
     values: Floats
-    lies: tuple[Untrue, ...]
+    implausible: tuple[Implausible, ...]
     doubts: tuple[tuple[Hint, str], ...]
 
 
-def look(channel: Channel, at_s: Floats, raw: Floats) -> Told:
+def look(channel: Channel, at_s: Floats, raw: Floats) -> PlausibleValues:
     """Look for lies; a counter comes back as J since its first reading."""
     if channel.kind == "power":
-        return Told(raw, tuple(_powers(channel, raw)), tuple(_power_doubts(channel, at_s, raw)))
+        return PlausibleValues(
+            raw, tuple(_powers(channel, raw)), tuple(_power_doubts(channel, at_s, raw))
+        )
     grown, lies = _grown(channel, at_s, raw)
     values = np.concatenate(([0.0], np.cumsum(grown))) if raw.size else raw
     lies += _stuck(channel, at_s, grown)
     means = np.divide(grown, np.diff(at_s))
-    return Told(values, tuple(lies), tuple(_jumps(channel, means)))
+    return PlausibleValues(values, tuple(lies), tuple(_jumps(channel, means)))
 
 
 def _physical(channel: Channel) -> bool:
@@ -65,21 +67,21 @@ def _physical(channel: Channel) -> bool:
     return channel.method == "measured" and channel.scope != "guest"
 
 
-def _powers(channel: Channel, raw: Floats) -> Iterator[Untrue]:
+def _powers(channel: Channel, raw: Floats) -> Iterator[Implausible]:
     for i in np.flatnonzero((raw < 0) | (raw > MOST_W)):
         code: Lie = "negative" if raw[i] < 0 else "impossible"
-        yield Untrue(int(i) - 1, int(i) + 1, code, f"{channel.name} said {raw[i]:g} W")
+        yield Implausible(int(i) - 1, int(i) + 1, code, f"{channel.name} said {raw[i]:g} W")
     if _physical(channel):
         for i in np.flatnonzero(raw == 0):
-            yield Untrue(int(i) - 1, int(i) + 1, "zero", f"{channel.name} said 0 W")
+            yield Implausible(int(i) - 1, int(i) + 1, "zero", f"{channel.name} said 0 W")
 
 
-def _grown(channel: Channel, at_s: Floats, raw: Floats) -> tuple[Floats, list[Untrue]]:
+def _grown(channel: Channel, at_s: Floats, raw: Floats) -> tuple[Floats, list[Implausible]]:
     """J between the readings, 0 where that is not known, and where."""
     grown, seconds = np.diff(raw), np.diff(at_s)
     rising = grown >= 0
     usual_w = float(np.max(grown[rising] / seconds[rising], initial=0.0))
-    lies: list[Untrue] = []
+    lies: list[Implausible] = []
     for i in np.flatnonzero(~rising):
         wrapped = grown[i] + (channel.wraps_at or 0.0)
         most_w = min(MOST_W, max(_WRAP_W, _OUTLANDISH * usual_w))
@@ -87,22 +89,22 @@ def _grown(channel: Channel, at_s: Floats, raw: Floats) -> tuple[Floats, list[Un
             grown[i] = wrapped
             continue
         message = f"{channel.name} went from {raw[i]:.9g} J to {raw[i + 1]:.9g} J"
-        lies.append(Untrue(int(i), int(i) + 1, "counter-back", message))
+        lies.append(Implausible(int(i), int(i) + 1, "counter-back", message))
         grown[i] = 0.0
     for i in np.flatnonzero(grown > MOST_W * seconds):
         message = f"{channel.name} grew by {grown[i]:.6g} J in {seconds[i]:.3g} s"
-        lies.append(Untrue(int(i), int(i) + 1, "impossible", message))
+        lies.append(Implausible(int(i), int(i) + 1, "impossible", message))
         grown[i] = 0.0
     return grown, lies
 
 
-def _stuck(channel: Channel, at_s: Floats, grown: Floats) -> list[Untrue]:
+def _stuck(channel: Channel, at_s: Floats, grown: Floats) -> list[Implausible]:
     """Stretches in which a counter of what is on stood still, though its steps are small."""
     if not _physical(channel):
         return []
     least_s = max(_STUCK_S, 10 * channel.resolution / _IDLE_W)
     return [
-        Untrue(
+        Implausible(
             first,
             last,
             "counter-stuck",

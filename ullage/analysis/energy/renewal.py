@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.analysis.energy.plausibility import Floats
+from ullage.stats import Floats
 
 _CHANGES: Final = 6
 """So many whole stretches of equal readings tell how long a value stands."""
@@ -34,23 +34,23 @@ def stands(raw: Floats, every_s: float) -> int:
     lengths = np.diff(changed)
     if lengths.size < _CHANGES:
         return 1
-    each = int(lengths.min())
-    over = lengths % each
-    regular = np.mean((over <= 1) | (over == each - 1))
-    return each if each * every_s <= _LONGEST_S and regular >= _REGULAR else 1
+    period = int(lengths.min())
+    over = lengths % period
+    regular = np.mean((over <= 1) | (over == period - 1))
+    return period if period * every_s <= _LONGEST_S and regular >= _REGULAR else 1
 
 
-def renewed(raw: Floats, each: int) -> NDArray[np.int64]:
+def renewed(raw: Floats, period: int) -> NDArray[np.int64]:
     """The readings that count of values that stand for `each`: where they are new, and the last."""
     starts = np.concatenate(([0], np.flatnonzero(np.diff(raw) != 0) + 1))
     ends = np.append(starts[1:], raw.size)
-    kept = [np.arange(a, b, each) for a, b in zip(starts, ends, strict=True)]
-    return np.unique(np.append(np.concatenate(kept), raw.size - 1))
+    indices = [np.arange(a, b, period) for a, b in zip(starts, ends, strict=True)]
+    return np.unique(np.append(np.concatenate(indices), raw.size - 1))
 
 
 def moved(
-    at_ns: Instants, within_ns: Instants, kept: NDArray[np.int64]
+    at_ns: Instants, within_ns: Instants, indices: NDArray[np.int64]
 ) -> tuple[Instants, Instants]:
     """Instants of the kept readings and how sure they are: half-way to the reading before each."""
-    since = np.diff(at_ns, prepend=at_ns[:1])[kept]
-    return at_ns[kept] - since // 2, within_ns[kept] + (since + 1) // 2
+    since = np.diff(at_ns, prepend=at_ns[:1])[indices]
+    return at_ns[indices] - since // 2, within_ns[indices] + (since + 1) // 2

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.analysis import doubts
 from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.comparison.money import work
@@ -23,8 +22,7 @@ from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, Resolved, WorkloadRecord
-from ullage.stats.uncertainty import APART, SHARED
-from ullage.stats.verdict import Case, Judgement, judge
+from ullage.stats.verdict import Judgement, judge
 
 _K = 2.0
 """Coverage factor of an absolute figure's interval, about 95 %."""
@@ -34,19 +32,21 @@ _K = 2.0
 class Energies:
     """All that a run says of energy."""
 
-    found: tuple[Energy, ...]
+    energies: tuple[Energy, ...]
     notes: tuple[EnergyNote, ...]
 
 
 def of(folder: RunFolder, source: Source) -> Energies:
     """The energies of a run and what is to be known of them; nothing without meters."""
     sources = metered(folder)
-    found = [energy for each in sources for energy in _Compared(folder, source, each).energies()]
-    return Energies(tuple(found), notes.of(folder, sources))
+    energies = [
+        energy for of_meter in sources for energy in _Compared(folder, source, of_meter).energies()
+    ]
+    return Energies(tuple(energies), notes.of(folder, sources))
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _MeteredCell:
     """One environment and workload."""
 
     environment: EnvironmentRecord
@@ -62,59 +62,53 @@ class _Compared:
         self._resolved: Resolved = folder.resolved
         self._metered = of_meter
         ok = [trial for trial in folder.trials if trial.status == "ok"]
-        known = {
+        with_energy = {
             trial.trial: trial
             for trial in figures.with_energies(ok, self._resolved.workloads, of_meter)
         }
-        trials = [known.get(trial.trial, trial) for trial in folder.trials]
-        self._ok: dict[tuple[str, str], list[Trial]] = {}
-        for trial in known.values():
-            self._ok.setdefault((trial.environment, trial.workload), []).append(trial)
+        trials = [with_energy.get(trial.trial, trial) for trial in folder.trials]
+        self._ok = pairing.by_cell(with_energy.values())
         self._source = replace(source, cells=Cells(trials))
         self._environments = {e.key: e for e in self._resolved.environments}
 
     def energies(self) -> list[Energy]:
         """By workload, the baseline first; a cell without a single energy is left out."""
         drafts: list[tuple[int, Draft]] = []
-        found: list[Energy] = []
+        all_energies: list[Energy] = []
         for workload in self._resolved.workloads:
             for cell in self._cells(workload):
                 metrics: list[Metric | None] = [*figures.works(workload)]
                 for metric in metrics or [None]:
-                    made, draft = self._energy(cell, metric)
+                    energy, draft = self._energy(cell, metric)
                     if draft is not None:
-                        drafts.append((len(found), draft))
-                    found.append(made)
+                        drafts.append((len(all_energies), draft))
+                    all_energies.append(energy)
         for (place, _), judgement in zip(drafts, self._judged(drafts), strict=True):
-            found[place] = _with_verdict(found[place], judgement)
-        return found
+            all_energies[place] = _with_verdict(all_energies[place], judgement)
+        return all_energies
 
-    def _cells(self, workload: WorkloadRecord) -> Iterator[_Cell]:
+    def _cells(self, workload: WorkloadRecord) -> Iterator[_MeteredCell]:
         keys = [e.key for e in self._resolved.environments if e.again_of is None]
         baseline = self._resolved.baseline
         for key in sorted(keys, key=lambda key: key != baseline):
             trials = self._ok.get((key, workload.key), [])
             having = self._having(trials)
             if having:
-                yield _Cell(self._environments[key], workload, trials, having)
+                yield _MeteredCell(self._environments[key], workload, trials, having)
 
     def _having(self, trials: Sequence[Trial]) -> list[TrialEnergy]:
-        found = (self._metered.trials.get(trial.trial) for trial in trials)
-        return [each for each in found if isinstance(each, TrialEnergy)]
+        energies = (self._metered.trials.get(trial.trial) for trial in trials)
+        return [energy for energy in energies if isinstance(energy, TrialEnergy)]
 
-    def _energy(self, cell: _Cell, metric: Metric | None) -> tuple[Energy, Draft | None]:
-        made, draft = self._figures(cell, metric)
+    def _energy(self, cell: _MeteredCell, metric: Metric | None) -> tuple[Energy, Draft | None]:
+        by_field, draft = self._figures(cell, metric)
         typical, meter, environment = (
             Typical.of(cell.having),
             self._metered.source,
             cell.environment,
         )
         base = self._resolved.baseline
-        unequal = [
-            row.nuisance
-            for row in self._source.parity
-            if row.values.get(environment.key) != row.values.get(base)
-        ]
+        unequal = self._source.unequal(environment.key, base)
         energy = Energy(
             environment=environment.key,
             environment_label=name(
@@ -133,12 +127,12 @@ class _Compared:
             relative_u_sampling=typical.sampling,
             relative_u_resolution=typical.resolution,
             relative_u_accuracy=typical.accuracy or None,
-            **made,
+            **by_field,
         )
         return energy, draft if meter.method != "estimated" else None
 
     def _figures(
-        self, cell: _Cell, metric: Metric | None
+        self, cell: _MeteredCell, metric: Metric | None
     ) -> tuple[dict[str, EnergyFigure | None], Draft | None]:
         """By field of `Energy`; and the comparison that is judged, of the energy per unit."""
         quantities: dict[str, Quantity | None] = {
@@ -148,15 +142,15 @@ class _Compared:
             "per_unit": figures.per_unit(metric) if metric else None,
             "energy_delay": figures.energy_delay(metric) if metric else None,
         }
-        found: dict[str, EnergyFigure | None] = {}
+        by_field: dict[str, EnergyFigure | None] = {}
         judged = None
         for field, quantity in quantities.items():
             draft = self._draft(cell, quantity) if quantity else None
-            found[field] = self._figure(cell, quantity, draft) if quantity else None
-            judged = draft if field == "per_unit" and found[field] else judged
-        return found, judged
+            by_field[field] = self._figure(cell, quantity, draft) if quantity else None
+            judged = draft if field == "per_unit" and by_field[field] else judged
+        return by_field, judged
 
-    def _draft(self, cell: _Cell, quantity: Quantity) -> Draft | None:
+    def _draft(self, cell: _MeteredCell, quantity: Quantity) -> Draft | None:
         """None: the cell is the baseline's."""
         baseline = self._environments[self._resolved.baseline]
         if cell.environment is baseline:
@@ -165,7 +159,9 @@ class _Compared:
             self._source, cell.environment, baseline, cell.workload, quantity.as_metric()
         )
 
-    def _figure(self, cell: _Cell, quantity: Quantity, draft: Draft | None) -> EnergyFigure | None:
+    def _figure(
+        self, cell: _MeteredCell, quantity: Quantity, draft: Draft | None
+    ) -> EnergyFigure | None:
         """None: no trial of the cell has it."""
         confidence = self._source.settings.confidence
         series = self._source.cells.series(cell.environment.key, cell.workload.key)
@@ -182,7 +178,7 @@ class _Compared:
         figure = EnergyFigure(unit=quantity.unit, values=values, low=bounds[0], high=bounds[1])
         if draft is None:
             return figure
-        floor = floor_of(draft, self._again(draft), self._correlation)[0]
+        floor = floor_of(draft, self._again(draft))[0]
         return figure.model_copy(
             update={
                 "ratio": pairing.draft_interval(draft),
@@ -190,10 +186,6 @@ class _Compared:
                 "floor": floor.ratio if floor and math.isfinite(floor.ratio) else None,
             }
         )
-
-    @property
-    def _correlation(self) -> float:
-        return APART if self._resolved.design == "duet" else SHARED
 
     def _again(self, draft: Draft) -> list[Draft]:
         """The A/A comparisons of the same figure."""
@@ -210,9 +202,7 @@ class _Compared:
         ]
 
     def _components(self, draft: Draft, quantity: Quantity) -> figures.Components:
-        pairs = draft.paired.pairs
-        mine = self._having([pair.environment for pair in pairs])
-        theirs = self._having([pair.baseline for pair in pairs])
+        mine, theirs = (self._having(trials) for _, trials in draft.sides)
         if not (mine and theirs):
             return ()
         return figures.components(quantity, Typical.of(mine), Typical.of(theirs))
@@ -222,25 +212,12 @@ class _Compared:
         settings = self._source.settings
         cases = []
         for _, draft in drafts:
-            floor, moments = floor_of(draft, self._again(draft), self._correlation)
-            lacking = doubts.no_verdict(draft) is not None
+            floor, moments = floor_of(draft, self._again(draft))
             parts = self._components(draft, figures.ENERGY)
-            cases.append(
-                Case(None, None, floor, moments)
-                if lacking
-                else Case(
-                    draft.moments,
-                    draft.p_values,
-                    floor,
-                    moments,
-                    pairs=len(draft.units),
-                    systematic=expanded(parts),
-                    correlation=self._correlation,
-                )
-            )
+            cases.append(pairing.family_member(draft, floor, moments, expanded(parts)))
         judged = judge(cases, settings.margin, settings.confidence, self._resolved.correction)
         return [
-            None if doubts.no_verdict(draft) else judgement
+            None if draft.no_verdict else judgement
             for (_, draft), judgement in zip(drafts, judged, strict=True)
         ]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ullage.analysis.energy.series import Floats
+from ullage.stats import Floats
 
 _BENT: Final = math.sqrt(1 / 120 - 1 / 144) / math.sqrt(2 / 3)
 """Of a bend at any instant between two readings: what its place leaves open of the error, in parts
@@ -69,8 +69,8 @@ def integrated(s: Sampled) -> Weighed:
 
 def _median(values: Floats, width: int) -> Floats:
     """Of each value and those beside it; beyond the ends they are 0."""
-    beside = np.lib.stride_tricks.sliding_window_view(np.pad(values, width // 2), width)
-    return np.median(beside, axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(values, width // 2), width)
+    return np.median(windows, axis=1)
 
 
 def _bridge(a: Floats, b: Floats) -> Floats:
@@ -89,8 +89,8 @@ def _spikes(steps: Floats, weights: Floats) -> Floats:
     """
     high = _outstanding(steps)
     usual = math.sqrt(float(np.mean(high**2))) if high.size else 0.0
-    seen, expected = (float(np.linalg.norm(weights * each)) for each in (high, usual))
-    return np.array([_SPIKE * max(_LOCAL * seen, expected)])
+    observed, expected = (float(np.linalg.norm(weights * height)) for height in (high, usual))
+    return np.array([_SPIKE * max(_LOCAL * observed, expected)])
 
 
 def _outstanding(changes: Floats) -> Floats:
@@ -107,8 +107,8 @@ def _bends(s: Sampled, ends: tuple[Floats, Floats], weights: Floats) -> tuple[Fl
     (a, b), h = ends, np.diff(s.at_s)
     second = np.zeros_like(s.at_s)
     second[1:-1] = 2 * np.diff(np.diff(s.values) / h) / (h[:-1] + h[1:])
-    each = h**3 / 2 * ((b**2 - a**2) / 2 - (b**3 - a**3) / 3)
-    whole = float(np.sum(each * (second[:-1] + second[1:]) / 2))
+    areas = h**3 / 2 * ((b**2 - a**2) / 2 - (b**3 - a**3) / 3)
+    whole = float(np.sum(areas * (second[:-1] + second[1:]) / 2))
     sharp = (second - _median(second, 5))[1:-1] * ((h[:-1] + h[1:]) / 2) ** 2
     return np.array([_SEEN * whole / math.sqrt(3)]), _BENT * sharp * weights[1:-1]
 
@@ -137,7 +137,7 @@ def counted(s: Sampled) -> Weighed:
         weights[i] += sign * (1 - f)
         weights[i + 1] += sign * f
         parabola = h[i] * f * (1 - f)
-        terms += [parabola * each / math.sqrt(3) for each in _changes(watts, i)]
+        terms += [parabola * change / math.sqrt(3) for change in _changes(watts, i)]
         terms.append(_BURST * max(usual, _LOCAL * high[i]) * h[i] * math.sqrt(f * (1 - f)))
         late = math.hypot((1 - f) * s.within_s[i], f * s.within_s[i + 1])
         terms.append(watts[i] * late / math.sqrt(3))
@@ -152,6 +152,6 @@ def _changes(watts: Floats, i: int) -> tuple[float, float]:
     return change[1] + change[2] - slope, slope / 4
 
 
-def _between(one: float, other: float) -> float:
+def _between(first: float, second: float) -> float:
     """The smaller of two changes in the same direction; 0 of two in different ones."""
-    return math.copysign(min(abs(one), abs(other)), one) if one * other > 0 else 0.0
+    return math.copysign(min(abs(first), abs(second)), first) if first * second > 0 else 0.0

@@ -1,7 +1,7 @@
 """What a meter's file holds, as series: one channel, one session, in order, counters unwrapped.
 
-What cannot be is cut out here, so that nobody integrates over it: `Series.cuts`. What may be is
-kept, and told: `Series.doubts`.
+What cannot be is cut out here, so that nobody integrates over it: `cuts`. What may be is
+kept, and told: `doubts`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ullage.analysis.energy import plausibility, renewal
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
 from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import LATEST_NS
+from ullage.stats import Floats
 
-Floats = NDArray[np.float64]
 Instants = NDArray[np.int64]
 FOLDER: Final = "meters"
 """Where in a run folder the files of the meters lie, `LABEL.jsonl` each."""
@@ -30,7 +30,7 @@ LAP_W: Final = 1000.0
 """No counter that wraps is of more power than that, so no lap of it is shorter."""
 _LATE: Final = 1.5
 """Of the nominal interval: what is not longer is no gap, however soon the counter may wrap."""
-_Said = Reading | Fault | Closed
+_BodyLine = Reading | Fault | Closed
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
 
@@ -52,7 +52,7 @@ class Cut:
     start_ns: int
     end_ns: int
     code: str
-    """A `lies.Lie`, `gap`, or the code of a fault: `gone`, `silent`, `denied` …"""
+    """A `plausibility.Lie`, `gap`, or the code of a fault: `gone`, `silent`, `denied` …"""
     message: str
 
 
@@ -65,7 +65,7 @@ class Suspicion:
 
 
 @dataclass(frozen=True)
-class Series:
+class ChannelSeries:
     """One channel of one stretch."""
 
     opened: Opened
@@ -115,63 +115,63 @@ def _parse(file: Path, lines: Sequence[bytes]) -> Iterator[tuple[int, Line]]:
 
 def _stretches(file: Path, lines: Iterable[tuple[int, Line]]) -> Iterator[Stretch]:
     opened: Opened | None = None
-    said: list[_Said] = []
+    body: list[_BodyLine] = []
     for number, line in lines:
         if line.event == "opened":
             if opened is not None:
-                yield _stretch(opened, said)
-            opened, said = line, []
+                yield _stretch(opened, body)
+            opened, body = line, []
         elif opened is None:
             raise _bad(file, number, "it comes before the meter was opened")
-        elif said and not _follows(line, said[-1]):
+        elif body and not _follows(line, body[-1]):
             raise _bad(file, number, "it is not later than the line before it")
         else:
-            said.append(line)
+            body.append(line)
     if opened is not None:
-        yield _stretch(opened, said)
+        yield _stretch(opened, body)
 
 
-def _follows(line: _Said, last: _Said) -> bool:
+def _follows(line: _BodyLine, last: _BodyLine) -> bool:
     """Two readings are at different instants."""
     if isinstance(line, Reading) and isinstance(last, Reading):
         return line.at_ns > last.at_ns
     return line.at_ns >= last.at_ns
 
 
-def _stretch(opened: Opened, said: Sequence[_Said]) -> Stretch:
-    closed = [line for line in said if isinstance(line, Closed)]
+def _stretch(opened: Opened, body: Sequence[_BodyLine]) -> Stretch:
+    closed = [line for line in body if isinstance(line, Closed)]
     return Stretch(
         opened=opened,
-        readings=tuple(line for line in said if isinstance(line, Reading)),
-        faults=tuple(line for line in said if isinstance(line, Fault)),
+        readings=tuple(line for line in body if isinstance(line, Reading)),
+        faults=tuple(line for line in body if isinstance(line, Fault)),
         closed=closed[-1] if closed else None,
     )
 
 
-def series(stretch: Stretch, name: str) -> Series:
+def series(stretch: Stretch, name: str) -> ChannelSeries:
     """The channel `name` of a stretch; KeyError when the stretch has none of that name."""
     channel = {channel.name: channel for channel in stretch.opened.channels}[name]
     having = [reading for reading in stretch.readings if name in reading.values]
     at_ns = np.array([reading.at_ns for reading in having], dtype=np.int64)
     raw = np.array([reading.values[name] for reading in having], dtype=np.float64)
-    told = plausibility.look(channel, (at_ns - at_ns[:1]) / 1e9, raw)
+    plausible = plausibility.look(channel, (at_ns - at_ns[:1]) / 1e9, raw)
     last = at_ns.size - 1
     cuts = [
         Cut(int(at_ns[max(0, lie.first)]), int(at_ns[min(lie.last, last)]), lie.code, lie.message)
-        for lie in told.lies
+        for lie in plausible.implausible
     ]
     cuts += _faults(at_ns, stretch.faults)
     cuts += _gaps(at_ns, stretch.opened.every_s, channel)
     within_ns = np.array([reading.within_ns for reading in having], dtype=np.int64)
-    doubts = [Suspicion(code, message) for code, message in told.doubts]
-    values = told.values
-    if channel.kind == "power" and (each := renewal.stands(raw, stretch.opened.every_s)) > 1:
-        kept = renewal.renewed(raw, each)
-        message = f"{name} is new at each {each}th reading at most"
+    doubts = [Suspicion(code, message) for code, message in plausible.doubts]
+    values = plausible.values
+    if channel.kind == "power" and (period := renewal.stands(raw, stretch.opened.every_s)) > 1:
+        indices = renewal.renewed(raw, period)
+        message = f"{name} is new at each {period}th reading at most"
         doubts.append(Suspicion("meter-slow", message))
-        values = values[kept]
-        at_ns, within_ns = renewal.moved(at_ns, within_ns, kept)
-    return Series(
+        values = values[indices]
+        at_ns, within_ns = renewal.moved(at_ns, within_ns, indices)
+    return ChannelSeries(
         opened=stretch.opened,
         channel=channel,
         at_ns=at_ns,
@@ -184,13 +184,13 @@ def series(stretch: Stretch, name: str) -> Series:
 
 def _faults(at_ns: Instants, faults: Sequence[Fault]) -> list[Cut]:
     """A cut from the reading before each fault to the one after it, once for several in a row."""
-    found: dict[int, Cut] = {}
+    cuts: dict[int, Cut] = {}
     for fault in faults:
         after = int(np.searchsorted(at_ns, fault.at_ns, side="right"))
         start = int(at_ns[after - 1]) if after else 0
         end = int(at_ns[after]) if after < at_ns.size else LATEST_NS
-        found.setdefault(start, Cut(start, end, fault.code, fault.message))
-    return list(found.values())
+        cuts.setdefault(start, Cut(start, end, fault.code, fault.message))
+    return list(cuts.values())
 
 
 def _gaps(at_ns: Instants, every_s: float, channel: Channel) -> list[Cut]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
-from ullage.analysis.energy.series import FOLDER, Series, Stretch, read, series
+from ullage.analysis.energy.series import FOLDER, ChannelSeries, Stretch, read, series
 from ullage.runs.events import Idle, Started, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Method, Scope, addable
@@ -22,7 +22,7 @@ _EDGES: Final = frozenset({"before", "after", "not-recorded"})
 
 
 @dataclass(frozen=True, order=True)
-class Source:
+class MeterSource:
     """Figures of different sources are never added, nor compared as if they were of one."""
 
     label: str
@@ -32,7 +32,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Rest:
+class IdlePower:
     """What the idle host took, in one session."""
 
     watts: float
@@ -49,7 +49,7 @@ class TrialEnergy:
     u_resolution: float
     u_accuracy: float
     window_s: float
-    rest: Rest | None
+    idle: IdlePower | None
 
     @property
     def mean_w(self) -> float:
@@ -59,7 +59,7 @@ class TrialEnergy:
     @property
     def above_idle(self) -> float | None:
         """Energy less that of the idle host, J."""
-        return None if self.rest is None else self.joules - self.rest.watts * self.window_s
+        return None if self.idle is None else self.joules - self.idle.watts * self.window_s
 
     @property
     def standard(self) -> float:
@@ -71,10 +71,10 @@ class TrialEnergy:
 class Metered:
     """What one source says of a run."""
 
-    source: Source
+    source: MeterSource
     trials: Mapping[str, TrialEnergy | Missing]
     """By the trial's name; of those with figures."""
-    series: tuple[Series, ...]
+    series: tuple[ChannelSeries, ...]
     unstated: bool
     """The maker of one of its channels states no accuracy."""
 
@@ -82,11 +82,11 @@ class Metered:
 def metered(folder: RunFolder) -> tuple[Metered, ...]:
     """All sources of a run, and every trial that has figures. ENERGY_READINGS_BAD."""
     places = _Places.of(folder)
-    found = []
+    all_metered = []
     for file in sorted((folder.path / FOLDER).glob("*.jsonl")):
         stretches = _Stretches(read(folder.raw(str(file.relative_to(folder.path)))))
-        found += [_metered(source, stretches, places) for source in sorted(stretches.sources)]
-    return tuple(found)
+        all_metered += [_metered(source, stretches, places) for source in sorted(stretches.sources)]
+    return tuple(all_metered)
 
 
 @dataclass(frozen=True)
@@ -116,18 +116,20 @@ class _Stretches:
     """A meter's file, its channels made series once."""
 
     all: Sequence[Stretch]
-    _series: dict[tuple[int, str], Series] = field(default_factory=dict)
+    _series: dict[tuple[int, str], ChannelSeries] = field(default_factory=dict)
 
     @cached_property
-    def sources(self) -> set[Source]:
+    def sources(self) -> set[MeterSource]:
         """What it has channels for."""
         return {
-            Source(stretch.opened.label, stretch.opened.meter, channel.scope, channel.method)
+            MeterSource(stretch.opened.label, stretch.opened.meter, channel.scope, channel.method)
             for stretch in self.all
             for channel in stretch.opened.channels
         }
 
-    def of(self, source: Source, session: str | None = None) -> Iterator[tuple[Series, ...]]:
+    def of(
+        self, source: MeterSource, session: str | None = None
+    ) -> Iterator[tuple[ChannelSeries, ...]]:
         """The channels of a source, for each stretch (of a session) that has some."""
         for number, stretch in enumerate(self.all):
             names = [
@@ -136,73 +138,78 @@ class _Stretches:
             ]
             same = (stretch.opened.label, stretch.opened.meter) == (source.label, source.meter)
             if names and same and session in (None, stretch.opened.session):
-                yield tuple(self._one(number, name) for name in names)
+                yield tuple(self._channel(number, name) for name in names)
 
-    def _one(self, number: int, name: str) -> Series:
+    def _channel(self, number: int, name: str) -> ChannelSeries:
         key = number, name
         if key not in self._series:
             self._series[key] = series(self.all[number], name)
         return self._series[key]
 
 
-def _metered(source: Source, stretches: _Stretches, places: _Places) -> Metered:
-    rests = {tag: _rest(stretches, source, tag, idle) for tag, idle in places.idle.items()}
+def _metered(source: MeterSource, stretches: _Stretches, places: _Places) -> Metered:
+    idle_powers = {
+        tag: _idle_power(stretches, source, tag, idle) for tag, idle in places.idle.items()
+    }
     trials: dict[str, TrialEnergy | Missing] = {}
     for tag, trial in places.trials:
         if places.duet and source.scope != "guest":
             trials[trial.trial] = Missing(SHARED, "another trial ran at the same time")
             continue
         window = trial.start_ns, trial.end_ns
-        found = _together(stretches.of(source, tag), *window)
+        channels = _together(stretches.of(source, tag), *window)
         trials[trial.trial] = (
-            found if isinstance(found, Missing) else _energy(found, rests.get(tag))
+            channels if isinstance(channels, Missing) else _energy(channels, idle_powers.get(tag))
         )
-    all_series = tuple(each for group in stretches.of(source) for each in group)
-    unstated = any(each.channel.accuracy is None for each in all_series)
+    all_series = tuple(member for group in stretches.of(source) for member in group)
+    unstated = any(member.channel.accuracy is None for member in all_series)
     return Metered(source, trials, all_series, unstated)
 
 
 def _together(
-    groups: Iterable[tuple[Series, ...]], start_ns: int, end_ns: int
+    groups: Iterable[tuple[ChannelSeries, ...]], start_ns: int, end_ns: int
 ) -> list[Integral] | Missing:
     """The integrals of all channels from the stretch that has the window; else why none has it."""
     missing = Missing("not-recorded", "the meter was not read in that session")
     if not start_ns < end_ns:
         return Missing("not-recorded", "the trial has no length")
     for group in groups:
-        integrals = [integrate(each, start_ns, end_ns) for each in group]
-        lacking = [each for each in integrals if isinstance(each, Missing)]
+        integrals = [integrate(channel, start_ns, end_ns) for channel in group]
+        lacking = [integral for integral in integrals if isinstance(integral, Missing)]
         if not lacking:
-            return [each for each in integrals if isinstance(each, Integral)]
+            return [integral for integral in integrals if isinstance(integral, Integral)]
         if missing.code in _EDGES:
             missing = lacking[0]
     return missing
 
 
-def _energy(channels: Sequence[Integral], rest: Rest | None) -> TrialEnergy:
+def _energy(channels: Sequence[Integral], idle: IdlePower | None) -> TrialEnergy:
     """Channels add up; they see the same load at the same time by the same make of meter, so their
     errors do too, but for the rounding."""
     return TrialEnergy(
-        joules=sum(each.joules for each in channels),
-        u_sampling=sum(each.u_sampling for each in channels),
-        u_resolution=float(np.linalg.norm([each.u_resolution for each in channels])),
-        u_accuracy=sum(each.u_accuracy for each in channels),
+        joules=sum(channel.joules for channel in channels),
+        u_sampling=sum(channel.u_sampling for channel in channels),
+        u_resolution=float(np.linalg.norm([channel.u_resolution for channel in channels])),
+        u_accuracy=sum(channel.u_accuracy for channel in channels),
         window_s=channels[0].window_s,
-        rest=rest,
+        idle=idle,
     )
 
 
-def _rest(stretches: _Stretches, source: Source, tag: str, idle: Sequence[Idle]) -> Rest | None:
+def _idle_power(
+    stretches: _Stretches, source: MeterSource, tag: str, idle: Sequence[Idle]
+) -> IdlePower | None:
     """Mean power of the idle times of a session; None: not one of them was measured whole."""
-    found = []
-    for each in idle:
-        channels = _together(stretches.of(source, tag), each.start_ns, each.end_ns)
+    energies = []
+    for span in idle:
+        channels = _together(stretches.of(source, tag), span.start_ns, span.end_ns)
         if not isinstance(channels, Missing):
-            found.append(_energy(channels, None))
-    seconds = sum(each.window_s for each in found)
-    if not found:
+            energies.append(_energy(channels, None))
+    seconds = sum(energy.window_s for energy in energies)
+    if not energies:
         return None
-    return Rest(
-        watts=sum(each.joules for each in found) / seconds,
-        standard=float(np.linalg.norm([(e.u_sampling, e.u_resolution) for e in found])) / seconds,
+    return IdlePower(
+        watts=sum(energy.joules for energy in energies) / seconds,
+        standard=float(np.linalg.norm([(e.u_sampling, e.u_resolution) for e in energies]))
+        / seconds,
     )

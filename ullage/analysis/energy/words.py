@@ -9,6 +9,7 @@ from ullage.analysis.comparison import money, rounding
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Analysis
+from ullage.analysis.comparison.words import ratio_cells
 from ullage.runs.records import Method, Scope
 
 HEADS: Final = (
@@ -62,9 +63,12 @@ def note(analysis: Analysis) -> str:
     )
 
 
-def told(analysis: Analysis) -> list[str]:
+def note_lines(analysis: Analysis) -> list[str]:
     """What is missing, and what to doubt."""
-    return [f"{each.message}; {each.advice} ({each.code})" for each in analysis.energy_notes]
+    return [
+        f"{energy_note.message}; {energy_note.advice} ({energy_note.code})"
+        for energy_note in analysis.energy_notes
+    ]
 
 
 def figure(energy: Energy, joules: float) -> str:
@@ -73,26 +77,25 @@ def figure(energy: Energy, joules: float) -> str:
     return _per(energy, rounding.quantity(joules * scale, "J"), amount)
 
 
-def _per(energy: Energy, shown: str, amount: str) -> str:
+def _per(energy: Energy, quantity: str, amount: str) -> str:
     where = source(energy.method, energy.scope)
-    return f"{shown} per {amount} ({where})" if amount else f"({where})"
+    return f"{quantity} per {amount} ({where})" if amount else f"({where})"
 
 
 def _row(energy: Energy, scale: float, amount: str) -> tuple[str, ...]:
     main = energy.per_unit or energy.energy
-    compared = ratio(main)
-    shown = rounding.quantity(energy.per_unit.values.median * scale, "J") if energy.per_unit else ""
-    times = rounding.ratio(compared) if compared else None
+    quantity = (
+        rounding.quantity(energy.per_unit.values.median * scale, "J") if energy.per_unit else ""
+    )
     return (
         energy.environment_label,
         f"{energy.workload_title} ({energy.metric})" if energy.metric else energy.workload_title,
         _median(energy.energy),
         _median(energy.mean_power),
         _median(energy.above_idle),
-        _per(energy, shown, amount if shown else ""),
+        _per(energy, quantity, amount if quantity else ""),
         _between(main, scale if energy.per_unit else 1.0),
-        times[0] if times else "",
-        f"{times[1]} to {times[2]}" if times else "",
+        *ratio_cells(ratio(main)),
         main.verdict or "",
     )
 
@@ -117,20 +120,20 @@ def ratio(figure: EnergyFigure) -> Interval | None:
 
 def _amount(group: Sequence[Energy]) -> tuple[float, str]:
     """The smallest amount of work that takes a readable energy, and what it is called."""
-    joules = [each.per_unit.values.median for each in group if each.per_unit]
+    joules = [energy.per_unit.values.median for energy in group if energy.per_unit]
     work, metric = group[0].work, group[0].metric or ""
     if not joules or work is None:
         return 1.0, ""
     scale, amount = money.amount(min(joules), work)
-    things = metric.removesuffix(_PER_SECOND).replace("_", " ")
-    if work == "1" and metric.endswith(_PER_SECOND) and things.endswith("s"):
-        amount = amount.replace("units", things).replace("unit", _one(things))
+    units = metric.removesuffix(_PER_SECOND).replace("_", " ")
+    if work == "1" and metric.endswith(_PER_SECOND) and units.endswith("s"):
+        amount = amount.replace("units", units).replace("unit", _singular(units))
     return scale, amount
 
 
-def _one(things: str) -> str:
+def _singular(word: str) -> str:
     """The singular of a word: `events`, `queries`, `switches`."""
     for plural, singular in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss")):
-        if things.endswith(plural):
-            return things.removesuffix(plural) + singular
-    return things.removesuffix("s")
+        if word.endswith(plural):
+            return word.removesuffix(plural) + singular
+    return word.removesuffix("s")

@@ -109,12 +109,12 @@ class Profile(Record):
     @model_validator(mode="after")
     def _predicts(self) -> Self:
         """It may come from a file, and a prediction draws from all of this."""
-        of = [each for weight in self.weights for each in weight.resources]
+        of = [resource for weight in self.weights for resource in weight.resources]
         if len(set(of)) < len(of):
             raise ValueError("a resource has two weights")
         for weight in self.weights:
             share = weight.share
-            if not all(_is_share(each) for each in (share.estimate, share.low, share.high)):
+            if not all(_is_share(bound) for bound in (share.estimate, share.low, share.high)):
                 raise ValueError(f"the share of {weight.name} is not within 0 and 1")
         if not _is_share(sum(weight.share.estimate for weight in self.weights)):
             raise ValueError("the shares are more than 1 together")
@@ -145,7 +145,7 @@ def _is_share(value: float) -> bool:
     return -SLACK <= value <= 1 + SLACK
 
 
-class Part(Record):
+class PredictedPart(Record):
     """A resource's part of a predicted overhead."""
 
     name: str
@@ -162,7 +162,7 @@ class Prediction(Record):
     emulated: bool
     unequal: tuple[str, ...]
     overhead: Span
-    parts: tuple[Part, ...]
+    parts: tuple[PredictedPart, ...]
     rest: float
     """The part of its time that takes as long there as anywhere."""
 
@@ -189,6 +189,6 @@ def load(path: Path) -> Profile:
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=error.strerror or error) from error
     except ValidationError as error:
         first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
-        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), said)))
+        message = first["msg"].removeprefix("Value error, ")
+        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), message)))
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=reason) from None

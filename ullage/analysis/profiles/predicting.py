@@ -14,10 +14,17 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.comparison.model import Analysis, ResourceSummary
-from ullage.analysis.profiles.model import Part, Predicted, Prediction, Profile, Span, Weight
-from ullage.analysis.profiles.solving import Floats
+from ullage.analysis.profiles.model import (
+    Predicted,
+    PredictedPart,
+    Prediction,
+    Profile,
+    Span,
+    Weight,
+)
 from ullage.common.errors import PROFILE_NO_RATIO, UllageError
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 
 DRAWS: Final = 20_000
@@ -52,14 +59,16 @@ def _prediction(profile: Profile, analysis: Analysis, key: str) -> Prediction:
         for resource in weight.resources
         if (reason := _lacks(analysis, key, resource, summaries)) is not None
     }
-    for resource in (each for weight in used for each in weight.resources):
+    for resource in (name for weight in used for name in weight.resources):
         if resource in lacking:
             reason = lacking[resource]
             raise UllageError(PROFILE_NO_RATIO, environment=key, resource=resource, reason=reason)
     parts = [_part(weight, summaries) for weight in used]
-    rest = max(0.0, 1 - sum(part.share for part in parts))
+    unexplained = max(0.0, 1 - sum(part.share for part in parts))
     first = next(c for c in analysis.comparisons if c.environment == key)
-    sound = {each: found for each, found in summaries.items() if each not in lacking}
+    sound = {
+        resource: summary for resource, summary in summaries.items() if resource not in lacking
+    }
     return Prediction(
         environment=key,
         label=first.environment_label,
@@ -67,7 +76,7 @@ def _prediction(profile: Profile, analysis: Analysis, key: str) -> Prediction:
         unequal=first.unequal,
         overhead=_overhead(profile, parts, sound),
         parts=tuple(parts),
-        rest=rest,
+        rest=unexplained,
     )
 
 
@@ -80,24 +89,24 @@ def _lacks(
     """Why there is no ratio to predict with; None: there is one."""
     of = [c for c in analysis.primary() if c.environment == key and c.resource == resource]
     unsound = next((c for c in of if c.no_verdict), None)
-    found = summaries.get(resource)
+    summary = summaries.get(resource)
     if unsound is not None:
         return f"{unsound.workload}: {unsound.no_verdict}"
-    if found is None:
+    if summary is None:
         return f"{analysis.run} has no {resource} workload, and the command waits for it"
-    if found.ratio is None or found.interval is None:
+    if summary.ratio is None or summary.interval is None:
         return f"{resource} has no ratio with an interval in {analysis.run}"
     return None
 
 
-def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> Part:
-    ratio = float(np.mean([summaries[each].ratio or 0.0 for each in weight.resources]))
+def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> PredictedPart:
+    ratio = float(np.mean([summaries[resource].ratio or 0.0 for resource in weight.resources]))
     share = weight.share.estimate
-    return Part(name=weight.name, share=share, ratio=ratio, contribution=share * ratio)
+    return PredictedPart(name=weight.name, share=share, ratio=ratio, contribution=share * ratio)
 
 
 def _overhead(
-    profile: Profile, parts: Sequence[Part], sound: Mapping[Resource, ResourceSummary]
+    profile: Profile, parts: Sequence[PredictedPart], sound: Mapping[Resource, ResourceSummary]
 ) -> Span:
     """sound: the ratios to draw. What has none lasts as long as anywhere: only a weight of 0 may.
 
@@ -106,7 +115,10 @@ def _overhead(
     rng = np.random.default_rng(SEED)
     shares = _draw_shares(profile, rng)
     ratios = [
-        [_draw(sound[each], rng) if each in sound else np.ones(DRAWS) for each in weight.resources]
+        [
+            _draw(sound[resource], rng) if resource in sound else np.ones(DRAWS)
+            for resource in weight.resources
+        ]
         for weight in profile.weights
     ]
     tail = (1 - profile.confidence) / 2
@@ -146,9 +158,9 @@ def _student(
 def _draw(summary: ResourceSummary, rng: np.random.Generator) -> Floats:
     """Ratios as their interval says: exp of a Student variable."""
     assert summary.ratio is not None and summary.interval is not None
-    found = summary.interval
-    degrees = max(1, found.n - 1)
-    half = (np.log(found.high) - np.log(found.low)) / 2
-    error = half / t_quantile(0.5 + found.confidence / 2, degrees)
+    interval = summary.interval
+    degrees = max(1, interval.n - 1)
+    half = (np.log(interval.high) - np.log(interval.low)) / 2
+    error = half / t_quantile(0.5 + interval.confidence / 2, degrees)
     logs = np.clip(error * rng.standard_t(degrees, DRAWS), -LARGEST_LOG, LARGEST_LOG)
     return np.asarray(summary.ratio * np.exp(logs))

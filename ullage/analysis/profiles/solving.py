@@ -25,9 +25,8 @@ from scipy import optimize
 
 from ullage.analysis.comparison.words import RESOURCES
 from ullage.runs.records import Resource
+from ullage.stats import Floats
 from ullage.stats.interval import TooFewError, check_confidence, t_quantile
-
-Floats = NDArray[np.float64]
 
 LEAST_SLOWDOWN: Final = 1.05
 """A hindrance under which the probe of its own resource is not surely slower than that tells
@@ -44,7 +43,7 @@ LEAST_ERROR: Final = 1e-3
 
 
 @dataclass(frozen=True)
-class Measured:
+class LogSlowdowns:
     """Log slow-downs, a row for each block."""
 
     resources: tuple[Resource, ...]
@@ -58,9 +57,9 @@ class Measured:
     def blocks(self) -> int:
         return int(self.command.shape[0])
 
-    def only(self, resources: Sequence[Resource]) -> Measured:
-        of = [self.resources.index(each) for each in resources]
-        return Measured(
+    def only(self, resources: Sequence[Resource]) -> LogSlowdowns:
+        of = [self.resources.index(resource) for resource in resources]
+        return LogSlowdowns(
             tuple(resources), self.command[:, of], self.probes[np.ix_(range(self.blocks), of, of)]
         )
 
@@ -99,17 +98,19 @@ def interval(logs: Floats, confidence: float) -> tuple[float, float, float]:
     return float(np.exp(mean)), float(np.exp(mean - half)), float(np.exp(mean + half))
 
 
-def not_slowed(measured: Measured, confidence: float) -> dict[Resource, tuple[float, float, float]]:
+def not_slowed(
+    measured: LogSlowdowns, confidence: float
+) -> dict[Resource, tuple[float, float, float]]:
     """Resources whose hindrance does not surely slow their own probe → ratio, low and high."""
-    found: dict[Resource, tuple[float, float, float]] = {}
+    weak: dict[Resource, tuple[float, float, float]] = {}
     for i, resource in enumerate(measured.resources):
-        seen = interval(measured.probes[:, i, i], confidence)
-        if seen[1] < LEAST_SLOWDOWN:
-            found[resource] = seen
-    return found
+        slowdown = interval(measured.probes[:, i, i], confidence)
+        if slowdown[1] < LEAST_SLOWDOWN:
+            weak[resource] = slowdown
+    return weak
 
 
-def solve(measured: Measured, confidence: float) -> Estimates:
+def solve(measured: LogSlowdowns, confidence: float) -> Estimates:
     """Weights of all resources; those that cannot be told apart as one.
 
     TooFewError under two blocks; ValueError unless all is finite.
@@ -119,22 +120,22 @@ def solve(measured: Measured, confidence: float) -> Estimates:
         raise TooFewError(f"{measured.blocks} blocks, at least 2 are needed")
     if not (np.isfinite(measured.command).all() and np.isfinite(measured.probes).all()):
         raise ValueError("a slow-down is not finite")
-    groups: list[tuple[Resource, ...]] = [(each,) for each in measured.resources]
+    groups: list[tuple[Resource, ...]] = [(resource,) for resource in measured.resources]
     why: list[str] = []
     while True:
-        found, columns = _fit(measured, groups, confidence)
-        twins = _inseparable(found, columns, confidence)
+        estimates, columns = _fit(measured, groups, confidence)
+        twins = _inseparable(estimates, columns, confidence)
         if twins is None:
-            return Estimates(**{**vars(found), "merged": tuple(why)})
-        one, other, reason = twins
-        both = (*groups[one], *groups[other])
+            return Estimates(**{**vars(estimates), "merged": tuple(why)})
+        first, second, reason = twins
+        both = (*groups[first], *groups[second])
         why.append(f"{' and '.join(RESOURCES[r] for r in both)} cannot be told apart: {reason}")
-        groups = [each for i, each in enumerate(groups) if i not in (one, other)]
-        groups.insert(one, both)
+        groups = [group for i, group in enumerate(groups) if i not in (first, second)]
+        groups.insert(first, both)
 
 
 def _fit(
-    measured: Measured, groups: Sequence[tuple[Resource, ...]], confidence: float
+    measured: LogSlowdowns, groups: Sequence[tuple[Resource, ...]], confidence: float
 ) -> tuple[Estimates, Floats]:
     """The weights of these groups; and the scaled equations, a column for each."""
     logs = measured.probes.mean(axis=0)
@@ -160,11 +161,11 @@ def _fit(
     lengths = np.linalg.norm(scaled, axis=0)
     columns = scaled / np.where(lengths > 0, lengths, 1.0)
     condition = float(np.linalg.cond(columns))
-    found = Estimates(tuple(groups), shares, raw, covariance, n - 1, condition)
-    return found, columns
+    estimates = Estimates(tuple(groups), shares, raw, covariance, n - 1, condition)
+    return estimates, columns
 
 
-def _distinct(measured: Measured, confidence: float) -> NDArray[np.bool_]:
+def _distinct(measured: LogSlowdowns, confidence: float) -> NDArray[np.bool_]:
     """Which probes each hindrance really slows: its own, and those whose interval excludes 1.
 
     All of these intervals hold together (Bonferroni): what chance makes of an untouched resource
@@ -183,38 +184,40 @@ def _distinct(measured: Measured, confidence: float) -> NDArray[np.bool_]:
 def _membership(resources: Sequence[Resource], groups: Sequence[tuple[Resource, ...]]) -> Floats:
     """A group is slowed as much as its members are on average: (resources, groups)."""
     return np.array(
-        [[(each in group) / len(group) for group in groups] for each in resources],
+        [[(resource in group) / len(group) for group in groups] for resource in resources],
         dtype=np.float64,
     )
 
 
-def _rows(matrix: Floats, measured: Measured, groups: Sequence[tuple[Resource, ...]]) -> list[int]:
+def _rows(
+    matrix: Floats, measured: LogSlowdowns, groups: Sequence[tuple[Resource, ...]]
+) -> list[int]:
     """For each group the hindrance that slows all of its members most."""
-    found = []
+    rows = []
     for group in groups:
-        of = [measured.resources.index(each) for each in group]
-        found.append(max(of, key=lambda h: float(matrix[h, of].min())))
-    return found
+        of = [measured.resources.index(resource) for resource in group]
+        rows.append(max(of, key=lambda h: float(matrix[h, of].min())))
+    return rows
 
 
 def _inseparable(
-    found: Estimates, columns: Floats, confidence: float
+    estimates: Estimates, columns: Floats, confidence: float
 ) -> tuple[int, int, str] | None:
     """Two groups that the measurements cannot tell apart, and why."""
-    pairs = list(combinations(range(len(found.groups)), 2))
+    pairs = list(combinations(range(len(estimates.groups)), 2))
     if not pairs:
         return None
-    if found.condition > WORST_CONDITION:
-        one, other = max(
+    if estimates.condition > WORST_CONDITION:
+        first, second = max(
             pairs, key=lambda pair: abs(float(columns[:, pair[0]] @ columns[:, pair[1]]))
         )
-        return one, other, f"the equations have a condition of {found.condition:.0f}"
-    halves = found.halves(confidence)
-    errors = np.sqrt(np.diag(found.covariance))
-    for one, other in sorted(pairs, key=lambda pair: -min(halves[pair[0]], halves[pair[1]])):
-        if errors[one] == 0 or errors[other] == 0:
+        return first, second, f"the equations have a condition of {estimates.condition:.0f}"
+    halves = estimates.halves(confidence)
+    errors = np.sqrt(np.diag(estimates.covariance))
+    for first, second in sorted(pairs, key=lambda pair: -min(halves[pair[0]], halves[pair[1]])):
+        if errors[first] == 0 or errors[second] == 0:
             continue
-        correlation = float(found.covariance[one, other] / (errors[one] * errors[other]))
-        if correlation <= UNLIKE and min(halves[one], halves[other]) > UNSURE:
-            return one, other, f"what one weight gains the other loses (± {halves[one]:.2f})"
+        correlation = float(estimates.covariance[first, second] / (errors[first] * errors[second]))
+        if correlation <= UNLIKE and min(halves[first], halves[second]) > UNSURE:
+            return first, second, f"what one weight gains the other loses (± {halves[first]:.2f})"
     return None

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from ullage.analysis.comparison.pairing import by_cell
 from ullage.analysis.profiles.model import (
     COMMAND,
     PROBE,
@@ -17,22 +18,14 @@ from ullage.analysis.profiles.model import (
     Survey,
     Weight,
 )
-from ullage.analysis.profiles.solving import (
-    Estimates,
-    Floats,
-    Measured,
-    interval,
-    not_slowed,
-    solve,
-)
+from ullage.analysis.profiles.solving import Estimates, LogSlowdowns, interval, not_slowed, solve
 from ullage.common.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
-from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells, pair
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resource
+from ullage.stats import Floats
+from ullage.stats.verdict import MOST_FAILURES
 
-MOST_FAILED: Final = 0.1
-"""Share of a cell's trials that may fail, as everywhere."""
 LEAST_BLOCKS: Final = 2
 
 
@@ -54,32 +47,33 @@ def profile(folder: RunFolder, survey: Survey) -> Profile:
     every = _measured(columns, hindrances, blocks)
     weak = not_slowed(every, confidence)
     absent = dict(survey.absent) | {
-        each: f"what should slow it makes its probe {ratio:.2f} times as slow ({low:.2f} to "
+        resource: f"what should slow it makes its probe {ratio:.2f} times as slow ({low:.2f} to "
         f"{high:.2f}), which is not surely slower: try more blocks, in a quieter hour"
-        for each, (ratio, low, high) in weak.items()
+        for resource, (ratio, low, high) in weak.items()
     }
-    lost = [f"{each}: {absent[each]}" for each in weak if each != "memory"]
+    lost = [f"{resource}: {absent[resource]}" for resource in weak if resource != "memory"]
     if lost and len(weak) < len(hindrances):
         raise _no_figure(folder, "; ".join(lost))
-    kept = [each for each in hindrances if each not in weak]
-    if not kept:
-        reasons = "; ".join(f"{each}: {why}" for each, why in absent.items())
+    slowed = [resource for resource in hindrances if resource not in weak]
+    if not slowed:
+        reasons = "; ".join(f"{resource}: {why}" for resource, why in absent.items())
         raise UllageError(PROFILE_NOTHING, reasons=reasons)
-    found = solve(every.only(kept), confidence)
+    estimates = solve(every.only(slowed), confidence)
     survey = survey.model_copy(update={"absent": absent})
-    return _profile(folder, survey, found, every)
+    return _profile(folder, survey, estimates, every)
 
 
-def _profile(folder: RunFolder, survey: Survey, found: Estimates, measured: Measured) -> Profile:
+def _profile(
+    folder: RunFolder, survey: Survey, estimates: Estimates, measured: LogSlowdowns
+) -> Profile:
     confidence, blocks = folder.resolved.confidence, measured.blocks
-    total = float(found.shares.sum())
-    ones = np.ones(len(found.groups))
-    half = found.half(ones, confidence)
+    total = float(estimates.shares.sum())
+    half = estimates.half(np.ones(len(estimates.groups)), confidence)
     by = max(1.0, total)
-    weights = _weights(found, by, confidence)
+    weights = _weights(estimates, by, confidence)
     unused = _unused(survey)
     bursts = in_bursts(survey, weights, total)
-    rest = 1 - total - bursts
+    unexplained = 1 - total - bursts
     return Profile(
         survey=survey,
         folder=str(folder.path),
@@ -87,22 +81,22 @@ def _profile(folder: RunFolder, survey: Survey, found: Estimates, measured: Meas
         blocks=blocks,
         dropped=len({trial.block for trial in folder.trials}) - blocks,
         weights=(*(_more(w, bursts) if "cpu" in w.resources else w for w in weights), *unused),
-        rest=_inside(rest, 1 - float(found.raw.sum()) - bursts / 2, half + bursts / 2),
+        rest=_inside(unexplained, 1 - float(estimates.raw.sum()) - bursts / 2, half + bursts / 2),
         total=Span(estimate=total, low=total - half, high=total + half),
         normalised=total > 1,
         bursts=bursts,
-        covariance=_padded(found.covariance / by**2, len(survey.unused)),
-        merged=found.merged,
+        covariance=_padded(estimates.covariance / by**2, len(survey.unused)),
+        merged=estimates.merged,
         slowdowns=tuple(_slowdowns(measured, confidence)),
     )
 
 
-def _weights(found: Estimates, by: float, confidence: float) -> list[Weight]:
+def _weights(estimates: Estimates, by: float, confidence: float) -> list[Weight]:
     """Their intervals are those of the solution without a constraint, as far as they are shares.
 
     by: what all are divided by, so that they are no more than 1 together.
     """
-    halves = found.halves(confidence)
+    halves = estimates.halves(confidence)
     return [
         Weight(
             resources=group,
@@ -110,7 +104,7 @@ def _weights(found: Estimates, by: float, confidence: float) -> list[Weight]:
             unclipped=Span(estimate=raw, low=raw - half, high=raw + half),
         )
         for group, share, raw, half in zip(
-            found.groups, found.shares, found.raw, halves, strict=True
+            estimates.groups, estimates.shares, estimates.raw, halves, strict=True
         )
     ]
 
@@ -125,8 +119,8 @@ def in_bursts(survey: Survey, weights: Sequence[Weight], total: float) -> float:
     if survey.cpu_seconds is None or not any("cpu" in w.resources for w in weights):
         return 0.0
     used = min(1.0, survey.cpu_seconds / survey.seconds / survey.cpus)
-    found = sum(w.share.estimate for w in weights if {"cpu", "memory"} & set(w.resources))
-    return max(0.0, min(used - found, 1 - total))
+    explained = sum(w.share.estimate for w in weights if {"cpu", "memory"} & set(w.resources))
+    return max(0.0, min(used - explained, 1 - total))
 
 
 def _more(weight: Weight, bursts: float) -> Weight:
@@ -142,7 +136,10 @@ def _more(weight: Weight, bursts: float) -> Weight:
 
 def _unused(survey: Survey) -> list[Weight]:
     nothing = Span(estimate=0.0, low=0.0, high=0.0)
-    return [Weight(resources=(each,), share=nothing, unclipped=nothing) for each in survey.unused]
+    return [
+        Weight(resources=(resource,), share=nothing, unclipped=nothing)
+        for resource in survey.unused
+    ]
 
 
 def _padded(covariance: Floats, more: int) -> tuple[tuple[float, ...], ...]:
@@ -160,17 +157,14 @@ def _inside(estimate: float, middle: float, half: float) -> Span:
 def _hindrances(folder: RunFolder) -> list[Resource]:
     """The resources that were slowed, in the order of the run."""
     probed = {w.key: w.resource for w in folder.resolved.workloads if w.key.startswith(PROBE)}
-    keys = {each.key for each in folder.resolved.environments}
+    keys = {environment.key for environment in folder.resolved.environments}
     return [resource for resource in probed.values() if resource in keys]
 
 
 def _check_failures(folder: RunFolder) -> None:
-    cells: dict[tuple[str, str], list[Trial]] = {}
-    for trial in folder.trials:
-        cells.setdefault((trial.environment, trial.workload), []).append(trial)
-    for (environment, workload), trials in cells.items():
+    for (environment, workload), trials in by_cell(folder.trials).items():
         failed = [trial for trial in trials if trial.status != "ok"]
-        if len(failed) > MOST_FAILED * len(trials):
+        if len(failed) > MOST_FAILURES * len(trials):
             why = failed[0].reason.message if failed[0].reason else "no reason"
             raise _no_figure(
                 folder,
@@ -186,45 +180,45 @@ def _columns(
 ) -> dict[tuple[str, str], dict[int, float]]:
     """(Hindrance, workload) → block → log of the slow-down."""
     cells = Cells(folder.trials)
-    wanted = [COMMAND, *(PROBE + each for each in hindrances)]
-    works = [w for w in folder.resolved.workloads if w.key in wanted]
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    keys = [COMMAND, *(PROBE + resource for resource in hindrances)]
+    works = [w for w in folder.resolved.workloads if w.key in keys]
+    log_slowdowns: dict[tuple[str, str], dict[int, float]] = {}
     for hindrance in hindrances:
         for work in works:
             metric = next(m for m in work.metrics if m.primary)
             paired = pair(
                 cells.series(hindrance, work.key), cells.series(UNDISTURBED, work.key), metric
             )
-            found[hindrance, work.key] = {p.block: p.log_ratio for p in paired.pairs}
-    return found
+            log_slowdowns[hindrance, work.key] = {p.block: p.log_ratio for p in paired.pairs}
+    return log_slowdowns
 
 
 def _measured(
     columns: Mapping[tuple[str, str], Mapping[int, float]],
     hindrances: Sequence[Resource],
     blocks: Sequence[int],
-) -> Measured:
+) -> LogSlowdowns:
     def column(hindrance: Resource, key: str) -> list[float]:
         return [columns[hindrance, key][block] for block in blocks]
 
     command = [column(h, COMMAND) for h in hindrances]
     probes = [[column(h, PROBE + q) for q in hindrances] for h in hindrances]
-    return Measured(tuple(hindrances), np.array(command).T, np.moveaxis(np.array(probes), 2, 0))
+    return LogSlowdowns(tuple(hindrances), np.array(command).T, np.moveaxis(np.array(probes), 2, 0))
 
 
-def _slowdowns(measured: Measured, confidence: float) -> list[Slowdown]:
+def _slowdowns(measured: LogSlowdowns, confidence: float) -> list[Slowdown]:
     def span(logs: Floats) -> Span:
         ratio, low, high = interval(logs, confidence)
         return Span(estimate=ratio, low=low, high=high)
 
-    found = []
+    slowdowns = []
     for h, hindrance in enumerate(measured.resources):
-        found.append(Slowdown(hindrance=hindrance, of=None, ratio=span(measured.command[:, h])))
-        found += [
+        slowdowns.append(Slowdown(hindrance=hindrance, of=None, ratio=span(measured.command[:, h])))
+        slowdowns += [
             Slowdown(hindrance=hindrance, of=of, ratio=span(measured.probes[:, h, q]))
             for q, of in enumerate(measured.resources)
         ]
-    return found
+    return slowdowns
 
 
 def _no_figure(folder: RunFolder, reason: str) -> UllageError:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ullage.analysis.comparison import rounding
-from ullage.analysis.comparison.words import RESOURCES, blocks, listed
+from ullage.analysis.comparison.words import RESOURCES, blocks, capital, listed
 from ullage.analysis.profiles.model import Profile, Span, Weight
+from ullage.analysis.weigh.weights import apportioned
 from ullage.runs.records import Resource
 
 PLACES: Final = 2
@@ -18,7 +19,7 @@ SAID: Final = 0.02
 
 def named(weight: Weight) -> str:
     """`CPU + memory`."""
-    return " + ".join(RESOURCES[each] for each in weight.resources)
+    return " + ".join(RESOURCES[resource] for resource in weight.resources)
 
 
 def shares(span: Span) -> tuple[str, str]:
@@ -35,18 +36,13 @@ def weights_line(profile: Profile) -> str | None:
     """
     parts: dict[Resource, float] = {}
     for weight in profile.weights:
-        for each in weight.resources:
-            parts[each] = weight.share.estimate / len(weight.resources)
-    total = sum(parts.values())
-    if total < 10.0**-PLACES:
+        for resource in weight.resources:
+            parts[resource] = weight.share.estimate / len(weight.resources)
+    if sum(parts.values()) < 10.0**-PLACES:
         return None
     unit = 10**PLACES
-    exact = {each: part / total * unit for each, part in parts.items()}
-    counts = {each: int(value) for each, value in exact.items()}
-    by_rest = sorted(exact, key=lambda each: counts[each] - exact[each])
-    for each in by_rest[: unit - sum(counts.values())]:
-        counts[each] += 1
-    return ",".join(f"{each}={count / unit:g}" for each, count in counts.items() if count)
+    counts = apportioned(parts, unit)
+    return ",".join(f"{resource}={count / unit:g}" for resource, count in counts.items() if count)
 
 
 def lead(profile: Profile) -> str:
@@ -61,7 +57,7 @@ def lead(profile: Profile) -> str:
 def notes(profile: Profile) -> Iterable[str]:
     """What to know of the weights, most important first."""
     survey = profile.survey
-    yield from (f"{_first(text)}." for text in profile.merged)
+    yield from (f"{capital(text)}." for text in profile.merged)
     if profile.normalised:
         yield (
             f"Together they came to {profile.total.estimate:.2f} ({profile.total.low:.2f} to "
@@ -72,14 +68,16 @@ def notes(profile: Profile) -> Iterable[str]:
         if weight.unclipped.estimate < -0.005:
             raw = weight.unclipped
             yield (
-                f"{_first(named(weight))} came out as {raw.estimate:.2f} ({raw.low:.2f} to "
+                f"{capital(named(weight))} came out as {raw.estimate:.2f} ({raw.low:.2f} to "
                 f"{raw.high:.2f}), which is no share: the nearest is taken."
             )
     yield from _in_bursts(profile)
-    yield from (f"{_first(RESOURCES[each])}: {why}." for each, why in _sorted(survey.unused))
-    for each, why in _sorted(survey.absent):
-        where = "the CPU's" if each == "memory" else "that of nothing that was slowed"
-        yield f"{_first(RESOURCES[each])} has no weight: {why}. Its part is in {where}."
+    yield from (
+        f"{capital(RESOURCES[resource])}: {why}." for resource, why in sorted(survey.unused.items())
+    )
+    for resource, why in sorted(survey.absent.items()):
+        where = "the CPU's" if resource == "memory" else "that of nothing that was slowed"
+        yield f"{capital(RESOURCES[resource])} has no weight: {why}. Its part is in {where}."
     if survey.seconds < 0.5 * survey.first_seconds:
         yield (
             f"The second run took {survey.seconds:.3g} s, the first one {survey.first_seconds:.3g} "
@@ -89,23 +87,14 @@ def notes(profile: Profile) -> Iterable[str]:
         yield f"{blocks(profile.dropped)} left out, in which a trial failed."
 
 
-def _first(text: str) -> str:
-    """As a sentence begins."""
-    return text[:1].upper() + text[1:]
-
-
-def _sorted(reasons: dict[Resource, str]) -> list[tuple[Resource, str]]:
-    return sorted(reasons.items())
-
-
 def _in_bursts(profile: Profile) -> Iterable[str]:
     """The quota slows work on the CPU only where that goes on for some milliseconds."""
     if profile.bursts < SAID:
         return
-    had = rounding.share(round(profile.bursts, 2))
+    share = rounding.share(round(profile.bursts, 2))
     yield (
-        f"{had} of its time it had a CPU in bursts so short that a quota does not slow them; they "
-        "are counted to the CPU."
+        f"{share} of its time it had a CPU in bursts so short that a quota does not slow them; "
+        "they are counted to the CPU."
     )
 
 
@@ -119,11 +108,13 @@ def paste(profile: Profile, run: str | None) -> str:
 
 def left_out(profile: Profile) -> str | None:
     """What that line does not say."""
-    said = []
+    omissions = []
     if profile.rest.estimate >= 10.0**-PLACES:
-        said.append(
+        omissions.append(
             f"{rounding.share(round(profile.rest.estimate, 2))} of its time that no resource slows"
         )
     halved = [named(weight) for weight in profile.weights if len(weight.resources) > 1]
-    said += [f"that {each} have one weight together (equal parts stand there)" for each in halved]
-    return f"Not in that line: {listed(said)}." if said else None
+    omissions += [
+        f"that {names} have one weight together (equal parts stand there)" for names in halved
+    ]
+    return f"Not in that line: {listed(omissions)}." if omissions else None

@@ -22,17 +22,15 @@ from ullage.analysis.tables import doubts, evidence
 from ullage.analysis.tables.contrasts import Contrast
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.figures import si
-from ullage.analysis.tables.file import shown
-from ullage.analysis.tables.request import Asked, Method, Wanted
+from ullage.analysis.tables.file import quoted
+from ullage.analysis.tables.request import Criteria, Method, TableRequest
 from ullage.analysis.tables.table import Rows, Sheet
 from ullage.analysis.tables.workers import Run, go_over
 from ullage.common.errors import TABLE_NO_ROWS, UllageError
 from ullage.common.text import clean
-from ullage.runs.pairs import comparison_key
-from ullage.stats.interval import Interval as Bare
-from ullage.stats.interval import Moments
+from ullage.stats.interval import IntervalEstimate, Moments
 from ullage.stats.uncertainty import Floor, noise_floor, reach
-from ullage.stats.verdict import Case, Judgement, judge
+from ullage.stats.verdict import FamilyMember, Judgement, judge
 
 ALPHA: Final = 0.05
 """Of the tests for drift and for dependence between blocks, over the whole table."""
@@ -51,7 +49,7 @@ class _Source:
     """What all comparisons are made from."""
 
     sheet: Sheet
-    wanted: Wanted
+    request: TableRequest
     absolutes: Mapping[tuple[str, int], Absolute | None]
     cells: Mapping[tuple[str, int], Cell]
     titles: Sequence[str]
@@ -59,36 +57,38 @@ class _Source:
     alpha: float
 
 
-def analyse(sheet: Sheet, wanted: Wanted) -> Answer:
+def analyse(sheet: Sheet, request: TableRequest) -> Answer:
     """Compare everything in a table with its baseline.
 
     TABLE_NO_ENVIRONMENT for a baseline or a second copy that the table does not hold, TABLE_NO_ROWS
     where it has no pair of environments. Metrics of which the table does not say otherwise are
     primary: one family.
     """
-    baseline = sheet.has(wanted.baseline)
-    again = {sheet.has(name): sheet.has(of) for name, of in {**sheet.again, **wanted.again}.items()}
+    baseline = sheet.has(request.baseline)
+    again = {
+        sheet.has(name): sheet.has(of) for name, of in {**sheet.again, **request.again}.items()
+    }
     if baseline in again:  # two equal environments are so whichever is named first
         again[again.pop(baseline)] = baseline
     contrasts = list(tablecontrasts.contrasts(sheet, baseline, again))
     if not contrasts:
-        beside = f"no measurement of {shown(baseline)} beside one of another environment"
-        raise UllageError(TABLE_NO_ROWS, file=sheet.file, what=beside)
+        lacking = f"no measurement of {quoted(baseline)} beside one of another environment"
+        raise UllageError(TABLE_NO_ROWS, file=sheet.file, what=lacking)
     cells = list(
         dict.fromkeys((name, c.at) for c in contrasts for name in (c.environment, c.baseline))
     )
-    absolutes, found = go_over(
+    absolutes, evidences = go_over(
         sheet.rows,
-        [partial(_absolute, sheet, *cell, wanted.asked) for cell in cells],
-        [partial(_evidence, sheet, c, wanted.asked) for c in contrasts],
+        [partial(_absolute, sheet, *cell, request.criteria) for cell in cells],
+        [partial(_evidence, sheet, c, request.criteria) for c in contrasts],
     )
-    pairs = list(zip(contrasts, found, strict=True))
+    pairs = list(zip(contrasts, evidences, strict=True))
     nulls = [(c, e) for c, e in pairs if c.again]
     drafts = [(c, e) for c, e in pairs if not c.again]
     alpha = ALPHA / max(1, len(drafts))
     source = _Source(
         sheet=sheet,
-        wanted=wanted,
+        request=request,
         absolutes=dict(zip(cells, absolutes, strict=True)),
         cells={(name, at): _cell(sheet, name, at) for name, at in cells},
         titles=tablecontrasts.titles(sheet),
@@ -102,41 +102,41 @@ def analyse(sheet: Sheet, wanted: Wanted) -> Answer:
     )
     again_made = tuple(_comparison(source, c, e, None, None) for c, e in nulls)
     analysis = _whole(source, comparisons, again_made)
-    return Answer(analysis, (*sheet.notes, *_notes(sheet, wanted, pairs)))
+    return Answer(analysis, (*sheet.notes, *_notes(sheet, request, pairs)))
 
 
-def _evidence(sheet: Sheet, c: Contrast, asked: Asked, run: Run) -> Evidence:
+def _evidence(sheet: Sheet, c: Contrast, criteria: Criteria, run: Run) -> Evidence:
     mine, theirs = sheet.cell(c.environment, c.at), sheet.cell(c.baseline, c.at)
-    if asked.quantile is not None:
-        return evidence.of_quantile(mine, theirs, c.figure, asked)
+    if criteria.quantile is not None:
+        return evidence.of_quantile(mine, theirs, c.figure, criteria)
     if mine.block is None:
-        return evidence.independent(mine, theirs, c.figure, asked)
-    return evidence.paired(mine, theirs, c.figure, asked, run)
+        return evidence.independent(mine, theirs, c.figure, criteria)
+    return evidence.paired(mine, theirs, c.figure, criteria, run)
 
 
-def _absolute(sheet: Sheet, name: str, at: int, asked: Asked) -> Absolute | None:
+def _absolute(sheet: Sheet, name: str, at: int, criteria: Criteria) -> Absolute | None:
     figure = sheet.figures[at]
     factor = si(figure.unit)[1]
-    return evidence.absolute(sheet.cell(name, at), figure, asked.confidence, factor)
+    return evidence.absolute(sheet.cell(name, at), figure, criteria.confidence, factor)
 
 
 def _floor(
     c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]
 ) -> tuple[Floor | None, Moments | None]:
     """Noise floor of a comparison and the moments of the A/A that set it, as of a run."""
-    found = [
+    again_intervals = [
         (_bare(e.interval), e.moments)
         for null, e in nulls
         if null.at == c.at and null.baseline in (c.baseline, c.environment) and e.interval
     ]
-    floor = noise_floor(interval for interval, _ in found)
+    floor = noise_floor(interval for interval, _ in again_intervals)
     if floor is None or math.isinf(floor.ratio):
         return None, None
-    return floor, max(found, key=lambda each: reach(each[0]))[1]
+    return floor, max(again_intervals, key=lambda pair: reach(pair[0]))[1]
 
 
-def _bare(i: Interval) -> Bare:
-    return Bare(i.estimate, i.low, i.high, i.confidence, i.n, i.method)
+def _bare(i: Interval) -> IntervalEstimate:
+    return IntervalEstimate(i.estimate, i.low, i.high, i.confidence, i.n, i.method)
 
 
 def _judge(
@@ -145,16 +145,16 @@ def _judge(
     floors: Sequence[tuple[Floor | None, Moments | None]],
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
-    asked = source.wanted.asked
+    criteria = source.request.criteria
     cases = [
         # A comparison that may not have a verdict stays in the family: it was asked for.
-        Case(None, None, floor, of_floor)
+        FamilyMember(None, None, floor, of_floor)
         if doubts.no_verdict(e, _facts(source, c, floor))
-        else Case(e.moments, e.p, floor, of_floor, pairs=e.units)
+        else FamilyMember(e.moments, e.p, floor, of_floor, pairs=e.units)
         for (c, e), (floor, of_floor) in zip(drafts, floors, strict=True)
         if c.figure.primary
     ]
-    judged = iter(judge(cases, asked.margin, asked.confidence, source.wanted.correction))
+    judged = iter(judge(cases, criteria.margin, criteria.confidence, source.request.correction))
     return [next(judged) if c.figure.primary else None for c, _ in drafts]
 
 
@@ -254,8 +254,8 @@ def _comparison(
 def _whole(
     source: _Source, comparisons: tuple[Comparison, ...], again: tuple[Comparison, ...]
 ) -> Analysis:
-    sheet, wanted = source.sheet, source.wanted
-    label = sheet.label(wanted.baseline)
+    sheet, request = source.sheet, source.request
+    label = sheet.label(request.baseline)
     primary = [c for c in comparisons if c.primary]
     nulls = [c.interval for c in again if c.primary and c.interval]
     return Analysis(
@@ -263,10 +263,10 @@ def _whole(
         name=clean(sheet.file.stem),
         baseline=label,
         baseline_label=label,
-        confidence=wanted.asked.confidence,
-        margin=wanted.asked.margin,
+        confidence=request.criteria.confidence,
+        margin=request.criteria.margin,
         design="solo",
-        correction=wanted.correction,
+        correction=request.correction,
         started_epoch_ns=None,
         seconds=0.0,
         blocks=sheet.blocks,
@@ -274,7 +274,8 @@ def _whole(
         blocks_each=None,
         trials=sheet.rows,
         failed=sum(cell.failed for cell in source.cells.values()),
-        stop=_stop(primary),
+        # Nobody stopped anything here: only the precision that was reached is known.
+        stop=Stop.with_widest(primary, reason=None, target_half_width=None, widening=1.0),
         floor=max((c.floor for c in primary if c.floor is not None), default=None),
         again_total=len(nulls),
         again_differing=sum(map(excludes_one, nulls)),
@@ -284,25 +285,6 @@ def _whole(
         resources=(),
         cells=tuple(source.cells.values()),
         doubts=_of_table(again),
-    )
-
-
-def _stop(primary: Sequence[Comparison]) -> Stop:
-    """Nobody stopped anything here: no rule is known, only the precision that was reached."""
-    widths = [
-        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
-        for c in primary
-        if c.interval is not None
-    ]
-    width, widest = max(widths, key=lambda each: each[0], default=(None, None))
-    return Stop(
-        reason=None,
-        target_half_width=None,
-        widest_half_width=width,
-        widest=comparison_key(widest.environment, widest.workload, widest.metric)
-        if widest
-        else None,
-        widening=1.0,
     )
 
 
@@ -319,23 +301,23 @@ def _of_table(again: Sequence[Comparison]) -> tuple[Doubt, ...]:
 
 
 def _notes(
-    sheet: Sheet, wanted: Wanted, found: Sequence[tuple[Contrast, Evidence]]
+    sheet: Sheet, request: TableRequest, pairs: Sequence[tuple[Contrast, Evidence]]
 ) -> Iterator[str]:
     """What was done to the rows, and what had to be taken on trust."""
-    asked = wanted.asked
-    if asked.method != "welch" and (sheet.blocks or asked.quantile is not None):
-        instead = "a quantile is compared" if asked.quantile is not None else "blocks are paired"
+    criteria = request.criteria
+    if criteria.method != "welch" and (sheet.blocks or criteria.quantile is not None):
+        instead = "a quantile is compared" if criteria.quantile is not None else "blocks are paired"
         yield (
-            f"`--method {asked.method}` is not used: {instead}"
-            + ("" if asked.quantile is not None else "; it needs a table without `block`")
+            f"`--method {criteria.method}` is not used: {instead}"
+            + ("" if criteria.quantile is not None else "; it needs a table without `block`")
         )
-    if lone := tablecontrasts.without_baseline(sheet, wanted.baseline):
-        there = f"there are no rows of {shown(wanted.baseline)} there"
-        yield f"{lone:,} cells are not compared: {there}"
+    if lone := tablecontrasts.without_baseline(sheet, request.baseline):
+        reason = f"there are no rows of {quoted(request.baseline)} there"
+        yield f"{lone:,} cells are not compared: {reason}"
     for kind, rate in (("arithmetic", False), ("harmonic", True)):
         several = [
             e.counts
-            for c, e in found
+            for c, e in pairs
             if e.counts is not None and e.counts.averaged and c.figure.is_rate is rate
         ]
         if several:
@@ -346,12 +328,12 @@ def _notes(
                 f"in {blocks:,} places a cell has several values in one block: their {kind} mean "
                 f"was taken{doubled}"
             )
-    if any(e.repeated for _, e in found):
+    if any(e.repeated for _, e in pairs):
         yield "the second half of some cells repeats the first exactly: is the table in it twice?"
-    if asked.quantile is not None:
-        if not any(e.mixed for _, e in found):  # then there is no interval that rests on it
+    if criteria.quantile is not None:
+        if not any(e.mixed for _, e in pairs):  # then there is no interval that rests on it
             yield (
-                f"the {asked.quantile:g} quantile is compared; "
+                f"the {criteria.quantile:g} quantile is compared; "
                 + ("blocks are not used: " if sheet.blocks else "")
                 + "every row is taken as independent of the others"
             )
@@ -362,7 +344,7 @@ def _notes(
         )
     else:
         yield (
-            f"without blocks nothing is paired ({_METHODS[asked.method]}): every "
+            f"without blocks nothing is paired ({_METHODS[criteria.method]}): every "
             f"{'generation' if sheet.generations > 1 else 'row'} is taken as independent of the "
             "others, and drift between the environments counts as a difference"
         )

@@ -17,19 +17,18 @@ from numpy.typing import DTypeLike, NDArray
 from ullage.analysis.tables.file import REQUIRED
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NOT_READABLE, UllageError
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 """Small whole numbers that stand for names."""
 
 
 def gathered(column: Any, kind: DTypeLike, of: Callable[[Any], Any] = lambda chunk: chunk) -> Any:
     """A column as one array; `of` turns each chunk before it is copied. A missing figure is NaN."""
-    made = np.empty(len(column), dtype=kind)
+    array = np.empty(len(column), dtype=kind)
     at = 0
     for chunk in column.chunks:
-        made[at : at + len(chunk)] = of(chunk).to_numpy(zero_copy_only=False)
+        array[at : at + len(chunk)] = of(chunk).to_numpy(zero_copy_only=False)
         at += len(chunk)
-    return made
+    return array
 
 
 def codes(file: Path, column: Any, role: str, *, blank: bool = False) -> tuple[Codes, list[str]]:
@@ -41,21 +40,21 @@ def codes(file: Path, column: Any, role: str, *, blank: bool = False) -> tuple[C
     names = [(name or "").strip() for name in column.chunk(0).dictionary.to_pylist()]
     names.append("")
     hole = len(names) - 1
-    found: Codes = gathered(
+    indices: Codes = gathered(
         column, np.min_scalar_type(hole), lambda chunk: pc.fill_null(chunk.indices, hole)
     )
     empty = np.array([not name for name in names])
-    if not blank and (holes := empty[found]).any():
+    if not blank and (holes := empty[indices]).any():
         raise empty_cell(file, role, int(np.argmax(holes)))
-    used = np.bincount(found, minlength=len(names)) > 0
+    used = np.bincount(indices, minlength=len(names)) > 0
     different = len(set(names)) == len(names)
     if different and used[:-1].all() and not used[hole]:
-        return found, names[:-1]
+        return indices, names[:-1]
     merged: dict[str, int] = {}
-    place = np.zeros(len(names), dtype=found.dtype)
+    place = np.zeros(len(names), dtype=indices.dtype)
     for at in np.flatnonzero(used):
         place[at] = merged.setdefault(names[at], len(merged))
-    return place[found], list(merged)
+    return place[indices], list(merged)
 
 
 def empty_cell(file: Path, role: str, row: int) -> UllageError:
@@ -90,10 +89,10 @@ def blocks(file: Path, column: Any) -> tuple[Codes, int | None]:
         encoded = column.dictionary_encode()
         trimmed = pc.utf8_trim_whitespace(encoded.chunk(0).dictionary).dictionary_encode()
         place: Codes = np.asarray(trimmed.indices, dtype=np.int32)
-        found = place[gathered(encoded, np.int32, lambda chunk: chunk.indices)]
+        ranks = place[gathered(encoded, np.int32, lambda chunk: chunk.indices)]
         if (empty := pc.index(trimmed.dictionary, "").as_py()) >= 0:
-            raise empty_cell(file, "block", int(np.argmax(found == empty)))
-        return found, None
+            raise empty_cell(file, "block", int(np.argmax(ranks == empty)))
+        return ranks, None
     try:
         rank = pc.rank(column.combine_chunks(), tiebreaker="dense")
     except pa.ArrowException as error:
@@ -121,8 +120,8 @@ def in_order(key: Codes, size: int) -> NDArray[np.int64] | None:
 _FEW = 8
 
 
-def distinct(found: Codes) -> int:
+def distinct(codes: Codes) -> int:
     """How many different ones there are."""
-    seen = np.zeros(int(found.max()) + 1, dtype=bool)
-    seen[found] = True
-    return int(np.count_nonzero(seen))
+    present = np.zeros(int(codes.max()) + 1, dtype=bool)
+    present[codes] = True
+    return int(np.count_nonzero(present))

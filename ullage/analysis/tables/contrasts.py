@@ -30,15 +30,15 @@ def contrasts(sheet: Sheet, baseline: str, again: Mapping[str, str]) -> Iterator
     Nor is a metric that is not primary and of which there is no figure: it is absent on principle.
     """
     for name in sheet.environments:
-        other = again.get(name, baseline)
-        if name in (baseline, other):
+        counterpart = again.get(name, baseline)
+        if name in (baseline, counterpart):
             continue
         for at, figure in enumerate(sheet.figures):
-            mine, theirs = sheet.cell(name, at).value, sheet.cell(other, at).value
+            mine, theirs = sheet.cell(name, at).value, sheet.cell(counterpart, at).value
             if not (mine.size and theirs.size):
                 continue
             if figure.primary or not (np.isnan(mine).all() or np.isnan(theirs).all()):
-                yield Contrast(name, other, at, figure, name in again)
+                yield Contrast(name, counterpart, at, figure, name in again)
 
 
 def titles(sheet: Sheet) -> list[str]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
-from ullage.analysis.comparison.rounding import ratio, share
-from ullage.analysis.tables.evidence import MOST_FAILURES, Evidence
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats.verdict import LEAST_PAIRS, MOST_FAILURES
 
 CLEAR = 0.1
 """Rank correlations under this explain less than 1 % of the spread: no doubt, however many rows."""
@@ -60,7 +61,7 @@ def _many_alone(counts: Counts) -> bool:
 
 def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
     """All doubts about one comparison."""
-    found = (
+    doubts = (
         _emulated(f),
         _failures(f),
         _alone(e),
@@ -77,7 +78,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
         _bootstrap(e),
         _floor(f),
     )
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(doubt for doubt in doubts if doubt is not None)
 
 
 def _emulated(f: Facts) -> Doubt | None:
@@ -178,10 +179,10 @@ def _too_few(e: Evidence) -> Doubt | None:
             f"{LEAST_PAIRS}.",
             advice="Make more instances; more blocks on these ones do not help.",
         )
-    what = "pair" if e.counts is not None else "independent value"
+    unit = "pair" if e.counts is not None else "independent value"
     return Doubt(
         code="too-few-blocks",
-        message=f"{n} {what}{'' if n == 1 else 's'}; a verdict needs at least {LEAST_PAIRS}.",
+        message=f"{n} {unit}{'' if n == 1 else 's'}; a verdict needs at least {LEAST_PAIRS}.",
         advice=f"Measure more {'blocks' if e.counts is not None else 'values of each side'}.",
     )
 
@@ -208,28 +209,28 @@ def _crossed(e: Evidence) -> Doubt | None:
 
 
 def _drift(e: Evidence, f: Facts) -> Doubt | None:
-    found = e.drift
-    if found is None or found.p_value > f.alpha or abs(found.correlation) < CLEAR:
+    trend = e.drift
+    if trend is None or trend.p_value > f.alpha or abs(trend.correlation) < CLEAR:
         return None
-    way = "rises" if found.correlation > 0 else "falls"
+    way = "rises" if trend.correlation > 0 else "falls"
     return Doubt(
         code="drift",
         message=f"The ratio {way} from block to block (rank correlation "
-        f"{found.correlation:+.2f}): it is not one number.",
+        f"{trend.correlation:+.2f}): it is not one number.",
         advice="Look at the ratios over time; were the environments interleaved?",
     )
 
 
 def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
-    found = e.autocorrelation
-    if found is None or found.p_value > f.alpha or found.rho < CLEAR:
+    neighbours = e.autocorrelation
+    if neighbours is None or neighbours.p_value > f.alpha or neighbours.rho < CLEAR:
         return None
     several = e.generations > 1
     return Doubt(
         code="autocorrelated",
         message=f"Neighbouring {'generations' if several else 'blocks'} are alike (correlation "
-        f"{found.rho:.2f}): {found.n:,} of them are worth about {found.effective:,.0f}, and the "
-        "interval is too short.",
+        f"{neighbours.rho:.2f}): {neighbours.n:,} of them are worth about "
+        f"{neighbours.effective:,.0f}, and the interval is too short.",
         advice="Measure in more sessions, further apart"
         + ("." if several else ", and name the session in `generation`."),
     )
@@ -240,10 +241,7 @@ def _outliers(e: Evidence, f: Facts) -> Doubt | None:
         return None
     names = ", ".join(f.block_name(int(code)) for code in e.outliers[:MOST_LISTED])
     more = " …" if e.outliers.size > MOST_LISTED else ""
-    without = ""
-    if e.without_outliers is not None:
-        middle, low, high = ratio(e.without_outliers)
-        without = f" Without: {middle} ({low} to {high})."
+    without = f" Without: {ratio_words(e.without_outliers)}." if e.without_outliers else ""
     return Doubt(
         code="outliers",
         message=f"{e.outliers.size:,} of {e.counts.pairs:,} pairs lie far from the "
@@ -255,10 +253,9 @@ def _outliers(e: Evidence, f: Facts) -> Doubt | None:
 def _robust(e: Evidence) -> Doubt | None:
     if e.robust is None or not disagree(e.interval, e.robust):
         return None
-    middle, low, high = ratio(e.robust)
     return Doubt(
         code="robust-disagrees",
-        message=f"The robust estimate reads differently: {middle} ({low} to {high}).",
+        message=f"The robust estimate reads differently: {ratio_words(e.robust)}.",
         advice="A few blocks decide the result: look at them, and measure more.",
     )
 
@@ -266,10 +263,9 @@ def _robust(e: Evidence) -> Doubt | None:
 def _bootstrap(e: Evidence) -> Doubt | None:
     if e.bootstrap is None or e.units < BOOTSTRAP_HEARD or not disagree(e.interval, e.bootstrap):
         return None
-    middle, low, high = ratio(e.bootstrap)
     return Doubt(
         code="bootstrap-disagrees",
-        message=f"The bootstrap reads differently: {middle} ({low} to {high}).",
+        message=f"The bootstrap reads differently: {ratio_words(e.bootstrap)}.",
         advice="The result is near the edge of what can be said: measure more blocks.",
     )
 

@@ -13,16 +13,16 @@ from typing import Any, Final
 import numpy as np
 
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
-from ullage.analysis.comparison.pairing import BOOTSTRAP_LEAST, stored
+from ullage.analysis.comparison.pairing import bootstrap, mean_interval, robust, stored
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import Figure
 from ullage.analysis.tables.pairs import Counts, by_inversion, halves_repeat, pair
-from ullage.analysis.tables.request import Asked
+from ullage.analysis.tables.request import Criteria
 from ullage.analysis.tables.table import Rows
 from ullage.analysis.tables.workers import Run
+from ullage.stats import Floats, quantiles, unpaired
 from ullage.stats import interval as intervals
-from ullage.stats import quantiles, unpaired
-from ullage.stats.interval import Floats, MeanKind, Moments, TooFewError, collapse, mean, moments
+from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean, moments
 from ullage.stats.series_checks import (
     AUTOCORRELATION_LEAST,
     Autocorrelation,
@@ -35,9 +35,6 @@ from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""
-MOST_FAILURES: Final = 0.1
-"""Share of missing figures in a cell above which there is no verdict, as in a run."""
-
 NEIGHBOURS: Final = 1_000_000
 """So many tell how alike neighbours are to a thousandth; more only cost time."""
 
@@ -67,7 +64,7 @@ class Evidence:
     no_ratio: bool = False
     """It is zeros or negative figures that forbid the verdict."""
     fieller: bool = False
-    """Fieller's method might say something of them, and was not asked."""
+    """Fieller's method might say something of them, and was not criteria."""
     unbounded: bool = False
     """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False
@@ -81,31 +78,28 @@ class Evidence:
         return "intermediate" if self.generations > 1 else "repeatability"
 
 
-def paired(mine: Rows, theirs: Rows, figure: Figure, asked: Asked, run: Run) -> Evidence:
+def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Run) -> Evidence:
     """Pair by block; the units are the pairs, or their means by generation."""
     pairs = pair(mine, theirs, figure)
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
-    found = run(
+    resampled, ranked, interval, (far, without), drifting, neighbours = run(
         (
-            lambda: _bootstrap(units, asked.confidence),
-            lambda: _robust(units, asked.confidence),
-            lambda: _t(units, asked.confidence),
-            lambda: _without(x, groups, asked.confidence),
-            lambda: (
-                drift(np.arange(x.size, dtype=np.float64), x) if x.size >= LEAST_PAIRS else None
-            ),
+            lambda: bootstrap(units, criteria.confidence, SEED),
+            lambda: robust(units, criteria.confidence),
+            lambda: mean_interval(units, criteria.confidence),
+            lambda: _without(x, groups, criteria.confidence),
+            lambda: _drift(x),
             lambda: _neighbours(units),
         )
     )
-    bootstrap, robust, interval, (far, without), drifting, neighbours = found
     return Evidence(
         interval=interval,
         moments=m,
-        p=p_values(m, asked.margin) if m else None,
-        bootstrap=bootstrap,
-        robust=robust,
+        p=p_values(m, criteria.margin) if m else None,
+        bootstrap=resampled,
+        robust=ranked,
         without_outliers=without,
         outliers=pairs.block[far],
         drift=drifting,
@@ -124,25 +118,8 @@ def _several(generation: Codes | None) -> bool:
     return generation is not None and bool((generation != generation[:1]).any())
 
 
-def _no_ratio(bad: int, of: int, what: str) -> str | None:
-    return f"zero or negative figures in {bad:,} of {of:,} {what}" if bad else None
-
-
-def _t(units: Floats, confidence: float) -> Interval | None:
-    return stored(intervals.t_interval(units, confidence)) if units.size >= 2 else None
-
-
-def _bootstrap(units: Floats, confidence: float) -> Interval | None:
-    if units.size < BOOTSTRAP_LEAST:
-        return None
-    return stored(intervals.bootstrap_interval(units, confidence, SEED))
-
-
-def _robust(units: Floats, confidence: float) -> Interval | None:
-    try:
-        return stored(intervals.hodges_lehmann(units, confidence))
-    except TooFewError:
-        return None
+def _no_ratio(bad: int, of: int, units: str) -> str | None:
+    return f"zero or negative figures in {bad:,} of {of:,} {units}" if bad else None
 
 
 def _drift(x: Floats) -> Drift | None:
@@ -161,35 +138,35 @@ def _without(x: Floats, groups: Codes | None, confidence: float) -> tuple[Any, I
     far = outliers(x) if x.size else np.zeros(0, dtype=bool)
     if not far.any() or far.all():
         return far, None
-    kept = x[~far] if groups is None else collapse(x[~far], groups[~far])
-    return far, _t(kept, confidence)
+    near = x[~far] if groups is None else collapse(x[~far], groups[~far])
+    return far, mean_interval(near, confidence)
 
 
-def independent(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evidence:
+def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
     """Two samples without blocks; the units are the values, or their means by generation.
 
     Each method takes the mean by generation on the scale that it works on: logarithms for Welch,
     and of rates the inverses, for their mean is the harmonic one.
     """
-    logs, rate = asked.method == "welch", figure.better == "higher"
+    logs, rate = criteria.method == "welch", figure.better == "higher"
     lowest = 0.0 if logs or rate else -np.finfo(np.float64).tiny
     bad = sum(int(np.count_nonzero(rows.value <= lowest)) for rows in (mine, theirs))
     if bad:
         of = mine.value.size + theirs.value.size
         no_verdict = _no_ratio(bad, of, "values")
         return Evidence(no_verdict=no_verdict, no_ratio=True, fieller=logs and not rate)
-    way, scale = _METHODS[asked.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
+    way, scale = _METHODS[criteria.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
     a, b = (_units(rows, *scale) for rows in (mine, theirs))
-    return _unpaired(mine, theirs, (a, b), asked, lambda level: way(a, b, figure.better, level))
+    return _unpaired(mine, theirs, (a, b), criteria, lambda level: way(a, b, figure.better, level))
 
 
-def of_quantile(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evidence:
+def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
     """Two samples, each row independent of the others: the ratio of one quantile.
 
     Rows of several generations are not: order statistics of all rows would take those of one
     instance for independent, so there is no interval and no verdict.
     """
-    q = asked.quantile
+    q = criteria.quantile
     assert q is not None
     if any(_several(rows.generation) for rows in (mine, theirs)):
         return Evidence(
@@ -201,7 +178,7 @@ def of_quantile(mine: Rows, theirs: Rows, figure: Figure, asked: Asked) -> Evide
         mine,
         theirs,
         (a, b),
-        asked,
+        criteria,
         lambda level: quantiles.quantile_ratio(a, b, q, figure.better, level),
     )
 
@@ -220,33 +197,33 @@ def _unpaired(
     mine: Rows,
     theirs: Rows,
     units: tuple[Floats, Floats],
-    asked: Asked,
-    at: Callable[[float], intervals.Interval],
+    criteria: Criteria,
+    at: Callable[[float], intervals.IntervalEstimate],
 ) -> Evidence:
     """at: confidence → interval. The smaller sample is what counts: a verdict needs six of each."""
     number = min(x.size for x in units)
     nested = any(_several(rows.generation) for rows in (mine, theirs))
-    known = Evidence(
+    base = Evidence(
         generations=number if nested else 1,
         units=number,
         repeated=halves_repeat(mine.value) or halves_repeat(theirs.value),
     )
     try:
-        interval = stored(found := at(asked.confidence))
+        interval = stored(bare := at(criteria.confidence))
     except TooFewError as error:
-        if asked.quantile is not None:
-            return replace(known, no_verdict=str(error), unbounded=True)
-        return replace(known, no_verdict=str(error)) if number >= LEAST_PAIRS else known
+        if criteria.quantile is not None:
+            return replace(base, no_verdict=str(error), unbounded=True)
+        return replace(base, no_verdict=str(error)) if number >= LEAST_PAIRS else base
     except ValueError as error:
-        return replace(known, no_verdict=str(error))
+        return replace(base, no_verdict=str(error))
     if interval is None:
-        return replace(known, no_verdict="the interval reaches 0, or beyond all numbers")
+        return replace(base, no_verdict="the interval reaches 0, or beyond all numbers")
     return replace(
-        known,
+        base,
         interval=interval,
         ratio=interval.estimate,
-        moments=_moments(found, number),
-        p=by_inversion(at, asked.margin, number),
+        moments=_moments(bare, number),
+        p=by_inversion(at, criteria.margin, number),
     )
 
 
@@ -254,14 +231,14 @@ def _units(
     rows: Rows, scale: Callable[[Floats], Floats], back: Callable[[Floats], Floats]
 ) -> Floats:
     """The values, missing ones left out, or where there are generations their means on a scale."""
-    known = ~np.isnan(rows.value)
-    value = rows.value[known]
+    present = ~np.isnan(rows.value)
+    value = rows.value[present]
     if rows.generation is None:
         return value
-    return back(collapse(scale(value), rows.generation[known]))
+    return back(collapse(scale(value), rows.generation[present]))
 
 
-def _moments(i: intervals.Interval, n: int) -> Moments:
+def _moments(i: intervals.IntervalEstimate, n: int) -> Moments:
     """What makes the same interval on the log scale, by its wider side where they differ."""
     mean = math.log(i.estimate)
     half = max(mean - math.log(i.low), math.log(i.high) - mean)
@@ -275,13 +252,13 @@ def absolute(rows: Rows, figure: Figure, confidence: float, factor: float) -> Ab
     factor: makes SI units of them. Where the instances were made several times, median and
     interval are those of the medians of each.
     """
-    known = ~np.isnan(rows.value)
-    value = rows.value if known.all() else rows.value[known]
+    present = ~np.isnan(rows.value)
+    value = rows.value if present.all() else rows.value[present]
     if value.size == 0:
         return None
     units = value
     if rows.generation is not None:
-        units = _medians(value, rows.generation if known.all() else rows.generation[known])
+        units = _medians(value, rows.generation if present.all() else rows.generation[present])
     x = np.sort(value)
     kind: MeanKind = "harmonic" if figure.is_rate and x[0] >= 0 else "arithmetic"
     median = quantiles.quantile(units if units.size < x.size else x, 0.5, confidence)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ullage.analysis.tables import codes as tablecodes
 from ullage.analysis.tables.codes import Codes
-from ullage.analysis.tables.file import shown
+from ullage.analysis.tables.file import quoted
 from ullage.common.errors import (
     TABLE_BAD_CELL,
     TABLE_CONTRADICTS,
@@ -24,8 +24,6 @@ from ullage.common.errors import (
 )
 from ullage.common.text import clean, nearest
 from ullage.runs.records import Better
-
-# Units of other people's figures: prefixes off, so that tables may put their own.
 
 _UNIT = re.compile(
     r"(?P<prefix>n|u|µ|μ|m|k|K|M|G|T|Ki|Mi|Gi|Ti)?(?P<base>s|B|bit|Hz|J|W)(?P<rate>/s)?"
@@ -53,10 +51,10 @@ def si(unit: str) -> tuple[str, float]:
 
     A unit that we do not know stays as it is.
     """
-    found = _UNIT.fullmatch(unit)
-    if found is None or found["prefix"] is None:
+    match = _UNIT.fullmatch(unit)
+    if match is None or match["prefix"] is None:
         return unit, 1.0
-    return found["base"] + (found["rate"] or ""), _FACTORS[found["prefix"]]
+    return match["base"] + (match["rate"] or ""), _FACTORS[match["prefix"]]
 
 
 MOST_CELLS: Final = 20_000
@@ -96,17 +94,17 @@ def figure_codes(
     file: Path, table: Columns, value_name: str, rows: int
 ) -> tuple[Codes, list[tuple[str, str]]]:
     """Codes of (workload, metric); without either, one figure called like the value's column."""
-    found = {
+    columns = {
         role: tablecodes.codes(file, table.pop(role), role)
         for role in ("workload", "metric")
         if role in table
     }
-    if not found:
+    if not columns:
         return np.zeros(rows, dtype=np.uint8), [("", value_name)]
-    if len(found) == 1:
-        ((role, (codes, names)),) = found.items()
+    if len(columns) == 1:
+        ((role, (codes, names)),) = columns.items()
         return codes, [(name, "") if role == "workload" else ("", name) for name in names]
-    (workload, workloads), (metric, metrics) = found["workload"], found["metric"]
+    (workload, workloads), (metric, metrics) = columns["workload"], columns["metric"]
     size = len(workloads) * len(metrics)
     if size > MOST_NAMES:
         raise too_many(file, size, "pairs of workload and metric")
@@ -130,14 +128,14 @@ def checked_figures(
     better: Better | None,
 ) -> tuple[tuple[Figure, ...], list[str]]:
     """Unit and direction of each, and notes; refused unless they are the same in all rows of it."""
-    titles = [" ".join(shown(each) for each in name if each) for name in named]
+    titles = [" ".join(quoted(word) for word in name if word) for name in named]
     units = _one_each(file, table, "unit", figure, titles)
     ways = _one_each(file, table, "better", figure, titles)
     primary = np.ones(len(named), dtype=bool)
     if "is_primary" in table:
         flags = np.asarray(pc.fill_null(table.pop("is_primary"), False))
         primary = np.bincount(figure, weights=flags, minlength=len(named)) > 0
-    made = tuple(
+    figures = tuple(
         Figure(
             workload=clean(name[0]),
             metric=clean(name[1]),
@@ -149,36 +147,36 @@ def checked_figures(
             named, units, ways, titles, primary, strict=True
         )
     )
-    told = [at for at, way in enumerate(ways) if not way]
-    return made, _told(file, made, told, titles)
+    by_option = [at for at, way in enumerate(ways) if not way]
+    return figures, _check_option(file, figures, by_option, titles)
 
 
-def _told(
-    file: Path, figures: Sequence[Figure], told: Sequence[int], titles: Sequence[str]
+def _check_option(
+    file: Path, figures: Sequence[Figure], by_option: Sequence[int], titles: Sequence[str]
 ) -> list[str]:
     """One `--better` for metrics of different kinds is refused, or said where units do not tell.
 
     told: places of the figures whose direction is only the option's.
     """
-    for at in told:
+    for at in by_option:
         better, usual = figures[at].better, figures[at].usual
-        other = next((i for i, figure in enumerate(figures) if figure.usual == better), None)
-        if usual is not None and usual != better and other is not None:
+        contrary = next((i for i, figure in enumerate(figures) if figure.usual == better), None)
+        if usual is not None and usual != better and contrary is not None:
             raise UllageError(
                 TABLE_TWO_DIRECTIONS,
                 file=file,
                 better=better,
                 metric=titles[at],
-                unit=shown(figures[at].unit),
-                other=titles[other],
-                other_unit=shown(figures[other].unit),
+                unit=quoted(figures[at].unit),
+                other=titles[contrary],
+                other_unit=quoted(figures[contrary].unit),
             )
-    metrics = list(dict.fromkeys(shown(figures[at].metric) for at in told))
+    metrics = list(dict.fromkeys(quoted(figures[at].metric) for at in by_option))
     if len(metrics) < 2:
         return []
     more = " …" if len(metrics) > _MOST_LISTED else ""
     return [
-        f"`--better {figures[told[0]].better}` is taken for {len(metrics):,} metrics: "
+        f"`--better {figures[by_option[0]].better}` is taken for {len(metrics):,} metrics: "
         f"{', '.join(metrics[:_MOST_LISTED])}{more}"
     ]
 
@@ -200,26 +198,26 @@ def _one_each(
         at = int(np.argmax(several))
         rows = np.flatnonzero(figure == at)
         first = codes[rows[0]]
-        other = int(rows[np.argmax(codes[rows] != first)])
+        differing = int(rows[np.argmax(codes[rows] != first)])
         raise UllageError(
             TABLE_CONTRADICTS,
             file=file,
-            row=f"{other + 1:,}",
+            row=f"{differing + 1:,}",
             what=titles[at],
             column=role,
-            found=shown(names[codes[other]]),
-            first=shown(names[first]),
-            suggestion=_instead(role, names[codes[other]], names[first]),
+            found=quoted(names[codes[differing]]),
+            first=quoted(names[first]),
+            suggestion=_instead(role, names[codes[differing]], names[first]),
         )
     return [names[at] for at in present.reshape(len(titles), len(names)).argmax(axis=1).tolist()]
 
 
-def _instead(role: str, found: str, first: str) -> str:
+def _instead(role: str, later: str, first: str) -> str:
     """What to do about a metric for which a column says two different things."""
-    if not (found and first):
+    if not (later and first):
         return f"write the same {role} in all rows of a metric"
-    if role == "unit" and si(found)[0] == si(first)[0]:
-        return f"convert all figures to one unit, {shown(first)} or {shown(found)}"
+    if role == "unit" and si(later)[0] == si(first)[0]:
+        return f"convert all figures to one unit, {quoted(first)} or {quoted(later)}"
     if role == "unit":
         return "convert all figures to one unit; what differs in kind needs a `metric` of its own"
     return "give each of them a `metric` of its own"
@@ -234,7 +232,7 @@ def _direction(file: Path, table: Columns, way: str, better: Better | None, titl
                 row="1",
                 what=title,
                 column="better",
-                found=shown(way),
+                found=quoted(way),
                 first=f"`--better {better}`",
                 suggestion="leave `--better` out: the table says it",
             )
@@ -246,7 +244,7 @@ def _direction(file: Path, table: Columns, way: str, better: Better | None, titl
             file=file,
             row=f"{int(np.argmax(codes == names.index(way))) + 1:,}",
             column="better",
-            found=shown(way),
+            found=quoted(way),
             allowed="higher and lower are allowed",
             suggestion=nearest(way, ("higher", "lower"), listed=True),
         )
@@ -255,8 +253,8 @@ def _direction(file: Path, table: Columns, way: str, better: Better | None, titl
     return better
 
 
-def too_many(file: Path, found: int, what: str) -> UllageError:
+def too_many(file: Path, number: int, units: str) -> UllageError:
     """The complaint about a table with more of something than anybody compares."""
     return UllageError(
-        TABLE_TOO_MANY, file=file, found=f"{found:,}", what=what, most=f"{MOST_CELLS:,}"
+        TABLE_TOO_MANY, file=file, found=f"{number:,}", what=units, most=f"{MOST_CELLS:,}"
     )

@@ -59,7 +59,7 @@ def load(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
     return _csv(file, names, _text(file, head))
 
 
-def shown(name: object) -> str:
+def quoted(name: object) -> str:
     """A word of the table in a message: quoted, cut, and unable to steer a terminal."""
     return f"'{clean(str(name), 60)}'"
 
@@ -69,12 +69,12 @@ def _head(file: Path) -> bytes:
         raise _unreadable(file, "it is a folder", "of a run folder, name its samples.parquet")
     try:
         with pa.input_stream(str(file), compression="detect") as stream:
-            found: bytes = stream.read(_HEAD)
+            head: bytes = stream.read(_HEAD)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, _words(error), "check the path") from error
-    if not found:
+    if not head:
         raise _unreadable(file, "it is empty")
-    return found
+    return head
 
 
 def _text(file: Path, head: bytes) -> str:
@@ -116,7 +116,7 @@ def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
 
     ragged: list[Any] = []
 
-    def kept(row: Any) -> str:
+    def keep_ragged(row: Any) -> str:
         ragged.append(row)
         return "error"
 
@@ -124,7 +124,7 @@ def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
         return pacsv.read_csv(
             file,
             read_options=pacsv.ReadOptions(use_threads=threads),
-            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=kept),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=keep_ragged),
             convert_options=pacsv.ConvertOptions(
                 include_columns=[*dict.fromkeys(columns.values())],
                 column_types={**types, value: value_type},
@@ -156,10 +156,10 @@ def _no_header(file: Path, line: str) -> UllageError | None:
     """What to say of a first line that names no columns, but is a known other thing."""
     if line.casefold().startswith("sep="):
         advice = "delete that line: which delimiter it is can be seen without it"
-        return _unreadable(file, f"its first line is {shown(line)}, not the header", advice)
+        return _unreadable(file, f"its first line is {quoted(line)}, not the header", advice)
     if line.startswith("#"):
         advice = "delete the comments: the first line must name the columns, without a #"
-        return _unreadable(file, f"its first line is the comment {shown(line)}", advice)
+        return _unreadable(file, f"its first line is the comment {quoted(line)}", advice)
     return None
 
 
@@ -168,7 +168,7 @@ def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
     return _unreadable(
         file,
         f"row {row.number - 1:,} has {row.actual_columns:,} cells, but the header "
-        f"{row.expected_columns:,}: {shown(row.text)}",
+        f"{row.expected_columns:,}: {quoted(row.text)}",
         f"give it as many cells as the header has; quote a text with a {delimiter!r} in it",
     )
 
@@ -196,44 +196,46 @@ def _columns(
     file: Path, names: Mapping[str, str], header: Sequence[str], optional: Iterable[str]
 ) -> dict[str, str]:
     """Role → column of the file. Spaces around a name do not count."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     trimmed = [column.strip() for column in header]
     for role in (*REQUIRED, *optional):
         name = names.get(role, role).strip()
         if name in trimmed:
             if trimmed.count(name) > 1:
-                places = " and ".join(f"{at}" for at, each in enumerate(trimmed, 1) if each == name)
+                places = " and ".join(
+                    f"{at}" for at, column in enumerate(trimmed, 1) if column == name
+                )
                 raise _unreadable(
                     file,
-                    f"columns {places} are both called {shown(name)}",
+                    f"columns {places} are both called {quoted(name)}",
                     "give each another name in the header, and map the right one: "
                     f"`--column {role}=NAME`",
                 )
-            found[role] = header[trimmed.index(name)]
+            columns[role] = header[trimmed.index(name)]
         elif role in REQUIRED or role in names:
             raise UllageError(
                 TABLE_NO_COLUMN,
                 file=file,
-                column=shown(name),
-                found=", ".join(shown(column) for column in trimmed[:20]) or "none",
+                column=quoted(name),
+                found=", ".join(quoted(column) for column in trimmed[:20]) or "none",
                 role=role,
                 suggestion=clean(nearest(name, trimmed[:100], listed=len(trimmed) <= 20), 400),
             )
-    return found
+    return columns
 
 
 def _typed(file: Path, table: pa.Table, columns: Mapping[str, str]) -> dict[str, Any]:
     """The columns under our names, each of the type that its role has."""
-    made: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
     for role, name in columns.items():
         column = table.column(name)
         if role == "value":
-            made[role] = _numbers(file, name, column)
+            typed[role] = _numbers(file, name, column)
         elif role in _TEXTS:
-            made[role] = _names(file, name, column)
+            typed[role] = _names(file, name, column)
         else:
-            made[role] = column
-    return made
+            typed[role] = column
+    return typed
 
 
 def _numbers(file: Path, name: str, column: Any) -> Any:
@@ -244,7 +246,7 @@ def _numbers(file: Path, name: str, column: Any) -> Any:
             return column.cast(pa.float64(), safe=False)
         except pa.ArrowException as error:
             raise _unreadable(
-                file, f"its column {shown(name)} holds {column.type}, not numbers"
+                file, f"its column {quoted(name)} holds {column.type}, not numbers"
             ) from error
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     text = pc.if_else(pc.is_in(text, pa.array(_NO_VALUE)), None, text)
@@ -254,7 +256,7 @@ def _numbers(file: Path, name: str, column: Any) -> Any:
             file=file,
             row=f"{row + 1:,}",
             column=name.strip(),
-            found=shown(text[row]),
+            found=quoted(text[row]),
             allowed="a number is needed",
             suggestion="write numbers with a point and without a unit; leave the cell empty where"
             " the measurement failed",
@@ -292,7 +294,7 @@ def _names(file: Path, name: str, column: Any) -> Any:
         return column.cast(pa.string()).dictionary_encode()
     except pa.ArrowException as error:
         raise _unreadable(
-            file, f"its column {shown(name)} holds {column.type}, not names"
+            file, f"its column {quoted(name)} holds {column.type}, not names"
         ) from error
 
 

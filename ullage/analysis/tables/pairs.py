@@ -19,10 +19,9 @@ from scipy.sparse.csgraph import connected_components
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import Figure
 from ullage.analysis.tables.table import Rows
-from ullage.stats.interval import Floats, Interval, MeanKind
+from ullage.stats import Floats
+from ullage.stats.interval import IntervalEstimate, MeanKind
 from ullage.stats.verdict import PValues
-
-# Tests of two independent samples, from whatever interval their ratio has.
 
 LEAST_P = 1e-12
 """No smaller p-value is told apart: it would rest on the far tail of an approximation."""
@@ -30,7 +29,7 @@ _STEPS, _STEPS_MANY, _MANY = 24, 10, 100_000
 """Halvings on the log scale; fewer for many values, where each costs a pass over them."""
 
 
-def by_inversion(at: Callable[[float], Interval], margin: float, number: int) -> PValues:
+def by_inversion(at: Callable[[float], IntervalEstimate], margin: float, number: int) -> PValues:
     """P-values of a difference and of equivalence from the intervals at all confidences.
 
     A test of level α rejects a ratio that the interval at 1 − α excludes (Lehmann & Romano 2005,
@@ -57,19 +56,19 @@ def _least(rejects: Callable[[float], bool], most: float, steps: int) -> float:
     return math.exp(high)
 
 
-def _excludes_one(at: Callable[[float], Interval], confidence: float) -> bool:
+def _excludes_one(at: Callable[[float], IntervalEstimate], confidence: float) -> bool:
     try:
         return at(confidence).excludes(1.0)
     except ValueError:  # too few values, or a mean not clear of 0, for so much confidence
         return False
 
 
-def _inside(at: Callable[[float], Interval], confidence: float, margin: float) -> bool:
+def _inside(at: Callable[[float], IntervalEstimate], confidence: float, margin: float) -> bool:
     try:
-        found = at(confidence)
+        interval = at(confidence)
     except ValueError:
         return False
-    return 1 / (1 + margin) < found.low and found.high < 1 + margin
+    return 1 / (1 + margin) < interval.low and interval.high < 1 + margin
 
 
 def halves_repeat(value: Floats) -> bool:
@@ -151,24 +150,24 @@ def pair(mine: Rows, theirs: Rows, figure: Figure) -> Pairs:
     a, b = (_side(rows, kind, anew) for rows in (mine, theirs))
     at_a, at_b = _common(a.block, b.block)
     x, y = a.value[at_a], b.value[at_b]
-    known = ~(np.isnan(x) | np.isnan(y))
-    failed = int(known.size - np.count_nonzero(known))
+    complete = ~(np.isnan(x) | np.isnan(y))
+    failed = int(complete.size - np.count_nonzero(complete))
     if failed:
-        x, y = x[known], y[known]
+        x, y = x[complete], y[complete]
     bad = (x <= 0) | (y <= 0)
     if no_ratio := int(np.count_nonzero(bad)):
         log_ratios: Floats = _NONE
-        known = np.zeros_like(known)
+        complete = np.zeros_like(complete)
     else:
         log_ratios = np.log(x)
         log_ratios -= np.log(y)
         if figure.better == "higher":
             np.negative(log_ratios, out=log_ratios)
     whole = failed == 0 and no_ratio == 0
-    groups, crossed = _groups(a, at_a, b, at_b, slice(None) if whole else known)
-    both = known.size
+    groups, crossed = _groups(a, at_a, b, at_b, slice(None) if whole else complete)
+    both = complete.size
     return Pairs(
-        block=a.block[at_a] if whole else a.block[at_a][known],
+        block=a.block[at_a] if whole else a.block[at_a][complete],
         log_ratios=log_ratios,
         groups=groups,
         counts=Counts(
@@ -245,7 +244,7 @@ def _common(a: Codes, b: Codes) -> tuple[Any, Any]:
     return at_a, at_b
 
 
-def _groups(a: Side, at_a: Any, b: Side, at_b: Any, kept: Any) -> tuple[Codes | None, bool]:
+def _groups(a: Side, at_a: Any, b: Side, at_b: Any, chosen: Any) -> tuple[Codes | None, bool]:
     """Which pairs share an instance, on either side: groups that share none are independent.
 
     Where one side was made once, the other's generations are the groups, and the claim is about
@@ -253,7 +252,7 @@ def _groups(a: Side, at_a: Any, b: Side, at_b: Any, kept: Any) -> tuple[Codes | 
     """
     if a.generation is None or b.generation is None:
         return None, False
-    x, y = a.generation[at_a][kept], b.generation[at_b][kept]
+    x, y = a.generation[at_a][chosen], b.generation[at_b][chosen]
     if x.size == 0:
         return None, False
     several_x, several_y = bool((x != x[0]).any()), bool((y != y[0]).any())

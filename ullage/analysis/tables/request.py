@@ -12,7 +12,7 @@ Method = Literal["welch", "fieller", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Criteria:
     """What the user wants to know of every comparison."""
 
     margin: float
@@ -24,11 +24,11 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableRequest:
     """What is to be compared, and how."""
 
     baseline: str
-    asked: Asked
+    criteria: Criteria
     correction: Correction = "holm"
     again: Mapping[str, str] = field(default_factory=dict)
     """Second copy → the environment that it is equal to."""

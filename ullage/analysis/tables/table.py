@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ullage.analysis.tables import codes
 from ullage.analysis.tables import file as tablefile
-from ullage.analysis.tables.codes import Codes, Floats
+from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import (
     MOST_CELLS,
     MOST_NAMES,
@@ -29,7 +29,7 @@ from ullage.analysis.tables.figures import (
     figure_codes,
     too_many,
 )
-from ullage.analysis.tables.file import shown
+from ullage.analysis.tables.file import quoted
 from ullage.common.errors import (
     TABLE_BAD_CELL,
     TABLE_NO_ENVIRONMENT,
@@ -40,6 +40,7 @@ from ullage.common.errors import (
 from ullage.common.text import clean, nearest
 from ullage.runs.reader import typed
 from ullage.runs.records import Better
+from ullage.stats import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Sheet:
         raise UllageError(
             TABLE_NO_ENVIRONMENT,
             file=self.file,
-            found=shown(environment),
+            found=quoted(environment),
             suggestion=clean(nearest(environment, self.environments[:100]), 400),
         )
 
@@ -122,12 +123,12 @@ def read(file: Path, names: Mapping[str, str] | None = None, better: Better | No
     value = _values(file, table.pop("value"))
     environment, environments = codes.codes(file, table.pop("environment"), "environment")
     if len(environments) == 1:
-        what = f"only one environment, {shown(environments[0])}"
-        raise UllageError(TABLE_NO_ROWS, file=file, what=what)
+        reason = f"only one environment, {quoted(environments[0])}"
+        raise UllageError(TABLE_NO_ROWS, file=file, what=reason)
     labels, emulated, again = _said_of_environments(table, environment, environments)
     figure, named = figure_codes(file, table, (names or {}).get("value", "value"), value.size)
-    figures, said = checked_figures(file, table, figure, named, better)
-    notes += said
+    figures, figure_notes = checked_figures(file, table, figure, named, better)
+    notes += figure_notes
     cells = len(named) * len(environments)
     if cells > MOST_NAMES:
         raise too_many(file, cells, "cells")
@@ -181,12 +182,12 @@ def _scalars(file: Path, table: Columns, notes: list[str]) -> Columns:
     coordinate = table.pop("coordinate", None)
     if coordinate is None or coordinate.null_count == len(coordinate):
         return table
-    kept = pa.table(table).filter(pc.is_null(coordinate))
+    scalars = pa.table(table).filter(pc.is_null(coordinate))
     notes.append(
-        f"{len(coordinate) - kept.num_rows:,} rows are points of curves and left out; "
+        f"{len(coordinate) - scalars.num_rows:,} rows are points of curves and left out; "
         f"`ullage show {clean(typed(file.parent))}` compares them"
     )
-    return dict(zip(kept.column_names, kept.columns, strict=True))
+    return dict(zip(scalars.column_names, scalars.columns, strict=True))
 
 
 def _values(file: Path, column: Any) -> Floats:

@@ -33,8 +33,8 @@ def go_over(
     if rows >= LARGE * len(comparisons):
         return by_threads(cells), [compare(by_threads) for compare in comparisons]
     run = by_processes if len(comparisons) >= MANY else in_turn
-    made = run([*cells, *(partial(compare, in_turn) for compare in comparisons)])
-    return made[: len(cells)], made[len(cells) :]
+    results = run([*cells, *(partial(compare, in_turn) for compare in comparisons)])
+    return results[: len(cells)], results[len(cells) :]
 
 
 def in_turn(calls: Sequence[Call]) -> list[Any]:

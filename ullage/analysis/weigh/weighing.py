@@ -15,7 +15,7 @@ from typing import Literal
 from ullage.analysis.comparison.estimates import Interval, Precision
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.pairing import stored
-from ullage.analysis.weigh.weights import Basis, Shares, Wanted, Weights
+from ullage.analysis.weigh.weights import Basis, Shares, WeighRequest, Weights
 from ullage.common.errors import WEIGH_NO_ENVIRONMENT, WEIGH_NO_FIGURE, UllageError
 from ullage.common.text import nearest
 from ullage.runs.pairs import Cells, pair
@@ -39,7 +39,7 @@ class Total(Record):
     generations: int
 
 
-class Part(Record):
+class WeighedPart(Record):
     """One resource of an environment in such a sum."""
 
     environment: str
@@ -75,7 +75,7 @@ class Machine(Record):
     label: str
     emulated: bool
     unequal: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[WeighedPart, ...]
     total: Total
 
 
@@ -85,7 +85,7 @@ class Node(Record):
     name: str
     kind: Literal["measured", "composed", "system"]
     """composed: of environments that were measured one at a time."""
-    parts: tuple[Part, ...]
+    parts: tuple[WeighedPart, ...]
     total: Total
     """The sum: it grows with what is placed on the node."""
     mean: Total
@@ -113,24 +113,26 @@ class Weighing(Record):
     """Of all nodes that were asked for, when there are two or more."""
 
 
-def weigh(folder: RunFolder, analysis: Analysis, wanted: Wanted) -> Weighing:
+def weigh(folder: RunFolder, analysis: Analysis, request: WeighRequest) -> Weighing:
     """Weigh the environments of a run, and the nodes made of them.
 
     WEIGH_NO_ENVIRONMENT for a name that the run has no environment for; WEIGH_NO_FIGURE for a
     resource with a weight of which an environment has no sound ratio.
     """
-    known = list(dict.fromkeys(c.environment for c in analysis.comparisons))
-    for name in wanted.named():
-        if name not in known:
+    environments = list(dict.fromkeys(c.environment for c in analysis.comparisons))
+    for name in request.named():
+        if name not in environments:
             raise UllageError(
                 WEIGH_NO_ENVIRONMENT,
                 run=analysis.run,
                 found=repr(name),
-                suggestion=nearest(name, known),
+                suggestion=nearest(name, environments),
             )
-    scale = _Scale(folder, analysis, wanted, Shares(folder.resolved, wanted.shares))
-    chosen = [key for key in known if not wanted.environments or key in wanted.environments]
-    composed = [scale.composed(name, held) for name, held in wanted.nodes.items()]
+    scale = _Scale(folder, analysis, request, Shares(folder.resolved, request.shares))
+    chosen = [
+        key for key in environments if not request.environments or key in request.environments
+    ]
+    composed = [scale.composed(name, copies) for name, copies in request.nodes.items()]
     measured = [node for key in chosen if (node := scale.measured(key)) is not None]
     return Weighing(
         run=analysis.run,
@@ -138,8 +140,8 @@ def weigh(folder: RunFolder, analysis: Analysis, wanted: Wanted) -> Weighing:
         baseline_label=analysis.baseline_label,
         design=analysis.design,
         confidence=analysis.confidence,
-        weights=dict(wanted.weights),
-        own={key: dict(weights) for key, weights in wanted.own.items()},
+        weights=dict(request.weights),
+        own={key: dict(weights) for key, weights in request.own.items()},
         machines=tuple(scale.machine(key) for key in chosen),
         nodes=(*measured, *composed),
         system=scale.node("system", "system", [p for node in composed for p in node.parts])
@@ -161,11 +163,11 @@ _Key = tuple[str, str | None, Resource]
 class _Scale:
     folder: RunFolder
     analysis: Analysis
-    wanted: Wanted
+    request: WeighRequest
     shares: Shares
 
     def machine(self, key: str) -> Machine:
-        weights = self.wanted.of(key)
+        weights = self.request.of(key)
         parts, total, _ = self._weighed([self._part(key, None, 1, weights, r) for r in weights])
         first = next(c for c in self.analysis.comparisons if c.environment == key)
         return Machine(
@@ -183,27 +185,32 @@ class _Scale:
         if copies < 2:
             return None
         names: Sequence[str | None] = self._own_figures(key)
-        each = 1 if names else copies
+        copies_each = 1 if names else copies
         parts = [
-            self._shared(self._part(key, name, each, weights, resource), copies)
+            self._shared(self._part(key, name, copies_each, weights, resource), copies)
             for name in names or [None]
-            for weights in [self.wanted.of(key)]
+            for weights in [self.request.of(key)]
             for resource in weights
         ]
         return self.node(key, "measured", parts)
 
-    def composed(self, name: str, held: Mapping[str, int]) -> Node:
+    def composed(self, name: str, by_environment: Mapping[str, int]) -> Node:
         """A node that holds copies of environments, which were measured by themselves."""
         parts = [
-            self._shared(self._part(key, None, copies, weights, resource), sum(held.values()))
-            for key, copies in held.items()
-            for weights in [self.wanted.of(key)]
+            self._shared(
+                self._part(key, None, copies, weights, resource), sum(by_environment.values())
+            )
+            for key, copies in by_environment.items()
+            for weights in [self.request.of(key)]
             for resource in weights
         ]
         return self.node(name, "composed", parts)
 
     def node(
-        self, name: str, kind: Literal["measured", "composed", "system"], parts: Sequence[Part]
+        self,
+        name: str,
+        kind: Literal["measured", "composed", "system"],
+        parts: Sequence[WeighedPart],
     ) -> Node:
         """The sums over parts that have shares."""
         weighed, total, mean = self._weighed(parts)
@@ -211,8 +218,8 @@ class _Scale:
         shares: dict[Resource, float] = {}
         for part in weighed:
             by_resource[part.resource] = by_resource.get(part.resource, 0.0) + part.contribution
-            given = shares.get(part.resource, 0.0)
-            shares[part.resource] = given + part.copies * part.share
+            before = shares.get(part.resource, 0.0)
+            shares[part.resource] = before + part.copies * part.share
         return Node(
             name=name,
             kind=kind,
@@ -225,9 +232,9 @@ class _Scale:
 
     def _part(
         self, key: str, instance: str | None, copies: int, weights: Weights, resource: Resource
-    ) -> Part:
+    ) -> WeighedPart:
         """A part whose ratio is not made yet: that depends on the blocks of all others."""
-        return Part(
+        return WeighedPart(
             environment=key,
             instance=instance,
             copies=copies,
@@ -237,17 +244,19 @@ class _Scale:
             weight=weights[resource],
         )
 
-    def _shared(self, part: Part, copies: int) -> Part:
+    def _shared(self, part: WeighedPart, copies: int) -> WeighedPart:
         share, basis = self.shares.of(part.environment, part.resource, copies)
         return part.model_copy(update={"share": share, "share_from": basis})
 
-    def _weighed(self, parts: Sequence[Part]) -> tuple[tuple[Part, ...], Total, Total]:
+    def _weighed(
+        self, parts: Sequence[WeighedPart]
+    ) -> tuple[tuple[WeighedPart, ...], Total, Total]:
         """The parts with their ratios, their sum, and their mean."""
         columns = [self._column((p.environment, p.instance, p.resource)) for p in parts]
         blocks = sorted(set.intersection(*(set(column) for column in columns)))
         if not blocks:
-            each = ", ".join(f"{p.resource} of {p.environment}" for p in parts)
-            reason = f"no block has a pair of trials for all of {each}"
+            names = ", ".join(f"{p.resource} of {p.environment}" for p in parts)
+            reason = f"no block has a pair of trials for all of {names}"
             raise _no_figure(parts[0].environment, parts[0].resource, reason)
         dropped = len(set().union(*columns)) - len(blocks)
         units = [
@@ -261,24 +270,24 @@ class _Scale:
             interval = None
             if len(logs[0]) >= 2:
                 widening = self.analysis.stop.widening
-                found = weighted_interval(logs, counts, self.analysis.confidence, widening)
-                interval = stored(found)
-            made = len({self._makings[b] for b in blocks})
+                weighted = weighted_interval(logs, counts, self.analysis.confidence, widening)
+                interval = stored(weighted)
+            makings = len({self._makings[b] for b in blocks})
             return Total(
                 overhead=weighted_sum(logs, counts),
                 interval=interval,
                 blocks=len(blocks),
                 dropped=dropped,
-                precision="intermediate" if made > 1 else "repeatability",
-                generations=made,
+                precision="intermediate" if makings > 1 else "repeatability",
+                generations=makings,
             )
 
         every = range(len(parts))
         weighed = tuple(
             part.model_copy(update={"total": total([i], [1.0])}) for i, part in enumerate(parts)
         )
-        given = sum(coefficients)
-        return weighed, total(every, coefficients), total(every, [c / given for c in coefficients])
+        scale = sum(coefficients)
+        return weighed, total(every, coefficients), total(every, [c / scale for c in coefficients])
 
     def _column(self, key: _Key) -> Column:
         """Log-ratios by block: the mean over the members, where all of them have a pair."""
@@ -291,16 +300,16 @@ class _Scale:
     def _members(self, key: str, resource: Resource) -> Sequence[Comparison]:
         """The primary comparisons of a resource, all of them sound."""
         of_environment = [c for c in self.analysis.primary() if c.environment == key]
-        found = [c for c in of_environment if c.resource == resource]
-        if not found:
+        members = [c for c in of_environment if c.resource == resource]
+        if not members:
             others = ", ".join(dict.fromkeys(c.resource for c in of_environment)) or "none"
             reason = f"no primary metric of it was measured (those measured: {others})"
             raise _no_figure(key, resource, reason)
-        for c in found:
+        for c in members:
             if c.no_verdict or not c.points:
                 reason = f"{c.workload}: {c.no_verdict or 'no pair of trials gave a ratio'}"
                 raise _no_figure(key, resource, reason)
-        return found
+        return members
 
     def _pairs(self, c: Comparison, instance: str | None) -> Column:
         if instance is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
@@ -14,8 +14,7 @@ from ullage.common.errors import WEIGHTS_NOT_ONE, UllageError
 from ullage.common.text import nearest
 from ullage.runs.records import EnvironmentRecord, Resolved, Resource
 
-# What part of a node each instance on it has, by resource.
-
+Number = TypeVar("Number", float, Decimal)
 Basis = Literal["limit", "equal part", "given"]
 """Where a share comes from."""
 
@@ -33,13 +32,13 @@ class Shares:
     """
 
     resolved: Resolved
-    given: Mapping[tuple[str | None, Resource], float]
+    overrides: Mapping[tuple[str | None, Resource], float]
 
     def of(self, environment: str, resource: Resource, copies: int) -> tuple[float, Basis]:
         """The share of one of so many instances on a node, and where it comes from."""
         for key in ((environment, resource), (None, resource)):
-            if key in self.given:
-                return self.given[key], "given"
+            if key in self.overrides:
+                return self.overrides[key], "given"
         limit = self._limit(self._record(environment), resource)
         has = self._has(resource)
         if limit is None or has is None or (resource == "memory" and limit >= has):
@@ -48,16 +47,16 @@ class Shares:
 
     def instances(self, environment: str) -> int:
         """How many of it run each trial together."""
-        told = self._record(environment).nuisances.get("instances", "1")
-        return int(told) if told.isdecimal() else 1
+        instances = self._record(environment).nuisances.get("instances", "1")
+        return int(instances) if instances.isdecimal() else 1
 
     def _record(self, environment: str) -> EnvironmentRecord:
         return next(e for e in self.resolved.environments if e.key == environment)
 
     def _limit(self, record: EnvironmentRecord, resource: Resource) -> float | None:
         if resource == "cpu":
-            found = _CPUS.fullmatch(record.nuisances.get("cpus", ""))
-            return float(found[2] or found[1]) if found else None
+            match = _CPUS.fullmatch(record.nuisances.get("cpus", ""))
+            return float(match[2] or match[1]) if match else None
         if resource == "memory":
             try:
                 return float(_SIZE.validate_python(record.nuisances.get("memory", "")))
@@ -69,10 +68,10 @@ class Shares:
         """What the host has of it."""
         if resource == "cpu":
             cpus = self.resolved.host.get("cpus")
-            found = len(cpus) if isinstance(cpus, list) else cpus
+            amount = len(cpus) if isinstance(cpus, list) else cpus
         else:
-            found = self.resolved.host.get("memory_bytes") if resource == "memory" else None
-        return float(found) if isinstance(found, int) and found > 0 else None
+            amount = self.resolved.host.get("memory_bytes") if resource == "memory" else None
+        return float(amount) if isinstance(amount, int) and amount > 0 else None
 
 
 Weights = Mapping[Resource, float]
@@ -87,7 +86,7 @@ _COMMA: Final = re.compile(r",(?![^\[]*\])")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WeighRequest:
     """What `ullage weigh` was asked."""
 
     weights: Weights
@@ -102,12 +101,12 @@ class Wanted:
 
     def of(self, environment: str) -> Weights:
         """The weights of an environment, without those that are 0."""
-        found = self.own.get(environment, self.weights)
-        return {resource: weight for resource, weight in found.items() if weight > 0}
+        weights = self.own.get(environment, self.weights)
+        return {resource: weight for resource, weight in weights.items() if weight > 0}
 
     def named(self) -> Iterable[str]:
         """Every environment that is named."""
-        of_nodes = (key for held in self.nodes.values() for key in held)
+        of_nodes = (key for copies in self.nodes.values() for key in copies)
         of_shares = (key for key, _ in self.shares if key is not None)
         return (*self.environments, *self.own, *of_nodes, *of_shares)
 
@@ -118,23 +117,23 @@ def weights(text: str) -> dict[Resource, float]:
     ValueError for what is none; WEIGHTS_NOT_ONE, with weights in the same proportions that do, when
     they do not add up to 1.
     """
-    found: dict[Resource, Decimal] = {}
-    for each in text.split(","):
-        name, equals, value = (part.strip() for part in each.partition("="))
+    parsed: dict[Resource, Decimal] = {}
+    for item in text.split(","):
+        name, equals, value = (part.strip() for part in item.partition("="))
         if not equals:
-            raise ValueError(f"{each.strip()!r} is not RESOURCE=WEIGHT")
+            raise ValueError(f"{item.strip()!r} is not RESOURCE=WEIGHT")
         resource = resource_of(name)
-        if resource in found:
+        if resource in parsed:
             raise ValueError(f"{name} stands twice")
-        found[resource] = _weight(value)
-    total = sum(found.values(), Decimal(0))
+        parsed[resource] = _weight(value)
+    total = sum(parsed.values(), Decimal(0))
     if total == 0:
         raise ValueError("every weight is 0")
     if total != 1:
         raise UllageError(
-            WEIGHTS_NOT_ONE, given=text, total=f"{total.normalize():f}", corrected=_in_words(found)
+            WEIGHTS_NOT_ONE, given=text, total=f"{total.normalize():f}", corrected=_in_words(parsed)
         )
-    return {resource: float(value) for resource, value in found.items()}
+    return {resource: float(value) for resource, value in parsed.items()}
 
 
 def resource_of(name: str) -> Resource:
@@ -147,8 +146,8 @@ def resource_of(name: str) -> Resource:
 
 def prefixed(text: str) -> tuple[str | None, str]:
     """`vm:cpu=1` → (`vm`, `cpu=1`); a key such as `vm[a=b:2]` may have colons itself."""
-    key, colon, rest = text.rpartition(":")
-    return (key.strip() or None, rest) if colon else (None, text)
+    key, colon, remainder = text.rpartition(":")
+    return (key.strip() or None, remainder) if colon else (None, text)
 
 
 def node(text: str) -> tuple[str, dict[str, int]]:
@@ -156,18 +155,18 @@ def node(text: str) -> tuple[str, dict[str, int]]:
 
     ValueError for what is none.
     """
-    name, equals, rest = (part.strip() for part in text.partition("="))
-    if not (name and equals and rest) or "[" in name:
+    name, equals, members = (part.strip() for part in text.partition("="))
+    if not (name and equals and members) or "[" in name:
         raise ValueError(f"{text!r} is not NAME=ENVIRONMENT:COPIES,…")
-    held: dict[str, int] = {}
-    for each in _COMMA.split(rest):
-        key, colon, copies = each.strip().rpartition(":")
+    by_environment: dict[str, int] = {}
+    for member in _COMMA.split(members):
+        key, colon, copies = member.strip().rpartition(":")
         if not colon or "]" in copies:
-            key, copies = each.strip(), "1"
+            key, copies = member.strip(), "1"
         if not copies.isdecimal() or not 1 <= int(copies) <= MOST_COPIES:
-            raise ValueError(f"{copies!r} in {each.strip()!r} is no number of copies from 1 on")
-        held[key] = held.get(key, 0) + int(copies)
-    return name, held
+            raise ValueError(f"{copies!r} in {member.strip()!r} is no number of copies from 1 on")
+        by_environment[key] = by_environment.get(key, 0) + int(copies)
+    return name, by_environment
 
 
 def share(text: str) -> tuple[str | None, Resource, float]:
@@ -175,12 +174,12 @@ def share(text: str) -> tuple[str | None, Resource, float]:
 
     ValueError for what is none.
     """
-    key, rest = prefixed(text)
-    name, equals, value = (part.strip() for part in rest.partition("="))
-    found = float(_weight(value)) if equals else 0.0
-    if not 0 < found <= 1:
+    key, assignment = prefixed(text)
+    name, equals, value = (part.strip() for part in assignment.partition("="))
+    fraction = float(_weight(value)) if equals else 0.0
+    if not 0 < fraction <= 1:
         raise ValueError(f"{text!r} is not RESOURCE=SHARE, above 0 and at most 1")
-    return key, resource_of(name), found
+    return key, resource_of(name), fraction
 
 
 def _weight(text: str) -> Decimal:
@@ -194,14 +193,20 @@ def _weight(text: str) -> Decimal:
     return value / 100 if percent else value
 
 
-def _in_words(found: Mapping[Resource, Decimal]) -> str:
-    """The same proportions, rounded so that they add up to 1 exactly (largest remainders first)."""
-    total, unit = sum(found.values()), 10**_PLACES
-    exact = {resource: value / total * unit for resource, value in found.items()}
+def apportioned(parts: Mapping[Resource, Number], unit: int) -> dict[Resource, int]:
+    """Whole numbers in the same proportions that add up to `unit` (largest remainders first)."""
+    total = sum(parts.values())
+    exact = {resource: part / total * unit for resource, part in parts.items()}
     counts = {resource: int(value) for resource, value in exact.items()}
-    missing = unit - sum(counts.values())
-    by_rest = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
-    for resource in by_rest[:missing]:
+    by_remainder = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
+    for resource in by_remainder[: unit - sum(counts.values())]:
         counts[resource] += 1
+    return counts
+
+
+def _in_words(proportions: Mapping[Resource, Decimal]) -> str:
+    """The same proportions, rounded so that they add up to 1 exactly."""
+    unit = 10**_PLACES
+    counts = apportioned(proportions, unit)
     decimals = ((resource, Decimal(count) / unit) for resource, count in counts.items())
     return ",".join(f"{resource}={value.normalize():f}" for resource, value in decimals)

@@ -155,7 +155,7 @@ def energies(run: Opened, key: str, caption: str) -> Table | None:
         Column(title="for the work, times the baseline", decimals=3),
         VERDICT,
     )
-    notes = (energy_words.note(run.analysis), *energy_words.told(run.analysis))
+    notes = (energy_words.note(run.analysis), *energy_words.note_lines(run.analysis))
     return Table(
         key=key, caption=caption, of="environment and work", columns=columns, rows=rows, notes=notes
     )

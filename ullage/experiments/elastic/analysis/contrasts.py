@@ -17,8 +17,9 @@ from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definit
 from ullage.experiments.elastic.analysis.metrics import Measured, measured
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
+from ullage.stats import Verdict, Why
 from ullage.stats.interval import Moments, moments, t_quantile
-from ullage.stats.verdict import LEAST_PAIRS, Case, Judgement, Verdict, Why, judge, p_values
+from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, Judgement, judge, p_values
 
 # The environments of a run with the figures of their repetitions: what is compared.
 
@@ -142,13 +143,13 @@ class _Draft:
         return math.log1p(MARGIN) / self.definition.margin
 
     @property
-    def case(self) -> Case:
+    def case(self) -> FamilyMember:
         m = self.moments
         if m is None or self.note:
-            return Case(None, None, None, pairs=self.n)
+            return FamilyMember(None, None, None, pairs=self.n)
         k = self.scale
         scaled = Moments(m.n, k * m.mean, k * m.error, k * m.deviation)
-        return Case(
+        return FamilyMember(
             scaled, p_values(scaled, MARGIN), None, pairs=self.n, systematic=self.systematic
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.weigh.weighing import Machine, Node, Total, Weighing, weigh
-from ullage.analysis.weigh.weights import Wanted
+from ullage.analysis.weigh.weights import WeighRequest
 from ullage.common.errors import UllageError
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import Cell, Column, Figure, Row, Study, StudyPlan, Table
@@ -108,7 +108,7 @@ def _of(
 def _weighed(run: measured.Opened, published: derived.Published) -> tuple[Table, ...]:
     """Machines, and nodes of several instances, with the study's weights."""
     try:
-        found = weigh(run.folder, run.analysis, Wanted(WEIGHTS))
+        found = weigh(run.folder, run.analysis, WeighRequest(WEIGHTS))
     except UllageError as error:
         return (_unweighed(error),)
     nodes = (_nodes(found),) if found.nodes else ()
