@@ -76,7 +76,7 @@ pub unsafe extern "C" fn ullage_reason_meaning(
     // SAFETY: as promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let mut all = Reasons::from_bits(u32::MAX).iter();
-    match all.find(|(known, _)| known.as_bytes() == name) {
+    match all.find(|(reason, _)| reason.as_bytes() == name) {
         // SAFETY: as promised by the caller.
         Some((_, meaning)) => unsafe { text::copy(meaning, buffer, size) },
         None => code::ARGUMENT,

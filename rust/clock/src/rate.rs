@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn rates_are_compared_and_read() {
-        let one = Rate::stated(2_000_000_000, RateSource::Hypervisor).expect("rate");
-        let other = Rate {
+        let rate = Rate::stated(2_000_000_000, RateSource::Hypervisor).expect("rate");
+        let faster = Rate {
             millihertz: 2_000_002_000_000,
-            ..one
+            ..rate
         };
-        assert_eq!(one.apart_ppb(&other), 1000);
-        assert_eq!(other.to_string(), "2000.002000000 MHz (Hypervisor)");
+        assert_eq!(rate.apart_ppb(&faster), 1000);
+        assert_eq!(faster.to_string(), "2000.002000000 MHz (Hypervisor)");
     }
 }

@@ -104,7 +104,7 @@ impl Machine {
 
     fn reasons(&self) -> Reasons {
         let all = self.threads.iter().map(|(_, rvec)| rvec.reasons());
-        all.fold(self.shared.reasons(), |all, one| all | one)
+        all.fold(self.shared.reasons(), |all, reasons| all | reasons)
     }
 }
 

@@ -156,12 +156,12 @@ impl<P: Policy, I: Index> Machine<P, I> {
 
     /// None: there is no such node, or not any more.
     #[must_use]
-    pub fn node(&self, node: NodeId) -> Option<NodeView> {
-        let found = self.nodes.get(self.nodes.find(node)?);
+    pub fn id(&self, id: NodeId) -> Option<NodeView> {
+        let node = self.nodes.get(self.nodes.find(id)?);
         Some(NodeView {
-            node,
-            state: found.state,
-            viewers: found.viewers,
+            node: id,
+            state: node.state,
+            viewers: node.viewers,
         })
     }
 

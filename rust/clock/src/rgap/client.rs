@@ -236,9 +236,9 @@ impl Client {
         let worst_ppb = self.rules.worst_ppb;
         let exchange = Exchange::new(instants, standing, worst_ppb)?;
         let fix = exchange.fix(worst_ppb);
-        let known = [self.best, self.early].into_iter().flatten();
-        let mut known = known.map(|other| other.fix(worst_ppb));
-        if !known.all(|other| fix.agrees(&other, worst_ppb)) {
+        let fixes = [self.best, self.early].into_iter().flatten();
+        let mut fixes = fixes.map(|other| other.fix(worst_ppb));
+        if !fixes.all(|other| fix.agrees(&other, worst_ppb)) {
             return Err(Contradiction);
         }
         self.counts.answers = self.counts.answers.saturating_add(1);

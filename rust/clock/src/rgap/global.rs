@@ -216,11 +216,11 @@ fn narrowest<'a>(
 }
 
 /// The earlier first.
-pub(super) fn in_order(one: &Fix, other: &Fix) -> [Fix; 2] {
-    if other.local_ns < one.local_ns {
-        [*other, *one]
+pub(super) fn in_order(a: &Fix, b: &Fix) -> [Fix; 2] {
+    if b.local_ns < a.local_ns {
+        [*b, *a]
     } else {
-        [*one, *other]
+        [*a, *b]
     }
 }
 

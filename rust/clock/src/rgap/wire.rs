@@ -44,7 +44,7 @@ impl PartialEq for Token {
     /// Takes as long whatever differs.
     fn eq(&self, other: &Self) -> bool {
         let pairs = self.0.iter().zip(&other.0);
-        pairs.fold(0, |all, (one, two)| all | (one ^ two)) == 0
+        pairs.fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }
 

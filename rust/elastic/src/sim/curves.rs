@@ -100,6 +100,6 @@ impl Steps {
     }
 }
 
-fn joined(one: &Step, other: &Step) -> Step {
-    std::array::from_fn(|of| (one[of].0 + other[of].0, one[of].1.max(other[of].1)))
+fn joined(first: &Step, second: &Step) -> Step {
+    std::array::from_fn(|of| (first[of].0 + second[of].0, first[of].1.max(second[of].1)))
 }

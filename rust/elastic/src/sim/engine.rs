@@ -148,13 +148,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.asking = self.sessions.open();
         self.asker = Session {
             number,
-            asked: at,
+            requested: at,
             watch: self.ahead.watch,
             ..Session::default()
         };
         self.meter.until(at);
         self.meter.offered.come(at);
-        self.records.asked(at, self.ahead.watch);
+        self.records.requested(at, self.ahead.watch);
         self.ahead.advance();
         let client = self.asking.into();
         self.tell(at, Event::Request { client })?;
@@ -180,7 +180,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         if !Sessions::late(whom) {
             self.meter.offered.go(at);
         }
-        if self.records.wanted() {
+        if self.records.enabled() {
             let number = self.sessions.get(slot).number;
             self.records.ended(number, at, End::Finished);
         }
@@ -205,7 +205,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.counts.reconnected += 1;
         self.asking = slot;
         self.asker = Session {
-            asked: at,
+            requested: at,
             ..self.sessions.get(slot)
         };
         self.seldom(at, Event::Request { client })?;

@@ -26,10 +26,10 @@ impl SpecError {
     pub(super) fn of(part: &str, bad: &BadSetting) -> Self {
         let BadSetting {
             field,
-            found,
+            value,
             allowed,
         } = bad;
-        let problem = format!("{found} is not allowed; allowed: {allowed}");
+        let problem = format!("{value} is not allowed; allowed: {allowed}");
         Self::new(format!("{part}.{field}"), problem)
     }
 

@@ -318,8 +318,8 @@ mod tests {
     #[expect(clippy::float_cmp, reason = "exact in binary")]
     fn the_slow_down_is_linear_between_rows_and_constant_after_them() {
         let rows = [(2, 1.5), (4, 2.5)].map(|(concurrent, factor)| SlowDown { concurrent, factor });
-        let found: Vec<f64> = (1..=6).map(|n| factor(&rows, n)).collect();
-        assert_eq!(found, [1.0, 1.5, 2.0, 2.5, 2.5, 2.5]);
+        let factors: Vec<f64> = (1..=6).map(|n| factor(&rows, n)).collect();
+        assert_eq!(factors, [1.0, 1.5, 2.0, 2.5, 2.5, 2.5]);
         assert_eq!(factor(&[], 9), 1.0);
     }
 }

@@ -122,7 +122,7 @@ impl Queue {
     pub(super) fn pop_until(&mut self, latest: u64) -> Option<Due> {
         let ladder = self.ladder.peek().unwrap_or(NONE);
         let first = ladder.min(self.first);
-        let (at, what) = parts(first);
+        let (at, event) = parts(first);
         if at > latest || first == NONE {
             return None;
         }
@@ -131,8 +131,8 @@ impl Queue {
         } else {
             self.pop_row();
         }
-        let kind = KINDS[(what >> BITS) as usize];
-        let whom = what & ((1 << BITS) - 1);
+        let kind = KINDS[(event >> BITS) as usize];
+        let whom = event & ((1 << BITS) - 1);
         Some(Due { at, kind, whom })
     }
 

@@ -10,7 +10,7 @@ pub(super) struct Session {
     /// Counted in the order of arrival.
     pub(super) number: u64,
     /// When it asked last.
-    pub(super) asked: u64,
+    pub(super) requested: u64,
     /// While it watches, when it will have seen enough; else how long it has to watch.
     pub(super) watch: u64,
     /// It has watched before.

@@ -192,9 +192,9 @@ impl Spec {
         let mut text = serde_json::Deserializer::from_str(json);
         let spec: Self = serde_path_to_error::deserialize(&mut text).map_err(|error| {
             let field = error.path().to_string();
-            let known = field != "." && field != "?";
+            let named = field != "." && field != "?";
             SpecError::new(
-                if known { field } else { String::new() },
+                if named { field } else { String::new() },
                 error.into_inner().to_string(),
             )
         })?;
