@@ -127,8 +127,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
     let of = u64::from(options.runs) * options.placements.len() as u64;
     for (number, placement) in options.placements.iter().enumerate() {
         if *placement != Placement::Pinned && machine.cpus.len() < 2 {
-            let what = format!("{placement:?}");
-            absent.push(Absent::new(what, "this thread may use one core only"));
+            let name = format!("{placement:?}");
+            absent.push(Absent::new(name, "this thread may use one core only"));
             continue;
         }
         let before = u64::from(options.runs) * number as u64;

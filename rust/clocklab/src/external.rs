@@ -89,7 +89,7 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), Absent> {
     let candidates = ptps.into_iter().map(|path| ptp::find(here, &path));
     for candidate in candidates.chain([hpet::find(here)]) {
         match candidate {
-            Ok(one) => present.push(one),
+            Ok(clock) => present.push(clock),
             Err(reason) => why.push(reason),
         }
     }

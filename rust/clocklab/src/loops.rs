@@ -127,7 +127,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
         capped: samples[0].rvec.len() < options.samples as usize,
         loops: samples
             .into_iter()
-            .filter_map(|one| one.finish(options, tick))
+            .filter_map(|samples| samples.finish(options, tick))
             .collect(),
         absent,
     })

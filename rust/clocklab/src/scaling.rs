@@ -199,14 +199,14 @@ struct Node {
 fn once(topology: Topology, nodes: u64, draw: &mut impl FnMut() -> Synchronisation) -> Once {
     let mut all = vec![Node::default(); usize::try_from(nodes).unwrap_or(usize::MAX)];
     for number in 1..all.len() {
-        let one = draw();
+        let sync = draw();
         let server = &mut all[topology.server(number, nodes)];
-        server.free_ns += one.ns;
-        server.messages += one.messages;
+        server.free_ns += sync.ns;
+        server.messages += sync.messages;
         let client = Node {
             free_ns: server.free_ns,
-            round_trips_ns: server.round_trips_ns + one.round_trip_ns,
-            messages: one.messages,
+            round_trips_ns: server.round_trips_ns + sync.round_trip_ns,
+            messages: sync.messages,
         };
         all[number] = client;
     }

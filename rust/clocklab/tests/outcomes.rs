@@ -227,7 +227,7 @@ fn looped(external: Option<External>) -> loops::Outcome {
         bound_ppb: 1.0,
         over_ns: 1.0,
     };
-    let one = loops::Loop {
+    let timing = loops::Loop {
         instructions: 10,
         rvec: timed(),
         raw: timed(),
@@ -238,7 +238,7 @@ fn looped(external: Option<External>) -> loops::Outcome {
         external_apart: external.as_ref().map(|_| apart),
         raw_is: "clock source tsc".into(),
         raw_apart: external.as_ref().map(|_| apart),
-        loops: vec![one],
+        loops: vec![timing],
         absent: absent(),
         capped: false,
         external,

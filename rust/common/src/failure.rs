@@ -23,8 +23,8 @@ pub struct Failure {
 
 impl Failure {
     /// The work failed on the way: what was done, and what the system said.
-    pub fn new(what: &str, error: impl Display) -> Self {
-        Self::of(FAILED, format!("{what}: {error}"))
+    pub fn new(context: &str, error: impl Display) -> Self {
+        Self::of(FAILED, format!("{context}: {error}"))
     }
 
     /// The input makes no sense.
@@ -34,8 +34,8 @@ impl Failure {
     }
 
     /// This input cannot be read, or makes no sense.
-    pub fn bad(what: impl Display, error: impl Display) -> Self {
-        Self::input(format!("{what}: {error}"))
+    pub fn bad(context: impl Display, error: impl Display) -> Self {
+        Self::input(format!("{context}: {error}"))
     }
 
     /// A limit of this host would not do.

@@ -156,7 +156,7 @@ impl<P: Policy, I: Index> Machine<P, I> {
 
     /// None: there is no such node, or not any more.
     #[must_use]
-    pub fn id(&self, id: NodeId) -> Option<NodeView> {
+    pub fn node(&self, id: NodeId) -> Option<NodeView> {
         let node = self.nodes.get(self.nodes.find(id)?);
         Some(NodeView {
             node: id,

@@ -123,7 +123,7 @@ impl Connection {
             if self.begun() {
                 match http::parse(&self.buffers.input) {
                     Parsed::Partial => {}
-                    whole => return Ok(Some(self.asked(whole))),
+                    whole => return Ok(Some(self.accept(whole))),
                 }
             }
             if !self.readable {
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    fn asked(&mut self, parsed: Parsed) -> Parsed {
+    fn accept(&mut self, parsed: Parsed) -> Parsed {
         self.state = State::Asked;
         match parsed {
             Parsed::Whole { length, keep, .. } => {

@@ -305,12 +305,12 @@ mod tests {
 
     #[test]
     fn requests_may_follow_each_other() {
-        let one = "POST /finished/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
-        let both = format!("{one}GET /state HTTP/1.1\r\n\r\n");
+        let first = "POST /finished/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+        let both = format!("{first}GET /state HTTP/1.1\r\n\r\n");
         let Parsed::Whole { length, .. } = parse(both.as_bytes()) else {
             panic!("two requests");
         };
-        assert_eq!(length, one.len());
+        assert_eq!(length, first.len());
         assert_eq!(whole(&both[length..]).0, Ok(Request::Page(Page::State)));
     }
 

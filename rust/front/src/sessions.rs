@@ -154,10 +154,10 @@ mod tests {
     #[test]
     fn one_that_asks_again_keeps_its_place_and_has_new_patience() {
         let mut sessions = Sessions::new();
-        let (one, other) = (Token::new(1, 0), Token::new(2, 0));
-        assert_eq!(sessions.hold(7, Some(one), 100, 200), None);
-        assert_eq!(sessions.hold(7, Some(other), 150, 400), Some(one));
-        assert_eq!(sessions.at(7), Some(other));
+        let (first, second) = (Token::new(1, 0), Token::new(2, 0));
+        assert_eq!(sessions.hold(7, Some(first), 100, 200), None);
+        assert_eq!(sessions.hold(7, Some(second), 150, 400), Some(first));
+        assert_eq!(sessions.at(7), Some(second));
         assert_eq!(all_due(&mut sessions, 300), []);
         assert_eq!(sessions.next_due(), Some(400));
         assert_eq!(all_due(&mut sessions, 400), [Due::Patience(7)]);

@@ -261,7 +261,7 @@ impl Job<'_> {
             Some(pacer) => self.open_loop(&mut measurements, pacer, end),
             None => {
                 while Instant::now() < end && self.may() {
-                    self.one(&mut measurements, Instant::now(), end);
+                    self.connect(&mut measurements, Instant::now(), end);
                 }
             }
         }
@@ -276,7 +276,7 @@ impl Job<'_> {
                 measurements.unsent += 1;
             } else if self.may() {
                 measurements.lateness.wait(due);
-                self.one(measurements, due, end);
+                self.connect(measurements, due, end);
             } else {
                 return;
             }
@@ -290,7 +290,7 @@ impl Job<'_> {
             .is_ok()
     }
 
-    fn one(&self, measurements: &mut Measurements, due: Instant, end: Instant) {
+    fn connect(&self, measurements: &mut Measurements, due: Instant, end: Instant) {
         measurements.started += 1;
         match self.connection() {
             Ok(established) => {

@@ -244,8 +244,8 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
 fn report(options: &Options, all: Measurements, took: Duration) -> Report {
     let reason = all.lateness.complaint(options.late_limit);
     let latency = all.latency.distribution();
-    let quantiles = latency.as_ref().map_or_else(Vec::new, |known| {
-        of_all(known, &all.latency, all.errors.sum())
+    let quantiles = latency.as_ref().map_or_else(Vec::new, |answered| {
+        of_all(answered, &all.latency, all.errors.sum())
     });
     Report {
         mode: "http",
@@ -274,15 +274,15 @@ fn report(options: &Options, all: Measurements, took: Duration) -> Report {
 
 /// The quantiles of the known times and of `failed` ones that are longer than all of these.
 #[allow(clippy::cast_precision_loss)]
-fn of_all(known: &Distribution, times: &Times, failed: u64) -> Vec<(f64, f64)> {
-    let stretch = (known.count + failed) as f64 / known.count as f64;
-    let share_of_known = |share: f64| share * stretch;
-    known
+fn of_all(answered: &Distribution, times: &Times, failed: u64) -> Vec<(f64, f64)> {
+    let stretch = (answered.count + failed) as f64 / answered.count as f64;
+    let share_of_answered = |share: f64| share * stretch;
+    answered
         .quantiles
         .iter()
         .map(|(share, _)| *share)
-        .filter(|share| share_of_known(*share) <= 1.0)
-        .map(|share| (share, times.quantile(share_of_known(share))))
+        .filter(|share| share_of_answered(*share) <= 1.0)
+        .map(|share| (share, times.quantile(share_of_answered(share))))
         .collect()
 }
 
@@ -356,16 +356,16 @@ mod tests {
     #[test]
     fn without_failures_the_quantiles_are_those_of_the_answers() {
         let times = times();
-        let known = times.distribution().unwrap();
-        assert_eq!(of_all(&known, &times, 0), known.quantiles);
+        let answered = times.distribution().unwrap();
+        assert_eq!(of_all(&answered, &times, 0), answered.quantiles);
     }
 
     #[test]
     fn failures_are_the_longest_of_all() {
         let times = times();
-        let known = times.distribution().unwrap();
+        let answered = times.distribution().unwrap();
         // Of 1,000, the 500th; the 900th is the last with an answer, and the 990th has none.
-        let quantiles = of_all(&known, &times, 100);
+        let quantiles = of_all(&answered, &times, 100);
         assert_eq!(
             quantiles
                 .iter()
@@ -376,7 +376,7 @@ mod tests {
         for ((_, time), want) in quantiles.iter().zip([500e-6, 900e-6]) {
             assert!((time / want - 1.0).abs() < 2e-3, "{time}");
         }
-        assert!(of_all(&known, &times, 901).is_empty());
+        assert!(of_all(&answered, &times, 901).is_empty());
     }
 
     #[test]

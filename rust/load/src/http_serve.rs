@@ -306,8 +306,8 @@ mod tests {
         while !busy(&server) {
             sleep(BETWEEN);
         }
-        let (one, other) = (server.cpu().unwrap(), server.cpu().unwrap());
-        assert!(total(&other) >= total(&one));
+        let (before, after) = (server.cpu().unwrap(), server.cpu().unwrap());
+        assert!(total(&after) >= total(&before));
         let group = server.group();
         server.end();
         assert!(members(group).unwrap().is_empty() || server.ended().is_some());

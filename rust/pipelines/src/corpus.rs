@@ -146,9 +146,9 @@ impl Iterator for Pieces {
         let (seed, length) = if copy {
             self.fresh[self.draw.between(0, self.fresh.len())]
         } else {
-            let made = (self.draw.bits(), self.draw.between(SEGMENT.0, SEGMENT.1));
-            self.fresh.push(made);
-            made
+            let segment = (self.draw.bits(), self.draw.between(SEGMENT.0, SEGMENT.1));
+            self.fresh.push(segment);
+            segment
         };
         let length = length.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= length as u64;

@@ -156,8 +156,8 @@ impl Running {
         Ok(running)
     }
 
-    fn say(&mut self, what: &impl serde::Serialize) -> Result<(), Failure> {
-        let mut text = serde_json::to_vec(what).map_err(|error| Failure::new("orders", error))?;
+    fn say(&mut self, order: &impl serde::Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_vec(order).map_err(|error| Failure::new("orders", error))?;
         text.push(b'\n');
         let Some(input) = &mut self.child.stdin else {
             return Ok(());

@@ -186,7 +186,7 @@ fn busiest(parts: &[End], config: &Config, seconds: f64) -> f64 {
             .as_ref()
             .map_or(0.0, |statistics| statistics.cpu_s);
     }
-    let most = used.values().fold(0.0, |most: f64, one| most.max(*one));
-    let there = thread::available_parallelism().map_or(1, usize::from);
-    (most.max(used.values().sum::<f64>() / there as f64)) / seconds
+    let most = used.values().fold(0.0, |most: f64, cpu_s| most.max(*cpu_s));
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    (most.max(used.values().sum::<f64>() / cpus as f64)) / seconds
 }

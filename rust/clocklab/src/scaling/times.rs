@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
             }
             Times::Synchronisations { measured } => {
                 let largest =
-                    |one: &Synchronisation| one.ns.max(one.messages).max(one.round_trip_ns);
+                    |sync: &Synchronisation| sync.ns.max(sync.messages).max(sync.round_trip_ns);
                 (
                     measured.len(),
                     Some(measured.iter().map(largest).max().unwrap_or(0)),
@@ -85,9 +85,9 @@ impl<'a> Source<'a> {
             Times::RoundTrips { ns, exchanges } => {
                 let (mut sum, mut least) = (0, u64::MAX);
                 for _ in 0..*exchanges {
-                    let one = ns[self.which.sample(random) as usize];
-                    sum += one;
-                    least = least.min(one);
+                    let round_trip_ns = ns[self.which.sample(random) as usize];
+                    sum += round_trip_ns;
+                    least = least.min(round_trip_ns);
                 }
                 Synchronisation {
                     ns: sum,
