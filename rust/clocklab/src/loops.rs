@@ -142,13 +142,15 @@ fn external(
         return None;
     }
     let by_kernel = Clock::get().promise().source == Source::MonotonicRaw;
-    let here = Surroundings {
+    let surroundings = Surroundings {
         dev: Path::new("/dev"),
         sys: Path::new("/sys"),
         virtual_machine: machine.virtual_machine,
         rvec_by: machine.clocksource.as_deref().filter(|_| by_kernel),
     };
-    find(&here).map_err(|missing| absent.push(missing)).ok()
+    find(&surroundings)
+        .map_err(|missing| absent.push(missing))
+        .ok()
 }
 
 /// All durations are kept until the end.

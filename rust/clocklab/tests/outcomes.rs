@@ -21,14 +21,14 @@ fn what_python_reads_is_what_this_writes() {
         "scaling": [scaling()],
     });
     let text = serde_json::to_string_pretty(&outcomes).expect("json") + "\n";
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join(READ_BY_PYTHON);
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(READ_BY_PYTHON);
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outcomes.json");
     fs::write(&written, &text).expect("written");
     assert!(
-        fs::read_to_string(&here).unwrap_or_default() == text,
+        fs::read_to_string(&kept).unwrap_or_default() == text,
         "an outcome has changed: cp {} {}",
         written.display(),
-        here.display()
+        kept.display()
     );
 }
 

@@ -25,7 +25,7 @@ pub enum State {
     /// A request may come.
     Reading,
     /// One has come, and is not answered yet.
-    Asked,
+    Answering,
     /// An answer is on its way, and the client takes its time.
     Writing,
     /// The last answer is sent; what still comes is thrown away, so that it does not undo that.
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     fn accept(&mut self, parsed: Parsed) -> Parsed {
-        self.state = State::Asked;
+        self.state = State::Answering;
         match parsed {
             Parsed::Whole { length, keep, .. } => {
                 self.keep = keep && !self.beyond;

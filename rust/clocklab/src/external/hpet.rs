@@ -67,8 +67,8 @@ fn carried(last: u64, value: u64) -> u64 {
 }
 
 /// The timer, if the kernel lets us map it.
-pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
-    let path = here.dev.join("hpet");
+pub fn find(surroundings: &Surroundings) -> Result<(External, Device), String> {
+    let path = surroundings.dev.join("hpet");
     let file = open(&path)?;
     // SAFETY: a new mapping, read only.
     let registers = unsafe {
@@ -96,7 +96,7 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
     }
     let mut device = Device::Hpet(hpet);
     going(&path, &mut device)?;
-    let (independent, why) = independence(here);
+    let (independent, why) = independence(surroundings);
     let external = External {
         kind: Kind::Hpet,
         device: path.display().to_string(),
@@ -108,14 +108,14 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
     Ok((external, device))
 }
 
-fn independence(here: &Surroundings) -> (Option<bool>, &'static str) {
-    if here.rvec_by == Some("hpet") {
+fn independence(surroundings: &Surroundings) -> (Option<bool>, &'static str) {
+    if surroundings.rvec_by == Some("hpet") {
         return (
             Some(false),
             "the kernel keeps time by it, and RVEC reads the kernel's clock here",
         );
     }
-    if here.virtual_machine {
+    if surroundings.virtual_machine {
         return (Some(false), "the hypervisor's, made from the host's clock");
     }
     (
@@ -135,15 +135,18 @@ mod tests {
 
     #[test]
     fn what_rvec_stands_on_is_no_witness() {
-        let here = |virtual_machine, rvec_by| Surroundings {
+        let surroundings = |virtual_machine, rvec_by| Surroundings {
             dev: Path::new("/dev"),
             sys: Path::new("/sys"),
             virtual_machine,
             rvec_by,
         };
-        assert_eq!(independence(&here(false, Some("hpet"))).0, Some(false));
-        assert_eq!(independence(&here(true, None)).0, Some(false));
-        assert_eq!(independence(&here(false, Some("acpi_pm"))).0, None);
+        assert_eq!(
+            independence(&surroundings(false, Some("hpet"))).0,
+            Some(false)
+        );
+        assert_eq!(independence(&surroundings(true, None)).0, Some(false));
+        assert_eq!(independence(&surroundings(false, Some("acpi_pm"))).0, None);
     }
 
     proptest! {

@@ -40,7 +40,7 @@ pub struct Synchronisation {
 /// Draws synchronisations.
 pub struct Source<'a> {
     times: &'a Times,
-    which: Uniform<u32>,
+    index: Uniform<u32>,
 }
 
 impl<'a> Source<'a> {
@@ -71,11 +71,11 @@ impl<'a> Source<'a> {
         let uniform = u32::try_from(count)
             .ok()
             .and_then(|count| Uniform::new(0, count).ok());
-        let which = uniform.ok_or(Error::Option {
+        let index = uniform.ok_or(Error::Option {
             name: "times",
             allowed: "1 to 2^32 - 1 measured ones",
         })?;
-        Ok(Self { times, which })
+        Ok(Self { times, index })
     }
 
     /// Each with the same probability, exactly.
@@ -85,7 +85,7 @@ impl<'a> Source<'a> {
             Times::RoundTrips { ns, exchanges } => {
                 let (mut sum, mut least) = (0, u64::MAX);
                 for _ in 0..*exchanges {
-                    let round_trip_ns = ns[self.which.sample(random) as usize];
+                    let round_trip_ns = ns[self.index.sample(random) as usize];
                     sum += round_trip_ns;
                     least = least.min(round_trip_ns);
                 }
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
                     round_trip_ns: least,
                 }
             }
-            Times::Synchronisations { measured } => measured[self.which.sample(random) as usize],
+            Times::Synchronisations { measured } => measured[self.index.sample(random) as usize],
         }
     }
 }

@@ -119,9 +119,9 @@ fn thread_reads(rounds: u64, over: &AtomicBool, done: &AtomicU64) -> Alone {
                 steps.take(clock.now());
             }
             steps.take(clock.ordered());
-            let here = current_cpu();
-            migrations += u64::from(here != cpu);
-            cpu = here;
+            let now = current_cpu();
+            migrations += u64::from(now != cpu);
+            cpu = now;
         }
         batches += BATCHES;
         done.fetch_add(BATCHES * BATCH, Ordering::Relaxed);

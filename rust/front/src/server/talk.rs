@@ -76,7 +76,7 @@ impl Server {
         connection.readable();
         match connection.state {
             State::Reading => self.read(token),
-            State::Asked => self.leave(token),
+            State::Answering => self.leave(token),
             State::Writing => {
                 let sent = connection.send();
                 self.sent(token, sent);
@@ -254,7 +254,7 @@ impl Server {
         let Limits { request, idle, .. } = self.limits;
         let late = |it: &&Connection| {
             let may = match it.state {
-                State::Asked => return false,
+                State::Answering => return false,
                 State::Reading if it.begun() => request,
                 State::Reading => idle,
                 State::Writing => request,
