@@ -104,7 +104,6 @@ impl World {
         self.inner().now_ns
     }
 
-    /// Time passes.
     pub fn pass(&self, ns: u64) {
         self.inner().pass(ns);
     }

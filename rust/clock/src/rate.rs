@@ -37,7 +37,6 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A clock of nanoseconds.
     pub const NANOSECONDS: Self = Self {
         millihertz: 1_000_000_000_000,
         sigma_ppb: 0,

@@ -8,18 +8,12 @@ use std::io;
 pub enum Error {
     /// An option is out of its range.
     Option {
-        /// Its name.
         name: &'static str,
         /// What it may be.
         allowed: &'static str,
     },
     /// The system refused something that the measurement stands on.
-    System {
-        /// What we asked for.
-        action: String,
-        /// What it said.
-        source: io::Error,
-    },
+    System { action: String, source: io::Error },
 }
 
 impl Error {

@@ -32,19 +32,16 @@ pub enum Kind {
 pub struct External {
     /// Its sort.
     pub kind: Kind,
-    /// The device.
     pub device: String,
     /// What its driver calls it.
     pub name: String,
     /// Whether its oscillator is another one than the counter's; none where that cannot be known.
     pub independent: Option<bool>,
-    /// Why.
     pub why: String,
     /// Clocks that were looked for and would not do, with the reason.
     pub passed_over: Vec<String>,
 }
 
-/// An open one.
 pub enum Device {
     Ptp(Ptp),
     Hpet(Hpet),

@@ -19,7 +19,6 @@ pub use rate::Apart;
 use rate::Meeting;
 use samples::measure;
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -53,10 +52,8 @@ impl Default for Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
     /// The clock beside RVEC, if there is one.
     pub external: Option<External>,
@@ -74,7 +71,6 @@ pub struct Outcome {
     pub capped: bool,
 }
 
-/// One loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
     /// How many instructions; not counted are the few that load its registers.
@@ -90,9 +86,7 @@ pub struct Loop {
 /// The durations of one loop by one clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// Their distribution.
     pub durations: Summary,
-    /// Their histogram.
     pub histogram: Histogram,
     /// The first of them in nanoseconds, in the order of time.
     pub first_ns: Vec<f64>,

@@ -22,11 +22,9 @@ use times::Source;
 pub use times::{Synchronisation, Times};
 pub use topology::Topology;
 
-/// What to simulate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The measured times.
     pub times: Times,
     /// Numbers of nodes, the first server among them, 2 or more.
     #[serde(default = "to_a_million")]
@@ -40,7 +38,6 @@ pub struct Options {
     /// Stops after so many seconds, and reports what it has.
     #[serde(default = "ten_minutes")]
     pub cap_s: u64,
-    /// Of the draws.
     #[serde(default)]
     pub seed: u64,
 }
@@ -75,7 +72,6 @@ fn ten_minutes() -> u64 {
     600
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// One for each number of nodes and topology.
@@ -95,7 +91,6 @@ pub struct Point {
     pub depth: u32,
     /// Until the last node is synchronised, in nanoseconds, over the repetitions.
     pub total_ns: Interval,
-    /// Messages sent.
     pub messages: Interval,
     /// Messages that the busiest node sends and receives.
     pub busiest_messages: Interval,
@@ -174,7 +169,6 @@ fn point(options: &Options, topology: Topology, nodes: u64, source: &Source) -> 
     })
 }
 
-/// One repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Once {
     total_ns: u64,

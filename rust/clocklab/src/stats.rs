@@ -13,7 +13,6 @@ pub struct Summary {
     pub p01_ns: f64,
     /// A quarter is not more.
     pub p25_ns: f64,
-    /// The median.
     pub p50_ns: f64,
     /// Three quarters are not more.
     pub p75_ns: f64,
@@ -23,7 +22,6 @@ pub struct Summary {
     pub p999_ns: f64,
     /// The greatest value.
     pub max_ns: f64,
-    /// The mean.
     pub mean_ns: f64,
     /// The standard deviation of the values (n − 1); 0 for a single one.
     pub sd_ns: f64,
@@ -72,7 +70,6 @@ fn rank(count: usize, part: f64) -> usize {
 /// A median with its interval by order statistics, which assumes nothing of the distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median.
     pub median: f64,
     /// The median of all that could be drawn is between these with at least 95 %; the least and the
     /// greatest value where there are too few for that.
@@ -124,11 +121,8 @@ fn trim(count: usize) -> (usize, f64) {
 /// One bin: from its lower edge up to, and not with, its upper one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The lower edge.
     pub from_ns: f64,
-    /// The upper edge.
     pub to_ns: f64,
-    /// How many values.
     pub count: u64,
 }
 

@@ -42,7 +42,6 @@ fn cpu_s() -> f64 {
     first_number(&text) / 1e9
 }
 
-/// The peak.
 fn memory_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
     let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -54,13 +54,11 @@ impl BitSet {
         set(&mut self.top, place, present);
     }
 
-    /// The greatest.
     #[inline]
     pub fn last(&self) -> Option<usize> {
         self.descend(|word| BITS - 1 - word.leading_zeros() as usize)
     }
 
-    /// The least.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         self.descend(|word| word.trailing_zeros() as usize)

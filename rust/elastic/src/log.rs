@@ -45,7 +45,6 @@ pub enum Record {
     },
 }
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub at_ns: u64,

@@ -24,7 +24,6 @@ pub struct NodeView {
     pub viewers: u32,
 }
 
-/// Where a viewer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
     Waiting,
@@ -179,7 +178,6 @@ impl<P: Policy, I: Index> Machine<P, I> {
         self.present.waiting()
     }
 
-    /// All that is known.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let nodes = self.nodes.in_order();

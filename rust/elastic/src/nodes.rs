@@ -16,7 +16,6 @@ use crate::event::NodeId;
 use crate::intrusive_list::IntrusiveList;
 use crate::rings::Rings;
 
-/// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
@@ -148,7 +147,6 @@ impl Nodes {
         id
     }
 
-    /// It is no more.
     #[inline(never)]
     pub fn forget(&mut self, slot: u32) -> Node {
         let node = self.all[slot as usize];

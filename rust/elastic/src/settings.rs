@@ -9,11 +9,9 @@ use serde_json::{Map, Value};
 /// A field that cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadSetting {
-    /// Its name.
     pub field: String,
     /// What was there, as it was written.
     pub value: String,
-    /// What could be there.
     pub allowed: String,
 }
 

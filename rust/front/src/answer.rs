@@ -146,7 +146,6 @@ impl Writer {
         out.push(b'\n');
     }
 
-    /// A page.
     pub fn page(&self, out: &mut Vec<u8>, kind: &str, body: &[u8], keep: bool) {
         self.head(out, "200 OK");
         let _ = write!(out, "Content-Type: {kind}\r\nCache-Control: no-store\r\n");

@@ -26,7 +26,6 @@ pub enum Sync {
     EachBatch,
 }
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {

@@ -14,12 +14,10 @@ const PART: usize = MOST_HEAD + MOST_BODY;
 /// Where bytes are read to, one connection after the other.
 pub type Part = [u8; PART];
 
-/// An empty one.
 pub fn part() -> Box<Part> {
     Box::new([0; PART])
 }
 
-/// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A request may come.
@@ -97,7 +95,6 @@ impl Connection {
         &self.stream
     }
 
-    /// Closes it.
     pub fn end(self) -> Buffers {
         let mut buffers = self.buffers;
         for buffer in [&mut buffers.input, &mut buffers.output] {

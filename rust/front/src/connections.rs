@@ -32,7 +32,6 @@ impl Connections {
         }
     }
 
-    /// Open connections.
     pub fn len(&self) -> usize {
         self.seats.len() - self.free.len()
     }

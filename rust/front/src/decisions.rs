@@ -22,7 +22,6 @@ use crate::token::Token;
 /// A log may be ahead of the clock by so much: clocks of processes on one kernel differ by less.
 const AHEAD_NS: u64 = 1_000_000_000;
 
-/// What somebody is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Redirect { client: ClientId, node: NodeId },

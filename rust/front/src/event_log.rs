@@ -107,7 +107,6 @@ impl EventLog {
         Ok(())
     }
 
-    /// Something was added since.
     pub fn pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -117,7 +116,6 @@ impl EventLog {
         self.stuck
     }
 
-    /// Bytes of the log.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -17,7 +17,6 @@ pub enum Page {
     State,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// To be sent to a node, within so many milliseconds.
@@ -48,7 +47,6 @@ pub enum Fault {
     Expects,
 }
 
-/// What the bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The beginning of a request.

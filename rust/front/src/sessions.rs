@@ -16,7 +16,6 @@ pub enum Due {
     Watch(ClientId),
 }
 
-/// A viewer that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     /// Where it is answered; none after a restart, until it asks again.
@@ -66,7 +65,6 @@ impl Sessions {
         before.token
     }
 
-    /// It waits no longer.
     pub fn end(&mut self, client: ClientId) -> Option<Held> {
         self.held.remove(&client)
     }
@@ -80,7 +78,6 @@ impl Sessions {
         self.held.contains_key(&client)
     }
 
-    /// All that wait.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.held.values()
     }

@@ -54,7 +54,6 @@ fn checksum(bytes: &[u8]) -> u16 {
     sum
 }
 
-/// An echo reply.
 #[derive(Debug, PartialEq)]
 pub struct Reply<'a> {
     pub id: u16,

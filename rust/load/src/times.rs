@@ -20,7 +20,6 @@ impl Times {
         Self(Histogram::new(DIGITS).expect("0 to 5 digits can be kept"))
     }
 
-    /// Keep one time.
     pub fn record(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
         self.0 += nanoseconds;

@@ -94,14 +94,12 @@ pub struct Pieces {
     left: u64,
 }
 
-/// One segment.
 pub struct Piece {
     pub bytes: Vec<u8>,
     pub copy: bool,
 }
 
 impl Pieces {
-    /// Those of a plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let mut draw = Draw::new(plan.seed);

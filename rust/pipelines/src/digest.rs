@@ -38,7 +38,6 @@ pub fn of_reader(from: &mut impl Read) -> Result<(u64, String)> {
     }
 }
 
-/// A digest as text.
 #[must_use]
 pub fn hex(digest: &[u8]) -> String {
     digest.iter().fold(String::new(), |mut text, byte| {

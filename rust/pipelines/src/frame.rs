@@ -20,7 +20,6 @@ use crate::usage::thread_cpu;
 pub enum Ending {
     /// Another stage failed, or nobody takes what this one makes.
     Stopped,
-    /// This one failed.
     Failed(Error),
 }
 

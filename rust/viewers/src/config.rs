@@ -58,11 +58,9 @@ pub struct Config {
     pub clock: Option<SharedClock>,
 }
 
-/// When viewers come.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// Exponential gaps.
     Poisson {
         rate_hz: f64,
         #[serde(default)]
@@ -97,7 +95,6 @@ pub enum Arrivals {
     Trace { path: PathBuf },
 }
 
-/// What is watched.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Video {

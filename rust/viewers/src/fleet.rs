@@ -116,7 +116,6 @@ fn shards(config: &Config) -> Result<u32, Failure> {
     Ok((most / descriptors).ceil().clamp(1.0, MOST) as u32)
 }
 
-/// A process of viewers.
 pub struct Running {
     index: u32,
     child: Child,
@@ -173,7 +172,6 @@ impl Running {
         self.output.starts_with(READY.as_bytes())
     }
 
-    /// Take what it says.
     fn hear(&mut self) -> io::Result<()> {
         let mut buffer = [0; 1 << 13];
         let out = self.child.stdout.as_mut();

@@ -90,7 +90,6 @@ pub fn share(clock: &SharedClock) -> Result<(), Failure> {
     ))
 }
 
-/// This process's.
 pub fn own_clock() -> SharedClock {
     SharedClock::own(boot_id().unwrap_or_default())
 }

@@ -63,7 +63,6 @@ struct SearchResult {
     mode: &'static str,
     /// The largest number of viewers that was sustained.
     figure: Option<u64>,
-    /// Why there is none.
     why: Option<String>,
     /// Sustained, and not.
     lower: u64,
@@ -77,11 +76,9 @@ struct SearchResult {
 struct Step {
     viewers: u64,
     verdict: Verdict,
-    /// As of a run.
     run: Value,
 }
 
-/// What a step says.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "because")]
 enum Verdict {

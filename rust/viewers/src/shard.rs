@@ -216,7 +216,6 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// A viewer comes.
     fn come(&mut self, client: u64, due_ns: u64) {
         let index = self.admit(client, due_ns);
         if self.config.front.is_some() {
@@ -255,7 +254,6 @@ impl<'a> Shard<'a> {
         self.timer(index, now_ns() + pause_ns);
     }
 
-    /// Playing began.
     pub fn plays(&mut self) {
         self.playing += 1;
         self.statistics.most_playing = self.statistics.most_playing.max(self.playing);
@@ -276,7 +274,6 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// The place is free.
     pub fn vacate(&mut self, index: u32) {
         self.close(index);
         self.wheel.cancel(index);

@@ -73,7 +73,6 @@ impl Spread {
 /// How a process ended: what it saw, or what became of it.
 pub type End = Result<Statistics, String>;
 
-/// Of one process.
 #[derive(Default, Deserialize, Serialize)]
 pub struct Statistics {
     /// Viewers that were due before the end.
@@ -160,7 +159,6 @@ impl Statistics {
         }
     }
 
-    /// A session is over.
     pub fn count(&mut self, outcome: Outcome, why: Option<Why>, violated: bool) {
         *self.outcomes.entry(outcome).or_default() += 1;
         if let Some(why) = why {

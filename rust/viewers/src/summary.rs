@@ -19,7 +19,6 @@ pub struct Summary {
     pub mode: &'static str,
     /// Whether the figures may be used.
     pub valid: bool,
-    /// Why they may not.
     pub why: Vec<String>,
     pub interrupted: bool,
     pub shards: usize,
@@ -31,7 +30,6 @@ pub struct Summary {
     pub outcomes: BTreeMap<Outcome, u64>,
     pub whys: BTreeMap<Why, u64>,
     pub violations: Violations,
-    /// Of video.
     pub bytes: u64,
     pub bytes_per_s: f64,
     pub requests: u64,

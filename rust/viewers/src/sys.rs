@@ -62,7 +62,6 @@ fn no_port_yet(fd: &OwnedFd) -> io::Result<()> {
     checked(status).map(drop)
 }
 
-/// How connecting ended.
 pub fn connected(fd: BorrowedFd) -> io::Result<()> {
     match nix::sys::socket::getsockopt(&fd, sockopt::SocketError)? {
         0 => Ok(()),

@@ -6,12 +6,10 @@ use crate::http::{Head, Word};
 use crate::playback::{Plan, Player, Violation};
 use crate::session::{Outcome, Why};
 
-/// No node.
 pub const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Phase {
-    /// Nobody is here.
     #[default]
     Free,
     /// Has asked the front, or is connecting to it.

@@ -45,7 +45,6 @@ impl Net {
         self.client.world()
     }
 
-    /// The server's.
     #[must_use]
     pub fn server(&self) -> &World {
         self.server.world()
@@ -74,7 +73,6 @@ impl Net {
         self.between.naps = (often, most_ns);
     }
 
-    /// Time passes, for both.
     pub fn pass(&self, ns: u64) {
         self.client.world().pass(ns);
         self.server.world().pass(ns);

@@ -10,7 +10,6 @@ mod words;
 #[cfg(feature = "std")]
 pub(super) use words::WORDS;
 
-/// A global instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// What the server's clock shows, in nanoseconds.

@@ -5,7 +5,6 @@ use super::{Reading, drift_ns, ppt};
 /// How fast a difference is worked off, in parts per billion: as the kernel's clocks are slewed
 /// (`adjtime(3)`).
 const RATE_PPB: u32 = 500_000;
-/// Of [`Slew::words`].
 pub(super) const WORDS: usize = 2;
 
 /// What the old line was ahead of the new one, and when; it shrinks by 500 ppm.

@@ -8,9 +8,7 @@ use crate::{Probe, Summary};
 /// The elapsed times of one clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elapsed {
-    /// Which.
     pub clock: Probe,
-    /// The instruction or call.
     pub how: String,
     /// Of the additions alone; none if the thread moved itself in every iteration.
     pub durations: Option<Summary>,

@@ -10,14 +10,12 @@ use super::{Device, External, Kind, Surroundings, going, open};
 /// General capabilities: the period in fs in the upper half, bit 13 for a counter of 64 bits.
 const CAPABILITIES: usize = 0x000;
 const WIDE: u64 = 1 << 13;
-/// The main counter.
 const COUNTER: usize = 0x0f0;
 /// The registers take 1 KiB; the kernel maps pages (`drivers/char/hpet.c`).
 const LENGTH: NonZero<usize> = NonZero::new(4096).expect("not zero");
 /// No more is allowed (2.3.4): 100 ns.
 const LONGEST_FS: u64 = 100_000_000;
 
-/// The mapped timer.
 pub struct Hpet {
     registers: NonNull<core::ffi::c_void>,
     period_fs: u64,

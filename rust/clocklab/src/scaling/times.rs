@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, need};
 
-/// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Times {
@@ -25,11 +24,9 @@ pub enum Times {
     },
 }
 
-/// One synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Synchronisation {
-    /// How long it took.
     pub ns: u64,
     /// Messages in both directions.
     pub messages: u64,
@@ -37,7 +34,6 @@ pub struct Synchronisation {
     pub round_trip_ns: u64,
 }
 
-/// Draws synchronisations.
 pub struct Source<'a> {
     times: &'a Times,
     index: Uniform<u32>,

@@ -17,9 +17,7 @@ use crate::{Absent, Error, Probe};
 /// What was found of one clock across cores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Across {
-    /// Which.
     pub clock: Probe,
-    /// The instruction or call.
     pub how: String,
     /// Cores that took part: each compares with what the next one publishes.
     pub cores: u64,

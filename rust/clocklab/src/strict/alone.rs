@@ -18,7 +18,6 @@ use crate::{Absent, Error};
 /// What was found in threads by themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alone {
-    /// Threads that read.
     pub threads: u64,
     /// Reads by RVEC, each compared with the one before in its thread.
     pub reads: u64,

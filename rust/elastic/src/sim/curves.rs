@@ -39,7 +39,7 @@ pub(super) type Step = [(u128, u64); SERIES];
 #[derive(Debug)]
 pub(super) struct Steps {
     all: Vec<Step>,
-    /// Even.
+    /// Even, so that steps can be joined in pairs.
     most: usize,
     width: u64,
 }

@@ -26,7 +26,6 @@ mod viewers;
 const REPORT: u64 = 1 << 16;
 const NOBODY: u32 = u32::MAX;
 
-/// A run.
 struct Engine<'a, O> {
     spec: &'a Spec,
     observer: &'a mut O,
@@ -139,7 +138,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    /// A viewer comes.
     #[inline]
     fn arrive(&mut self, at: u64) -> Result<(), Error> {
         let number = self.counts.requests;

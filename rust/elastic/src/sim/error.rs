@@ -59,7 +59,6 @@ impl std::error::Error for SpecError {}
 /// Why a simulation has not ended as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It has not begun.
     Spec(SpecError),
     /// The caller did not want it any more.
     Cancelled,

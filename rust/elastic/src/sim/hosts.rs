@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::spec::{HostPlacement, Hosts};
 
-/// Room on hosts.
 #[derive(Debug)]
 pub(super) struct Room {
     nodes_each: u32,

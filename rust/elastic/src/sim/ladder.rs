@@ -89,7 +89,6 @@ impl Rung {
     }
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Ladder {
     /// The last one is next.

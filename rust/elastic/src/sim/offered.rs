@@ -32,7 +32,6 @@ impl Offered {
         }
     }
 
-    /// One comes.
     #[inline]
     pub(super) fn come(&mut self, at: u64) {
         self.count += 1;

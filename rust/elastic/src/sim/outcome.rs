@@ -8,7 +8,6 @@ use super::elasticity::Elasticity;
 use super::levels::Level;
 use crate::units::seconds;
 
-/// Everything that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub seed: u64,
@@ -49,7 +48,6 @@ pub struct Outcome {
 pub struct NodeCounts {
     /// The machine wanted so many.
     pub asked: u64,
-    /// Became ready.
     pub ready: u64,
     /// Were not allocated in the end, whatever the reason.
     pub failed: u64,
@@ -59,7 +57,6 @@ pub struct NodeCounts {
     pub errors: u64,
     /// Attempts, too, for which no host has room.
     pub no_host: u64,
-    /// Attempts after the first.
     pub retries: u64,
     /// Died while they could stream.
     pub died: u64,
@@ -147,7 +144,6 @@ pub struct Summary {
     pub max_s: Option<f64>,
 }
 
-/// One session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub asked_s: f64,
@@ -155,7 +151,6 @@ pub struct Record {
     pub watch_s: f64,
     /// Redirected for the first time.
     pub served_s: Option<f64>,
-    /// To this node.
     pub node: Option<u32>,
     pub ended_s: Option<f64>,
     pub end: End,
@@ -172,7 +167,6 @@ pub enum End {
     Unserved,
 }
 
-/// One node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub node: u32,

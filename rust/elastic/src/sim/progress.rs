@@ -5,7 +5,6 @@ use crate::{Action, Event};
 /// How far a run is, told now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Viewers that have come.
     pub requests: u64,
     /// Virtual seconds.
     pub at_s: f64,

@@ -11,13 +11,10 @@ use super::ladder::{Entry, Ladder, entry, parts};
 pub(super) enum Kind {
     /// A viewer has seen enough.
     Finished,
-    /// A node is gone.
     Released,
-    /// A node can stream.
     Ready,
     /// An attempt to allocate a node ended in an error, or was given up.
     Failed,
-    /// The next attempt.
     Again,
     /// A node that could stream is dead.
     Died,

@@ -4,7 +4,6 @@
 const BITS: u32 = 33;
 const GENERATIONS: u32 = 1 << (61 - BITS);
 
-/// One session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Session {
     /// Counted in the order of arrival.
@@ -71,7 +70,6 @@ impl Sessions {
         *generation = (*generation + 1) % GENERATIONS;
     }
 
-    /// How many there are.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.generations.len() - self.free.len()

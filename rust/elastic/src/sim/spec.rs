@@ -25,7 +25,6 @@ pub struct Spec {
     /// When it has how many nodes.
     #[serde(default)]
     pub policy: AnyPolicy,
-    /// When viewers come.
     pub arrivals: Arrivals,
     /// So many come, at most.
     #[serde(default)]
@@ -33,7 +32,6 @@ pub struct Spec {
     /// None comes after this.
     #[serde(default)]
     pub duration_s: Option<f64>,
-    /// How long each watches.
     pub watch: Time,
     /// How long each waits before it leaves, blocked. None: as long as it takes.
     #[serde(default)]
@@ -126,7 +124,6 @@ pub struct SlowDown {
     pub factor: f64,
 }
 
-/// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Failures {

@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::error::SpecError;
 use crate::units::{MOST_S, NS, ns, seconds, whole};
 
-/// How long something takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Time {
-    /// Always the same.
     Fixed {
         s: f64,
     },

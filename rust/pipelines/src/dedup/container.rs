@@ -41,7 +41,6 @@ impl Codec {
     }
 }
 
-/// Writes a container.
 pub struct Writer<W: Write> {
     to: W,
     records: u64,

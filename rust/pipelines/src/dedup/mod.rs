@@ -40,7 +40,6 @@ const UNDER_WAY: usize = 4;
 /// The table counts chunks in 32 bits.
 const LONGEST_INPUT: u64 = 1 << 42;
 
-/// What to do.
 pub struct Options {
     pub input: PathBuf,
     /// None: the output stays in memory.

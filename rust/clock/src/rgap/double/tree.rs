@@ -25,7 +25,6 @@ struct Node {
     reasons: Reasons,
 }
 
-/// After a synchronisation.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     global: Global,
@@ -65,13 +64,11 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// Whom it asks.
     #[must_use]
     pub fn parent(&self, number: usize) -> usize {
         self.nodes[number].parent
     }
 
-    /// Time passes, for all.
     pub fn pass(&self, ns: u64) {
         for node in &self.nodes {
             node.machine.world().pass(ns);

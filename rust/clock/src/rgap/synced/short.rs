@@ -3,7 +3,6 @@
 use super::super::slew::Slew;
 use super::super::{Global, TRILLION};
 
-/// Of [`Short::words`].
 pub const WORDS: usize = 4;
 /// A nanosecond is slewed away in so many: 500 ppm.
 const SLEWED: u64 = 2_000;

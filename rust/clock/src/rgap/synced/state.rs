@@ -4,7 +4,6 @@ use super::super::slew::{self, Slew};
 use super::super::{Global, Reading, global};
 use crate::Reasons;
 
-/// Of [`State::words`].
 pub const WORDS: usize = global::WORDS + slew::WORDS + 4;
 
 /// The state, taken apart.
