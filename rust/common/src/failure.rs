@@ -1,6 +1,8 @@
 //! How a program says that it cannot work, and how it prints its result.
 
 use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -61,6 +63,18 @@ impl Failure {
         crate::say(&format!("error: {}", self.message));
         ExitCode::from(self.status)
     }
+}
+
+/// What an input file holds. Where it cannot be read or makes no sense, its name stands before why.
+///
+/// # Errors
+/// It cannot be read, or parsed.
+pub fn read_input<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
+    parse(&text).map_err(|why| Failure::bad(path.display(), why))
 }
 
 /// Prints a result: one JSON object on a line of its own.

@@ -4,7 +4,9 @@
 //! taken; nodes come and go at once, as the policy has it. Only [`Machine::handle`] is timed, by the CPU
 //! time of this thread: by the clock it would tell of what else runs. The random choices are made before.
 
-use nix::time::{ClockId, clock_gettime};
+mod cpu;
+
+use cpu::cpu_s;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::json;
@@ -72,13 +74,6 @@ fn main() {
         "{}",
         json!({"viewers": seats, "small_ids": small, "any_ids": any})
     );
-}
-
-/// CPU time of this thread so far.
-#[allow(clippy::cast_precision_loss)]
-fn cpu_s() -> f64 {
-    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux tells it");
-    now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9
 }
 
 /// Events a second of CPU time, after as many viewers have come as there are to be. Ids are 0, 1, 2 … times `spread`.

@@ -11,9 +11,12 @@
     reason = "lengths of time, drawn"
 )]
 
+mod cpu;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use cpu::cpu_s;
 use rand::{Rng, SeedableRng};
 use rand_distr::Exp1;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -53,14 +56,4 @@ fn main() {
     let begin = cpu_s();
     let left = pass(sessions);
     println!("{{\"cpu_s\": {}, \"left\": {left}}}", cpu_s() - begin);
-}
-
-/// CPU time of this thread so far.
-fn cpu_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
-    let ns = text
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse::<f64>().ok());
-    ns.expect("a number") / 1e9
 }

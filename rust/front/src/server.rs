@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signalfd::SignalFd;
 use socket2::{Domain, Protocol, Socket, Type};
 use ullage_common::epoll::{EpollEvent, EpollFlags, Poll};
 use ullage_common::{Failure, say};
@@ -95,17 +94,6 @@ pub fn open(address: SocketAddr) -> Result<TcpListener, Failure> {
             result => return result.map_err(|error| Failure::new(&address.to_string(), error)),
         }
     }
-}
-
-/// SIGTERM and SIGINT, to be read instead of being ended by them. Before there are threads, which
-/// inherit it.
-pub fn signals() -> Result<SignalFd, Failure> {
-    let mut stop = SigSet::empty();
-    stop.extend([Signal::SIGTERM, Signal::SIGINT]);
-    let blocked = stop.thread_block();
-    blocked
-        .and_then(|()| SignalFd::with_flags(&stop, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC))
-        .map_err(|error| Failure::new("signals", error))
 }
 
 impl Server {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
+use crate::faults::{Fault, Faults, OF_REQUESTS};
 use crate::http_exchange::{Client, Target};
-use crate::http_fault::Faults;
 use crate::http_place::Bytes;
 use crate::needs::{self, Ports};
-use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing};
+use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing, positive};
 use crate::times::{Distribution, Times};
 use ullage_common::failure::{Failure, print_json};
 
@@ -60,13 +60,6 @@ pub struct Options {
     /// The generator may be so late, in seconds, with one request in a hundred.
     #[arg(long, default_value_t = 0.01, value_parser = positive)]
     late_limit: f64,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && number < 1e9 => Ok(number),
-        _ => Err("a number above 0 and below 1e9".into()),
-    }
 }
 
 fn not_negative(text: &str) -> Result<f64, String> {
@@ -124,7 +117,7 @@ impl Measurements {
         Self {
             due: 0,
             answered: 0,
-            errors: Faults::default(),
+            errors: Faults::new(OF_REQUESTS),
             latency: Times::new(),
             exchange: Times::new(),
             lateness: Lateness::new(),
@@ -220,7 +213,7 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
     while let Some(due) = pacer.next() {
         measurements.due += 1;
         if Instant::now() > drained {
-            measurements.errors.unsent += 1;
+            measurements.errors.count(Fault::Unsent);
             continue;
         }
         measurements.lateness.wait(due);

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::http_fault::Fault;
+use crate::faults::Fault;
 
 /// What is asked for, and what must come.
 pub struct Target {

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::Serialize;
 
 use ullage_common::failure::{Failure, print_json};
+use ullage_common::signals;
 
 /// A server is asked so often whether it answers.
 const BETWEEN: Duration = Duration::from_millis(5);
@@ -95,12 +96,8 @@ impl Server {
     }
 
     fn serve(&mut self, options: &Options) -> Result<(), Failure> {
-        let mut signals = SigSet::empty();
-        signals.extend([Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD]);
         // Only now: the server would inherit it.
-        signals
-            .thread_block()
-            .map_err(|error| Failure::new("signals", error))?;
+        let signals = signals::block(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
         let server = self.answers(options)?;
         let begun = self.cpu()?;
         print_json(&Listening {

@@ -1,13 +1,12 @@
 //! What a run is told: one JSON object, every field checked before anything is started.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Network, Url};
 use crate::playback::Plan;
-use ullage_common::Failure;
+use ullage_common::failure::{Failure, read_input};
 use ullage_common::shared_clock::SharedClock;
 
 /// A run. Unknown fields are refused.
@@ -216,8 +215,7 @@ fn one() -> u64 {
 impl Config {
     /// A file's, checked. BAD INPUT with what is wrong.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
-        Self::parse(&text).map_err(|why| Failure::bad(path.display(), why))
+        read_input(path, Self::parse)
     }
 
     /// The same of a text.

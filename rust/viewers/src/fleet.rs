@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
 use crate::arrivals::schedule;
 use crate::config::{Arrivals, Config};
 use crate::process::{self, Order, READY, Start};
-use crate::shard::{endings, now_ns};
+use crate::shard::{ENDINGS, now_ns};
 use crate::statistics::{End, Statistics};
 use crate::summary::Summary;
 use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::{limits, signals};
 
 /// Descriptors that are not viewers'.
 const OTHERS: u64 = 64;
@@ -30,7 +30,7 @@ const LEAD_NS: u64 = 50_000_000;
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let config = Config::read(path)?;
-    let signals = signals()?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let summary = run(&config, &signals)?;
     print_json(&summary)?;
     Ok(ExitCode::from(match (summary.interrupted, summary.valid) {
@@ -40,14 +40,7 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// The signals that end a run, to be seen by [`run`].
-pub fn signals() -> Result<SignalFd, Failure> {
-    let set: SigSet = endings().map_err(|error| Failure::new("signals", error))?;
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    SignalFd::with_flags(&set, flags).map_err(|error| Failure::new("signals", error))
-}
-
-/// One run, in as many processes as it needs.
+/// One run, in as many processes as it needs; one of `signals` ends it.
 pub fn run(config: &Config, signals: &SignalFd) -> Result<Summary, Failure> {
     if let Some(clock) = &config.clock {
         process::share(clock)?;
@@ -95,9 +88,8 @@ fn start(config: &Config) -> Result<u64, Failure> {
 
 /// As many processes as the limit of descriptors makes necessary.
 fn shards(config: &Config) -> Result<u32, Failure> {
-    let limit = |error| Failure::new("descriptors", error);
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(limit)?;
+    let hard = limits::most_descriptors()?;
+    limits::allow_descriptors(hard)?;
     if let Some(count) = config.shards {
         return Ok(count);
     }

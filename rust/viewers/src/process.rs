@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::schedule;
 use crate::config::{Config, Timing};
-use crate::shard::{Part, Shard, endings};
+use crate::shard::{ENDINGS, Part, Shard};
 use crate::sys;
 use ullage_common::failure::{self, Failure, print_json};
 use ullage_common::shared_clock::{SharedClock, boot_id};
+use ullage_common::signals;
 
 pub const READY: &str = "ready\n";
 
@@ -38,7 +39,7 @@ pub struct Start {
 pub fn command() -> Result<ExitCode, Failure> {
     // Else it is called what it was started by: `exe`.
     let _ = nix::sys::prctl::set_name(c"viewers");
-    let ending = endings().map_err(|error| Failure::new("signals", error))?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let Some(order) = read_message::<Order>()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
@@ -64,7 +65,7 @@ pub fn command() -> Result<ExitCode, Failure> {
         start_ns: at_ns,
     };
     let statistics = Shard::new(&order.config, &part, schedule, records)
-        .and_then(|shard| shard.run(ending))
+        .and_then(|shard| shard.run(&signals))
         .map_err(|error| Failure::new("the event loop", error))?;
     print_json(&statistics)?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,6 @@
 //! How many viewers nodes sustain: doubling until there is a violation, then bisection, each step a
 //! run of its own. Where the generator was the limit, or the cap was reached, there is no figure.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,8 +11,10 @@ use serde_json::{Value, json};
 use crate::config::{Arrivals, Config};
 use crate::fleet;
 use crate::session::Outcome;
+use crate::shard::ENDINGS;
 use crate::summary::Summary;
-use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::failure::{self, Failure, print_json, read_input};
+use ullage_common::signals;
 
 /// A CPU that the generator used more of may have been what could not keep up.
 const FULL: f64 = 0.9;
@@ -90,9 +91,8 @@ enum Verdict {
 }
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
-    let (config, search) = parse(&text).map_err(|why| Failure::bad(path.display(), why))?;
-    let signals = fleet::signals()?;
+    let (config, search) = read_input(path, parse)?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let result = look(search, |viewers| step(&config, &search, viewers, &signals))?;
     print_json(&result)?;
     Ok(ExitCode::from(match (result.interrupted, result.figure) {

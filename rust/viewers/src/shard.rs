@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::iter::Peekable;
 
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
 use ullage_clock::Clock;
 
 use ullage_common::epoll::{EpollEvent, Poll};
@@ -111,12 +111,10 @@ impl<'a> Shard<'a> {
         })
     }
 
-    /// Until all have come and gone, the run's time is over, or a signal ends it. The signals of
-    /// `ending` are blocked; the end of standard input is the parent's end.
-    pub fn run(mut self, ending: SigSet) -> io::Result<Statistics> {
-        let signals =
-            SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        self.poll.add(&signals, WATCHED, CONTROL)?;
+    /// Until all have come and gone, the run's time is over, or one of `signals` ends it.
+    /// The end of standard input is the parent's end.
+    pub fn run(mut self, signals: &SignalFd) -> io::Result<Statistics> {
+        self.poll.add(signals, WATCHED, CONTROL)?;
         self.poll.add(io::stdin(), WATCHED, CONTROL)?;
         let mut events = [EpollEvent::empty(); BATCH];
         loop {
@@ -372,12 +370,5 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The signals that end a run, blocked.
-pub fn endings() -> io::Result<SigSet> {
-    let mut set = SigSet::empty();
-    set.add(Signal::SIGINT);
-    set.add(Signal::SIGTERM);
-    set.add(Signal::SIGHUP);
-    set.thread_block()?;
-    Ok(set)
-}
+/// The signals that end a run.
+pub const ENDINGS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
