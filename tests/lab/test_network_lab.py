@@ -65,9 +65,9 @@ def test_every_workload_meets_every_environment(tmp_path: Path) -> None:
             met.add((trial.environment, named))
         assert trial.metrics
     assert met == {
-        (one, other)
-        for one in ("native", "native~again", "container")
-        for other in ("native", "container")
+        (client, server)
+        for client in ("native", "native~again", "container")
+        for server in ("native", "container")
     }
     titles = {load.key: load.title for load in folder.resolved.workloads}
     assert titles["iperf3[peer=environment:container]"] == "network to container, 1 stream"
@@ -95,7 +95,7 @@ blocks: {min: 1, max: 1}
 
 @pytest.mark.usefixtures("places_of_its_own")
 @pytest.mark.parametrize(
-    ("prefix", "ready_s", "status", "said"),
+    ("prefix", "ready_s", "status", "message"),
     [
         (("sleep", "30"), 0.5, "failed", "did not print 'listening on': 0.5 s have passed"),
         (("timeout", "-s", "KILL", "0.7"), 20.0, "invalid", "connections failed"),
@@ -106,7 +106,7 @@ def test_a_server_that_is_not_there(
     prefix: tuple[str, ...],
     ready_s: float,
     status: str,
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -125,5 +125,5 @@ def test_a_server_that_is_not_there(
     for trial in folder.trials:
         assert trial.status == status
         assert trial.reason is not None
-        assert said in trial.reason.message
+        assert message in trial.reason.message
         assert not trial.metrics

@@ -98,9 +98,9 @@ def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
         assert trial.facts["server"].startswith(title)
         if trial.workload == "locks":
             assert figures["deadlocks"] > 0 and "40001" in trial.facts["restarts_by_sqlstate"]
-    kept = [path for path in folder.path.rglob("*") if path.is_file()]
+    files = [path for path in folder.path.rglob("*") if path.is_file()]
     secret = re.compile(rb"OLTP_PASSWORD|-password=")
-    assert not [path for path in kept if secret.search(path.read_bytes())]
+    assert not [path for path in files if secret.search(path.read_bytes())]
 
 
 @pytest.mark.parametrize("database", ["mariadb", "postgresql"])
@@ -112,8 +112,8 @@ def test_in_a_guest(tmp_path: Path, database: str) -> None:
     assert status == 0 and {trial.environment for trial in folder.trials} >= {"native", "vm"}
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        found = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
-        assert found["total_time_s"] == pytest.approx(5 / found["transactions_per_second"])
+        figures = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
+        assert figures["total_time_s"] == pytest.approx(5 / figures["transactions_per_second"])
 
 
 def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:

@@ -48,6 +48,6 @@ def test_a_run_of_both(tmp_path: Path) -> None:
     digests: dict[str, set[str]] = {}
     for trial in folder.trials:
         digests.setdefault(trial.workload, set()).add(trial.facts["output_sha256"])
-    assert {len(found) for found in digests.values()} == {1}
+    assert {len(of_workload) for of_workload in digests.values()} == {1}
     assert digests["dedup[threads=1]"] == digests["dedup[threads=2]"]
     assert left_by(runs) == []

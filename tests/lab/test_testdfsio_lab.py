@@ -51,32 +51,32 @@ def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
     return done.returncode, RunFolder.open(Path(json.loads(done.stdout)["folder"]))
 
 
-def kept(log: str) -> set[str]:
+def kept_paths(log: str) -> set[str]:
     """What was made in HDFS, by the NameNode's audit, and is not below what each trial deletes."""
     done = re.findall(r"\tcmd=(create|mkdirs|delete)\tsrc=(\S+)\t", log)
-    made = {path for what, path in done if what != "delete"}
-    assert made
-    deleted = [path for what, path in done if what == "delete"]
-    return {path for path in made if not any(f"{path}/".startswith(f"{d}/") for d in deleted)}
+    created = {path for command, path in done if command != "delete"}
+    assert created
+    deleted = [path for command, path in done if command == "delete"]
+    return {path for path in created if not any(f"{path}/".startswith(f"{d}/") for d in deleted)}
 
 
 def test_yarn_runs_the_map_tasks_and_keeps_nothing(tmp_path: Path) -> None:
     status, folder = ran(tmp_path, BOTH)
     assert status == 0 and len(folder.trials) == 3
     assert {trial.environment for trial in folder.trials} >= {"container", "system"}
-    seen: list[str] = []
+    applications: list[str] = []
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
         write, read = trial.facts["applications"].split(", ")
         assert re.fullmatch(r"application_\d+_0001", write)
         assert re.fullmatch(r"application_\d+_0002", read)
-        seen += [write, read]
+        applications += [write, read]
         log = folder.path / "trials" / trial.trial / "namenode.stderr"
-        assert not kept(log.read_text())
+        assert not kept_paths(log.read_text())
         for name in ("seconds", "write_throughput", "read_throughput"):
             figure = trial.metrics[name]
             assert isinstance(figure, float) and figure > 0
-    assert len(set(seen)) == 6, "each trial has a ResourceManager of its own"
+    assert len(set(applications)) == 6, "each trial has a ResourceManager of its own"
 
 
 def test_a_job_that_falls_back_to_its_own_java_machine_has_no_figures(tmp_path: Path) -> None:

@@ -243,13 +243,18 @@ def own(done: subprocess.CompletedProcess[str]) -> list[str]:
     return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
 
 
+def messages_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the library says of itself."""
+    return [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
+
+
 def stamps_of(done: subprocess.CompletedProcess[str]) -> list[tuple[int, float, float, str, str]]:
     assert done.returncode == 0, done.stderr
-    found = [STAMP.fullmatch(line) for line in own(done)]
-    assert all(found), done.stdout
-    rows = [match.groups() for match in found if match is not None]
+    matches = [STAMP.fullmatch(line) for line in own(done)]
+    assert all(matches), done.stdout
+    rows = [match.groups() for match in matches if match is not None]
     return sorted(
-        (int(r), float(a), float(b), tick, g + rest) for r, a, b, tick, _, g, rest in rows
+        (int(r), float(a), float(b), tick, g + is_global) for r, a, b, tick, _, g, is_global in rows
     )
 
 
