@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from ullage.analysis import overhead
 from ullage.meters.perf.sampler import FILE
 from ullage.report import page
@@ -34,15 +29,7 @@ blocks: {min: 8, max: 8}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    root = tmp_path_factory.mktemp("causes")
-    (root / "plan.yaml").write_text(PLAN)
-    argv = [sys.executable, "-m", "ullage", "run", str(root / "plan.yaml"), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(root / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(root / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    return ran(tmp_path_factory.mktemp("causes"), PLAN)
 
 
 def table(folder: RunFolder, trial: Trial) -> Symbols:

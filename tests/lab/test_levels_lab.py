@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from ullage.runs.reader import RunFolder
 
@@ -36,18 +36,6 @@ workloads:
     argv: [sh, -c, "cat /proc/sys/kernel/random/boot_id; echo >> log; wc -l < log"]
 """
 NAMES = {"native", "native~again", "container", "lxc", "vm"}
-
-
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
 
 
 def test_generations_of_real_environments(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from tests.support.enginekit import run
-from ullage.runs.reader import RunFolder
 from ullage.workloads.base import Context, Task
 from ullage.workloads.network.connections import Connections, ConnectionsParameters
 
@@ -35,18 +34,6 @@ workloads:
   - {name: flood-ping, count: 500, vary: {peer: [second, away]}}
 blocks: {min: 1, max: 1}
 """
-
-
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
 
 
 def test_every_workload_meets_every_environment(tmp_path: Path) -> None:

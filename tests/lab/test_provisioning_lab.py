@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.elastic import allocation
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from tests.support import allocationkit
 from ullage.common import errors
@@ -23,7 +24,7 @@ from ullage.environments.provisioning.allocate import allocate, release
 from ullage.host import disks, image, leftovers
 from ullage.host.cgroups import Group
 from ullage.runs.allocations import Batch
-from ullage.runs.reader import RunFolder, sessions
+from ullage.runs.reader import sessions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -66,16 +67,6 @@ blocks: {min: 50, max: 50}
 
 def ullage(*argv: str) -> list[str]:
     return [sys.executable, "-m", "ullage", *argv]
-
-
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    plan.write_text(text)
-    command = ullage("run", str(plan), "--runs", str(runs))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not left_by(runs)
-    return RunFolder.open(next(runs.iterdir()))
 
 
 def test_every_provider_with_and_without_a_copy(tmp_path: Path) -> None:

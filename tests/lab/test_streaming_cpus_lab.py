@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from ullage.meters.perf.sampler import FILE
 from ullage.runs.reader import RunFolder
 from ullage.runs.symbols import OTHER_END, Symbols, of_kernel
@@ -37,13 +35,8 @@ def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    root = tmp_path_factory.mktemp("cpus")
-    (root / "plan.yaml").write_text(PLAN)
-    done = ullage("run", str(root / "plan.yaml"), "--runs", str(root / "runs"), "--json")
     # Where everybody had a violation the trial has no figure, and its table all the same.
-    assert done.returncode in (0, 3), done.stderr
-    assert not left_by(root / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    return ran(tmp_path_factory.mktemp("cpus"), PLAN, (0, 3))
 
 
 def tables(folder: RunFolder) -> list[Symbols]:

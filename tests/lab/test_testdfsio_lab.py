@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
-from ullage.runs.reader import RunFolder
+from tests.lab.runkit import finished
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -27,6 +23,7 @@ blocks: {min: 1, max: 1}
 """
 BOTH = PLAN.replace("oci}", "oci}\n  system: {provider: lxc}")
 FALLS_BACK = """
+from ullage.workloads.bigdata.testdfsio import DfsIo
 from dataclasses import replace
 real = DfsIo.tasks
 def tasks(self, parameters, context):
@@ -34,21 +31,6 @@ def tasks(self, parameters, context):
         yield replace(task, argv=tuple("local" if a == "yarn" else a for a in task.argv))
 DfsIo.tasks = tasks
 """
-
-
-def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
-    """`ullage run`, in a process where the workload was changed so."""
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    code = ["from ullage.workloads.bigdata.testdfsio import DfsIo", change]
-    code += ["from ullage.cli.main import main", "main()"]
-    argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.stdout, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return done.returncode, RunFolder.open(Path(json.loads(done.stdout)["folder"]))
 
 
 def kept_paths(log: str) -> set[str]:
@@ -61,7 +43,7 @@ def kept_paths(log: str) -> set[str]:
 
 
 def test_yarn_runs_the_map_tasks_and_keeps_nothing(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path, BOTH)
+    status, folder = finished(tmp_path, BOTH)
     assert status == 0 and len(folder.trials) == 3
     assert {trial.environment for trial in folder.trials} >= {"container", "system"}
     applications: list[str] = []
@@ -80,7 +62,7 @@ def test_yarn_runs_the_map_tasks_and_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_a_job_that_falls_back_to_its_own_java_machine_has_no_figures(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path, PLAN, FALLS_BACK)
+    status, folder = finished(tmp_path, PLAN, FALLS_BACK)
     assert status != 0 and folder.trials
     for trial in folder.trials:
         assert trial.status == "invalid" and not trial.metrics
