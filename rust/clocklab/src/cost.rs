@@ -159,7 +159,7 @@ fn cost(clock: Probe, options: &Options, costs: &Costs) -> Option<Cost> {
     })
 }
 
-/// So many reads in a row; the nanoseconds of one.
+/// The nanoseconds of one read, out of so many in a row.
 struct Reads(u32);
 
 impl Visit for Reads {

@@ -49,7 +49,7 @@ pub struct Options {
     pub move_every: u32,
     /// How long it is left alone where another thread moves it.
     pub period: Period,
-    /// Of the order of the clocks and the moves.
+    /// Seed of the order of the clocks and the moves.
     pub seed: u64,
 }
 

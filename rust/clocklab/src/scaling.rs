@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With these times, all else as usual.
+    /// The usual options with these times.
     #[must_use]
     pub fn new(times: Times) -> Self {
         Self {
@@ -125,7 +125,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
     })
 }
 
-/// So that a node's number fits into memory.
+/// Above this, the nodes would not fit into memory.
 const MOST: u64 = 100_000_000;
 
 fn check(options: &Options) -> Result<(), Error> {
@@ -174,7 +174,7 @@ struct Once {
     total_ns: u64,
     messages: u64,
     busiest: u64,
-    /// Of the worst node: twice its bound.
+    /// Round trips of the worst node's levels, all together: twice its bound.
     round_trips_ns: u64,
 }
 

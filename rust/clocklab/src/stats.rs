@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A distribution, in nanoseconds. Quantiles are values that occurred (nearest rank).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Of how many values; at least one.
+    /// How many values; at least one.
     pub count: u64,
     /// The least value; negative if time went backwards.
     pub min_ns: f64,
@@ -28,7 +28,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of differences in ticks; none of none. Sorts them.
+    /// The summary of differences in ticks, which are sorted. None: there are none.
     #[expect(clippy::cast_precision_loss, reason = "far less than 2^53")]
     pub fn of(ticks: &mut [i64], ns_per_tick: f64) -> Option<Self> {
         ticks.sort_unstable();
@@ -76,13 +76,13 @@ pub struct Interval {
     pub low: f64,
     /// See `low`.
     pub high: f64,
-    /// With how much it really is, by the binomial distribution: less than 0.95 if there were too
-    /// few values (under six).
+    /// The confidence that it really has, by the binomial distribution: less than 0.95 for fewer
+    /// than six values.
     pub confidence: f64,
 }
 
 impl Interval {
-    /// Of these; none of none. Sorts them.
+    /// The interval of these, which are sorted. None: there are none.
     pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         let count = values.len();
@@ -139,7 +139,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of durations in nanoseconds.
+    /// The histogram of durations in nanoseconds.
     pub fn of(values: impl Iterator<Item = f64>, per_decade: u32) -> Self {
         let (mut under, mut counts) = (0, Vec::<u64>::new());
         for value in values {

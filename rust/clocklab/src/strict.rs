@@ -53,7 +53,7 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub machine: Machine,
-    /// In each thread by itself.
+    /// The reads of each thread by itself.
     pub alone: Option<Alone>,
     /// Across cores, for each clock.
     pub across: Vec<Across>,

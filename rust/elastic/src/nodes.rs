@@ -100,12 +100,12 @@ impl Nodes {
         self.slots.get(&node).copied()
     }
 
-    /// Another can be had, as far as numbers go.
+    /// There are ids left for another node.
     pub fn can_come(&self) -> bool {
         self.next < NodeId::MAX
     }
 
-    /// A new one, that comes.
+    /// Adds a node that is coming.
     #[inline(never)]
     pub fn come(&mut self) -> NodeId {
         let node = Node {
@@ -235,7 +235,7 @@ impl Nodes {
         nodes
     }
 
-    /// From list to list.
+    /// Moves a node from list to list.
     #[inline(always)]
     fn shift(&mut self, slot: u32, from: u32, to: u32) {
         self.unlist(slot, from);

@@ -51,11 +51,11 @@ pub struct Connection {
     pub state: State,
     /// Who asks, where it is a viewer.
     pub client: Option<ClientId>,
-    /// Since when, by the front's clock, it is as it is: without a request, or with part of one.
+    /// Since when, by the front's clock, it has been idle, or has had a part of a request.
     pub since: u64,
-    /// There were as many as there may be when it came: its first answer is its last.
+    /// It came beyond the limit of connections: its first answer is its last.
     pub beyond: bool,
-    /// epoll knows it.
+    /// It is registered with epoll.
     pub watched: bool,
     /// The client sends no more.
     pub ended: bool,

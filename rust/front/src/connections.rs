@@ -8,7 +8,7 @@ use crate::token::Token;
 struct Seat {
     life: u32,
     connection: Option<Connection>,
-    /// Of the one before, for the next.
+    /// The buffers of a closed connection, for the next one.
     buffers: Buffers,
 }
 

@@ -19,7 +19,7 @@ use crate::http::Page;
 use crate::sessions::{Due, Sessions};
 use crate::token::Token;
 
-/// A log may be ahead of the clock by so much: clocks of processes on one kernel differ by less.
+/// How far a log may be ahead of the clock: clocks of processes on one kernel differ by less.
 const AHEAD_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -381,7 +381,7 @@ impl Front {
     }
 }
 
-/// Where the nodes are, of the notes.
+/// Where the nodes are, by the log's notes.
 fn places(notes: Vec<(u64, Value)>) -> HashMap<NodeId, Place> {
     let place = |note: Value| {
         let node = NodeId::try_from(note.get("node")?.as_u64()?).ok()?;

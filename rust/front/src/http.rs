@@ -10,7 +10,7 @@ pub const MOST_BODY: usize = 4096;
 /// Headers, at most.
 const MOST_HEADERS: usize = 64;
 
-/// What can be looked at.
+/// A page that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     Metrics,
@@ -31,7 +31,7 @@ pub enum Request {
     Page(Page),
 }
 
-/// Why a request is none.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No HTTP, or an address that makes no sense here.
@@ -58,7 +58,7 @@ pub enum Parsed {
         keep: bool,
         length: usize,
     },
-    /// Nothing that can be read on from.
+    /// No request, so nothing after it can be read either.
     Bad(Fault),
 }
 

@@ -32,9 +32,9 @@ const SIGNALS: u64 = u64::MAX - 2;
 /// The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 const EVENTS: usize = 256;
-/// A log that cannot be written is tried again so often.
+/// How often writing the log is tried again after it failed.
 const AGAIN_NS: u64 = 100_000_000;
-/// At the end, the controller has so long to read what it was told.
+/// How long the controller has, at the end, to read what it was told.
 const END: Duration = Duration::from_secs(1);
 /// A port that is taken is asked for again for so long, so often.
 const TAKEN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ const BREATH: Duration = Duration::from_millis(10);
 struct Limits {
     request: u64,
     idle: u64,
-    /// They are looked at so often.
+    /// How often they are checked.
     look: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Server {
     /// The controller is gone, and since when.
     alone: Option<u64>,
     quit: bool,
-    /// No connection could be accepted; that was said.
+    /// No connection could be accepted, which has been reported.
     choked: bool,
 }
 

@@ -7,7 +7,7 @@ use ullage_elastic::ClientId;
 
 use crate::token::Token;
 
-/// What has come to its end.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// The patience of one that waits.
@@ -25,7 +25,7 @@ pub struct Held {
     turn: u64,
 }
 
-/// Deadlines that have passed or not, and mean nothing any more, before any is taken out.
+/// Outdated deadlines that are kept before they are cleared out.
 const IDLE: usize = 1024;
 
 /// Deadlines are not taken back one by one: one whose turn has passed means nothing any more.
@@ -42,8 +42,8 @@ impl Sessions {
         Self::default()
     }
 
-    /// It waits from now on, or still waits and has another connection and patience: returns the
-    /// connection that it had.
+    /// The viewer waits from now on. If it waited already, its connection and patience are
+    /// replaced, and the old connection is returned.
     pub fn hold(
         &mut self,
         client: ClientId,
@@ -69,7 +69,7 @@ impl Sessions {
         self.held.remove(&client)
     }
 
-    /// Where it is answered, of one that waits.
+    /// The connection on which a waiting viewer is answered.
     pub fn at(&self, client: ClientId) -> Option<Token> {
         self.held.get(&client)?.token
     }
@@ -93,7 +93,7 @@ impl Sessions {
         self.watching.remove(&client);
     }
 
-    /// The next thing that is due; it will not be again.
+    /// Takes the next thing that is due.
     pub fn due(&mut self, now: u64) -> Option<Due> {
         while let Some(Reverse((deadline, client, turn))) = self.deadlines.peek().copied() {
             if deadline > now {
@@ -127,7 +127,7 @@ impl Sessions {
         self.turn
     }
 
-    /// More than half mean nothing: they would stay until their patience would have ended.
+    /// More than half are outdated, and would stay until the patience of their viewers ended.
     #[cold]
     fn forget(&mut self) {
         let (held, watching) = (&self.held, &self.watching);

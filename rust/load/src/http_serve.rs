@@ -205,7 +205,7 @@ fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// None or its name, when the head is that of the document; else what it is.
+/// The server's name, if it gives one, when the head is that of the document; else what is wrong.
 fn judge(head: &str, bytes: u64) -> Result<Option<String>, String> {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap_or_default();

@@ -37,7 +37,7 @@ pub fn descriptors(needed: u64) -> Result<(), Failure> {
 pub struct Ports {
     pub first: u16,
     pub last: u16,
-    /// Of these, kept by connections to the same peer that were closed before.
+    /// Those of them that closed connections to the same peer still keep.
     pub waiting: u64,
     pub kept_s: f64,
 }

@@ -151,7 +151,7 @@ impl Lateness {
 /// The lateness, for the report.
 #[derive(Debug, Serialize)]
 pub struct LatenessSummary {
-    /// Of the events that were waited for: how late they started.
+    /// How late the events that were waited for started.
     pub woken: Option<Distribution>,
     /// Events that were due while nobody was free.
     pub behind: u64,

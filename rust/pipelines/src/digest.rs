@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use ullage_common::hex::text;
 
-/// Of bytes in memory.
+/// The digest of bytes in memory.
 #[must_use]
 pub fn of_bytes(bytes: &[u8]) -> String {
     text(&Sha256::digest(bytes))

@@ -137,7 +137,7 @@ impl Default for Share {
     }
 }
 
-/// After which a viewer or the run gives up.
+/// Limits after which a viewer or the run gives up.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -171,7 +171,7 @@ impl Default for Limits {
     }
 }
 
-/// How instants are met.
+/// How the generator keeps to its instants.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
@@ -213,12 +213,12 @@ fn one() -> u64 {
 }
 
 impl Config {
-    /// A file's, checked. BAD INPUT with what is wrong.
+    /// The configuration in a file, checked.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         read_input(path, Self::parse)
     }
 
-    /// The same of a text.
+    /// The configuration in a text, checked.
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         config.check()?;
@@ -279,7 +279,7 @@ fn most(rate_hz: f64, count: Option<u64>, duration_s: Option<f64>, longest_s: f6
     count.map_or(come, |count| come.min(count as f64))
 }
 
-/// Of seconds that were checked.
+/// Nanoseconds of seconds that were checked.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

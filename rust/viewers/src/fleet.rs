@@ -86,7 +86,7 @@ fn start(config: &Config) -> Result<u64, Failure> {
     }
 }
 
-/// As many processes as the limit of descriptors makes necessary.
+/// How many processes the limit of descriptors makes necessary.
 fn shards(config: &Config) -> Result<u32, Failure> {
     let hard = limits::most_descriptors()?;
     limits::allow_descriptors(hard)?;
@@ -113,7 +113,7 @@ pub struct Running {
     child: Child,
     output: Vec<u8>,
     ended: bool,
-    /// Before its time: without a report, or because it was told to end.
+    /// It ended before its time: without a report, or because it was told to.
     cut: bool,
 }
 
@@ -299,7 +299,7 @@ impl Sessions {
         name.into()
     }
 
-    /// Of a process that died, the records that are complete.
+    /// The complete records of a process that died.
     fn put_together(mut self) -> Result<(), Failure> {
         for part in &self.parts {
             let result = fs::read(part).and_then(|bytes| {

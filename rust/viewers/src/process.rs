@@ -37,7 +37,7 @@ pub struct Start {
 }
 
 pub fn command() -> Result<ExitCode, Failure> {
-    // Else it is called what it was started by: `exe`.
+    // Else its name would be `exe`, by which it was started.
     let _ = nix::sys::prctl::set_name(c"viewers");
     let signals = signals::descriptor(&ENDINGS)?;
     let Some(order) = read_message::<Order>()? else {
@@ -95,9 +95,9 @@ pub fn own_clock() -> SharedClock {
     SharedClock::own(boot_id().unwrap_or_default())
 }
 
-/// Where it runs, how exactly it sleeps, and before whom.
+/// Sets its CPU, the accuracy of its sleeps, and its priority.
 fn settle(timing: &Timing, cpu: Option<u16>) -> Result<(), Failure> {
-    // A kernel without it is only later, which is measured.
+    // A kernel without it wakes us later, which is measured.
     let _ = nix::sys::prctl::set_timerslack(1);
     // Nobody watches when the parent is gone.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);

@@ -16,7 +16,7 @@ use crate::summary::Summary;
 use ullage_common::failure::{self, Failure, print_json, read_input};
 use ullage_common::signals;
 
-/// A CPU that the generator used more of may have been what could not keep up.
+/// Where the generator used more of a CPU than this, it may itself have been the limit.
 const FULL: f64 = 0.9;
 
 /// Beside the fields of a run, without `front`, `arrivals` and `sessions`.
@@ -30,7 +30,7 @@ pub struct Search {
     cap: u64,
     /// How long all of a step's viewers watch together.
     step_s: f64,
-    /// Within which they come.
+    /// The time within which they come.
     #[serde(default = "second")]
     ramp_s: f64,
     /// The bracket is narrowed to this part of itself, or to one viewer.
@@ -65,7 +65,7 @@ struct SearchResult {
     /// The largest number of viewers that was sustained.
     figure: Option<u64>,
     why: Option<String>,
-    /// Sustained, and not.
+    /// The largest number that was sustained, and the smallest that was not.
     lower: u64,
     upper: Option<u64>,
     interrupted: bool,

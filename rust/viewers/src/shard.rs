@@ -22,7 +22,7 @@ use crate::viewer::{Phase, Viewer};
 
 /// Events taken at once: timers are looked at after each.
 const BATCH: usize = 256;
-/// Timers and arrivals in a row, before it is looked for what has come.
+/// Timers and arrivals handled in a row before sockets are looked at.
 const ROW: usize = 64;
 /// Whoever could not reach the front, or whose node failed, asks again after so long.
 pub const PAUSE_NS: u64 = 250_000_000;
@@ -33,7 +33,7 @@ pub fn now_ns() -> u64 {
     Clock::get().ordered()
 }
 
-/// A schedule's instants that are this process's, with the viewers' ids.
+/// The instants of the schedule that are this process's, with the viewers' ids.
 type Arrivals = Peekable<Box<dyn Iterator<Item = (u64, u64)>>>;
 
 pub struct Shard<'a> {
@@ -246,7 +246,7 @@ impl<'a> Shard<'a> {
         self.wake_ns = self.wake_ns.min(due_ns);
     }
 
-    /// Try again after so long, in another phase.
+    /// Tries again after so long, in another phase.
     pub fn pause_in(&mut self, index: u32, phase: Phase, pause_ns: u64) {
         self.viewers[index as usize].phase = phase;
         self.timer(index, now_ns() + pause_ns);
@@ -279,7 +279,7 @@ impl<'a> Shard<'a> {
         self.free.push(index);
     }
 
-    /// No connection; whatever its events still say does not count.
+    /// Closes the connection; events of it that are still to come do not count.
     pub fn close(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.fd = None;

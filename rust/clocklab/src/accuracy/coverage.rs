@@ -58,7 +58,7 @@ struct Look {
 /// What was seen of one way.
 #[derive(Default)]
 struct Samples {
-    /// Of the present oscillator: when, in true nanoseconds.
+    /// Fixes of the present oscillator, with their instants in true nanoseconds.
     fixes: Vec<(u64, Fix)>,
     now: Vec<Look>,
     once: Vec<Look>,

@@ -131,7 +131,7 @@ impl Peers<'_> {
         let memory = self.memory;
         let udp = synchronised(&mut Way::Udp(&mut self.udp), oscillator)?;
         let udp = (Clock::get().ordered(), udp);
-        // Until the one server has stopped looking: the two share a core.
+        // Waits until the one server has stopped looking: the two share a core.
         thread::sleep(PAUSE);
         let asking = memory.ask();
         let memory = synchronised(&mut Way::Memory(asking), oscillator)?;

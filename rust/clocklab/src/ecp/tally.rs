@@ -10,9 +10,9 @@ use crate::{Probe, Summary};
 pub struct Elapsed {
     pub clock: Probe,
     pub how: String,
-    /// Of the additions alone; none if the thread moved itself in every iteration.
+    /// Durations of the additions alone; none if the thread moved itself in every iteration.
     pub durations: Option<Summary>,
-    /// Of the additions and the thread's own move to another core.
+    /// Durations of the additions and the thread's own move to another core.
     pub with_move: Option<Summary>,
     /// Durations that are zero: not precise.
     pub zero: u64,

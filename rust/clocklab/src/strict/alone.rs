@@ -34,7 +34,7 @@ pub struct Alone {
     /// How often the threads changed cores as the kernel counts it, where it does
     /// (`/proc/thread-self/sched`).
     pub kernel_migrations: Option<u64>,
-    /// It took so long.
+    /// How long it took.
     pub elapsed_ns: u64,
     /// The cap came first: there are fewer reads than asked for.
     pub capped: bool,
@@ -68,7 +68,7 @@ pub fn run(
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let total = Mutex::new(Alone::default());
     let moves = thread::scope(|scope| {
-        // Until the mover has ended too: it knows no thread that has gone.
+        // Stays until the mover has ended too: a thread that is gone cannot be moved.
         let _stop = Stop(&over);
         let (send_id, thread_ids) = mpsc::channel();
         for _ in 0..threads {

@@ -32,7 +32,7 @@ pub struct Curves {
     pub nodes_most: Vec<u64>,
 }
 
-/// Of each series, its area in a step and its peak.
+/// Area and peak of each series in a step.
 pub(super) type Step = [(u128, u64); SERIES];
 
 /// Steps so far. When there are too many, each two become one.
@@ -71,7 +71,7 @@ impl Steps {
         }
     }
 
-    /// With the step in which the run ended, unless it ended where the step begins.
+    /// The curves with the step in which the run ended, unless it ended where the step begins.
     pub(super) fn curves(mut self, last: Step, end: u64) -> Curves {
         let begin = self.width * self.all.len() as u64;
         let whole = self.all.len();

@@ -47,7 +47,7 @@ struct Engine<'a, O> {
     remembers: bool,
     warm_up: u64,
     counts: ViewerCounts,
-    /// Of those that came after the warm-up.
+    /// The figures of those that came after the warm-up.
     steady: ViewerCounts,
     waits: Times,
     decisions: Decisions,
@@ -109,13 +109,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         })
     }
 
-    /// Until the last viewer has gone, and the time given is over.
+    /// Runs until the last viewer has gone, and the time given is over.
     fn go(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), Error> {
         let until = self.spec.duration_s.map_or(0, ns);
         self.seldom(0, Event::Tick)?;
         let mut report = REPORT;
         loop {
-            // Of the same time: first what is due, then the policy, then who comes.
+            // At the same time, what is due is first, then the policy, then who comes.
             let wake = self.machine.wake_at().unwrap_or(NEVER);
             let next = self.ahead.arrival.min(wake);
             let over = self.ahead.arrival == NEVER && self.sessions.count() == 0;

@@ -23,7 +23,7 @@ fn time(entry: Entry) -> u64 {
     (entry >> 64) as u64
 }
 
-/// As many are sorted at once: more are dealt into a finer rung first.
+/// How many are sorted at once, at most: more are dealt into a finer rung first.
 const SORTED: usize = 64;
 /// Entries to a bucket, on average, when a rung is made. In a small rung few: its buckets are in the
 /// nearest cache all the same, and what comes later seldom has to be dealt again.
@@ -102,7 +102,7 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
-    /// Not before the time of what was taken last.
+    /// Adds an entry whose time is not before that of what was taken last.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "for most of the ends of sessions")]
     pub(crate) fn push(&mut self, entry: Entry) {

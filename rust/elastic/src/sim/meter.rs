@@ -60,7 +60,7 @@ impl Meter {
         self.mark = self.mark.min(at);
     }
 
-    /// It has happened: from now on it is so.
+    /// Takes over the counts that hold from now on.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "after each event")]
     pub(super) fn set(&mut self, at: u64, view: &View) {

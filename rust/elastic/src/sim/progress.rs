@@ -8,7 +8,7 @@ pub struct Progress {
     pub requests: u64,
     /// Virtual seconds.
     pub at_s: f64,
-    /// Of the run, 0 to 1, about.
+    /// About which part of the run is done, 0 to 1.
     pub part: f64,
 }
 

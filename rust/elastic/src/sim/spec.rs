@@ -26,10 +26,10 @@ pub struct Spec {
     #[serde(default)]
     pub policy: AnyPolicy,
     pub arrivals: Arrivals,
-    /// So many come, at most.
+    /// How many come, at most.
     #[serde(default)]
     pub sessions: Option<u64>,
-    /// None comes after this.
+    /// No viewer comes after this.
     #[serde(default)]
     pub duration_s: Option<f64>,
     pub watch: Time,
@@ -48,7 +48,7 @@ pub struct Spec {
     /// What nodes are made on. None: there is room for all.
     #[serde(default)]
     pub hosts: Option<Hosts>,
-    /// Of all random numbers, below 2^53.
+    /// Seed of all random numbers, below 2^53.
     #[serde(default)]
     pub seed: u64,
     /// Over which the instability asks whether nodes were wanted and there, a minute at most.
@@ -181,7 +181,7 @@ pub enum HostPlacement {
 }
 
 impl Spec {
-    /// From JSON.
+    /// Reads a specification from JSON.
     ///
     /// # Errors
     /// Names the field, and says what was found there and what may be.

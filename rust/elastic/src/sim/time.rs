@@ -98,7 +98,7 @@ impl Time {
         }
     }
 
-    /// It is never less.
+    /// The least that it can be.
     pub(super) fn least_s(&self) -> f64 {
         match self {
             Self::Fixed { s: least }
