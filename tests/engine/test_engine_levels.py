@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.enginekit import cut, engine, printed, resumed, run
+from tests.support.enginekit import cut, engine, resumed, run, said
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine import turn as trial_module
@@ -46,9 +46,7 @@ def test_every_generation_has_new_instances_in_the_same_places(tmp_path: Path) -
     assert (outcome.reason, outcome.blocks, outcome.failed) == ("blocks", 6, 0)
     for trial in folder.trials:
         assert trial.generation == trial.block // 2
-        assert printed(folder, trial) == [f"{trial.block % 2 + 1}\n"], (
-            "an old instance, or its data"
-        )
+        assert said(folder, trial) == [f"{trial.block % 2 + 1}\n"], "an old instance, or its data"
     names = ["native-0", "native-again-0", "other-0"]
     assert made(folder) == sorted(itertools.product(names, range(3)))
     places = {(each.instance, str(each.facts["cpus_allowed"])) for each in folder.provisioned}
@@ -218,7 +216,7 @@ def test_iterations_follow_each_other_in_the_same_instance(
     assert (outcome.trials, outcome.failed) == (6, 0)
     for trial in folder.trials:
         assert [role.role for role in trial.roles] == ["main-i00", "main-i01", "main-i02"]
-        assert printed(folder, trial) == [f"{3 * trial.block + i}\n" for i in (1, 2, 3)]
+        assert said(folder, trial) == [f"{3 * trial.block + i}\n" for i in (1, 2, 3)]
         for one, following in itertools.pairwise(trial.roles):
             assert one.end_ns < following.start_ns
         assert trial.start_ns == trial.roles[0].start_ns
@@ -260,7 +258,7 @@ def test_services_are_there_for_each_iteration(
         for i in range(3):
             server, main = told[f"server-i{i:02d}"], told[f"main-i{i:02d}"]
             assert server.start_ns < main.start_ns < main.end_ns < server.end_ns
-        assert printed(folder, trial)[1::2] == ["up\n" * i for i in (1, 2, 3)]
+        assert said(folder, trial)[1::2] == ["up\n" * i for i in (1, 2, 3)]
 
 
 def test_a_clock_is_followed_through_all_iterations(
@@ -305,5 +303,5 @@ def test_both_levels_at_once(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [COUNT], blocks=4, extra="repeat: {instances: 2, iterations: 2}\n")
     for trial in folder.trials:
         first = 2 * (trial.block % 2)
-        assert printed(folder, trial) == [f"{first + 1}\n", f"{first + 2}\n"]
+        assert said(folder, trial) == [f"{first + 1}\n", f"{first + 2}\n"]
     assert len(folder.provisioned) == 6

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("agent_binary")
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    with plainuser.account() as made:
+    with plainuser.made() as made:
         yield made
 
 

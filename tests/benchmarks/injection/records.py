@@ -49,7 +49,7 @@ def resolved(environments: Sequence[Environment], loads: Sequence[Load]) -> Reso
         resources={},
         blocks={"min": 6, "max": 6},
         environments=tuple(records.environment(e, matrix, None) for e in environments),
-        workloads=tuple(records.workload(load) for load in loads),
+        workloads=tuple(records.workload(each) for each in loads),
     )
 
 
@@ -63,9 +63,9 @@ class Maker:
         about = About(
             size="made up",
             block=CAMPAIGN,
-            works={load.key: WORK for load in self.loads},
-            units={load.key: "units" for load in self.loads},
-            fixed={load.key: Fixed(seconds=1e-4, trial_seconds=0.2) for load in self.loads},
+            works={each.key: WORK for each in self.loads},
+            units={each.key: "units" for each in self.loads},
+            fixed={each.key: Fixed(seconds=1e-4, trial_seconds=0.2) for each in self.loads},
         )
         self.recording = Recording(about)
 
@@ -77,7 +77,7 @@ class Maker:
         slots = [
             slot
             for number in range(blocks)
-            for slot in schedule.block(7, number, keys, [load.key for load in self.loads])
+            for slot in schedule.block(7, number, keys, [each.key for each in self.loads])
         ]
         for slot, wobble in zip(slots, noise(len(slots)), strict=True):
             log = wobble + self.bias.get(slot.environment, 0.0)
