@@ -24,7 +24,7 @@ from typing import Final
 from scipy import stats
 
 from benchmarks.figures import Figure, main
-from ullage.common import text as printable
+from ullage.common import text
 from ullage.common.errors import ExitCode
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -90,7 +90,7 @@ def _cell(label: str, trials: Sequence[Trial]) -> list[Figure]:
     failed = len(trials) - len(good)
     if not good:
         why = next((str(t.reason.message) for t in trials if t.reason), "there was no trial")
-        note = f"{failed} failed: {printable.clean(why, 200)}"
+        note = f"{failed} failed: {text.clean(why, 200)}"
         return [Figure(f"{name}, {label}", math.nan, "s", note=note) for name in ("TaR", "TlR")]
     parts = " + ".join(
         f"{name} {statistics.fmean(_values(good, metric)):.3g}" for metric, name in PARTS.items()

@@ -80,7 +80,6 @@ class Turn:
 
     @property
     def rate(self) -> float:
-        """Redirects per second."""
         return self.redirects / self.seconds
 
     @property
@@ -224,7 +223,6 @@ Rounds = Sequence[Mapping[tuple[str, str], Turn]]
 
 
 def _holds(low: float, high: float, limited: bool) -> bool | None:
-    """None: undecided."""
     if low >= AIM_HZ:
         return True
     return False if high < AIM_HZ and limited else None

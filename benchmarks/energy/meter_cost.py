@@ -45,8 +45,6 @@ child()
 
 
 class Nothing(EnergyMeter):
-    """Reads nothing."""
-
     name = "nothing"
 
     def open(self) -> tuple[Channel, ...]:

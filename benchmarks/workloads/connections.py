@@ -63,7 +63,6 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Connections per second."""
         return self.connections / self.seconds
 
     @property

@@ -79,8 +79,6 @@ class Correction(Part):
 
 
 class Record(Part):
-    """A rank's line."""
-
     version: Literal[1]
     run: str
     rank: int
@@ -105,7 +103,6 @@ class Record(Part):
 
 
 def library(mpi: str) -> Path:
-    """What is preloaded."""
     return ROOT / "target" / "mpi" / mpi / "libullage_mpi.so"
 
 
@@ -145,7 +142,6 @@ class Job:
         return "OMPI_COMM_WORLD_RANK" if self.mpi == "openmpi" else "PMI_RANK"
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """To its end."""
         more = ["--oversubscribe"] if self.mpi == "openmpi" else []
         if self.mpi == "openmpi" and os.geteuid() == 0:
             more.append("--allow-run-as-root")

@@ -46,7 +46,6 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed."""
         return json.loads(self.stdout)
 
 
