@@ -68,10 +68,12 @@ def cost(mpi: str, pairs: int) -> Figure:
 
     ratios, ours, stock = [], [], []
     for number in range(pairs):
-        taken = {preload: once(preload) for preload in ((True, False), (False, True))[number % 2]}
-        ours.append(taken[True])
-        stock.append(taken[False])
-        ratios.append(taken[True] / taken[False])
+        cost_by_preload = {
+            preload: once(preload) for preload in ((True, False), (False, True))[number % 2]
+        }
+        ours.append(cost_by_preload[True])
+        stock.append(cost_by_preload[False])
+        ratios.append(cost_by_preload[True] / cost_by_preload[False])
     ratio = median_interval(ratios)
     return Figure(
         f"MPI_Wtime ours ÷ stock, {mpi}",
@@ -105,11 +107,11 @@ def at_first(mpi: str, jobs: int, work: Path) -> list[Figure]:
             first=f'[ "$rank" = 0 ] || export ULLAGE_CLOCK_DISTORT={SKEW_PPB},1000000',
         )
         rank = [json.loads(line) for line in record.read_text().splitlines()][1]
-        error, known = _error(Path(f"{stamps}.0"), Path(f"{stamps}.1"), rank)
+        error, resolution = _error(Path(f"{stamps}.0"), Path(f"{stamps}.1"), rank)
         errors.append(error)
         took.append(rank["first"]["took_ns"])
         bounds.append(rank["start"]["bound_ns"])
-        outside += error - known > rank["start"]["hard_ns"]
+        outside += error - resolution > rank["start"]["hard_ns"]
     median, duration = median_interval(errors), median_interval(took)
     return [
         Figure(
@@ -141,21 +143,21 @@ def _seconds(interval_ns: Quantile) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _error(root: Path, other: Path, record: Json) -> tuple[float, float]:
+def _error(root: Path, follower: Path, record: Json) -> tuple[float, float]:
     """How far rank 1 was off right after its synchronisation, in ns, and how well that is known."""
-    true, seen = np.loadtxt(root), np.loadtxt(other)
+    true, stamps = np.loadtxt(root), np.loadtxt(follower)
     origin = true[0, 0]
     middle, half = (true[:, 0] + true[:, 2]) / 2, (true[:, 2] - true[:, 0]) / 2
     narrow = half <= np.median(half)
     slope, intercept = np.polyfit((middle - origin)[narrow], true[narrow, 1], 1)
-    at = (seen[:, 0] + seen[:, 2]) / 2 - origin
-    errors = (seen[:, 1] - (at * slope + intercept)) / NS
-    since = seen[:, 1] - (record["start"]["global_ns"] - record["origin_ns"]) * NS
+    at = (stamps[:, 0] + stamps[:, 2]) / 2 - origin
+    errors = (stamps[:, 1] - (at * slope + intercept)) / NS
+    since = stamps[:, 1] - (record["start"]["global_ns"] - record["origin_ns"]) * NS
     # Back to the instant of the synchronisation by what is known of the distortion.
     first = errors - since * SKEW_PPB
-    known = (seen[:, 2] - seen[:, 0]) / 2 * slope / NS
-    best = int(np.argmin(known))
-    return abs(float(first[best])), float(known[best])
+    resolution = (stamps[:, 2] - stamps[:, 0]) / 2 * slope / NS
+    best = int(np.argmin(resolution))
+    return abs(float(first[best])), float(resolution[best])
 
 
 def crowded(mpi: str, jobs: int, work: Path) -> Figure:

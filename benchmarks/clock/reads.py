@@ -18,7 +18,7 @@ def costs(quick: bool) -> list[Figure]:
     costs_by_clock = {cost.clock: cost for cost in lab.cost(options, _quiet).clocks}
 
     def row(clock: Probe, over: Probe, name: str, peer: str, most: float) -> Figure:
-        ratio = next(it.ratio for it in costs_by_clock[clock].ratios if it.over == over)
+        ratio = next(cost.ratio for cost in costs_by_clock[clock].ratios if cost.over == over)
         return Figure(
             name,
             ratio.median,
@@ -43,8 +43,8 @@ def strictness(quick: bool) -> list[Figure]:
     outcome = lab.strict(options, _quiet)
     alone = outcome.alone
     if alone is None:
-        raise SystemExit("; ".join(f"{it.what}: {it.why}" for it in outcome.absent))
-    across = {it.clock: it for it in outcome.across}
+        raise SystemExit("; ".join(f"{absent.what}: {absent.why}" for absent in outcome.absent))
+    across = {strictness.clock: strictness for strictness in outcome.across}
     ordered, raw = across.get("rvec-ordered"), across.get("counter")
     figures = [
         Figure(

@@ -24,7 +24,7 @@ from typing import Final
 from scipy import stats
 
 from benchmarks.figures import Figure, main
-from ullage.common import text as printable
+from ullage.common import text
 from ullage.common.errors import ExitCode
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -85,20 +85,20 @@ def rows(folder: RunFolder) -> list[Figure]:
     return figures
 
 
-def _cell(what: str, trials: Sequence[Trial]) -> list[Figure]:
+def _cell(label: str, trials: Sequence[Trial]) -> list[Figure]:
     good = [trial.metrics for trial in trials if trial.status == "ok"]
     failed = len(trials) - len(good)
     if not good:
         why = next((str(t.reason.message) for t in trials if t.reason), "there was no trial")
-        note = f"{failed} failed: {printable.clean(why, 200)}"
-        return [Figure(f"{name}, {what}", math.nan, "s", note=note) for name in ("TaR", "TlR")]
+        note = f"{failed} failed: {text.clean(why, 200)}"
+        return [Figure(f"{name}, {label}", math.nan, "s", note=note) for name in ("TaR", "TlR")]
     parts = " + ".join(
         f"{name} {statistics.fmean(_values(good, metric)):.3g}" for metric, name in PARTS.items()
     )
     note = f"{len(good)} trials, {failed} failed; of one instance: {parts} s"
     return [
-        _row(f"TaR, {what}", _values(good, "allocation_time"), note),
-        _row(f"TlR, {what}", _values(good, "release_time")),
+        _row(f"TaR, {label}", _values(good, "allocation_time"), note),
+        _row(f"TlR, {label}", _values(good, "release_time")),
     ]
 
 

@@ -41,16 +41,16 @@ def _servers(count: int, waiting_room: int | None) -> Json:
     return {"room": 1, "min_nodes": count, "max_nodes": count, "waiting_room": waiting_room}
 
 
-def _part(what: str) -> Value:
+def _part(count: str) -> Value:
     def value(steady: Json) -> float:
-        return float(steady[what] / steady["requests"])
+        return float(steady[count] / steady["requests"])
 
     return value
 
 
-def _level(what: str, moment: str = "mean") -> Value:
+def _level(quantity: str, moment: str = "mean") -> Value:
     def value(steady: Json) -> float:
-        return float(steady["levels"][what][moment])
+        return float(steady["levels"][quantity][moment])
 
     return value
 
@@ -117,12 +117,12 @@ def measure(quick: bool) -> Iterator[Figure]:
     seeds = 20 if quick else 100
     for name, changes, values in _cases():
         runs = [simulate(_spec(seed, **changes)).outcome["steady"] for seed in range(1, seeds + 1)]
-        for what, value, exact in values:
+        for quantity, value, exact in values:
             means = [value(run) for run in runs]
             mean, error = float(np.mean(means)), float(stats.sem(means))
             low, high = stats.t.interval(CONFIDENCE, seeds - 1, mean, error)
             yield Figure(
-                f"{name}: {what}",
+                f"{name}: {quantity}",
                 mean,
                 "",
                 float(low),

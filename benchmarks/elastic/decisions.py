@@ -34,9 +34,9 @@ def measure(quick: bool) -> list[Figure]:
     subprocess.run([*build, "-p", "ullage-elastic", "--example", "decisions"], check=True, cwd=ROOT)
     runs = [[_run(nodes) for nodes in NODES] for _ in range(6 if quick else 20)]
     return [
-        _row(f"{of[0]['viewers']:,} viewers, {ids}", [run[which] for run in of])
+        _row(f"{of[0]['viewers']:,} viewers, {ids}", [run[field] for run in of])
         for of in zip(*runs, strict=True)
-        for which, ids in IDS.items()
+        for field, ids in IDS.items()
     ]
 
 

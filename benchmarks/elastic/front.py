@@ -80,7 +80,6 @@ class Turn:
 
     @property
     def rate(self) -> float:
-        """Redirects per second."""
         return self.redirects / self.seconds
 
     @property
@@ -224,21 +223,20 @@ Rounds = Sequence[Mapping[tuple[str, str], Turn]]
 
 
 def _holds(low: float, high: float, limited: bool) -> bool | None:
-    """None: undecided."""
     if low >= AIM_HZ:
         return True
     return False if high < AIM_HZ and limited else None
 
 
-def _values(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) -> Figure:
+def _values(rounds: Rounds, way: str, unit: str, of: Callable[[Turn], float]) -> Figure:
     """The front's own, with the aim; the peer's stands beside it."""
     mine = t_interval([math.log(of(servers["front", way])) for servers in rounds], 0.95)
     theirs = t_interval([math.log(of(servers["nginx", way])) for servers in rounds], 0.95)
     turns = [servers["front", way] for servers in rounds]
-    share = sum(made.cpu_s for made in turns) / sum(made.seconds for made in turns)
-    cost = sum(made.cpu_s for made in turns) / sum(made.redirects for made in turns)
+    share = sum(turn.cpu_s for turn in turns) / sum(turn.seconds for turn in turns)
+    cost = sum(turn.cpu_s for turn in turns) / sum(turn.redirects for turn in turns)
     return Figure(
-        f"front, {way}: redirects per {what}",
+        f"front, {way}: redirects per {unit}",
         mine.estimate,
         "1/s",
         mine.low,
@@ -252,11 +250,11 @@ def _values(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) ->
     )
 
 
-def _ratio(rounds: Rounds, way: str, what: str, of: Callable[[Turn], float]) -> Figure:
+def _ratio(rounds: Rounds, way: str, unit: str, of: Callable[[Turn], float]) -> Figure:
     logs = [math.log(of(servers["front", way]) / of(servers["nginx", way])) for servers in rounds]
     interval = t_interval(logs, 0.95)
     return Figure(
-        f"front / nginx, {way}: redirects per {what}",
+        f"front / nginx, {way}: redirects per {unit}",
         interval.estimate,
         "×",
         interval.low,
@@ -279,8 +277,8 @@ def measure(quick: bool) -> list[Figure]:
             rounds.append({(name, way): turn(name, way, script) for name, way in order})
     figures = []
     for way in WAYS:
-        for what, of in (("second", RATE), ("CPU second", PER_CPU_SECOND)):
-            figures += [_values(rounds, way, what, of), _ratio(rounds, way, what, of)]
+        for unit, of in (("second", RATE), ("CPU second", PER_CPU_SECOND)):
+            figures += [_values(rounds, way, unit, of), _ratio(rounds, way, unit, of)]
     return figures
 
 

@@ -94,8 +94,8 @@ def simulated(policy: Json, demand: Json, seeds: int) -> dict[str, list[float]]:
 def measure(quick: bool) -> Iterator[Figure]:
     """A row for each figure of each policy, by demand."""
     seeds = 10 if quick else 200
-    for demand, given in DEMANDS.items():
-        every = {name: simulated(policy, given, seeds) for name, policy in POLICIES.items()}
+    for demand, parameters in DEMANDS.items():
+        every = {name: simulated(policy, parameters, seeds) for name, policy in POLICIES.items()}
         for figure, (unit, _) in FIGURES.items():
             base = every[BASELINE][figure]
             for name, values in every.items():

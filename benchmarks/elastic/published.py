@@ -143,20 +143,23 @@ def blocked(spec: dict[str, Any], seeds: int) -> list[float]:
 def measure(quick: bool) -> list[Figure]:
     """How far each reading is, the nearest first, and then every experiment by every reading."""
     seeds = 10 if quick else 200
-    known, times = experiments(), allocations()
+    published, times = experiments(), allocations()
     shares = {
-        reading: [blocked(specification(experiment, reading, times), seeds) for experiment in known]
+        reading: [
+            blocked(specification(experiment, reading, times), seeds) for experiment in published
+        ]
         for reading in READINGS
     }
-    return rows(known, shares)
+    return rows(published, shares)
 
 
 def rows(
-    known: Sequence[Experiment], shares: Mapping[Reading, Sequence[Sequence[float]]]
+    published: Sequence[Experiment], shares: Mapping[Reading, Sequence[Sequence[float]]]
 ) -> list[Figure]:
     """Of the shares of each seed, by reading and experiment."""
     distances = {
-        reading: 100 * fmean(map(_distance, known, results)) for reading, results in shares.items()
+        reading: 100 * fmean(map(_distance, published, results))
+        for reading, results in shares.items()
     }
     nearest = sorted(shares, key=lambda reading: distances[reading])
     name = "PcBl, distance from the published"
@@ -165,7 +168,7 @@ def rows(
         *(
             _row(experiment, reading, values)
             for reading in nearest
-            for experiment, values in zip(known, shares[reading], strict=True)
+            for experiment, values in zip(published, shares[reading], strict=True)
         ),
     ]
 

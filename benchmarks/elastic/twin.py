@@ -54,7 +54,7 @@ def rows(run: ElasticRun) -> list[Figure]:
     simulated = twins(run)
     figures = []
     for environment in run.resolved.environments:
-        mine = [one for (key, _), one in simulated.items() if key == environment.key]
+        mine = [repetition for (key, _), repetition in simulated.items() if key == environment.key]
         without = len(run.of(environment.key)) - len(mine)
         figures.append(_row(run.label(environment.key), mine, without))
     everything = list(simulated.values())
@@ -70,7 +70,8 @@ def _row(
         note = f"{without} repetitions without figures, none with"
         return Figure(name, math.nan, "points", reach=reach, note=note)
     real, simulated = (
-        100 * fmean(getattr(one, of) for one in repetitions) for of in ("real", "blocked")
+        100 * fmean(getattr(repetition, of) for repetition in repetitions)
+        for of in ("real", "blocked")
     )
     span = difference(repetitions, CONFIDENCE)
     low, high = (None if end is None else 100 * end for end in (span.low, span.high))

@@ -247,7 +247,7 @@ def _begun(stalled: bool) -> float:
             started[0].send_signal(signal.SIGSTOP)
         watch(settings)
         lines = Path(settings["sessions"]).read_text().splitlines()
-    records = sorted((json.loads(line) for line in lines), key=lambda one: one["client"])
+    records = sorted((json.loads(line) for line in lines), key=lambda viewer: viewer["client"])
     if len(records) != STALLED:
         raise RuntimeError(f"{len(records)} of {STALLED} viewers came")
     requested, due = (records[-1][name] - records[0][name] for name in ("asked_ns", "due_ns"))

@@ -45,8 +45,6 @@ child()
 
 
 class Nothing(EnergyMeter):
-    """Reads nothing."""
-
     name = "nothing"
 
     def open(self) -> tuple[Channel, ...]:
@@ -91,8 +89,8 @@ class Running:
 def measure(quick: bool) -> Iterator[Figure]:
     """All at the same time, each in its own group."""
     seconds = QUICK_S if quick else LONG_S
-    known = {meter.name for meter in ENERGY_METERS}
-    for name in sorted(known - {stand_in.meter for stand_in in STAND_INS}):
+    meters = {meter.name for meter in ENERGY_METERS}
+    for name in sorted(meters - {stand_in.meter for stand_in in STAND_INS}):
         yield _row(name, "", None, "not measured: nothing stands in for it")
     with tempfile.TemporaryDirectory() as work, ExitStack() as stack:
         running = [stack.enter_context(_started(_ALONE, "", "nothing", {}, Path(work)))]

@@ -40,7 +40,6 @@ SURROUNDINGS = {
 
 
 def sysbench_rate(text: str) -> float:
-    """Events per second."""
     match = re.search(r"events per second:\s+([0-9.]+)", text)
     if not match:
         raise ValueError(f"not sysbench output: {text[:200]}")
@@ -48,7 +47,6 @@ def sysbench_rate(text: str) -> float:
 
 
 def iperf_rate(text: str) -> float:
-    """Received bit/s."""
     return float(json.loads(text)["end"]["sum_received"]["bits_per_second"])
 
 

@@ -129,7 +129,7 @@ def _figures(
     shape: str, seconds: tuple[list[float], list[float]], peaks: tuple[int, int]
 ) -> list[Figure]:
     ours, theirs = map(median_interval, seconds)
-    who = "DuckDB: mean and sd only"
+    peer = "DuckDB: mean and sd only"
     return [
         Figure(
             name=f"analysis, {shape}",
@@ -137,7 +137,7 @@ def _figures(
             unit="s",
             low=ours.low,
             high=ours.high,
-            peer=who,
+            peer=peer,
             peer_value=theirs.estimate,
             reach=f"at most {MOST_S:g} s",
             holds=ours.estimate <= MOST_S,
@@ -146,7 +146,7 @@ def _figures(
             name=f"peak memory, {shape}",
             value=peaks[0] / 1e6,
             unit="MB",
-            peer=who,
+            peer=peer,
             peer_value=peaks[1] / 1e6,
             reach=f"at most {MOST_BYTES / 1e6:g} MB",
             holds=peaks[0] <= MOST_BYTES,

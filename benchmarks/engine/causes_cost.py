@@ -46,11 +46,11 @@ class Account:
         self.spent: dict[str, float] = defaultdict(float)
 
     @contextmanager
-    def of(self, what: str) -> Iterator[None]:
+    def of(self, part: str) -> Iterator[None]:
         """What this thread and the children that it waits for use within."""
         began = self._now()
         yield
-        self.spent[what] += self._now() - began
+        self.spent[part] += self._now() - began
 
     def _now(self) -> float:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -101,12 +101,12 @@ async def trial(
         with account.of("guest"):
             await guest.ask([agent.get])
             guest.begin()
-    with metered((Kernel, Threads)) as seen:
+    with metered((Kernel, Threads)) as meters:
         start_ns = clock.ordered_ns()
         await asyncio.sleep(WORK_S)
         end_ns = clock.ordered_ns()
     for meter in ("kernel", "threads"):
-        account.spent[meter] += seen[meter]["collection"]
+        account.spent[meter] += meters[meter]["collection"]
     if agent:
         with account.of("guest"):
             await guest.ask([agent.get])
@@ -137,8 +137,8 @@ def measure(quick: bool) -> list[Figure]:
             note=note,
         ),
         *(
-            Figure(f"of it: {what}", seconds / took, "1")
-            for what, seconds in sorted(account.spent.items(), key=lambda item: -item[1])
+            Figure(f"of it: {part}", seconds / took, "1")
+            for part, seconds in sorted(account.spent.items(), key=lambda item: -item[1])
         ),
         Figure(
             "where every trial is a guest's",

@@ -146,9 +146,9 @@ def same_state(trial: Trial, before: Iterable[Trial]) -> Trial:
     )
 
 
-def equal(one: Checksums, other: Checksums, tolerance: float = 1e-9) -> bool:
+def equal(expected: Checksums, actual: Checksums, tolerance: float = 1e-9) -> bool:
     """Equal but for rounding."""
-    pairs = zip(one.model_dump().values(), other.model_dump().values(), strict=True)
+    pairs = zip(expected.model_dump().values(), actual.model_dump().values(), strict=True)
     return all(abs(a - b) <= tolerance * abs(a) for a, b in pairs)
 
 
@@ -212,8 +212,8 @@ def _seconds(record: Record, name: str) -> list[Figure]:
     note = f"{len(totals)} runs"
     if len(totals) > 1:
         note += f", deviation {np.std(totals, ddof=1):.3g} s"
-    taken = median_interval(list(record.value(name, "taken_share").values())).estimate
-    note += f"; {100 * taken:.1f} % of the worst rank's core taken by others (median)"
+    taken_share = median_interval(list(record.value(name, "taken_share").values())).estimate
+    note += f"; {100 * taken_share:.1f} % of the worst rank's core taken by others (median)"
     run_time = median_interval(totals)
     rows.append(
         Figure(f"{name}: run", run_time.estimate, "s", run_time.low, run_time.high, note=note)

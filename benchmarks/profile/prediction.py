@@ -109,26 +109,26 @@ def measure(
     sizes = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="ullage-prediction-") as name:
         root = Path(name)
-        kept = keep or root / "kept"
-        kept.mkdir(parents=True, exist_ok=True)
+        folder = keep or root / "kept"
+        folder.mkdir(parents=True, exist_ok=True)
         material(root)
         for application in only:
-            file = kept / f"{application.key}{PROFILE}"
+            file = folder / f"{application.key}{PROFILE}"
             file.unlink(missing_ok=True)
             if (profile := _profiled(application, root, sizes)) is not None:
                 put(file, profile.model_dump_json().encode())
-        _measured(root, kept, only, sizes)
-        return figures_of_kept(kept)
+        _measured(root, folder, only, sizes)
+        return figures_of_kept(folder)
 
 
-def figures_of_kept(kept: Path) -> list[Figure]:
+def figures_of_kept(folder: Path) -> list[Figure]:
     """The same of what was kept: the profiles, and the newest run."""
     profiles = {
         application.key: Profile.model_validate_json(file.read_bytes())
         for application in EVERY
-        if (file := kept / f"{application.key}{PROFILE}").is_file()
+        if (file := folder / f"{application.key}{PROFILE}").is_file()
     }
-    analysis = overhead.analyse(RunFolder.open(newest_run(kept / "runs")))
+    analysis = overhead.analyse(RunFolder.open(newest_run(folder / "runs")))
     return figures(cells(profiles, analysis), profiles)
 
 
@@ -149,7 +149,7 @@ def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | N
         return None
 
 
-def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes) -> None:
+def _measured(root: Path, keep: Path, only: Sequence[Application], sizes: Sizes) -> None:
     """The run with the applications and the resources."""
     resources = Resources(cpus=1, memory=Bytes(1 << 30))
     made = tuple(
@@ -169,7 +169,7 @@ def _measured(root: Path, kept: Path, only: Sequence[Application], sizes: Sizes)
             "blocks": Blocks(min=sizes.blocks, max=sizes.blocks),
         }
     )
-    folder = writer.new_folder(kept / "runs", plan.name)
+    folder = writer.new_folder(keep / "runs", plan.name)
     asyncio.run(Engine(plan, Matrix("native", made, loads), folder, FaultsOnly()).run())
 
 
@@ -232,8 +232,8 @@ def figures(predicted: Sequence[Cell], profiles: Mapping[str, Profile]) -> list[
         rows.append(_median(f"median error, {environment}", of))
     if apart:
         line = _median("median error, programs held out", [abs(cell.error) for cell in apart])
-        which = ", ".join(dict.fromkeys(cell.application for cell in apart))
-        rows.append(replace(line, note=f"{which}: never used while the method was tuned"))
+        held_out = ", ".join(dict.fromkeys(cell.application for cell in apart))
+        rows.append(replace(line, note=f"{held_out}: never used while the method was tuned"))
     every = [abs(cell.error) for cell in tuned]
     if every:
         total = _median("median error of the predicted overhead", every)
@@ -272,7 +272,7 @@ def _row(cell: Cell, profiles: Mapping[str, Profile]) -> Figure:
 
 def main() -> None:
     parser = options(__doc__ or "")
-    known = {application.key: application for application in EVERY}
+    applications = {application.key: application for application in EVERY}
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--keep", type=Path, metavar="DIR", help="keep profiles and run there")
     where.add_argument(
@@ -282,12 +282,14 @@ def main() -> None:
         dest="kept",
         help="tell of what was kept; measure nothing",
     )
-    parser.add_argument("--only", action="append", choices=[*known], help="a program, not all")
+    parser.add_argument(
+        "--only", action="append", choices=[*applications], help="a program, not all"
+    )
     arguments = parser.parse_args()
     if arguments.kept is not None:
         rows = figures_of_kept(arguments.kept)
     else:
-        only = [known[name] for name in arguments.only or known]
+        only = [applications[name] for name in arguments.only or applications]
         rows = measure(arguments.quick, keep=arguments.keep, only=only)
     write(rows, as_json=arguments.json)
 

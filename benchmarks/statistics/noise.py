@@ -47,7 +47,6 @@ class Regime:
 
 
 def white(rng: Rng, campaigns: int, slots: int, scale: float = WHITE) -> Floats:
-    """Independent and normal."""
     return scale * rng.standard_normal((campaigns, slots))
 
 

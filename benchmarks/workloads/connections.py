@@ -63,7 +63,6 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Connections per second."""
         return self.connections / self.seconds
 
     @property
@@ -88,10 +87,10 @@ def _ours(threads: int) -> Generator:
         return [*load, "--threads", str(threads), "--time", str(ROUND_S)]
 
     def read(text: str) -> tuple[int, float]:
-        made = json.loads(text)
-        if made["started"] != made["completed"]:
-            raise RuntimeError(f"connections failed: {made['errors']}")
-        return int(made["in_time"]), float(made["seconds"])
+        report = json.loads(text)
+        if report["started"] != report["completed"]:
+            raise RuntimeError(f"connections failed: {report['errors']}")
+        return int(report["in_time"]), float(report["seconds"])
 
     return Generator(argv, read)
 
@@ -175,14 +174,14 @@ def _wait_for(port: int) -> None:
 
 
 def _figure(
-    mine: str, theirs: str, what: str, rounds: list[dict[str, Load]], of: Callable[[Load], float]
+    mine: str, theirs: str, name: str, rounds: list[dict[str, Load]], of: Callable[[Load], float]
 ) -> Figure:
-    ratios = [math.log(of(made[mine]) / of(made[theirs])) for made in rounds]
+    ratios = [math.log(of(loads[mine]) / of(loads[theirs])) for loads in rounds]
     interval = t_interval(ratios, CONFIDENCE)
-    middle = sorted(of(made[theirs]) for made in rounds)[len(rounds) // 2]
-    cpu = sorted(made[mine].cpu_s / made[mine].connections for made in rounds)[len(rounds) // 2]
+    middle = sorted(of(loads[theirs]) for loads in rounds)[len(rounds) // 2]
+    cpu = sorted(loads[mine].cpu_s / loads[mine].connections for loads in rounds)[len(rounds) // 2]
     return Figure(
-        f"{what}, ours / {theirs}",
+        f"{name}, ours / {theirs}",
         interval.estimate,
         "×",
         interval.low,
@@ -204,10 +203,10 @@ def measure(quick: bool) -> list[Figure]:
             rng.shuffle(order)
             rounds.append({name: run(GENERATORS[name], port) for name in order})
     return [
-        _figure(mine, theirs, what, rounds, of)
-        for what, of in (
-            ("connections per CPU second", lambda made: made.per_cpu_second),
-            ("connections per second", lambda made: made.rate),
+        _figure(mine, theirs, quantity, rounds, of)
+        for quantity, of in (
+            ("connections per CPU second", lambda load: load.per_cpu_second),
+            ("connections per second", lambda load: load.rate),
         )
         for mine, theirs in PAIRS
     ]

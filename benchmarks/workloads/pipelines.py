@@ -128,7 +128,7 @@ def _real(directory: Path) -> Path:
     return path
 
 
-def _beside_zstd(source: Path, what: str, pairs: int) -> list[Figure]:
+def _beside_zstd(source: Path, input_name: str, pairs: int) -> list[Figure]:
     nothing = source.with_name("nothing")
     nothing.write_bytes(b"")
     start = min((_zstd(nothing) for _ in range(5)), key=lambda took: took.seconds)
@@ -138,7 +138,7 @@ def _beside_zstd(source: Path, what: str, pairs: int) -> list[Figure]:
         return RunTimes(took.seconds - start.seconds, took.cpu_s - start.cpu_s)
 
     elapsed, cpu = _pairs(lambda: _dedup(source), zstd, pairs)
-    name, peer = f"dedup, {what}", f"zstd -T0 -{LEVEL}"
+    name, peer = f"dedup, {input_name}", f"zstd -T0 -{LEVEL}"
     return [
         _ratio(f"{name}: speed", elapsed, peer, f"{pairs} pairs, {os.cpu_count()} CPUs"),
         _ratio(f"{name}: per CPU second", cpu, peer),
@@ -164,7 +164,7 @@ def _restic(source: Path) -> int:
         return sum(path.stat().st_size for path in packs if path.is_file())
 
 
-def _sizes(source: Path, what: str) -> list[Figure]:
+def _sizes(source: Path, input_name: str) -> list[Figure]:
     size = source.stat().st_size
     dedup = Path(f"{source}.dedup").stat().st_size / size
     peers = {f"zstd -{LEVEL}": Path(f"{source}.zst").stat().st_size}
@@ -173,7 +173,7 @@ def _sizes(source: Path, what: str) -> list[Figure]:
         peers["borg, small chunks"] = _borg(source, ["--chunker-params", SMALL_CHUNKS])
     if shutil.which("restic"):
         peers["restic"] = _restic(source)
-    name = f"dedup, {what}: output ÷ input"
+    name = f"dedup, {input_name}: output ÷ input"
     return [
         Figure(name, dedup, "", peer=peer, peer_value=stored / size)
         for peer, stored in peers.items()
@@ -207,9 +207,9 @@ def measure(quick: bool) -> Iterator[Figure]:
         sources = {
             f"{100 * share:g} % duplicates": _corpus(directory, share, size) for share in DUPLICATES
         }
-        for what, source in {**sources, "a real tar": _real(directory)}.items():
-            yield from _beside_zstd(source, what, pairs)
-            yield from _sizes(source, what)
+        for input_name, source in {**sources, "a real tar": _real(directory)}.items():
+            yield from _beside_zstd(source, input_name, pairs)
+            yield from _sizes(source, input_name)
         source = sources[f"{100 * DUPLICATES[1]:g} % duplicates"]
         memory = ("--source=memory",)
         yield from _scaling(
@@ -217,11 +217,11 @@ def measure(quick: bool) -> Iterator[Figure]:
             lambda n: _times(_program("dedup", f"--input={source}", f"--threads={n}", *memory)),
             pairs,
         )
-        images, known = f"--corpus={directory}/images", f"{directory}/known"
+        images, reference = f"--corpus={directory}/images", f"{directory}/known"
         queries = "--queries=256" if quick else "--queries=1024"
         _program("ferret-corpus", f"--output={directory}/images", queries)
-        _program("ferret-reference", images, f"--output={known}")
-        searching = ("ferret", images, f"--reference={known}", *memory)
+        _program("ferret-reference", images, f"--output={reference}")
+        searching = ("ferret", images, f"--reference={reference}", *memory)
         yield from _scaling(
             "ferret", lambda n: _times(_program(*searching, f"--threads={n}")), pairs
         )

@@ -88,7 +88,7 @@ static void sync(FILE *out, const char *name, const Sync *it) {
 /* `shown_ahead_ns`: at the end, MPI_Wtime was so much ahead of the root, and in between in
  * proportion to the time since `since_s`. */
 static void correction(FILE *out, const Corrected *it) {
-    if (!it->known) {
+    if (!it->valid) {
         (void)fputs("\"correction\": null, ", out);
         return;
     }

@@ -18,7 +18,7 @@ static void refuse(const char *name, const char *value, const char *takes, const
     (void)fprintf(stderr, "ullage: %s takes %s, not '%s'; hint: %s\n", name, takes, value, hint);
 }
 
-static bool known(const char *name, size_t length) {
+static bool is_setting(const char *name, size_t length) {
     static const char *const names[] = {"TOPOLOGY",  "SHARE",  "MESSAGES", "TIME_US", "DEADLINE_S",
                                         "GLOBAL_NS", "RECORD", "DISTORT",  "TOKEN"};
     for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
@@ -35,7 +35,7 @@ static void refuse_unknown(void) {
         if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0) {
             const char *name = *entry + strlen(PREFIX);
             const size_t length = strcspn(name, "=");
-            if (!known(name, length)) {
+            if (!is_setting(name, length)) {
                 (void)fprintf(stderr,
                               "ullage: " PREFIX "%.*s is no setting; hint: after " PREFIX
                               " comes TOPOLOGY, SHARE, MESSAGES, TIME_US, DEADLINE_S, GLOBAL_NS, "

@@ -58,7 +58,7 @@ typedef struct {
     uint64_t hard_ns;
     uint64_t residual_ns;
     uint32_t checked;
-    int32_t known; /* nothing else means anything if 0 */
+    int32_t valid; /* nothing else means anything if 0 */
 } Corrected;
 
 typedef struct {

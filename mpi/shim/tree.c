@@ -226,7 +226,7 @@ static void correct(void) {
                              .hard_ns = halfway.hard_ns,
                              .residual_ns = facts.residual_ns,
                              .checked = facts.checked,
-                             .known = 1};
+                             .valid = 1};
     if (ullage_global_rate(&corrected->rate_ppt, &corrected->unsure_ppt) != ULLAGE_OK) {
         corrected->unsure_ppt = UINT64_MAX;
     }

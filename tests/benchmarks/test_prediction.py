@@ -11,7 +11,7 @@ from benchmarks.profile import applications, prediction
 from tests.analysis.profilekit import made_profile
 from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 
-CPU = next(each for each in WORKLOADS if each.resource == "cpu")
+CPU = next(workload for workload in WORKLOADS if workload.resource == "cpu")
 
 
 def test_what_was_kept_is_told_of_without_measuring(tmp_path: Path) -> None:
@@ -32,12 +32,12 @@ def test_what_was_kept_is_told_of_without_measuring(tmp_path: Path) -> None:
     for name in ("gcc", "openssl"):
         text = made_profile({"cpu": 0.9}).model_dump_json()
         (tmp_path / f"{name}{prediction.PROFILE}").write_text(text)
-    found = {each.name: each for each in prediction.figures_of_kept(tmp_path)}
-    (held,) = (each for name, each in found.items() if "held out" in name)
-    assert held.note == "openssl: never used while the method was tuned"
-    total = found["median error of the predicted overhead"]
-    assert held.value == pytest.approx(100 * (1 - (0.1 + 0.9 * 1.5) / 1.5), abs=3)
-    assert total.note.startswith(f"{sum(name.startswith('gcc in ') for name in found)} cells;")
+    figures = {figure.name: figure for figure in prediction.figures_of_kept(tmp_path)}
+    (held_out,) = (figure for name, figure in figures.items() if "held out" in name)
+    assert held_out.note == "openssl: never used while the method was tuned"
+    total = figures["median error of the predicted overhead"]
+    assert held_out.value == pytest.approx(100 * (1 - (0.1 + 0.9 * 1.5) / 1.5), abs=3)
+    assert total.note.startswith(f"{sum(name.startswith('gcc in ') for name in figures)} cells;")
 
 
 def test_a_program_that_cannot_be_profiled_keeps_no_profile_of_before(
@@ -49,19 +49,19 @@ def test_a_program_that_cannot_be_profiled_keeps_no_profile_of_before(
     for name in ("_profiled", "_measured"):
         monkeypatch.setattr(prediction, name, lambda *_: None)
     monkeypatch.setattr(
-        prediction, "figures_of_kept", lambda kept: [*kept.glob(f"*{prediction.PROFILE}")]
+        prediction, "figures_of_kept", lambda folder: [*folder.glob(f"*{prediction.PROFILE}")]
     )
-    gzip = next(each for each in applications.EVERY if each.key == "gzip")
+    gzip = next(application for application in applications.EVERY if application.key == "gzip")
     assert prediction.measure(quick=True, keep=tmp_path, only=[gzip]) == []
 
 
 def test_programs_that_are_held_out_are_no_others(tmp_path: Path) -> None:
-    known = {each.key for each in applications.APPLICATIONS}
-    assert not known & {each.key for each in applications.HELD_OUT}
+    tuned = {application.key for application in applications.APPLICATIONS}
+    assert not tuned & {application.key for application in applications.HELD_OUT}
     assert len(applications.HELD_OUT) == 3
     applications.material(tmp_path)
-    for each in applications.EVERY:
-        assert all((tmp_path / name).is_file() for name in each.files), each.key
-    perl = next(each for each in applications.HELD_OUT if each.key == "perl")
+    for program in applications.EVERY:
+        assert all((tmp_path / name).is_file() for name in program.files), program.key
+    perl = next(program for program in applications.HELD_OUT if program.key == "perl")
     done = subprocess.run(perl.argv, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert perl.says is not None and perl.says in done.stdout

@@ -17,6 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ullage.common import errors
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
@@ -290,3 +293,28 @@ async def dies_and_is_destroyed_twice(provider: Provider) -> None:
         assert leftovers(run.tag) == []
         again = await run.create()
         assert again.alive
+
+
+def is_refused(
+    provider: Provider, message: str, *, host: bool = False, agent: Path | None = None
+) -> None:
+    """It does not start, says why, and leaves nothing. host: with the host's userland."""
+
+    async def scenario() -> None:
+        async with running(provider) as run:
+            spec = run.spec(host=host)
+            with pytest.raises(errors.UllageError) as caught:
+                await run.create(replace(spec, agent=agent or spec.agent))
+            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
+            assert message in caught.value.message
+            assert leftovers(run.tag) == []
+
+    asyncio.run(scenario())
+
+
+def senseless_agent(folder: Path) -> Path:
+    """An agent that ends with `this is no agent`."""
+    script = folder / "agent"
+    script.write_text("#!/bin/sh\n[ $1 = pause ] && exec sleep 100\necho this is no agent >&2\n")
+    script.chmod(0o755)
+    return script

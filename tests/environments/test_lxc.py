@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,41 +85,16 @@ def test_what_a_killed_controller_leaves_is_found_by_its_tag() -> None:
 
 
 def test_what_does_not_start_is_told_and_leaves_nothing() -> None:
-    async def scenario() -> None:
-        async with kit.running(lxc()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(replace(run.spec(), agent=Path("/no/such/agent")))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-            assert "/no/such/agent" in caught.value.message
-            assert kit.leftovers(run.tag) == []
-
-    asyncio.run(scenario())
+    agent = Path("/no/such/agent")
+    kit.is_refused(lxc(), str(agent), agent=agent)
 
 
 def test_an_agent_that_says_nothing_sensible_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "agent"
-    script.write_text("#!/bin/sh\n[ $1 = pause ] && exec sleep 100\necho this is no agent >&2\n")
-    script.chmod(0o755)
-
-    async def scenario() -> None:
-        async with kit.running(lxc()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(replace(run.spec(), agent=script))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-            assert "this is no agent" in caught.value.message
-            assert kit.leftovers(run.tag) == []
-
-    asyncio.run(scenario())
+    kit.is_refused(lxc(), "this is no agent", agent=kit.senseless_agent(tmp_path))
 
 
 def test_the_hosts_userland_is_refused() -> None:
-    async def scenario() -> None:
-        async with kit.running(lxc()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(run.spec(host=True))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-
-    asyncio.run(scenario())
+    kit.is_refused(lxc(), "", host=True)
 
 
 def test_it_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,32 +126,13 @@ def test_a_profile_filters_system_calls(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 @pytest.mark.root
 def test_what_does_not_start_is_told_and_leaves_nothing() -> None:
-    async def scenario() -> None:
-        async with kit.running(oci()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(replace(run.spec(), agent=Path("/no/such/agent")))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-            assert "/no/such/agent" in caught.value.message
-            assert kit.leftovers(run.tag) == []
-
-    asyncio.run(scenario())
+    agent = Path("/no/such/agent")
+    kit.is_refused(oci(), str(agent), agent=agent)
 
 
 @pytest.mark.root
 def test_an_agent_that_says_nothing_sensible_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "agent"
-    script.write_text("#!/bin/sh\necho this is no agent >&2\n")
-    script.chmod(0o755)
-
-    async def scenario() -> None:
-        async with kit.running(oci()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(replace(run.spec(), agent=script))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-            assert "this is no agent" in caught.value.message
-            assert kit.leftovers(run.tag) == []
-
-    asyncio.run(scenario())
+    kit.is_refused(oci(), "this is no agent", agent=kit.senseless_agent(tmp_path))
 
 
 @pytest.mark.root

@@ -43,9 +43,9 @@ USUAL: dict[str, object] = {
 }
 
 
-def write_plan(folder: Path, environments: str, **told: object) -> Path:
+def write_plan(folder: Path, environments: str, **fields: object) -> Path:
     file = folder / "plan.yaml"
-    text = PLAN.format(**USUAL | {"environments": environments} | told)
+    text = PLAN.format(**USUAL | {"environments": environments} | fields)
     file.write_text(text, encoding="utf-8")
     return file
 
@@ -84,10 +84,10 @@ def sessions(runs: Path) -> list[dict[str, Any]]:
     ]
 
 
-def wait(process: subprocess.Popen[str], seen: Callable[[], bool]) -> None:
-    """Until it is seen, while the run lives."""
+def wait(process: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
+    """Until it has happened, while the run lives."""
     deadline = time.monotonic() + PATIENCE_S
-    while not seen():
+    while not happened():
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -113,13 +113,13 @@ def processes(tag: str, name: str, group: str | None = None) -> list[int]:
         candidates = sorted(cgroups.Group.find(tag, group).pids())
     else:
         candidates = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    found = []
+    pids = []
     for pid in candidates:
         try:
             comm = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-            told = f"ULLAGE_TAG={tag}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+            tagged = f"ULLAGE_TAG={tag}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
-        if comm == name and (group is not None or told):
-            found.append(pid)
-    return found
+        if comm == name and (group is not None or tagged):
+            pids.append(pid)
+    return pids

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from ullage.analysis import overhead
 from ullage.meters.perf.sampler import FILE
 from ullage.report import page
@@ -34,15 +29,7 @@ blocks: {min: 8, max: 8}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    root = tmp_path_factory.mktemp("causes")
-    (root / "plan.yaml").write_text(PLAN)
-    argv = [sys.executable, "-m", "ullage", "run", str(root / "plan.yaml"), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(root / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(root / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    return ran(tmp_path_factory.mktemp("causes"), PLAN)
 
 
 def table(folder: RunFolder, trial: Trial) -> Symbols:
@@ -53,14 +40,14 @@ def test_every_trial_has_its_samples(folder: RunFolder) -> None:
     """At its own start and end; the vCPU's CPU time is what the threads' account says too."""
     assert not [w for w in folder.warnings if w.code.startswith("perf-")]
     for trial in folder.trials:
-        found = table(folder, trial)
-        assert (found.start_ns, found.end_ns) == (trial.start_ns, trial.end_ns)
+        symbols = table(folder, trial)
+        assert (symbols.start_ns, symbols.end_ns) == (trial.start_ns, trial.end_ns)
     for environment, group in (("vm", "vcpu"), ("native", "programs"), ("container", "programs")):
         trials = [trial for trial in folder.trials if trial.environment == environment]
         sampled = accounted = 0.0
         for trial in trials:
-            found = table(folder, trial)
-            sampled += sum(row.samples for row in found.rows if row.group == group) / found.hz
+            symbols = table(folder, trial)
+            sampled += sum(row.samples for row in symbols.rows if row.group == group) / symbols.hz
             threads = trial.meters["threads"]
             accounted += threads[group] * threads["window"]
         assert sampled == pytest.approx(accounted, rel=0.3), environment
@@ -85,6 +72,6 @@ def test_the_worse_comes_with_its_cause(folder: RunFolder) -> None:
     (vm,) = (c for c in analysis.primary() if c.environment == "vm")
     assert vm.verdict == "worse"
     assert vm.causes is not None
-    found = [cause.counter for cause in vm.causes.found]
-    assert any(name.startswith("symbols.vcpu/qemu-system-x86_64") for name in found), found
+    counters = [cause.counter for cause in vm.causes.found]
+    assert any(name.startswith("symbols.vcpu/qemu-system-x86_64") for name in counters), counters
     assert "vCPUs in qemu-system-x86_64" in page.render(folder, analysis)

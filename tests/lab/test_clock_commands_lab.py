@@ -29,10 +29,10 @@ def test_ntp(tmp_path: Path) -> None:
     report = NtpReport.model_validate_json(done.stdout)
     schema = NtpReport.model_json_schema(mode="serialization")
     jsonschema.validate(report.model_dump(mode="json"), schema)
-    found = report.measured.intervals[0]
-    assert abs(found.error_ppb + 50_000) < 20_000
-    assert found.applied is not None
-    assert found.applied.count > 10
+    interval = report.measured.intervals[0]
+    assert abs(interval.error_ppb + 50_000) < 20_000
+    assert interval.applied is not None
+    assert interval.applied.count > 10
     assert "chrony" in page.read_text()
 
 
@@ -46,20 +46,20 @@ def test_scaling_that_is_interrupted_leaves_nothing(how: signal.Signals, tmp_pat
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | places,
-    ) as it:
+    ) as scaling:
         until = time.monotonic() + 100
         while not (tags := [path.name for path in tmp_path.glob("STATE/u*") if path.is_dir()]):
-            assert it.poll() is None, it.communicate()
+            assert scaling.poll() is None, scaling.communicate()
             assert time.monotonic() < until
             time.sleep(0.05)
         (tag,) = tags
         while not list(NETNS_DIR.glob(f"{tag}-*")):
-            assert it.poll() is None, it.communicate()
+            assert scaling.poll() is None, scaling.communicate()
             assert time.monotonic() < until
             time.sleep(0.01)
-        it.send_signal(how)
-        stdout, _ = it.communicate(timeout=60)
-    assert it.returncode == 130
+        scaling.send_signal(how)
+        stdout, _ = scaling.communicate(timeout=60)
+    assert scaling.returncode == 130
     assert stdout == ""
     assert not list(NETNS_DIR.glob(f"{tag}-*"))
     assert not [name for _, name in socket.if_nameindex() if name.startswith(tag)]

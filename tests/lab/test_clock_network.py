@@ -84,7 +84,7 @@ class Watched:
 
     def outside(self) -> int:
         """After how many synchronisations a reading was outside of the statistical bound."""
-        wrong = [it.off_ns > it.bound_ns for it in self.readings]
+        wrong = [reading.off_ns > reading.bound_ns for reading in self.readings]
         return sum(map(max, wrong[::2], wrong[1::2]))
 
 
@@ -186,16 +186,16 @@ def network() -> Iterator[Network]:
         yield Network(stack)
 
 
-def look(watched: Watched, what: str) -> None:
+def look(watched: Watched, paths: str) -> None:
     """The hard bound holds whatever the paths are; where somebody was woken there is no other."""
     readings = watched.readings
     assert len(readings) == 2 * ROUNDS
     # Nanoseconds of rounding, of two processes' lines.
-    assert [it for it in readings if it.off_ns > it.hard_ns + 3] == []
+    assert [reading for reading in readings if reading.off_ns > reading.hard_ns + 3] == []
     rtt = statistics.median(watched.rtts_ns)
     error = statistics.median(watched.errors_ns)
     print(
-        f"{what}: RTT {rtt:.0f} ns, error of a synchronisation {error:.0f} ns,"
+        f"{paths}: RTT {rtt:.0f} ns, error of a synchronisation {error:.0f} ns,"
         f" both awake in {sum(watched.awake)} of {len(watched.awake)},"
         f" {watched.outside()} of {ROUNDS} outside of the statistical bound"
     )
@@ -206,7 +206,7 @@ def test_alike_paths(network: Network, program: Path) -> None:
     watched = network.watch(0, program, f"10.77.0.2:{PORT}", root)
     look(watched, "alike")
     assert watched.outside() <= OUTSIDE
-    assert {it.stratum for it in watched.readings} == {1}
+    assert {reading.stratum for reading in watched.readings} == {1}
 
 
 @pytest.mark.parametrize("end", [0, 1])

@@ -25,8 +25,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 def running() -> set[str]:
     """Every chronyd and QEMU on this host that one of our tags stands on, by process."""
-    found = leftovers.find(force=True)
-    return {f"{one.tag} {one.name}" for one in found if "chronyd" in one.name or "qemu" in one.name}
+    processes = leftovers.find(force=True)
+    return {
+        f"{process.tag} {process.name}"
+        for process in processes
+        if "chronyd" in process.name or "qemu" in process.name
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -40,28 +44,28 @@ def clean(tag: str) -> Iterator[None]:
 
 
 def test_corrections_of_a_guest_50_ppm_slow() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     before_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-    outcome = measure(NtpOptions(observe_s=60, settle_s=10), said.append)
+    outcome = measure(NtpOptions(observe_s=60, settle_s=10), lines.append)
     after_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     assert abs(after_ns - before_ns) < 20_000_000  # nobody touched this host's clock
-    (found,) = outcome.intervals
-    assert found.poll == -7
-    assert found.used_s is not None
-    assert found.used_s < 1
-    assert found.error_ppb == pytest.approx(-50_000, abs=15_000)
+    (interval,) = outcome.intervals
+    assert interval.poll == -7
+    assert interval.used_s is not None
+    assert interval.used_s < 1
+    assert interval.error_ppb == pytest.approx(-50_000, abs=15_000)
     # Two that know nothing of each other: chrony over the network, we over the agent's port.
-    estimate = found.tracking.frequency_ppb
-    assert estimate == pytest.approx(found.error_ppb, abs=3 * found.tracking.skew_ppb + 5_000)
-    assert found.decided is not None
-    assert found.applied is not None
-    assert found.decided.count > 100
-    assert found.applied.max_ns > 0
+    estimate = interval.tracking.frequency_ppb
+    assert estimate == pytest.approx(interval.error_ppb, abs=3 * interval.tracking.skew_ppb + 5_000)
+    assert interval.decided is not None
+    assert interval.applied is not None
+    assert interval.decided.count > 100
+    assert interval.applied.max_ns > 0
     # All that was done to the clock is what the kernel was told to do.
-    assert found.unexplained_ns < 50_000
-    kept = sum(one.size_ns for one in found.corrections)
-    assert abs(kept) < 50_000_000
-    assert any("left" in line for line in said)
+    assert interval.unexplained_ns < 50_000
+    moved = sum(correction.size_ns for correction in interval.corrections)
+    assert abs(moved) < 50_000_000
+    assert any("left" in line for line in lines)
     assert NtpOutcome.model_validate_json(outcome.model_dump_json()) == outcome
 
 
@@ -69,11 +73,11 @@ def test_the_other_sign_at_another_interval() -> None:
     outcome = measure(
         NtpOptions(intervals_s=(1,), frequency_error_ppm=120, observe_s=45, settle_s=10), print
     )
-    (found,) = outcome.intervals
-    assert found.poll == 0
-    assert found.used_s == pytest.approx(1, rel=0.3)
-    assert found.error_ppb == pytest.approx(120_000, abs=15_000)
-    assert found.tracking.frequency_ppb > 0
+    (interval,) = outcome.intervals
+    assert interval.poll == 0
+    assert interval.used_s == pytest.approx(1, rel=0.3)
+    assert interval.error_ppb == pytest.approx(120_000, abs=15_000)
+    assert interval.tracking.frequency_ppb > 0
 
 
 def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +87,8 @@ def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
         await self.call("python3", guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
 
     monkeypatch.setattr(Guest, "set_clock", five_seconds_late)
-    (found,) = measure(NtpOptions(observe_s=20), print).intervals
-    steps = [one for one in found.corrections if one.kind == "step"]
+    (interval,) = measure(NtpOptions(observe_s=20), print).intervals
+    steps = [correction for correction in interval.corrections if correction.kind == "step"]
     assert len(steps) == 1
     assert steps[0].size_ns == pytest.approx(5_000_000_000, abs=50_000_000)
 
@@ -154,6 +158,6 @@ def test_interrupted(number: signal.Signals) -> None:
     if number == signal.SIGKILL:
         tags = {path.name for path in Path(paths.state_root()).iterdir()}
         assert len(tags) == 1
-        found = leftovers.find(tags.pop())
-        assert {"process", "link", "state"} <= {one.kind for one in found}
-        assert leftovers.remove(found) == []
+        remains = leftovers.find(tags.pop())
+        assert {"process", "link", "state"} <= {leftover.kind for leftover in remains}
+        assert leftovers.remove(remains) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,29 +80,11 @@ def test_label_and_treatments_say_docker() -> None:
 
 
 def test_the_hosts_userland_is_refused() -> None:
-    async def scenario() -> None:
-        async with kit.running(docker()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(run.spec(host=True))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-
-    asyncio.run(scenario())
+    kit.is_refused(docker(), "", host=True)
 
 
 def test_what_does_not_start_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "agent"
-    script.write_text("#!/bin/sh\necho this is no agent >&2\n")
-    script.chmod(0o755)
-
-    async def scenario() -> None:
-        async with kit.running(docker()) as run:
-            with pytest.raises(errors.UllageError) as caught:
-                await run.create(replace(run.spec(), agent=script))
-            assert caught.value.kind is errors.INSTANCE_NOT_STARTED
-            assert "this is no agent" in caught.value.message
-            assert kit.leftovers(run.tag) == []
-
-    asyncio.run(scenario())
+    kit.is_refused(docker(), "this is no agent", agent=kit.senseless_agent(tmp_path))
 
 
 def test_a_daemon_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,10 +50,10 @@ def test_only_ours_is_removed(daemon: None, tag: str, agent_binary: Path, tmp_pa
     docker("import", str(tmp_path / "root.tar"), "pause:1")
     for name in (f"ullage-{tag}-vm-0", f"other-ullage-{tag}", "other"):
         docker("run", "--detach", "--name", name, "--network=none", "pause:1", "/agent", "pause")
-    found = leftovers.find(tag)
-    assert found == [Leftover("docker", f"ullage-{tag}-vm-0", tag)]
-    assert leftovers.remove(found) == []
+    remains = leftovers.find(tag)
+    assert remains == [Leftover("docker", f"ullage-{tag}-vm-0", tag)]
+    assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []
-    left = docker("ps", "--format", "{{.Names}}").split()
-    assert sorted(left) == ["other", f"other-ullage-{tag}"]
-    docker("rm", "--force", *left)
+    names = docker("ps", "--format", "{{.Names}}").split()
+    assert sorted(names) == ["other", f"other-ullage-{tag}"]
+    docker("rm", "--force", *names)

@@ -42,11 +42,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(*argv: str) -> dict[str, Any]:
+def as_json(*argv: str) -> dict[str, Any]:
     done = kit.run(*argv, "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def seconds(run: Path) -> list[float]:
@@ -56,9 +56,9 @@ def seconds(run: Path) -> list[float]:
     assert len(places) == 2 and acts
     took = []
     for place in places:
-        asked = {each.node: each for each in folders.read_acts(place) if isinstance(each, Asked)}
-        ready = [each for each in folders.read_acts(place) if isinstance(each, Ready)]
-        took += [(each.at_ns - asked[each.node].front_ns) / 1e9 for each in ready]
+        requests = {act.node: act for act in folders.read_acts(place) if isinstance(act, Asked)}
+        ready = [act for act in folders.read_acts(place) if isinstance(act, Ready)]
+        took += [(act.at_ns - requests[act.node].front_ns) / 1e9 for act in ready]
     return took
 
 
@@ -67,21 +67,21 @@ def test_a_million_viewers_meet_nodes_that_come_as_the_run_s_did(run: Path, tmp_
     assert len(took) >= 4
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.replace("RUN", str(run)), encoding="utf-8")
-    found = told("simulate", str(spec))
-    assert found["whole"]["watching"]["most"] >= 950_000
-    assert found["whole"]["most_nodes"] >= 9_000
-    allocation = found["allocation"]
+    outcome = as_json("simulate", str(spec))
+    assert outcome["whole"]["watching"]["most"] >= 950_000
+    assert outcome["whole"]["most_nodes"] >= 9_000
+    allocation = outcome["allocation"]
     assert allocation["count"] >= 9_000
-    assert any(allocation["max_s"] == pytest.approx(each, abs=1e-6) for each in took)
+    assert any(allocation["max_s"] == pytest.approx(lasted, abs=1e-6) for lasted in took)
     assert min(took) - 1e-6 <= allocation["mean_s"] <= max(took) + 1e-6
     for quantile in ("p50_s", "p90_s", "p99_s"):
-        assert any(allocation[quantile] == pytest.approx(each, rel=2e-3) for each in took)
+        assert any(allocation[quantile] == pytest.approx(lasted, rel=2e-3) for lasted in took)
 
 
 def test_the_energy_of_a_repetition_and_of_a_viewer(run: Path) -> None:
-    found = told("show", str(run))
-    (node,) = found["environments"]
-    values = {each["metric"]: dict(each["values"]) for each in node["estimates"]}
+    analysis = as_json("show", str(run))
+    (node,) = analysis["environments"]
+    values = {estimate["metric"]: dict(estimate["values"]) for estimate in node["estimates"]}
     assert set(values["energy"]) == set(values["energy_per_viewer"]) == {0, 1}
     cpus = len(Path("/proc/stat").read_text(encoding="utf-8").split("\ncpu")) - 1
     for number, joules in values["energy"].items():
@@ -91,5 +91,5 @@ def test_the_energy_of_a_repetition_and_of_a_viewer(run: Path) -> None:
         # The viewers, the nodes and the front have done something.
         assert IDLE_WATTS * lasted < joules <= (IDLE_WATTS + CORE_WATTS * cpus) * lasted
         assert values["energy_per_viewer"][number] == pytest.approx(joules / 8)
-    (doubt,) = (each for each in found["doubts"] if each["code"] == "energy-not-measured")
+    (doubt,) = (doubt for doubt in analysis["doubts"] if doubt["code"] == "energy-not-measured")
     assert "are estimated, by the meter host (model)" in doubt["message"]

@@ -23,8 +23,8 @@ def test_nodes_and_generators_of_a_new_provider(copy: Path, tmp_path: Path) -> N
     generators = "generators: {number: 1, provider: unshare}\n"
     plan.write_text(plan.read_text(encoding="utf-8") + generators, encoding="utf-8")
     argv = ("-m", "ullage", "elastic", "run", str(plan), "--runs", str(runs), "--json")
-    found = json.loads(guide.python(copy, *argv, timeout_s=1000))
-    assert [each["key"] for each in found["environments"]] == ["bare"]
+    analysis = json.loads(guide.python(copy, *argv, timeout_s=1000))
+    assert [environment["key"] for environment in analysis["environments"]] == ["bare"]
     assert [session["outcome"] for session in kit.sessions(runs)] == ["served"] * 4
     ready = [act for act in kit.acts(runs) if isinstance(act, Ready)]
     assert ready and all(act.attempts == 1 for act in ready)

@@ -87,7 +87,7 @@ def test_instances_are_made_and_taken_away(tmp_path: Path, runtime: str) -> None
         raw = path / "trials" / trial.trial / "main.stdout"
         batch = Batch.model_validate_json(raw.read_text(encoding="utf-8"))
         assert len(batch.instances) == 2
-        assert all("replied" in each.steps for each in batch.instances)
+        assert all("replied" in instance.steps for instance in batch.instances)
         assert not [name for name in containers(runtime) if trial.trial in name]
 
 

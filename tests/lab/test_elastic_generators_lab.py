@@ -21,8 +21,8 @@ MACHINES = {
 
 def summary(runs: Path) -> dict[str, Any]:
     (file,) = runs.glob(f"*/{folders.REPETITIONS}/*/*/{folders.VIEWERS}")
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    viewers: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return viewers
 
 
 @pytest.mark.parametrize("provider", MACHINES)
@@ -35,9 +35,9 @@ def test_viewers_come_from_two_machines(tmp_path: Path, provider: str) -> None:
     assert done.returncode == 0, done.stderr
     assert sorted(session["client"] for session in kit.sessions(runs)) == list(range(8))
     assert [session["outcome"] for session in kit.sessions(runs)] == ["served"] * 8
-    told = summary(runs)
-    assert [each["due"] for each in told["generators"]] == [4, 4]
-    for each in told["generators"]:
-        assert each["clock_shared"] == (provider == "oci")
-        assert abs(each["zero_off_ns"]) <= each["clock_bound_ns"]
+    viewers = summary(runs)
+    assert [generator["due"] for generator in viewers["generators"]] == [4, 4]
+    for generator in viewers["generators"]:
+        assert generator["clock_shared"] == (provider == "oci")
+        assert abs(generator["zero_off_ns"]) <= generator["clock_bound_ns"]
     assert not kit.left_by(runs)

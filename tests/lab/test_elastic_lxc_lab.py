@@ -30,14 +30,14 @@ def test_nodes_come_and_go_with_their_viewers(tmp_path: Path) -> None:
     released = [act for act in kit.acts(runs) if isinstance(act, Release)]
     assert len(ready) == len(released) >= 4
     assert all({"TeF", "TcI", "TiI", "application"} <= set(act.stages) for act in ready)
-    held = [act for act in ready if act.instance.startswith("late")]
-    assert held
-    assert all(act.at_ns - act.serving_ns > 0.5e9 for act in held)
+    late = [act for act in ready if act.instance.startswith("late")]
+    assert late
+    assert all(act.at_ns - act.serving_ns > 0.5e9 for act in late)
     outcomes = [session["outcome"] for session in kit.sessions(runs)]
     assert outcomes == ["served"] * 32
-    shown = kit.run("show", str(run), "--json")
-    assert shown.returncode == 0, shown.stderr
-    assert json.loads(shown.stdout)
+    show = kit.run("show", str(run), "--json")
+    assert show.returncode == 0, show.stderr
+    assert json.loads(show.stdout)
     assert not kit.left_by(runs)
 
 
@@ -47,13 +47,13 @@ def test_a_run_is_interrupted_and_resumed(tmp_path: Path) -> None:
     first = kit.start(plan, runs)
     kit.wait(first, lambda: any(isinstance(act, Ready) for act in _second(runs)))
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=kit.PATIENCE_S)
-    assert first.returncode == 130, said
-    assert "ullage elastic run --resume" in said
+    _, stderr = first.communicate(timeout=kit.PATIENCE_S)
+    assert first.returncode == 130, stderr
+    assert "ullage elastic run --resume" in stderr
     assert not kit.left_by(runs)
     (run,) = runs.iterdir()
     ended = [event for event in folders.read_events(run) if isinstance(event, Finished)]
-    assert [each.reason for each in ended] == ["interrupted"]
+    assert [event.reason for event in ended] == ["interrupted"]
     resumed = kit.run("run", "--resume", str(run))
     assert resumed.returncode == 0, resumed.stderr
     events = [event.event for event in folders.read_events(run)]
@@ -80,7 +80,9 @@ def test_what_a_killed_run_left_is_found_by_its_tag(tmp_path: Path) -> None:
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=kit.PATIENCE_S)
     (tag,) = kit.tags(runs)
-    assert {"cgroup", "process", "link", "state"} <= {each.kind for each in leftovers.find(tag)}
+    assert {"cgroup", "process", "link", "state"} <= {
+        leftover.kind for leftover in leftovers.find(tag)
+    }
     cleaned = subprocess.run(
         [sys.executable, "-m", "ullage", "clean"], capture_output=True, text=True, check=False
     )
@@ -107,8 +109,8 @@ def test_a_front_and_a_server_that_are_killed_end_nothing(tmp_path: Path) -> Non
             isinstance(act, Lost | Release) and act.node == node.node for act in kit.acts(runs)
         ),
     )
-    _, said = running.communicate(timeout=kit.PATIENCE_S)
-    assert running.returncode == 0, said
+    _, stderr = running.communicate(timeout=kit.PATIENCE_S)
+    assert running.returncode == 0, stderr
     (run,) = runs.iterdir()
     outcome = folders.read_outcome(folders.repetition_folder(run, "node", 0))
     assert outcome is not None
@@ -125,8 +127,8 @@ def test_viewers_that_are_killed_fail_their_repetition_only(tmp_path: Path) -> N
     (tag,) = kit.tags(runs)
     for pid in kit.processes(tag, "ullage-viewers"):
         os.kill(pid, signal.SIGKILL)
-    _, said = running.communicate(timeout=kit.PATIENCE_S)
-    assert running.returncode == 3, said
+    _, stderr = running.communicate(timeout=kit.PATIENCE_S)
+    assert running.returncode == 3, stderr
     (run,) = runs.iterdir()
     places = [folders.repetition_folder(run, "node", number) for number in (0, 1)]
     outcomes = [folders.read_outcome(place) for place in places]

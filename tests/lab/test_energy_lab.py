@@ -102,10 +102,10 @@ def run(tmp_path: Path, ups: NutDouble, blocks: int) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def shown(folder: Path) -> list[dict[str, Any]]:
-    told = json.loads(subprocess.check_output(ullage("show", str(folder), "--json")))
-    found: list[dict[str, Any]] = told["energy"]
-    return found
+def energy_rows(folder: Path) -> list[dict[str, Any]]:
+    analysis = json.loads(subprocess.check_output(ullage("show", str(folder), "--json")))
+    rows: list[dict[str, Any]] = analysis["energy"]
+    return rows
 
 
 def trials(tmp_path: Path) -> int:
@@ -123,24 +123,24 @@ def test_energy_for_the_work_with_its_interval(tmp_path: Path, ups: NutDouble) -
     assert "reading the energy meters wall (nut)" in err
     assert "resting 8 s" in err
     (folder,) = (tmp_path / "runs").iterdir()
-    by_environment = {each["environment"]: each for each in shown(folder)}
+    by_environment = {row["environment"]: row for row in energy_rows(folder)}
     assert {"native", "container"} <= set(by_environment)
     for name in ("native", "container"):
-        found = by_environment[name]
-        assert found["method"] == "measured"
-        assert found["scope"] == "wall"
-        watts = found["mean_power"]["values"]["median"]
+        energy = by_environment[name]
+        assert energy["method"] == "measured"
+        assert energy["scope"] == "wall"
+        watts = energy["mean_power"]["values"]["median"]
         assert 865 * IDLE / 100 * 0.97 <= watts <= 865 * BUSY / 100 * 1.03
-        assert 0 < found["per_unit"]["low"] <= found["per_unit"]["high"]
+        assert 0 < energy["per_unit"]["low"] <= energy["per_unit"]["high"]
     # Readline has told C of a width of 80 that Python does not know of: what is piped has none.
     wide = dict(os.environ)
     table = subprocess.check_output(ullage("show", str(folder)), text=True, env=wide)
     assert "J per" in table
     assert "measured at the wall" in table
-    told = subprocess.check_output(
+    readings = subprocess.check_output(
         ullage("meter", "energy", str(folder / "meters/wall.jsonl"), "--json"), text=True
     )
-    (whole,) = json.loads(told)
+    (whole,) = json.loads(readings)
     assert whole["joules"] > sum(1 for _ in RunFolder.open(folder).trials) * 5 * 865 * IDLE / 100
     assert out
 

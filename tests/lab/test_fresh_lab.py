@@ -37,7 +37,7 @@ def on_a_fresh_debian(command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def left() -> list[str]:
+def remains() -> list[str]:
     groups = [str(place) for place in Path("/sys/fs/cgroup").glob("**/ullage-fresh")]
     roots = [str(place) for place in Path("/var/tmp").glob("ullage-fresh.*")]
     devices = [str(place) for place in Path("/sys/class/net").glob("ullage-fresh*")]
@@ -52,7 +52,7 @@ def test_it_has_only_what_the_readme_asks_for_and_leaves_nothing() -> None:
     )
     assert done.returncode == 7, done.stderr
     assert done.stdout.splitlines()[1:] == ["all", "default", "eth0", "lo"]
-    assert left() == []
+    assert remains() == []
 
 
 @pytest.mark.long
@@ -61,7 +61,7 @@ def test_make_test_installs_all_that_tests_ask_for() -> None:
     done = on_a_fresh_debian(f"make test-needs programs && scripts/run-tests fresh -rs {tests}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if "needs " in line] == []
-    assert left() == []
+    assert remains() == []
 
 
 @pytest.mark.long
@@ -69,4 +69,4 @@ def test_the_demo_runs() -> None:
     done = on_a_fresh_debian("make demo PLAN=tests/lab/fresh.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "On this machine container (crun)" in done.stdout
-    assert left() == []
+    assert remains() == []

@@ -76,20 +76,20 @@ NODES = ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
 
 def nodes() -> dict[str, tuple[int, int]]:
     """The host's own device nodes, as mmdebstrap binds them into what it builds."""
-    found = {name: Path("/dev", name).stat() for name in NODES}
-    return {name: (stat.st_mode, stat.st_rdev) for name, stat in found.items()}
+    status = {name: Path("/dev", name).stat() for name in NODES}
+    return {name: (stat.st_mode, stat.st_rdev) for name, stat in status.items()}
 
 
 def builders(cache: Path) -> list[str]:
     """Processes that work below the cache, wherever their parents are."""
-    found = []
+    names = []
     for directory in Path("/proc").iterdir():
         try:
             if str(cache).encode() in (directory / "environ").read_bytes():
-                found.append((directory / "comm").read_text())
+                names.append((directory / "comm").read_text())
         except OSError:
             continue
-    return found
+    return names
 
 
 @pytest.mark.parametrize("after_s", [0.5, 2.0, 5.0])
@@ -107,14 +107,14 @@ def test_a_killed_build_harms_nothing(
     builder.kill()
     builder.wait()
     deadline = time.monotonic() + 10
-    while left := builders(tmp_path):
-        assert time.monotonic() < deadline, left
+    while running := builders(tmp_path):
+        assert time.monotonic() < deadline, running
         time.sleep(0.05)
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
     monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path))
-    found = [one for one in leftovers.find() if one.kind == "build"]
-    assert len(found) == 1
-    assert leftovers.remove(found) == []
+    builds = [leftover for leftover in leftovers.find() if leftover.kind == "build"]
+    assert len(builds) == 1
+    assert leftovers.remove(builds) == []
     assert nodes() == before
     with Path("/dev/zero").open("rb") as zero:
         assert zero.read(4) == bytes(4)

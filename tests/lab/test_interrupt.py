@@ -58,9 +58,9 @@ def test_a_plan_with_factors_is_interrupted_and_resumed(tmp_path: Path) -> None:
         assert first.poll() is None
         time.sleep(0.1)
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=120)
-    assert first.returncode == 130, said
-    assert "ullage run --resume" in said
+    _, stderr = first.communicate(timeout=120)
+    assert first.returncode == 130, stderr
+    assert "ullage run --resume" in stderr
     assert not left_by(runs)
     done = journaled(runs)
     (folder,) = runs.iterdir()
@@ -80,8 +80,8 @@ def test_a_plan_with_factors_is_interrupted_and_resumed(tmp_path: Path) -> None:
     assert {workload for _, _, workload in cells} == WORKLOADS
     assert all(trial.status == "ok" for trial in run.trials)
     assert (folder / "report.html").stat().st_size > 100_000
-    shown = subprocess.run(
+    show = subprocess.run(
         command("show", str(folder), "--json"), capture_output=True, text=True, check=True
     )
-    assert len(json.loads(shown.stdout)["comparisons"]) >= 3 * 3
+    assert len(json.loads(show.stdout)["comparisons"]) >= 3 * 3
     assert not left_by(runs)

@@ -57,7 +57,7 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "ullage", "image", "build", str(plan)]
     subprocess.run(build, check=True, capture_output=True)
     argv = ullage("run", str(plan), runs=runs)
-    seen: list[dict[str, object]] = []
+    finished: list[dict[str, object]] = []
     for _ in range(KILLS):
         controller = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(rng.uniform(0.3, 6.0))
@@ -66,16 +66,16 @@ def test_killed_twenty_times(tmp_path: Path) -> None:
         if runs.exists() and any(runs.iterdir()):
             folder = next(runs.iterdir())
             now = trials(folder) if (folder / "journal.jsonl").exists() else []
-            assert now[: len(seen)] == seen, "a finished trial was lost or changed"
-            seen = now
+            assert now[: len(finished)] == finished, "a finished trial was lost or changed"
+            finished = now
             argv = ullage("run", "--resume", str(folder), runs=runs)
-    assert len(seen) > 0, "the controller was always killed too early to finish a trial"
+    assert len(finished) > 0, "the controller was always killed too early to finish a trial"
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     opened = RunFolder.open(next(runs.iterdir()))
     names = [trial.trial for trial in opened.trials]
     assert len(names) == len(set(names)) == TRIALS
-    assert trials(opened.path)[: len(seen)] == seen
+    assert trials(opened.path)[: len(finished)] == finished
     assert all(trial.status == "ok" for trial in opened.trials)
     assert opened.finished is not None
     assert not left_by(runs)

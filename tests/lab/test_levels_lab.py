@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from ullage.runs.reader import RunFolder
 
@@ -38,18 +38,6 @@ workloads:
 NAMES = {"native", "native~again", "container", "lxc", "vm"}
 
 
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
-
-
 def test_generations_of_real_environments(tmp_path: Path) -> None:
     folder = ran(
         tmp_path,
@@ -57,8 +45,10 @@ def test_generations_of_real_environments(tmp_path: Path) -> None:
         "blocks: {min: 4, max: 4}\nrepeat: {instances: 2, iterations: 2}\n",
     )
     assert [(t.trial, t.reason) for t in folder.trials if t.status != "ok"] == []
-    made = Counter((each.environment, each.generation) for each in folder.provisioned)
-    assert made == {("host", 0): 1} | {(name, i): 1 for name in NAMES for i in (0, 1)}
+    created = Counter(
+        (instance.environment, instance.generation) for instance in folder.provisioned
+    )
+    assert created == {("host", 0): 1} | {(name, i): 1 for name in NAMES for i in (0, 1)}
     boots: dict[str, set[str]] = {name: set() for name in NAMES}
     for trial in folder.trials:
         assert trial.generation == trial.block // 2
@@ -87,12 +77,12 @@ def test_a_duet_of_real_environments(tmp_path: Path) -> None:
     assert lost <= {"not-beside"} and len(ok) >= len(folder.trials) // 2
     sides = Counter((t.environment, t.side) for t in folder.trials if t.partner == "native")
     assert sides == {(name, side): 2 for name in NAMES - {"native"} for side in (0, 1)}
-    found = {(trial.block, trial.environment, trial.partner): trial for trial in ok}
-    for (block, environment, partner), trial in found.items():
+    trial_of = {(trial.block, trial.environment, trial.partner): trial for trial in ok}
+    for (block, environment, partner), trial in trial_of.items():
         assert partner is not None
-        beside = found[block, partner, environment]
-        assert {trial.side, beside.side} == {0, 1}
-        both = min(trial.end_ns, beside.end_ns) - max(trial.start_ns, beside.start_ns)
+        partner_trial = trial_of[block, partner, environment]
+        assert {trial.side, partner_trial.side} == {0, 1}
+        both = min(trial.end_ns, partner_trial.end_ns) - max(trial.start_ns, partner_trial.start_ns)
         assert both > 0.8e9
 
 
@@ -124,6 +114,6 @@ def test_duets_killed_again_and_again(tmp_path: Path) -> None:
     assert len(folder.trials) == TRIALS and len(folder.complete_blocks) == 12
     assert all(trial.generation == trial.block // 3 for trial in folder.trials)
     halves = {(t.block, t.environment, t.partner) for t in folder.trials}
-    assert all((block, beside, one) in halves for block, one, beside in halves)
+    assert all((block, partner, environment) in halves for block, environment, partner in halves)
     subprocess.run([*program, "clean"], check=True, capture_output=True)
     assert not left_by(runs)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
-from ullage.runs.reader import RunFolder
+from tests.lab.runkit import ran
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -51,15 +48,7 @@ def programs() -> None:
     ids=["containers", "vm"],
 )
 def test_ranks_speak_over_the_network(environments: str, peers: str, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN.format(environments=environments, peers=peers))
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    folder = RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    folder = ran(tmp_path, PLAN.format(environments=environments, peers=peers))
     assert [trial.reason for trial in folder.trials if trial.status != "ok"] == []
     for trial in folder.trials:
         started = {role.instance for role in trial.roles if "launched" in role.role}

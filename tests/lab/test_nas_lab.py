@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from tests.mpi.naskit import program, run, verified
 from tests.mpi.oceankit import needs_mpi
-from ullage.runs.reader import RunFolder
 from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
 
 pytestmark = [pytest.mark.lab, needs_mpi]
@@ -48,14 +44,6 @@ def test_more_ranks_of_mpich_than_processors() -> None:
 def test_a_run_in_real_environments(tmp_path: Path) -> None:
     for mpi in (None, "openmpi", "mpich"):
         program("cg", mpi)
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN, "utf-8")
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    trials = RunFolder.open(Path(json.loads(done.stdout)["folder"])).trials
+    trials = ran(tmp_path, PLAN).trials
     assert [(trial.trial, trial.reason) for trial in trials if trial.status != "ok"] == []
     assert {trial.workload for trial in trials} == {"threads", "openmpi", "mpich", "second"}

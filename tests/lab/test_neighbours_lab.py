@@ -34,15 +34,15 @@ blocks: {min: 1, max: 1}
 
 def host_cpus_of_vms() -> dict[str, str]:
     """The VMs that run on this host, by name → the CPUs that they may use."""
-    found = {}
+    cpus_by_name = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
             argv = (process / "cmdline").read_text().split("\0")
             if "qemu-system" in argv[0] and "-name" in argv:
                 name = argv[argv.index("-name") + 1].partition(",")[0]
                 status = (process / "status").read_text()
-                found[name] = status.partition("Cpus_allowed_list:")[2].split()[0]
-    return found
+                cpus_by_name[name] = status.partition("Cpus_allowed_list:")[2].split()[0]
+    return cpus_by_name
 
 
 def test_a_vm_works_beside_a_container(tmp_path: Path) -> None:
@@ -55,21 +55,21 @@ def test_a_vm_works_beside_a_container(tmp_path: Path) -> None:
         while running.poll() is None:
             pinned |= host_cpus_of_vms()  # the last look: while it boots it may be elsewhere
             time.sleep(0.2)
-        said, _ = running.communicate()
+        stdout, _ = running.communicate()
     assert running.returncode == 0
     assert not left_by(tmp_path / "runs")
-    folder = RunFolder.open(Path(json.loads(said)["folder"]))
-    made = {each.instance: each.facts for each in folder.provisioned}
+    folder = RunFolder.open(Path(json.loads(stdout)["folder"]))
+    facts = {instance.instance: instance.facts for instance in folder.provisioned}
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        beside = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
+        neighbour_roles = [role for role in trial.roles if role.role.startswith(neighbours.ROLE)]
         (main,) = [role for role in trial.roles if role.role == "main"]
-        assert len(beside) == (trial.environment in ("noisy", "film"))
-        for role in beside:
-            assert made[role.instance]["hypervisor"].startswith("qemu")
+        assert len(neighbour_roles) == (trial.environment in ("noisy", "film"))
+        for role in neighbour_roles:
+            assert facts[role.instance]["hypervisor"].startswith("qemu")
             assert role.start_ns < main.start_ns and main.end_ns < role.end_ns
             assert role.usage is not None and role.usage.user_s > 0
-            own = ",".join(map(str, made[main.instance]["cpus_allowed"]))
+            own = ",".join(map(str, facts[main.instance]["cpus_allowed"]))
             assert (pinned[role.instance] == own) == (trial.environment == "noisy"), "CPUs"
-    labels = {each.key: each.label for each in folder.resolved.environments}
+    labels = {environment.key: environment.label for environment in folder.resolved.environments}
     assert "beside stress-ng" in labels["noisy"] and "beside ffmpeg" in labels["film"]

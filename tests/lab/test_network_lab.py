@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from tests.support.enginekit import run
-from ullage.runs.reader import RunFolder
 from ullage.workloads.base import Context, Task
 from ullage.workloads.network.connections import Connections, ConnectionsParameters
 
@@ -37,18 +36,6 @@ blocks: {min: 1, max: 1}
 """
 
 
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
-
-
 def test_every_workload_meets_every_environment(tmp_path: Path) -> None:
     folder = ran(tmp_path, PLAN)
     assert [(t.trial, t.workload, t.reason) for t in folder.trials if t.status != "ok"] == []
@@ -65,9 +52,9 @@ def test_every_workload_meets_every_environment(tmp_path: Path) -> None:
             met.add((trial.environment, named))
         assert trial.metrics
     assert met == {
-        (one, other)
-        for one in ("native", "native~again", "container")
-        for other in ("native", "container")
+        (client, server)
+        for client in ("native", "native~again", "container")
+        for server in ("native", "container")
     }
     titles = {load.key: load.title for load in folder.resolved.workloads}
     assert titles["iperf3[peer=environment:container]"] == "network to container, 1 stream"
@@ -95,7 +82,7 @@ blocks: {min: 1, max: 1}
 
 @pytest.mark.usefixtures("places_of_its_own")
 @pytest.mark.parametrize(
-    ("prefix", "ready_s", "status", "said"),
+    ("prefix", "ready_s", "status", "message"),
     [
         (("sleep", "30"), 0.5, "failed", "did not print 'listening on': 0.5 s have passed"),
         (("timeout", "-s", "KILL", "0.7"), 20.0, "invalid", "connections failed"),
@@ -106,7 +93,7 @@ def test_a_server_that_is_not_there(
     prefix: tuple[str, ...],
     ready_s: float,
     status: str,
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -125,5 +112,5 @@ def test_a_server_that_is_not_there(
     for trial in folder.trials:
         assert trial.status == status
         assert trial.reason is not None
-        assert said in trial.reason.message
+        assert message in trial.reason.message
         assert not trial.metrics

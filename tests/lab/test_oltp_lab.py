@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import finished
 from ullage.runs.events import Trial
-from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -29,52 +25,24 @@ ONE = "blocks: {min: 1, max: 1}\n"
 SMALL = "tables: 2, table_size: 1000, time_s: 1, warmup_s: 0"
 
 WRONG_PASSWORD = """
+from ullage.workloads.database.oltp import Oltp
 from dataclasses import replace
 real = Oltp.tasks
 def tasks(self, parameters, context):
     env = {"OLTP_PASSWORD": "another", "OLTP_TEST": parameters.test}
-    made = real(self, parameters, context)
-    return [replace(each, env=env) if each.env else each for each in made]
+    planned = real(self, parameters, context)
+    return [replace(t, env=env) if t.env else t for t in planned]
 Oltp.tasks = tasks
 """
 NEVER_LISTENS = """
+from ullage.workloads.database.oltp import Oltp
 from dataclasses import replace
 real = Oltp.tasks
 def tasks(self, parameters, context):
-    made = real(self, parameters, context)
-    return [replace(t, ready="never", ready_s=2.0) if t.service else t for t in made]
+    planned = real(self, parameters, context)
+    return [replace(t, ready="never", ready_s=2.0) if t.service else t for t in planned]
 Oltp.tasks = tasks
 """
-
-
-def ran(
-    tmp_path: Path, plan: str, change: str = "", env: dict[str, str] | None = None
-) -> tuple[int, RunFolder]:
-    """`ullage run`, in a process where the workload was changed so."""
-    path = tmp_path / "plan.yaml"
-    path.write_text(plan)
-    code = (
-        "from ullage.workloads.database.oltp import Oltp",
-        change,
-        "from ullage.cli.main import main",
-    )
-    argv = [
-        sys.executable,
-        "-c",
-        "\n".join((*code, "main()")),
-        "run",
-        str(path),
-        "--json",
-        "--runs",
-        str(tmp_path / "r"),
-    ]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
-    )
-    assert done.stdout, done.stderr
-    folder = RunFolder.open(Path(json.loads(done.stdout)["folder"]))
-    assert not left_by(tmp_path / "r")
-    return done.returncode, folder
 
 
 def failures(trials: tuple[Trial, ...]) -> set[str]:
@@ -87,7 +55,7 @@ def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
     plan += f"  - {{name: oltp, vary: {{database: [mariadb, postgresql]}}, {SMALL}}}\n"
     plan += "  - {name: oltp, as: locks, client: same, tables: 1, table_size: 1000, threads: 8,"
     plan += " events: 24, index_updates: 25}\n"
-    status, folder = ran(tmp_path, plan + ONE)
+    status, folder = finished(tmp_path, plan + ONE)
     assert status == 0 and len(folder.trials) == 9
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
@@ -98,9 +66,9 @@ def test_both_servers_native_and_in_a_container(tmp_path: Path) -> None:
         assert trial.facts["server"].startswith(title)
         if trial.workload == "locks":
             assert figures["deadlocks"] > 0 and "40001" in trial.facts["restarts_by_sqlstate"]
-    kept = [path for path in folder.path.rglob("*") if path.is_file()]
+    files = [path for path in folder.path.rglob("*") if path.is_file()]
     secret = re.compile(rb"OLTP_PASSWORD|-password=")
-    assert not [path for path in kept if secret.search(path.read_bytes())]
+    assert not [path for path in files if secret.search(path.read_bytes())]
 
 
 @pytest.mark.parametrize("database", ["mariadb", "postgresql"])
@@ -108,18 +76,18 @@ def test_in_a_guest(tmp_path: Path, database: str) -> None:
     plan = PLAN + "  vm: {provider: qemu}\nworkloads:\n"
     plan += f"  - {{name: oltp, database: {database}, client: same, threads: 2, tables: 1,"
     plan += " table_size: 500, events: 5}\n"
-    status, folder = ran(tmp_path, plan + ONE)
+    status, folder = finished(tmp_path, plan + ONE)
     assert status == 0 and {trial.environment for trial in folder.trials} >= {"native", "vm"}
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        found = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
-        assert found["total_time_s"] == pytest.approx(5 / found["transactions_per_second"])
+        figures = {name: y for name, y in trial.metrics.items() if isinstance(y, float)}
+        assert figures["total_time_s"] == pytest.approx(5 / figures["transactions_per_second"])
 
 
 def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:
     plan = PLAN.replace("provider: native}", "provider: native, instances: 3}")
     plan += f"workloads:\n  - {{name: oltp, servers: each, threads: 5, {SMALL}}}\n"
-    status, folder = ran(tmp_path, plan + ONE)
+    status, folder = finished(tmp_path, plan + ONE)
     assert status == 0
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
@@ -138,7 +106,7 @@ def test_a_server_in_each_of_three_instances(tmp_path: Path) -> None:
 )
 def test_a_server_that_lets_nobody_in(tmp_path: Path, database: str, change: str, why: str) -> None:
     plan = f"{PLAN}workloads:\n  - {{name: oltp, database: {database}, {SMALL}}}\n{ONE}"
-    status, folder = ran(tmp_path, plan, change)
+    status, folder = finished(tmp_path, plan, change)
     assert status != 0
     for message in failures(folder.trials):
         assert re.search(why, message), message
@@ -164,13 +132,14 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
 def test_a_database_that_is_full(tmp_path: Path, small_disk: Path, database: str, why: str) -> None:
     plan = f"{PLAN}workloads:\n  - {{name: oltp, database: {database}, client: same, tables: 1,"
     plan += f" table_size: 1000000, time_s: 1}}\n{ONE}"
-    status, folder = ran(tmp_path, plan, env={"ULLAGE_DATA_DIR": str(small_disk)})
+    status, folder = finished(tmp_path, plan, env={"ULLAGE_DATA_DIR": str(small_disk)})
     assert status != 0
     for message in failures(folder.trials):
         assert re.search(why, message), message
 
 
 FILLS_ONCE = r"""
+from ullage.workloads.database.oltp import Oltp
 from dataclasses import replace
 FULL = r'''
 if [ -e ../once ]; then exec "$@"; fi
@@ -212,7 +181,7 @@ def test_a_disk_that_is_full_during_a_trial(
 ) -> None:
     plan = f"{FILLED}  - {{name: oltp, database: {database}, client: same, {GROWS},"
     plan += " commits: deferred, distribution: uniform}\n"
-    status, folder = ran(tmp_path, plan, FILLS_ONCE, {"ULLAGE_DATA_DIR": str(small_disk)})
+    status, folder = finished(tmp_path, plan, FILLS_ONCE, {"ULLAGE_DATA_DIR": str(small_disk)})
     assert status != 0 and len(folder.trials) == 4
     for message in failures(folder.trials[:2]):
         assert "the disk of server is full: " in message

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from ullage.host import binaries
-from ullage.runs.reader import RunFolder, newest_run
 from ullage.workloads.pipelines.programs import PROGRAM
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -34,20 +31,10 @@ blocks: {min: 2, max: 2}
 def test_a_run_of_both(tmp_path: Path) -> None:
     if not (binaries.DIRECTORY / PROGRAM).is_file():
         pytest.skip(f"{PROGRAM} is not built: `make programs` does it")
-    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    plan.write_text(PLAN)
-    done = subprocess.run(
-        [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    folder = RunFolder.open(newest_run(runs))
+    folder = ran(tmp_path, PLAN)
     assert [trial.status for trial in folder.trials] == ["ok"] * (2 * 3 * 5)
     digests: dict[str, set[str]] = {}
     for trial in folder.trials:
         digests.setdefault(trial.workload, set()).add(trial.facts["output_sha256"])
-    assert {len(found) for found in digests.values()} == {1}
+    assert {len(of_workload) for of_workload in digests.values()} == {1}
     assert digests["dedup[threads=1]"] == digests["dedup[threads=2]"]
-    assert left_by(runs) == []

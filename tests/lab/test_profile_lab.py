@@ -35,38 +35,38 @@ def shares(tmp_path: Path, *argv: str) -> dict[str, float]:
     )
     assert done.returncode == 0, done.stderr
     profile = json.loads(done.stdout)["profile"]
-    found = {"rest": profile["rest"]["estimate"]}
+    estimates = {"rest": profile["rest"]["estimate"]}
     for weight in profile["weights"]:
-        found |= dict.fromkeys(weight["resources"], weight["share"]["estimate"])
-    assert not left(tmp_path)
-    return found
+        estimates |= dict.fromkeys(weight["resources"], weight["share"]["estimate"])
+    assert not leftovers_of(tmp_path)
+    return estimates
 
 
-def left(tmp_path: Path) -> list[leftovers.Leftover]:
+def leftovers_of(tmp_path: Path) -> list[leftovers.Leftover]:
     folders = [file.parent for file in tmp_path.rglob("journal.jsonl")]
     tags = [session.tag for folder in folders for session in sessions(folder)]
     assert tags
-    return [each for tag in tags for each in leftovers.find(tag, force=True)]
+    return [leftover for tag in tags for leftover in leftovers.find(tag, force=True)]
 
 
 def test_a_busy_loop_is_the_cpus(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
-    found = shares(tmp_path, "--resources", "cpu,disk", "--", sys.executable, "busy.py")
-    assert found["cpu"] > 0.6
-    assert found["cpu"] > found["rest"]
-    assert found["disk"] == 0
+    estimates = shares(tmp_path, "--resources", "cpu,disk", "--", sys.executable, "busy.py")
+    assert estimates["cpu"] > 0.6
+    assert estimates["cpu"] > estimates["rest"]
+    assert estimates["disk"] == 0
 
 
 def test_direct_writes_are_the_disks(tmp_path: Path) -> None:
     argv = ("dd", "if=/dev/zero", "of=file", "bs=16k", "count=8000", "oflag=direct")
-    found = shares(tmp_path, "--resources", "cpu,disk", "--", *argv)
-    assert found["disk"] > 0.2
-    assert found["disk"] > found["rest"] - 0.2
+    estimates = shares(tmp_path, "--resources", "cpu,disk", "--", *argv)
+    assert estimates["disk"] > 0.2
+    assert estimates["disk"] > estimates["rest"] - 0.2
 
 
 def test_a_sleep_is_nothings(tmp_path: Path) -> None:
-    found = shares(tmp_path, "--resources", "cpu,memory", "--", "sleep", "1")
-    assert found["rest"] > 0.8
+    estimates = shares(tmp_path, "--resources", "cpu,memory", "--", "sleep", "1")
+    assert estimates["rest"] > 0.8
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -80,12 +80,12 @@ def test_what_is_stopped_leaves_nothing(tmp_path: Path, number: signal.Signals) 
         assert running.poll() is None
         time.sleep(0.1)
     running.send_signal(number)
-    _, said = running.communicate(timeout=120)
+    _, stderr = running.communicate(timeout=120)
     if number is signal.SIGINT:
-        assert running.returncode == 130, said
-        assert "interrupted: there are no weights" in said
+        assert running.returncode == 130, stderr
+        assert "interrupted: there are no weights" in stderr
     else:
-        found = left(tmp_path)
-        assert {"netns", "cgroup"} <= {each.kind for each in found}
-        assert leftovers.remove(found) == []
-    assert left(tmp_path) == []
+        remains = leftovers_of(tmp_path)
+        assert {"netns", "cgroup"} <= {leftover.kind for leftover in remains}
+        assert leftovers.remove(remains) == []
+    assert leftovers_of(tmp_path) == []

@@ -45,7 +45,7 @@ def test_a_real_provisioning_run_tells_the_simulator_how_slow_it_is(tmp_path: Pa
     for environment in ("native", "lxc"):
         text = SPEC.replace("RUN", str(run)).replace("ENVIRONMENT", environment)
         (tmp_path / "spec.yaml").write_text(text)
-        found = json.loads(called("elastic", "simulate", str(tmp_path / "spec.yaml"), "--json"))
+        outcome = json.loads(called("elastic", "simulate", str(tmp_path / "spec.yaml"), "--json"))
         journal = (run / "journal.jsonl").read_text().splitlines()
         trials = [line for line in map(json.loads, journal) if line["event"] == "trial"]
         took = [
@@ -56,5 +56,5 @@ def test_a_real_provisioning_run_tells_the_simulator_how_slow_it_is(tmp_path: Pa
         ]
         assert len(took) == 3 * (1 + 2 + 4)
         # The times are since the first request; each instance's own is a little later.
-        assert 0 < found["allocation"]["mean_s"] <= max(took)
-        assert found["viewers"]["finished"] == 60
+        assert 0 < outcome["allocation"]["mean_s"] <= max(took)
+        assert outcome["viewers"]["finished"] == 60

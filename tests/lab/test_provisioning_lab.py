@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.elastic import allocation
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from tests.support import allocationkit
 from ullage.common import errors
@@ -23,7 +24,7 @@ from ullage.environments.provisioning.allocate import allocate, release
 from ullage.host import disks, image, leftovers
 from ullage.host.cgroups import Group
 from ullage.runs.allocations import Batch
-from ullage.runs.reader import RunFolder, sessions
+from ullage.runs.reader import sessions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -68,16 +69,6 @@ def ullage(*argv: str) -> list[str]:
     return [sys.executable, "-m", "ullage", *argv]
 
 
-def ran(tmp_path: Path, text: str) -> RunFolder:
-    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    plan.write_text(text)
-    command = ullage("run", str(plan), "--runs", str(runs))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not left_by(runs)
-    return RunFolder.open(next(runs.iterdir()))
-
-
 def test_every_provider_with_and_without_a_copy(tmp_path: Path) -> None:
     folder = ran(tmp_path, PLAN)
     assert len(folder.trials) == 5 * 4
@@ -85,7 +76,7 @@ def test_every_provider_with_and_without_a_copy(tmp_path: Path) -> None:
         assert done.status == "ok", done.reason
         raw = folder.path / "trials" / done.trial / "main.stdout"
         batch = Batch.model_validate_json(raw.read_text())
-        assert all("replied" in each.steps for each in batch.instances)
+        assert all("replied" in instance.steps for instance in batch.instances)
     names = [figure.name for figure in allocation.rows(folder)]
     assert "TaR, native, allocate 1" in names
     assert "TlR, container (lxc), allocate 2, image copied" in names
@@ -107,24 +98,24 @@ def test_what_systemd_has_written_goes_when_nothing_of_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     provider, built = debian()
-    real, seen = disks.remove_tree, dict[str, set[int]]()
+    real, pids = disks.remove_tree, dict[str, set[int]]()
 
     def remove(directory: Path) -> None:
-        seen[directory.name] = Group.find(directory.parent.name, "a-0").pids()
+        pids[directory.name] = Group.find(directory.parent.name, "a-0").pids()
         real(directory)
 
     monkeypatch.setattr(disks, "remove_tree", remove)
 
     async def scenario() -> None:
         async with allocationkit.node(provider, built) as node:
-            made = await allocate(node, "a-0")
-            said = Command(("systemctl", "is-system-running"))
-            _, state, _ = await made.instance.agent.run(said)
+            allocated = await allocate(node, "a-0")
+            is_running = Command(("systemctl", "is-system-running"))
+            _, state, _ = await allocated.instance.agent.run(is_running)
             assert state.strip() in {b"running", b"degraded"}  # all that is to start has started
-            await release(made)
+            await release(allocated)
 
     asyncio.run(scenario())
-    assert seen["a-0.layer"] == set()
+    assert pids["a-0.layer"] == set()
 
 
 def test_a_container_that_does_not_boot_in_time() -> None:

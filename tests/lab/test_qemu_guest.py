@@ -58,12 +58,12 @@ async def _live(
     network = await Network.create(tag)
     try:
         specs = [_spec(tag, agent, built, network, number) for number in range(count)]
-        made = await asyncio.gather(*map(provider.create, specs))
+        instances = await asyncio.gather(*map(provider.create, specs))
         try:
-            await look(made, network)
+            await look(instances, network)
         finally:
-            await asyncio.gather(*(instance.destroy() for instance in made))
-        assert not any(instance.alive for instance in made)
+            await asyncio.gather(*(instance.destroy() for instance in instances))
+        assert not any(instance.alive for instance in instances)
     finally:
         await network.destroy()
 
@@ -117,23 +117,23 @@ def test_nics_that_are_one(live: Live, mode: str, links: int, nic: str) -> None:
         return [int(text) for text in (await inside(agent, "cat", *files)).split()]
 
     async def look(instances: list[Instance], network: Network) -> None:
-        vm, other = instances
-        assert other.address is not None
+        vm, peer = instances
+        assert peer.address is not None
         assert mode in await inside(vm.agent, "cat", "/sys/class/net/eth0/bonding/mode")
         assert await inside(vm.agent, "cat", "/sys/class/net/eth0/bonding/slaves") == (
             " ".join(names) + "\n"
         )
         await inside(vm.agent, "ping", "-nqc3", "-i0.2", "-W5", network.gateway)
-        await inside(other.agent, "iperf3", "-s", "-D")
+        await inside(peer.agent, "iperf3", "-s", "-D")
         before = await sent(vm.agent)
-        await inside(vm.agent, "iperf3", "-c", other.address, "-t2", "-P8")
+        await inside(vm.agent, "iperf3", "-c", peer.address, "-t2", "-P8")
         moved = [after - first for after, first in zip(await sent(vm.agent), before, strict=True)]
         assert sum(count > sum(moved) / 20 for count in moved) > 1, moved
         if mode == "balance-rr":
             assert min(moved) > 0.9 * max(moved)
 
-    wanted = {"mode": mode, "links": links}
-    live({"nic": nic, "aggregation": wanted}, 2, look)
+    aggregation = {"mode": mode, "links": links}
+    live({"nic": nic, "aggregation": aggregation}, 2, look)
 
 
 @pytest.mark.parametrize("machine", ["q35", "pc"])
@@ -249,13 +249,13 @@ async def _probe_inside(agent: AgentClient, inner: guest_kernel.GuestKernel) -> 
 
 def _library() -> bytes:
     """ullage and what its provider imports, for the Python inside."""
-    here = Path(image.__file__).parent
+    package = Path(image.__file__).parent
     site = next(Path(p) for p in sys.path if p.endswith("site-packages"))
     names = ("pydantic", "pydantic_core", "qemu", "annotated_types", "typing_inspection")
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
-        archive.add(here, "ullage")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(package, "ullage")
         archive.add(site / "typing_extensions.py", "typing_extensions.py")
         for name in names:
             archive.add(site / name, name)
-    return made.getvalue()
+    return buffer.getvalue()

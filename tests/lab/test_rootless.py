@@ -30,8 +30,8 @@ blocks: {min: 2, max: 2}
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    with plainuser.made() as made:
-        yield made
+    with plainuser.made() as user:
+        yield user
 
 
 def test_a_plain_users_run(user: pwd.struct_passwd) -> None:

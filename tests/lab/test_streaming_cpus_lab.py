@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from ullage.meters.perf.sampler import FILE
 from ullage.runs.reader import RunFolder
 from ullage.runs.symbols import OTHER_END, Symbols, of_kernel
@@ -37,17 +35,12 @@ def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    root = tmp_path_factory.mktemp("cpus")
-    (root / "plan.yaml").write_text(PLAN)
-    done = ullage("run", str(root / "plan.yaml"), "--runs", str(root / "runs"), "--json")
     # Where everybody had a violation the trial has no figure, and its table all the same.
-    assert done.returncode in (0, 3), done.stderr
-    assert not left_by(root / "runs")
-    return RunFolder.open(Path(json.loads(done.stdout)["folder"]))
+    return ran(tmp_path_factory.mktemp("cpus"), PLAN, (0, 3))
 
 
 def tables(folder: RunFolder) -> list[Symbols]:
-    assert not [each for each in folder.warnings if each.code.startswith("perf-")]
+    assert not [warning for warning in folder.warnings if warning.code.startswith("perf-")]
     files = [folder.raw(f"trials/{trial.trial}/{FILE}") for trial in folder.trials]
     assert len(files) == 2
     return [Symbols.model_validate_json(file.read_bytes()) for file in files]
@@ -55,8 +48,8 @@ def tables(folder: RunFolder) -> list[Symbols]:
 
 def test_functions_of_the_server_the_viewers_and_the_kernel(folder: RunFolder) -> None:
     rows = [row for table in tables(folder) for row in table.rows if row.group == "programs"]
-    seen = {(row.program, row.object) for row in rows}
-    assert {("nginx", "nginx"), ("viewers", "ullage-viewers")} <= seen
+    objects = {(row.program, row.object) for row in rows}
+    assert {("nginx", "nginx"), ("viewers", "ullage-viewers")} <= objects
     for program in ("nginx", "viewers"):
         functions = {row.symbol for row in rows if row.program == program and of_kernel(row.object)}
         assert any("tcp" in name for name in functions), functions
@@ -64,15 +57,15 @@ def test_functions_of_the_server_the_viewers_and_the_kernel(folder: RunFolder) -
 
 def test_the_cpus_over_time(folder: RunFolder) -> None:
     for table in tables(folder):
-        (programs,) = (each for each in table.over_time if each.group == "programs")
+        (programs,) = (series for series in table.over_time if series.group == "programs")
         assert len(programs.samples) >= 8
         rows = sum(row.samples for row in table.rows if row.group == "programs")
         assert sum(programs.samples) >= rows > 0
         # While they watch both ends work, part by part.
         assert sum(samples > 0 for samples in programs.samples) >= 4
-        assert {OTHER_END, "programs"} <= {each.group for each in table.cores_over_time}
-    shown = ullage("show", str(folder.path), "--details")
-    assert shown.returncode == 0, shown.stderr
-    assert "nginx" in shown.stdout
+        assert {OTHER_END, "programs"} <= {series.group for series in table.cores_over_time}
+    show = ullage("show", str(folder.path), "--details")
+    assert show.returncode == 0, show.stderr
+    assert "nginx" in show.stdout
     page = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "Where the CPUs worked" in page

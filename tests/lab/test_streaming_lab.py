@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from ullage.cli.main import app
 from ullage.common.commands import run as command
@@ -36,24 +35,8 @@ workloads:
 """
 
 
-def opened(runs: Path) -> RunFolder:
-    assert not left_by(runs)
-    (path,) = runs.iterdir()
-    return RunFolder.open(path)
-
-
-def run(tmp_path: Path, text: str) -> RunFolder:
-    """The plan, run whole; some of its trials may have no figure."""
-    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 3), done.stderr
-    return opened(runs)
-
-
 def test_native_and_in_a_container(tmp_path: Path) -> None:
-    folder = run(tmp_path, PLAN)
+    folder = ran(tmp_path, PLAN, (0, 3))
     assert {trial.environment for trial in folder.trials} >= {"native", "container"}
     figures = {trial.workload for trial in folder.trials if trial.reason is None}
     assert figures >= {"film", "spread"}
@@ -116,7 +99,9 @@ def test_a_search_ends_where_the_link_is_full(
     plan.write_text(LINK)
     done = CliRunner().invoke(app, ["run", str(plan), "--runs", str(runs)])
     assert done.exit_code == 0, done.output
-    trials = opened(runs).trials
+    assert not left_by(runs)
+    (path,) = runs.iterdir()
+    trials = RunFolder.open(path).trials
     assert {trial.environment for trial in trials} == {"lxc", "lxc~again"}
     for trial in trials:
         figure, steps = searched(trial)
@@ -143,7 +128,7 @@ workloads:
 
 
 def test_a_search_ends_where_a_quota_is_used_up(tmp_path: Path) -> None:
-    trials = run(tmp_path, LIMITED).trials
+    trials = ran(tmp_path, LIMITED, (0, 3)).trials
     assert {trial.environment for trial in trials} >= {"container"}
     for trial in trials:
         figure, steps = searched(trial)
@@ -171,7 +156,7 @@ workloads:
 
 
 def test_a_search_ends_where_an_emulated_machine_does(tmp_path: Path) -> None:
-    trials = run(tmp_path, EMULATED).trials
+    trials = ran(tmp_path, EMULATED, (0, 3)).trials
     assert {trial.environment for trial in trials} >= {"vm"}
     for trial in trials:
         figure, steps = searched(trial)

@@ -28,12 +28,12 @@ def quick(name: str, runs: Path) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    first, *_ = told["runs"].values()
+    study: dict[str, Any] = json.loads(done.stdout)
+    first, *_ = study["runs"].values()
     page = (Path(first) / "study.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
     assert not left_with(set(tags(runs)))
-    return told
+    return study
 
 
 def tags(runs: Path) -> Iterator[str]:
@@ -43,65 +43,65 @@ def tags(runs: Path) -> Iterator[str]:
         yield from (event["tag"] for event in events if event["event"] == "started")
 
 
-def table(told: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = next(t["rows"] for t in told["fresh"] if t["key"] == key)
+def table(study: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = next(t["rows"] for t in study["fresh"] if t["key"] == key)
     return rows
 
 
 def test_the_overhead_of_vms_and_containers(tmp_path: Path) -> None:
-    told = quick("cmu-overhead", tmp_path)
+    study = quick("cmu-overhead", tmp_path)
     for resource in ("cpu", "memory", "disk", "network"):
-        rows = table(told, f"{resource}-fresh")
+        rows = table(study, f"{resource}-fresh")
         assert len({row["label"].partition(",")[0] for row in rows}) == 3, "two containers and a VM"
         for row in rows:
             ratio, verdict = row["cells"][:2]
             assert ratio["low"] < ratio["value"] < ratio["high"]
             assert verdict in ("worse", "better", "equivalent", "inconclusive")
-    machines = [row for row in table(told, "machine-fresh") if not row["label"].endswith("there")]
+    machines = [row for row in table(study, "machine-fresh") if not row["label"].endswith("there")]
     assert len(machines) == 3
     assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in machines)
 
 
 def test_what_the_disk_under_a_vm_costs(tmp_path: Path) -> None:
-    told = quick("flash-energy", tmp_path)
-    rows = table(told, "disks-fresh")
+    study = quick("flash-energy", tmp_path)
+    rows = table(study, "disks-fresh")
     primary = [row for row in rows if row["cells"][1] != "no verdict"]
     assert len(primary) == 6, "two disks, three tests"
     assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in primary)
-    energies = table(told, "energy-fresh")
+    energies = table(study, "energy-fresh")
     assert {row["cells"][0] for row in energies} == {"estimated at the wall"}
     assert all(row["cells"][2]["value"] > 0 for row in energies), "W"
 
 
 def test_what_messages_cost_and_what_programs_feel_of_it(tmp_path: Path) -> None:
-    told = quick("mpi-degradation", tmp_path)
-    labels = {row["label"] for row in table(told, "communication-fresh")}
+    study = quick("mpi-degradation", tmp_path)
+    labels = {row["label"] for row in table(study, "communication-fresh")}
     assert any("queens" in label for label in labels)
     assert any("CG S" in label for label in labels)
     for key in ("messages-fresh", "round-trips-fresh"):
-        assert all(row["cells"][0]["value"] > 0 for row in table(told, key)), key
-    assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in compared(told))
+        assert all(row["cells"][0]["value"] > 0 for row in table(study, key)), key
+    assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in compared(study))
 
 
 def test_how_fast_the_host_grows_and_what_its_clocks_do(tmp_path: Path) -> None:
-    told = quick("elastic-clock", tmp_path)
-    assert list(told["runs"]) == [
+    study = quick("elastic-clock", tmp_path)
+    assert list(study["runs"]) == [
         "elastic-clock-time-quick",
         "elastic-clock-host-quick",
         "elastic-clock-quick",
     ]
     for key in ("clock-cost-fresh", "clock-ecp-fresh", "allocation-fresh", "movie-fresh"):
-        assert table(told, key), key
-    assert all(row["cells"][3]["value"] > 0 for row in table(told, "movie-fresh")), "TaR"
+        assert table(study, key), key
+    assert all(row["cells"][3]["value"] > 0 for row in table(study, "movie-fresh")), "TaR"
 
 
 def test_networks_pipelines_and_making_instances(tmp_path: Path) -> None:
-    told = quick("network-pipeline", tmp_path)
-    assert len(told["runs"]) == 3
+    study = quick("network-pipeline", tmp_path)
+    assert len(study["runs"]) == 3
     for key in ("throughput-fresh", "latency-fresh", "connections-fresh", "speedups-fresh"):
-        assert table(told, key), key
-    assert all(row["cells"][0]["value"] > 0 for row in table(told, "speedups-fresh"))
+        assert table(study, key), key
+    assert all(row["cells"][0]["value"] > 0 for row in table(study, "speedups-fresh"))
 
 
-def compared(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for row in table(told, "verdicts-fresh") if row["cells"][1] != "no verdict"]
+def compared(study: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in table(study, "verdicts-fresh") if row["cells"][1] != "no verdict"]

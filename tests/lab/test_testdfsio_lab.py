@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
-from ullage.runs.reader import RunFolder
+from tests.lab.runkit import finished
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -27,6 +23,7 @@ blocks: {min: 1, max: 1}
 """
 BOTH = PLAN.replace("oci}", "oci}\n  system: {provider: lxc}")
 FALLS_BACK = """
+from ullage.workloads.bigdata.testdfsio import DfsIo
 from dataclasses import replace
 real = DfsIo.tasks
 def tasks(self, parameters, context):
@@ -36,51 +33,36 @@ DfsIo.tasks = tasks
 """
 
 
-def ran(tmp_path: Path, text: str, change: str = "") -> tuple[int, RunFolder]:
-    """`ullage run`, in a process where the workload was changed so."""
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    code = ["from ullage.workloads.bigdata.testdfsio import DfsIo", change]
-    code += ["from ullage.cli.main import main", "main()"]
-    argv = [sys.executable, "-c", "\n".join(code), "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.stdout, done.stderr
-    assert not left_by(tmp_path / "runs")
-    return done.returncode, RunFolder.open(Path(json.loads(done.stdout)["folder"]))
-
-
-def kept(log: str) -> set[str]:
+def kept_paths(log: str) -> set[str]:
     """What was made in HDFS, by the NameNode's audit, and is not below what each trial deletes."""
     done = re.findall(r"\tcmd=(create|mkdirs|delete)\tsrc=(\S+)\t", log)
-    made = {path for what, path in done if what != "delete"}
-    assert made
-    deleted = [path for what, path in done if what == "delete"]
-    return {path for path in made if not any(f"{path}/".startswith(f"{d}/") for d in deleted)}
+    created = {path for command, path in done if command != "delete"}
+    assert created
+    deleted = [path for command, path in done if command == "delete"]
+    return {path for path in created if not any(f"{path}/".startswith(f"{d}/") for d in deleted)}
 
 
 def test_yarn_runs_the_map_tasks_and_keeps_nothing(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path, BOTH)
+    status, folder = finished(tmp_path, BOTH)
     assert status == 0 and len(folder.trials) == 3
     assert {trial.environment for trial in folder.trials} >= {"container", "system"}
-    seen: list[str] = []
+    applications: list[str] = []
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
         write, read = trial.facts["applications"].split(", ")
         assert re.fullmatch(r"application_\d+_0001", write)
         assert re.fullmatch(r"application_\d+_0002", read)
-        seen += [write, read]
+        applications += [write, read]
         log = folder.path / "trials" / trial.trial / "namenode.stderr"
-        assert not kept(log.read_text())
+        assert not kept_paths(log.read_text())
         for name in ("seconds", "write_throughput", "read_throughput"):
             figure = trial.metrics[name]
             assert isinstance(figure, float) and figure > 0
-    assert len(set(seen)) == 6, "each trial has a ResourceManager of its own"
+    assert len(set(applications)) == 6, "each trial has a ResourceManager of its own"
 
 
 def test_a_job_that_falls_back_to_its_own_java_machine_has_no_figures(tmp_path: Path) -> None:
-    status, folder = ran(tmp_path, PLAN, FALLS_BACK)
+    status, folder = finished(tmp_path, PLAN, FALLS_BACK)
     assert status != 0 and folder.trials
     for trial in folder.trials:
         assert trial.status == "invalid" and not trial.metrics

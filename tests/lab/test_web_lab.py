@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.traces import left_by
+from tests.lab.runkit import ran
 from tests.workloads.workload_runs import free_port
 from ullage.host import binaries
-from ullage.runs.reader import RunFolder
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -88,21 +87,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), One).serve_forever()
 """Ends by itself when it has answered so often."""
 
 
-def ran(tmp_path: Path, text: str, status: int) -> RunFolder:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(text)
-    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
-    done = subprocess.run(
-        [*argv, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stderr
-    assert not left_by(tmp_path / "runs")
-    (folder,) = (tmp_path / "runs").iterdir()
-    return RunFolder.open(folder)
-
-
 def test_every_client_with_both_servers_and_what_is_not_sound(tmp_path: Path) -> None:
-    folder = ran(tmp_path, PLAN + SOUND + UNSOUND, status=3)
+    folder = ran(tmp_path, PLAN + SOUND + UNSOUND, (3,))
     reasons = {t.workload: t.reason.message for t in folder.trials if t.reason}
     assert set(reasons) == {"hurried", "strict"}, reasons
     assert "'timed-out'" in reasons["hurried"] and "the generator was" in reasons["strict"]
@@ -122,7 +108,7 @@ def test_every_client_with_both_servers_and_what_is_not_sound(tmp_path: Path) ->
 
 def test_clients_and_viewers_away_from_containers_and_virtual_machines(tmp_path: Path) -> None:
     plan = PLAN.replace("{provider: oci}", "{provider: oci}\n  vm: {provider: qemu}")
-    folder = ran(tmp_path, plan + AWAY, status=0)
+    folder = ran(tmp_path, plan + AWAY)
     assert len(folder.trials) == 3 * 4
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

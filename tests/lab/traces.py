@@ -18,14 +18,14 @@ def left_by(runs: Path) -> list[str]:
 def left_with(tags: set[str]) -> list[str]:
     """Looked for twice: by our own finder, and by the system's tools."""
     assert tags
-    seen = [
+    lines = [
         *_lines("ip", "-o", "link"),
         *_lines("ip", "netns", "list"),
         *Path("/proc/self/mountinfo").read_text().splitlines(),
         *(path for path, _, _ in os.walk("/sys/fs/cgroup")),
-        *(f"{left.kind} {left.name} of {left.tag}" for left in leftovers.find()),
+        *(f"{leftover.kind} {leftover.name} of {leftover.tag}" for leftover in leftovers.find()),
     ]
-    return [text for text in seen if any(tag in text for tag in tags)]
+    return [text for text in lines if any(tag in text for tag in tags)]
 
 
 def _lines(*argv: str) -> list[str]:

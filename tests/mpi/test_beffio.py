@@ -74,13 +74,13 @@ def result(mpi: binaries.Mpi) -> report.Result:
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_a_real_run_does_every_pattern(mpi: binaries.Mpi) -> None:
-    found = result(mpi)
-    assert (found.ranks, found.scheduled_s, found.seed) == (2, 0.3, 9)
-    assert found.largest_chunk_bytes == 515 * 8192
-    assert found.labels == ["scheduled for less than 1800 s"]
-    assert found.segment_bytes % MIB == 0
+    measured = result(mpi)
+    assert (measured.ranks, measured.scheduled_s, measured.seed) == (2, 0.3, 9)
+    assert measured.largest_chunk_bytes == 515 * 8192
+    assert measured.labels == ["scheduled for less than 1800 s"]
+    assert measured.segment_bytes % MIB == 0
     rows = b_eff_io_table.sized(515 * 8192)
-    for pattern in found.patterns:
+    for pattern in measured.patterns:
         if pattern.number not in (33, 42):
             row = (pattern.type, pattern.chunk_bytes, pattern.call_bytes, pattern.units)
             assert row == rows[pattern.number]
@@ -103,16 +103,16 @@ def test_only_first_writing_of_types_0_to_2_goes_by_time(mpi: binaries.Mpi) -> N
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_the_figures_are_those_of_the_rates(mpi: binaries.Mpi) -> None:
-    found = result(mpi)
-    rate = {(t.method, t.type): t.bytes / t.seconds for t in found.types}
+    measured = result(mpi)
+    rate = {(t.method, t.type): t.bytes / t.seconds for t in measured.types}
     write, rewrite, read = (
         (2 * rate[m, 0] + rate[m, 1] + rate[m, 2] + rate[m, 3] + rate[m, 4]) / 6
         for m in report.METHODS
     )
-    assert found.write == pytest.approx(write, rel=1e-6)
+    assert measured.write == pytest.approx(write, rel=1e-6)
     six = rate["rewrite", 0] + sum(rate["write", kind] for kind in range(5))
-    assert found.b_eff_io == pytest.approx(math.sqrt(six / 6 * read), rel=1e-6)
-    assert found.b_eff_io_release_1 == pytest.approx((write + rewrite + 2 * read) / 4, rel=1e-6)
+    assert measured.b_eff_io == pytest.approx(math.sqrt(six / 6 * read), rel=1e-6)
+    assert measured.b_eff_io_release_1 == pytest.approx((write + rewrite + 2 * read) / 4, rel=1e-6)
 
 
 @pytest.mark.parametrize("mpi", MPIS)
@@ -120,11 +120,11 @@ def test_some_types_alone_have_no_figure(mpi: binaries.Mpi, folder: Path) -> Non
     options = ("--time", "0.1", "--memory", "1", "--directory", str(folder), "--noshared")
     done = launch(mpi, 3, *options, "--types", "1")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    measured = json.loads(done.stdout)
     figures = (*report.METHODS, "b_eff_io", "b_eff_io_release_1")
-    assert [found[name] for name in figures] == [None] * 5
-    assert found["labels"][1:] == ["no shared file pointers", "not all pattern types"]
-    assert {pattern["type"] for pattern in found["patterns"]} == {1}
+    assert [measured[name] for name in figures] == [None] * 5
+    assert measured["labels"][1:] == ["no shared file pointers", "not all pattern types"]
+    assert {pattern["type"] for pattern in measured["patterns"]} == {1}
 
 
 @pytest.mark.parametrize("mpi", MPIS)

@@ -29,10 +29,10 @@ def test_the_same_ranks_are_refused(kernel: Kernel, tmp_path: Path) -> None:
     argv = ["cc", "-D_GNU_SOURCE", "-fopenmp", f"-I{NAS}", "-o", str(tmp_path / "ask")]
     argv += [str(tmp_path / "ask.c"), *map(str, sources), "-lm"]
     subprocess.run(argv, check=True)
-    told = subprocess.run([tmp_path / "ask"], capture_output=True, text=True, check=True).stdout
+    allowed = subprocess.run([tmp_path / "ask"], capture_output=True, text=True, check=True).stdout
     classes, ranks = ITERATIONS[kernel], range(1, MOST_RANKS + 1)
     expected = [
         "".join("-" if refusal(kernel, size_class, n) else "+" for n in ranks)
         for size_class in classes
     ]
-    assert told.split() == expected
+    assert allowed.split() == expected

@@ -34,10 +34,10 @@ def periodic(period: int, length: int, seconds: int) -> list[str]:
 def test_every_period_has_a_burst_or_is_an_overrun(period: int, length: int) -> None:
     done = noise(*periodic(period, length, 1))
     assert done.returncode == 0, done.stderr
-    found = NoiseDone.model_validate_json(done.stdout)
-    assert found.bursts + found.overruns == 1_000_000 // period
-    assert found.bursts >= 1
-    assert found.busy_s >= found.bursts * length * 1e-6
+    noise_done = NoiseDone.model_validate_json(done.stdout)
+    assert noise_done.bursts + noise_done.overruns == 1_000_000 // period
+    assert noise_done.bursts >= 1
+    assert noise_done.busy_s >= noise_done.bursts * length * 1e-6
 
 
 def test_noise_says_what_it_did_when_it_is_stopped() -> None:
@@ -47,9 +47,9 @@ def test_noise_says_what_it_did_when_it_is_stopped() -> None:
     time.sleep(0.5)
     daemon.send_signal(signal.SIGTERM)
     text, _ = daemon.communicate(timeout=30)
-    found = NoiseDone.model_validate_json(text)
+    noise_done = NoiseDone.model_validate_json(text)
     assert daemon.returncode == 0
-    assert 1 <= found.bursts < 600 * 20
+    assert 1 <= noise_done.bursts < 600 * 20
 
 
 @pytest.mark.parametrize(

@@ -19,30 +19,32 @@ PROBES = 33
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_the_result_is_right_and_the_same_everywhere(mpi: str, ranks: int) -> None:
-    found, alone = output(mpi, ranks), output("openmpi", 1)
-    assert found.verified
-    assert found.ranks == ranks == found.across[0] * found.across[1]
-    assert found.verification.unconverged_steps == 0
-    assert found.checksums.model_dump() == pytest.approx(alone.checksums.model_dump(), rel=1e-11)
+    parallel, alone = output(mpi, ranks), output("openmpi", 1)
+    assert parallel.verified
+    assert parallel.ranks == ranks == parallel.across[0] * parallel.across[1]
+    assert parallel.verification.unconverged_steps == 0
+    assert parallel.checksums.model_dump() == pytest.approx(alone.checksums.model_dump(), rel=1e-11)
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_every_rank_and_step_has_its_stamps(mpi: str) -> None:
-    found = output(mpi, 2)
+    parallel = output(mpi, 2)
     # One at the start, three in a step, one after every barrier.
-    assert found.wtime_calls_per_rank == 1 + 3 * 3 + 2 * PROBES
-    assert len(found.stamps) == 2
-    for rank in found.stamps:
+    assert parallel.wtime_calls_per_rank == 1 + 3 * 3 + 2 * PROBES
+    assert len(parallel.stamps) == 2
+    for rank in parallel.stamps:
         series = [rank.start_s, rank.baroclinic_end_s, rank.barotropic_end_s]
-        assert [len(one) for one in series] == [3, 3, 3]
+        assert [len(stamps) for stamps in series] == [3, 3, 3]
         in_order = [stamp for step in zip(*series, strict=True) for stamp in step]
         assert in_order == sorted(in_order)
-    assert found.skew.backward_stamps == 0
-    assert len(found.skew.before_s) == len(found.skew.after_s) == len(found.processor_s) == 2
-    assert found.skew.before_s[0] == found.skew.after_s[0] == 0
-    spread = max(found.skew.after_s) - min(found.skew.after_s)
-    assert found.skew.spread_after_s == pytest.approx(spread, abs=2e-9)
-    assert found.wtime_is_global is not None
+    assert parallel.skew.backward_stamps == 0
+    assert (
+        len(parallel.skew.before_s) == len(parallel.skew.after_s) == len(parallel.processor_s) == 2
+    )
+    assert parallel.skew.before_s[0] == parallel.skew.after_s[0] == 0
+    spread = max(parallel.skew.after_s) - min(parallel.skew.after_s)
+    assert parallel.skew.spread_after_s == pytest.approx(spread, abs=2e-9)
+    assert parallel.wtime_is_global is not None
 
 
 def test_ranks_that_read_one_clock_see_no_effect_before_its_cause() -> None:
@@ -60,18 +62,18 @@ def test_a_result_file_gets_the_json_and_the_screen_a_line(tmp_path: Path) -> No
 
 
 def test_the_seed_makes_another_ocean() -> None:
-    other = Output.model_validate_json(launch("openmpi", 1, *SMALL, "--seed", "2").stdout)
-    assert other.verified
-    assert not equal(other.checksums, output("openmpi", 1).checksums)
+    reseeded = Output.model_validate_json(launch("openmpi", 1, *SMALL, "--seed", "2").stdout)
+    assert reseeded.verified
+    assert not equal(reseeded.checksums, output("openmpi", 1).checksums)
 
 
 def test_a_solver_that_does_not_converge_is_not_verified() -> None:
     done = launch("openmpi", 2, *SMALL, "--solver-iterations", "2")
-    found = Output.model_validate_json(done.stdout)
+    diverged = Output.model_validate_json(done.stdout)
     assert done.returncode == 1
-    assert not found.verified
-    assert found.verification.unconverged_steps == 3
-    assert found.iterations == 3 * 2
+    assert not diverged.verified
+    assert diverged.verification.unconverged_steps == 3
+    assert diverged.iterations == 3 * 2
 
 
 def test_a_tolerance_of_zero_takes_all_iterations() -> None:

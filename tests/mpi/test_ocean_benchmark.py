@@ -123,7 +123,7 @@ def test_a_trial(variant: Variant) -> None:
     assert trial.noise is None or trial.noise.bursts >= 1
 
 
-def made(variant: str, block: int, seconds: float) -> Trial:
+def trial_of(variant: str, block: int, seconds: float) -> Trial:
     """A trial with all of its times in proportion."""
     times = dict.fromkeys(
         ("total_s", "step_median_s", "step_deviation_s", "skew_before_s", "skew_after_s"), seconds
@@ -144,9 +144,9 @@ def record() -> ocean.Record:
     trials = []
     for block in range(6):
         stock = block + 1.0
-        trials += [made("stock", block, stock), made("stock~again", block, stock)]
-        trials.append(made("chrony", block, 2 * stock * 1.01 ** (-1) ** block))
-        noisy = made(NOISE, block, 1.1 * stock)
+        trials += [trial_of("stock", block, stock), trial_of("stock~again", block, stock)]
+        trials.append(trial_of("chrony", block, 2 * stock * 1.01 ** (-1) ** block))
+        noisy = trial_of(NOISE, block, 1.1 * stock)
         trials.append(noisy if block != 3 else failed(NOISE, block))
         trials.append(failed("ullage", block))
     names = ["stock", "stock~again", "chrony", "ullage", NOISE]
@@ -176,19 +176,19 @@ def test_ratios_are_of_pairs_and_failures_are_shown() -> None:
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
-    found, left_out = ocean.variants(ocean.QUICK, tmp_path / "absent.so")
-    assert "ullage" not in {variant.name for variant in found}
+    variants, left_out = ocean.variants(ocean.QUICK, tmp_path / "absent.so")
+    assert "ullage" not in {variant.name for variant in variants}
     assert "absent.so is not there" in left_out["ullage"]
     (tmp_path / "present.so").touch()
-    found, left_out = ocean.variants(ocean.QUICK, tmp_path / "present.so")
-    assert "ullage" in {variant.name for variant in found}
+    variants, left_out = ocean.variants(ocean.QUICK, tmp_path / "present.so")
+    assert "ullage" in {variant.name for variant in variants}
     assert "ullage" not in left_out
 
 
 def test_another_final_state_fails_the_trial() -> None:
-    first = made("stock", 0, 1).model_copy(update={"checksums": output("openmpi", 1).checksums})
+    first = trial_of("stock", 0, 1).model_copy(update={"checksums": output("openmpi", 1).checksums})
     changed = output("openmpi", 1).checksums.model_copy(update={"tracer": 1.0})
-    second = made("chrony", 0, 1).model_copy(update={"checksums": changed})
+    second = trial_of("chrony", 0, 1).model_copy(update={"checksums": changed})
     assert ocean.same_state(first, []).failed is None
     assert ocean.same_state(first, [first]).failed is None
     assert "checksums" in str(ocean.same_state(second, [first]).failed)
@@ -196,7 +196,7 @@ def test_another_final_state_fails_the_trial() -> None:
 
 def test_the_result_file_is_json(tmp_path: Path) -> None:
     record().write(tmp_path / "result.json")
-    found = json.loads((tmp_path / "result.json").read_text())
-    assert len(found["trials"]) == 6 * 5
-    assert found["job"]["mpi"] == "openmpi"
-    assert {figure["name"] for figure in found["figures"]} >= {"chrony: run"}
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert len(document["trials"]) == 6 * 5
+    assert document["job"]["mpi"] == "openmpi"
+    assert {figure["name"] for figure in document["figures"]} >= {"chrony: run"}

@@ -42,9 +42,9 @@ def test_an_unmodified_program_gets_global_time(
     # Else half a round trip is the limit, and a rank that waited for a core is rightly beyond it.
     settings = {"ULLAGE_CLOCK_RECORD": str(path), "ULLAGE_CLOCK_GLOBAL_NS": "1000000000"}
     rows = stamps_of(job(mpi, 2, **settings).run(programs / mpi / program))
-    found = records(path)
-    assert [record.rank for record in found] == [row[0] for row in rows] == [0, 1]
-    for record, (_, first, second, tick, is_global) in zip(found, rows, strict=True):
+    all_records = records(path)
+    assert [record.rank for record in all_records] == [row[0] for row in rows] == [0, 1]
+    for record, (_, first, second, tick, is_global) in zip(all_records, rows, strict=True):
         assert record.wtime == "global" and record.why_stock is None and record.finalized
         assert record.start is not None and record.end is not None
         assert record.origin_ns is not None
@@ -54,8 +54,8 @@ def test_an_unmodified_program_gets_global_time(
         assert float(tick) == 1e-9
         # By the old name as well, where the program asks so.
         assert re.findall(r"\d+", is_global.replace("global_old", "")) in (["1"], ["1", "1"])
-    assert [record.way for record in found] == ["root", "shared"]
-    assert len({record.run for record in found}) == 1
+    assert [record.way for record in all_records] == ["root", "shared"]
+    assert len({record.run for record in all_records}) == 1
 
 
 @pytest.mark.parametrize("program", ["stamps", *FORTRANS])
@@ -73,18 +73,18 @@ def test_the_truth_is_inside_the_hard_bound(
     programs: Path, tmp_path: Path, mpi: str, ranks: int, topology: str
 ) -> None:
     run = job(mpi, ranks, DISTORTED, **UNSHARED, ULLAGE_CLOCK_TOPOLOGY=topology)
-    found, all_stamps = measured(programs, tmp_path, run)
+    all_records, all_stamps = measured(programs, tmp_path, run)
     truth = Truth.of(all_stamps[0])
-    for record, stamps in zip(found, all_stamps, strict=True):
+    for record, stamps in zip(all_records, all_stamps, strict=True):
         assert record.way == ("messages" if record.rank > 0 else "root")
         assert record.topology == topology
         assert record.start is not None and record.start.hard_ns is not None
         assert record.start.bound_ns is not None and record.origin_ns is not None
-        errors, known = truth.errors_ns(stamps)
+        errors, resolution = truth.errors_ns(stamps)
         age_s = stamps.seconds - (record.start.global_ns - record.origin_ns) * 1e-9
         growth = 100_000.0 if record.rank > 0 else 0.0
         hard = record.start.hard_ns + growth * np.maximum(age_s, 0)
-        off = np.abs(errors) - known - SLACK_NS
+        off = np.abs(errors) - resolution - SLACK_NS
         print(
             f"{mpi} {ranks} {topology} rank {record.rank}: error {errors[0]:.0f} ns at first, "
             f"{errors[-1]:.0f} ns in the end; bounds {record.start.bound_ns} and "
@@ -100,7 +100,7 @@ def test_the_truth_is_inside_the_hard_bound(
         corrected = errors - record.correction.shown_ahead_ns * since
         middle = int(np.argmin(np.abs(since - 0.5)))
         more = 100_000.0 * abs(since[middle] - 0.5) * record.correction.length_s
-        most = record.correction.hard_ns + more + known[middle] + SLACK_NS
+        most = record.correction.hard_ns + more + resolution[middle] + SLACK_NS
         print(f"  corrected: {corrected[middle]:.0f} ns of {record.correction.bound_ns} halfway")
         assert abs(corrected[middle]) <= most
 
@@ -113,8 +113,8 @@ def test_the_caps_hold_with_eight_ranks_on_two_cores(
     caps = {"ULLAGE_CLOCK_TIME_US": "300", "ULLAGE_CLOCK_MESSAGES": "60"}
     for settings, time_ns, messages in [({}, 1_000_000, 200), (caps, 300_000, 60)]:
         run = job(mpi, 8, **UNSHARED, **settings)
-        found, _ = measured(programs, tmp_path, run, 1)
-        for record in found[1:]:
+        all_records, _ = measured(programs, tmp_path, run, 1)
+        for record in all_records[1:]:
             for sync in (record.first, record.last):
                 assert sync is not None and sync.problem is None
                 assert sync.took_ns is not None and sync.last_exchange_ns is not None
@@ -131,15 +131,15 @@ def test_the_ranks_of_a_host_read_one_clock(
 ) -> None:
     # Half a round trip is little on a busy machine, so the threshold is given.
     run = job(mpi, ranks, ULLAGE_CLOCK_GLOBAL_NS="1000000000")
-    found, all_stamps = measured(programs, tmp_path, run, 500)
-    assert {record.way for record in found[1:]} == {"shared"}
+    all_records, all_stamps = measured(programs, tmp_path, run, 500)
+    assert {record.way for record in all_records[1:]} == {"shared"}
     assert all(set(stamps.is_global) == {1} for stamps in all_stamps)
     # The counter is the same, so readings of it are in the order of the times that were told.
     for number, stamps in enumerate(all_stamps[1:], 1):
-        errors, known = Truth.of(all_stamps[0]).errors_ns(stamps)
+        errors, resolution = Truth.of(all_stamps[0]).errors_ns(stamps)
         print(f"{mpi} {ranks} rank {number}: {np.abs(errors).max():.0f} ns at most")
-        assert (np.abs(errors) - known <= SLACK_NS).all()
-    for record in found[1:]:
+        assert (np.abs(errors) - resolution <= SLACK_NS).all()
+    for record in all_records[1:]:
         # Nobody takes that on trust: messages at both ends have it proved.
         for sync in (record.first, record.last):
             assert sync is not None and sync.answers is not None and sync.answers > 0
@@ -148,24 +148,24 @@ def test_the_ranks_of_a_host_read_one_clock(
 
 def test_leaders_synchronise_and_their_hosts_follow(programs: Path, tmp_path: Path) -> None:
     """MPICH takes the odd ranks for those of another host when it is told to."""
-    found, all_stamps = measured(
+    all_records, all_stamps = measured(
         programs, tmp_path, job("mpich", 4, MPIR_CVAR_ODD_EVEN_CLIQUES="1"), 500
     )
-    assert [record.way for record in found] == ["root", "messages", "shared", "shared"]
-    assert [record.stratum for record in found] == [0, 1, 0, 1]
-    assert found[1].correction is not None
+    assert [record.way for record in all_records] == ["root", "messages", "shared", "shared"]
+    assert [record.stratum for record in all_records] == [0, 1, 0, 1]
+    assert all_records[1].correction is not None
     # To the nanosecond that roundings add.
-    led, own_line = found[3].correction, found[1].correction
+    led, own_line = all_records[3].correction, all_records[1].correction
     assert led is not None and led.shown_ahead_ns == own_line.shown_ahead_ns
     assert led.since_s == pytest.approx(own_line.since_s, abs=2e-9)
     truth = Truth.of(all_stamps[0])
-    for record, stamps in zip(found, all_stamps, strict=True):
+    for record, stamps in zip(all_records, all_stamps, strict=True):
         assert record.start is not None and record.start.hard_ns is not None
-        errors, known = truth.errors_ns(stamps)
+        errors, resolution = truth.errors_ns(stamps)
         growth = 100_000.0 if record.stratum else 0.0
         age_s = stamps.seconds - stamps.seconds[0]
         hard = record.start.hard_ns + growth * age_s
-        assert (np.abs(errors) - known - SLACK_NS <= hard).all()
+        assert (np.abs(errors) - resolution - SLACK_NS <= hard).all()
     following = Truth.of(all_stamps[1]).errors_ns(all_stamps[3])
     assert (np.abs(following[0]) - following[1] <= SLACK_NS).all()
 
@@ -175,9 +175,9 @@ def test_a_clock_that_is_not_the_leaders_is_not_shared(
     programs: Path, tmp_path: Path, mpi: str
 ) -> None:
     distorted = '[ "$rank" != 1 ] || export ULLAGE_CLOCK_DISTORT=0,5000000'
-    found, _ = measured(programs, tmp_path, job(mpi, 3, distorted), 1)
-    assert [record.way for record in found] == ["root", "messages", "shared"]
-    assert found[1].correction is not None
+    all_records, _ = measured(programs, tmp_path, job(mpi, 3, distorted), 1)
+    assert [record.way for record in all_records] == ["root", "messages", "shared"]
+    assert all_records[1].correction is not None
 
 
 @pytest.mark.parametrize("mpi", MPIS)
@@ -186,13 +186,13 @@ def test_it_is_global_only_while_the_bound_deserves_it(
 ) -> None:
     """Without a rate the bound grows by 100 us a second: beyond the threshold, the answer is no."""
     run = job(mpi, 2, **UNSHARED, ULLAGE_CLOCK_GLOBAL_NS="100000")
-    found, all_stamps = measured(programs, tmp_path, run, 2000)
-    for record, stamps in zip(found, all_stamps, strict=True):
+    all_records, all_stamps = measured(programs, tmp_path, run, 2000)
+    for record, stamps in zip(all_records, all_stamps, strict=True):
         assert stamps.is_global[-1] == 0
         assert stamps.is_global == sorted(stamps.is_global, reverse=True)
         assert record.start is not None and record.origin_ns is not None
         started_s = (record.start.global_ns - record.origin_ns) * 1e-9
-        bounds = [record.start.bound_ns for record in found if record.start is not None]
+        bounds = [record.start.bound_ns for record in all_records if record.start is not None]
         most = max(bound for bound in bounds if bound is not None)
         while_s = (100_000 - most) / 100_000
         # A busy machine may have asked for the first time when the bound had grown too far.

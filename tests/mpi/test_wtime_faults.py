@@ -16,6 +16,7 @@ from tests.mpi.wtime_kit import (
     job,
     library,
     measured,
+    messages_of,
     own,
     records,
     stamps_of,
@@ -67,8 +68,8 @@ def test_before_the_beginning_and_after_the_end(programs: Path) -> None:
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_a_late_rank_is_waited_for_as_ever(programs: Path, tmp_path: Path, mpi: str) -> None:
-    found, _ = measured(programs, tmp_path, job(mpi, 3, '[ "$rank" != 1 ] || sleep 2'), 1)
-    assert [record.wtime for record in found] == ["global"] * 3
+    all_records, _ = measured(programs, tmp_path, job(mpi, 3, '[ "$rank" != 1 ] || sleep 2'), 1)
+    assert [record.wtime for record in all_records] == ["global"] * 3
 
 
 @pytest.mark.parametrize("mpi", MPIS)
@@ -83,10 +84,12 @@ def test_a_rank_that_never_answers_leaves_stock_time_and_says_so(
     # MPICH's transport adds a warning: of a message that waits for the rank that never came.
     assert own(done) == own(plain)
     assert done.returncode == plain.returncode == 0
-    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
-    assert len(said) == 1
-    assert said[0].startswith("ullage: rank 0: MPI_Wtime is MPI's own, not global: not every rank")
-    assert " hint: " in said[0]
+    messages = messages_of(done)
+    assert len(messages) == 1
+    assert messages[0].startswith(
+        "ullage: rank 0: MPI_Wtime is MPI's own, not global: not every rank"
+    )
+    assert " hint: " in messages[0]
     (record,) = records(tmp_path / "0.json")
     assert (record.way, record.wtime) == ("none", "stock")
     assert record.why_stock == "not every rank has this library preloaded"
@@ -105,10 +108,10 @@ def test_nobody_waits_for_ever_for_who_has_given_up(
     done = job(mpi, 3, f"{late}$LD_PRELOAD", **settings).run(programs / mpi / "work")
     assert done.returncode == 0
     assert own(done) == own(stock(mpi, 3).run(programs / mpi / "work"))
-    found = [records(tmp_path / f"{rank}.json")[0] for rank in range(3)]
-    assert {(record.way, record.wtime) for record in found} == {("none", "stock")}
-    assert found[0].why_stock == "not every rank has this library preloaded"
-    assert found[2].why_stock == "another rank came so late that not all waited for it"
+    all_records = [records(tmp_path / f"{rank}.json")[0] for rank in range(3)]
+    assert {(record.way, record.wtime) for record in all_records} == {("none", "stock")}
+    assert all_records[0].why_stock == "not every rank has this library preloaded"
+    assert all_records[2].why_stock == "another rank came so late that not all waited for it"
 
 
 @pytest.mark.parametrize("share", ["0", "1"])
@@ -124,13 +127,13 @@ def test_a_rank_whose_messages_get_lost(
     done = job(mpi, 3, silenced, **settings).run(programs / mpi / "work")
     assert own(done) == own(stock(mpi, 3).run(programs / mpi / "work"))
     assert done.returncode == 0
-    found = records(path)
+    all_records = records(path)
     lost = [1, 2] if mute == 0 else [1]
-    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
-    ranks = [line.split(":")[1] for line in sorted(said)]
+    messages = messages_of(done)
+    ranks = [line.split(":")[1] for line in sorted(messages)]
     assert ranks == [f" rank {rank}" for rank in lost]
-    assert all("not global: nobody answered in time; hint: " in line for line in said)
-    for record in found:
+    assert all("not global: nobody answered in time; hint: " in line for line in messages)
+    for record in all_records:
         assert record.wtime == ("stock" if record.rank in lost else "global")
         assert (record.why_stock is None) == (record.rank not in lost)
         assert (record.start is None) == (record.rank in lost)
@@ -140,13 +143,13 @@ def test_a_rank_whose_messages_get_lost(
 
 
 def test_another_mpis_library_keeps_its_hands_off(programs: Path) -> None:
-    for mpi, other in [("openmpi", "mpich"), ("mpich", "openmpi")]:
-        done = Job(mpi, 2, str(library(other)), {}).run(programs / mpi / "work")
+    for mpi, foreign in [("openmpi", "mpich"), ("mpich", "openmpi")]:
+        done = Job(mpi, 2, str(library(foreign)), {}).run(programs / mpi / "work")
         assert done.returncode == 0
         assert len(done.stdout.splitlines()) == 2
-        said = sorted(line for line in done.stderr.splitlines() if line.startswith("ullage: "))
-        assert [line.split(": ")[1] for line in said] == ["rank 0", "rank 1"]
-        assert all("this library was built for another MPI; hint: " in line for line in said)
+        messages = sorted(messages_of(done))
+        assert [line.split(": ")[1] for line in messages] == ["rank 0", "rank 1"]
+        assert all("this library was built for another MPI; hint: " in line for line in messages)
 
 
 def test_a_rank_that_is_not_known_is_not_made_up(programs: Path) -> None:
@@ -193,9 +196,9 @@ def test_settings_are_checked(programs: Path, name: str, value: str, message: st
     done = job("mpich", 2, **{full: value}).run(programs / "mpich" / "work")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
-    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
-    assert len(said) == (1 if message else 0)
-    assert all(f"ullage: {full} {message}" in line for line in said)
+    messages = messages_of(done)
+    assert len(messages) == (1 if message else 0)
+    assert all(f"ullage: {full} {message}" in line for line in messages)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +210,12 @@ def test_a_distortion_that_is_none_is_said_once(programs: Path, first: int, valu
     export = f"[ $rank -lt {first} ] || export ULLAGE_CLOCK_DISTORT={value}"
     done = job("mpich", 3, export).run(programs / "mpich" / "work")
     assert done.returncode == 0
-    said = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
-    assert len(said) == 1
-    assert said[0].startswith(f"ullage: rank {first}: ULLAGE_CLOCK_DISTORT takes PPB or PPB,NS ")
-    assert said[0].endswith(f", not '{value}'; hint: the clock is not distorted")
+    messages = messages_of(done)
+    assert len(messages) == 1
+    assert messages[0].startswith(
+        f"ullage: rank {first}: ULLAGE_CLOCK_DISTORT takes PPB or PPB,NS "
+    )
+    assert messages[0].endswith(f", not '{value}'; hint: the clock is not distorted")
 
 
 @pytest.mark.parametrize("value", ["", "0", " -50 , +1000 ", "1000000"])
@@ -243,8 +248,8 @@ def test_a_record_that_cannot_be_written_is_said(programs: Path, tmp_path: Path,
     ]:
         done = job(mpi, ULLAGE_CLOCK_RECORD=place).run(programs / mpi / "work")
         assert done.returncode == 0
-        (said,) = [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
-        assert said.startswith(f"ullage: rank 0: {message}")
+        (refusal,) = messages_of(done)
+        assert refusal.startswith(f"ullage: rank 0: {message}")
 
 
 @pytest.mark.parametrize("mpi", MPIS)

@@ -79,8 +79,6 @@ class Correction(Part):
 
 
 class Record(Part):
-    """A rank's line."""
-
     version: Literal[1]
     run: str
     rank: int
@@ -105,7 +103,6 @@ class Record(Part):
 
 
 def library(mpi: str) -> Path:
-    """What is preloaded."""
     return ROOT / "target" / "mpi" / mpi / "libullage_mpi.so"
 
 
@@ -145,7 +142,6 @@ class Job:
         return "OMPI_COMM_WORLD_RANK" if self.mpi == "openmpi" else "PMI_RANK"
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """To its end."""
         more = ["--oversubscribe"] if self.mpi == "openmpi" else []
         if self.mpi == "openmpi" and os.geteuid() == 0:
             more.append("--allow-run-as-root")
@@ -243,13 +239,18 @@ def own(done: subprocess.CompletedProcess[str]) -> list[str]:
     return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
 
 
+def messages_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the library says of itself."""
+    return [line for line in done.stderr.splitlines() if line.startswith("ullage: ")]
+
+
 def stamps_of(done: subprocess.CompletedProcess[str]) -> list[tuple[int, float, float, str, str]]:
     assert done.returncode == 0, done.stderr
-    found = [STAMP.fullmatch(line) for line in own(done)]
-    assert all(found), done.stdout
-    rows = [match.groups() for match in found if match is not None]
+    matches = [STAMP.fullmatch(line) for line in own(done)]
+    assert all(matches), done.stdout
+    rows = [match.groups() for match in matches if match is not None]
     return sorted(
-        (int(r), float(a), float(b), tick, g + rest) for r, a, b, tick, _, g, rest in rows
+        (int(r), float(a), float(b), tick, g + is_global) for r, a, b, tick, _, g, is_global in rows
     )
 
 

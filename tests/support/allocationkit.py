@@ -87,14 +87,14 @@ class Bad(Native):
     def __init__(self) -> None:
         super().__init__(NativeOptions())
         self.reached = asyncio.Event()
-        self.made: list[Instance] = []
+        self.instances: list[Instance] = []
 
     async def create(self, spec: InstanceSpec) -> Instance:
         if spec.name.endswith("-bad"):
             self.reached.set()
             await self.misbehave(spec)
         instance = await super().create(spec)
-        self.made.append(instance)
+        self.instances.append(instance)
         return instance
 
     @abstractmethod

@@ -46,7 +46,6 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed."""
         return json.loads(self.stdout)
 
 
@@ -68,8 +67,8 @@ def in_this_process(command: str) -> Any:
             monkeypatch.setattr(sys, "argv", ["ullage", command, *argv])
             with pytest.raises(SystemExit) as ended:
                 main.main()
-            told = capsys.readouterr()
-            return Done(int(ended.value.code or 0), told.out, told.err)
+            captured = capsys.readouterr()
+            return Done(int(ended.value.code or 0), captured.out, captured.err)
 
         return run
 
@@ -90,7 +89,7 @@ def ullage(
     """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
-        asked = {
+        request = {
             "argv": ["ullage", *argv],
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **(environment or {})},
@@ -99,7 +98,7 @@ def ullage(
             "err": str(err),
             "timeout_s": timeout_s,
         }
-        code = _asked(asked)
+        code = _status(request)
         done = Done(code, *(file.read_text(errors="replace") for file in (out, err)))
     assert code != -signal.SIGALRM, (argv, done)
     return done
@@ -108,7 +107,7 @@ def ullage(
 _SERVER: list[subprocess.Popen[str]] = []
 
 
-def _asked(request: Mapping[str, Any]) -> int:
+def _status(request: Mapping[str, Any]) -> int:
     if not _SERVER:
         _SERVER.append(
             subprocess.Popen(
@@ -161,8 +160,8 @@ def _become(request: Mapping[str, Any]) -> None:
     sys.argv = request["argv"]
     from ullage.common import console
 
-    for known, to_stderr in ((console.stdout, False), (console.stderr, True)):
-        vars(known).update(vars(console._console(to_stderr=to_stderr)))
+    for printer, to_stderr in ((console.stdout, False), (console.stderr, True)):
+        vars(printer).update(vars(console._console(to_stderr=to_stderr)))
     signal.setitimer(signal.ITIMER_REAL, request["timeout_s"])
     importlib.import_module(request["module"]).main()
 

@@ -74,7 +74,7 @@ def prepare(
 ) -> tuple[schema.Plan, matrix.Matrix, Path]:
     """blocks: how many, or the plan's field as it stands there."""
     text = PLAN.format(
-        workloads="\n".join(f"  - {{{each}}}" for each in workloads),
+        workloads="\n".join(f"  - {{{workload}}}" for workload in workloads),
         blocks=f"{{min: {blocks}, max: {blocks}}}" if isinstance(blocks, int) else blocks,
         other=other,
         cpus=cpus,
@@ -95,19 +95,19 @@ def engine(root: Path, workloads: Sequence[str], **more: object) -> Engine:
     return Engine(checked, cells, folder, Quiet())
 
 
-def resumed(one: Engine, edit: Callable[[str], str] = lambda text: text) -> Engine:
+def resumed(earlier: Engine, edit: Callable[[str], str] = lambda text: text) -> Engine:
     """The same run again, by the same plan or an edited one."""
-    text = edit(json.dumps(one.plan.model_dump(mode="json", exclude_defaults=True)))
+    text = edit(json.dumps(earlier.plan.model_dump(mode="json", exclude_defaults=True)))
     checked, document = schema.loads(text)
-    return Engine(checked, matrix.resolve(checked, document), one.folder, Quiet(), resume=True)
+    return Engine(checked, matrix.resolve(checked, document), earlier.folder, Quiet(), resume=True)
 
 
-def cut(one: Engine, after_trials: int) -> None:
+def cut(running: Engine, after_trials: int) -> None:
     """Run it until so many trials have begun, then interrupt it."""
 
     async def interrupted() -> None:
-        task = asyncio.create_task(one.run())
-        while len(list(one.folder.glob("trials/*"))) < after_trials and not task.done():
+        task = asyncio.create_task(running.run())
+        while len(list(running.folder.glob("trials/*"))) < after_trials and not task.done():
             await asyncio.sleep(0.002)
         task.cancel()
         await task
@@ -126,10 +126,10 @@ def frozen(instance: Instance) -> bool:
     group = Group.find(instance.spec.tag, instance.spec.name)
     if not instance.alive:
         return True
-    told = [
+    states = [
         text.read_text().split()[0]
         for directory in group.directories
         for text in (directory / "freezer.state", directory / "cgroup.freeze")
         if text.exists()
     ]
-    return "FROZEN" in told or "1" in told
+    return "FROZEN" in states or "1" in states

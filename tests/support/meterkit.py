@@ -48,10 +48,10 @@ S = 10**9
 EPOCH = 1_700_000_000 * S
 
 
-def made(file: Path, *said: Record) -> Path:
+def made(file: Path, *records: Record) -> Path:
     """A file with these lines."""
     with LineFile(file) as written:
-        for line in said:
+        for line in records:
             written.append(line)
     return file
 

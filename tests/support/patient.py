@@ -16,7 +16,6 @@ LAG: Final = ("ullage.engine.program.LAG_NS", 60 * 10**9)
 
 
 def main() -> None:
-    """The command line."""
     with mock.patch(*LAG):
         cli.main()
 

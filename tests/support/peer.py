@@ -49,17 +49,17 @@ class Peer:
 
     async def request(self, op: str) -> int:
         """The next frame must be this request; its id."""
-        kind, found = await self.take()
-        assert (kind, found["op"]) == (0, op)
+        kind, message = await self.take()
+        assert (kind, message["op"]) == (0, op)
         if op == "hello":
-            self.server = clock.Server(bytes.fromhex(found["token"]))
-        return int(found["id"])
+            self.server = clock.Server(bytes.fromhex(message["token"]))
+        return int(message["id"])
 
-    async def hello(self, **said: object) -> None:
+    async def hello(self, **clock_fields: object) -> None:
         """Say hello; with a clock that is shared, unless told otherwise."""
         self.writer.write(MAGIC)
         number = await self.request("hello")
-        self.send("hello", id=number, version=2, facts={"uid": 0}, clock={**CLOCK, **said})
+        self.send("hello", id=number, version=2, facts={"uid": 0}, clock={**CLOCK, **clock_fields})
 
     async def tell_time(self, ahead_ns: int = 0, *, fast_ppb: int = 0) -> bytes:
         """Answer a request for the time: this process's own, so much ahead of its own."""
@@ -85,7 +85,7 @@ class Peer:
         return number
 
     def exit(self, number: int, **fields: object) -> None:
-        given = {
+        usual = {
             "reasons": [],
             "status": 0,
             "signal": None,
@@ -93,7 +93,7 @@ class Peer:
             "end_ns": 20,
             "rusage": RUSAGE,
         }
-        self.send("exit", id=number, **{**given, **fields})
+        self.send("exit", id=number, **{**usual, **fields})
 
 
 def play(

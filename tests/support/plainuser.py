@@ -21,7 +21,7 @@ PREFIX = "ullage-test-"
 @contextmanager
 def made() -> Iterator[pwd.struct_passwd]:
     """A user of that kind, with a home, for as long as the test lasts."""
-    for name in _left():
+    for name in _abandoned():
         subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)
     name = f"{PREFIX}{os.getpid()}"
     subprocess.run(["useradd", "--create-home", name], check=True, capture_output=True)
@@ -31,7 +31,7 @@ def made() -> Iterator[pwd.struct_passwd]:
         subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
 
 
-def _left() -> list[str]:
+def _abandoned() -> list[str]:
     """Those of tests that were killed."""
     names = (user.pw_name for user in pwd.getpwall() if user.pw_name.startswith(PREFIX))
     return [name for name in names if not Path("/proc", name.removeprefix(PREFIX)).exists()]
@@ -66,10 +66,10 @@ def _run(user: pwd.struct_passwd, *argv: str) -> subprocess.CompletedProcess[str
         "ULLAGE_DATA_DIR": str(home / "data"),
         "ULLAGE_CACHE_DIR": str(home / "cache"),
     }
-    who = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    identity = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
     # `env`, because setpriv itself may still go where the user may not.
     return subprocess.run(
-        ["setpriv", *who, "env", *argv],
+        ["setpriv", *identity, "env", *argv],
         check=False,
         cwd=home,
         env=environment,

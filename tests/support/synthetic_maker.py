@@ -73,7 +73,7 @@ class Maker:
         names = ("server", "client") if work.workload in ("iperf3", "netpipe") else ("main",)
         start = self.clock.mono_ns
         end = start + round(work.duration_s * 1e9)
-        made = []
+        records = []
         ahead = 7_000_000_000 if env == "vm" else 0
         for name in names:
             out = f"trials/{trial}/{name}.stdout"
@@ -82,7 +82,7 @@ class Maker:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(f"{work.workload} as {name} in {env}\nInitializing…\n")
             late = int(self.rng.integers(2_000, 80_000))
-            made.append(
+            records.append(
                 RoleRecord(
                     role=name,
                     instance=f"{env}-0",
@@ -100,7 +100,7 @@ class Maker:
                     stdout=out if self.raw else None,
                 )
             )
-        return tuple(made)
+        return tuple(records)
 
     def trial(
         self,
@@ -201,10 +201,10 @@ class Maker:
                 pair = (keys[0], key) if number % 2 else (key, keys[0])
                 sides: tuple[Literal[0, 1], ...] = (0, 1)
                 for side in sides:
-                    env, other = pair[side], pair[1 - side]
+                    env, partner = pair[side], pair[1 - side]
                     failed = (number, env, work.key) in failures
-                    beside = (other, side)
-                    yield self.trial(number, order, side, env, work, common, failed, beside)
+                    half = (partner, side)
+                    yield self.trial(number, order, side, env, work, common, failed, half)
                     order += 1
 
     def resumed(self, seconds: float) -> Started:

@@ -15,11 +15,11 @@ def csv(folder: Path, text: str, name: str = "table.csv") -> Path:
     return file
 
 
-def refused(kind: ErrorKind, file: Path, *said: str, **options: Any) -> UllageError:
+def refused(kind: ErrorKind, file: Path, *phrases: str, **options: Any) -> UllageError:
     with pytest.raises(UllageError) as caught:
         read(file, **options)
     assert caught.value.kind is kind
-    told = f"{caught.value.message}\n{caught.value.hint}"
-    for words in (str(file), *said):
-        assert words in told, told
+    message = f"{caught.value.message}\n{caught.value.hint}"
+    for words in (str(file), *phrases):
+        assert words in message, message
     return caught.value

@@ -6,12 +6,12 @@
 
 enum { LONGEST_NAME = 4096 };
 
-static void must(const Run *run, int code, const char *what) {
+static void must(const Run *run, int code, const char *action) {
     if (code != MPI_SUCCESS) {
         char text[MPI_MAX_ERROR_STRING] = "";
         int length = 0;
         (void)MPI_Error_string(code, text, &length);
-        (void)fprintf(stderr, "error: rank %d: %s: %s\n", run->rank, what, text);
+        (void)fprintf(stderr, "error: rank %d: %s: %s\n", run->rank, action, text);
         give_up(IO_FAILED);
     }
 }

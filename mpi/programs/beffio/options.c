@@ -59,9 +59,9 @@ static bool types(const char *text, bool *chosen) {
     }
 }
 
-static bool one(Options *o, int which, const char *text) {
+static bool set(Options *o, int option, const char *text) {
     uint64_t number = 0;
-    switch (which) {
+    switch (option) {
     case TIME:
         return seconds(text, &o->time);
     case MEMORY: /* so that the bytes of a call are an int */
@@ -102,16 +102,16 @@ bool options_parse(Options *options, int argc, char **argv, char *why, size_t si
     opterr = 0;
     for (;;) {
         const int current = optind;
-        const int which = getopt_long(argc, argv, "+:", NAMES, NULL);
-        if (which == -1) {
+        const int option = getopt_long(argc, argv, "+:", NAMES, NULL);
+        if (option == -1) {
             break;
         }
-        if (which == '?' || which == ':') {
-            (void)snprintf(why, size, which == ':' ? "%s needs a value" : "unknown option '%s'",
+        if (option == '?' || option == ':') {
+            (void)snprintf(why, size, option == ':' ? "%s needs a value" : "unknown option '%s'",
                            argv[current]);
             return false;
         }
-        if (!one(options, which, optarg)) {
+        if (!set(options, option, optarg)) {
             (void)snprintf(why, size, "not a possible value: %s '%s'", argv[current], optarg);
             return false;
         }

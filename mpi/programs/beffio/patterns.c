@@ -41,14 +41,14 @@ int64_t largest_chunk(int64_t memory) {
 
 static void add(Run *run, int type, int *number, const Row *row) {
     const int64_t chunk = row->chunk == LARGEST ? largest_chunk(run->options.memory) : row->chunk;
-    const Pattern made = {.number = (*number)++,
+    const Pattern pattern = {.number = (*number)++,
                           .type = type,
                           .chunk = chunk,
                           .call = row->call == 0 ? chunk : row->call,
                           .units = row->units};
     if (run->options.types[type]) {
-        run->patterns[run->count++] = made;
-        run->units += made.units;
+        run->patterns[run->count++] = pattern;
+        run->units += pattern.units;
     }
 }
 
@@ -77,9 +77,9 @@ void patterns_make(Run *run) {
     }
 }
 
-static int64_t least(int64_t one, int64_t other) { return one < other ? one : other; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Calls of the so-manieth pattern of types 3 and 4: as many as type 2 made with the same chunk, but
+/* Calls of the n-th pattern of types 3 and 4: as many as type 2 made with the same chunk, but
  * no more than type 0 wrote chunks, or than ten times the calls of type 1. Types 0 to 2 are all
  * there, so that patterns lie at their numbers. */
 static int64_t calls_in_segment(const Run *run, int place) {
@@ -133,7 +133,7 @@ double patterns_share(const Run *run, const Pattern *pattern) {
     return run->options.time / METHODS * pattern->units / run->units;
 }
 
-/* Where in the file the so-manieth chunk of a call of this process lies. */
+/* Where in the file the n-th chunk of a call of this process lies. */
 int64_t patterns_offset(const Run *run, const Pattern *p, int64_t call, int64_t block) {
     const int64_t ranks = run->ranks, rank = run->rank;
     switch (p->type) {

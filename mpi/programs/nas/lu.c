@@ -82,15 +82,15 @@ static bool verify(const struct lu_problem *problem, const struct size *size,
                    const double residual[LU_PARTS], struct nas_result *result) {
     double error[LU_PARTS];
     bool agree = true;
-    char what[16];
+    char name[16];
     lu_error_norms(problem, error);
     for (int part = 0; part < LU_PARTS; part++) {
-        snprintf(what, sizeof what, "residual %d", part + 1);
-        agree &= nas_agrees(result, what, residual[part], size->residual[part], TOLERANCE);
+        snprintf(name, sizeof name, "residual %d", part + 1);
+        agree &= nas_agrees(result, name, residual[part], size->residual[part], TOLERANCE);
     }
     for (int part = 0; part < LU_PARTS; part++) {
-        snprintf(what, sizeof what, "error %d", part + 1);
-        agree &= nas_agrees(result, what, error[part], size->error[part], TOLERANCE);
+        snprintf(name, sizeof name, "error %d", part + 1);
+        agree &= nas_agrees(result, name, error[part], size->error[part], TOLERANCE);
     }
     agree &= nas_agrees(result, "surface", lu_surface(problem), size->surface, TOLERANCE);
     nas_detail(result, " Mop/s by NPB's count; fewer operations are done.\n");

@@ -82,7 +82,7 @@ static inline struct five sum(struct five a, struct five b) {
 
 // Parts of a row, as the sweep along x needs them.
 struct row {
-    double known[LU_PARTS][LU_WIDEST]; // of the right-hand side: all but what is along x
+    double across[LU_PARTS][LU_WIDEST]; // of the right-hand side: all but what is along x
     double state[LU_PARTS][LU_WIDEST];
     double inverse[LU_PARTS][LU_WIDEST]; // of the diagonal block's diagonal
 };
@@ -97,11 +97,11 @@ static void know(const struct sweep *sweep, const struct lu_grid *grid, ptrdiff_
             product(LU_Y, along_y, state_at(flow + y, pitch, i), five_at(residual + y, pitch, i)),
             product(LU_Z, along_z, state_at(flow + z, pitch, i), five_at(residual + z, pitch, i)));
         const int at = i + LU_GHOSTS;
-        row->known[0][at] = all.mass;
-        row->known[1][at] = all.x;
-        row->known[2][at] = all.y;
-        row->known[3][at] = all.z;
-        row->known[4][at] = all.energy;
+        row->across[0][at] = all.mass;
+        row->across[1][at] = all.x;
+        row->across[2][at] = all.y;
+        row->across[3][at] = all.z;
+        row->across[4][at] = all.energy;
     }
 }
 
@@ -157,8 +157,8 @@ static void solve_row(const struct sweep *sweep, const struct lu_grid *grid, con
     for (int count = 0; count < points; count++, i += step) {
         const int at = i + LU_GHOSTS;
         struct five right = product(LU_X, along_x, held_state(row, at - step), last);
-        right = sum(right, (struct five){row->known[0][at], row->known[1][at], row->known[2][at],
-                                         row->known[3][at], row->known[4][at]});
+        right = sum(right, (struct five){row->across[0][at], row->across[1][at], row->across[2][at],
+                                         row->across[3][at], row->across[4][at]});
         const struct five old = five_at(residual, pitch, i);
         last = up ? solve(sweep, mass_inverse, row, at, sum(right, old))
                   : sum(solve(sweep, mass_inverse, row, at, right), old);

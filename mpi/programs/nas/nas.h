@@ -73,7 +73,7 @@ void nas_detail(struct nas_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 // Whether value is within a relative tolerance of the reference; adds a line that shows both.
-bool nas_agrees(struct nas_result *result, const char *what, double value, double reference,
+bool nas_agrees(struct nas_result *result, const char *name, double value, double reference,
                 double tolerance);
 
 // Prints NPB's block of fixed labels.

@@ -59,10 +59,10 @@ void nas_detail(struct nas_result *result, const char *format, ...) {
     va_end(arguments);
 }
 
-bool nas_agrees(struct nas_result *result, const char *what, double value, double reference,
+bool nas_agrees(struct nas_result *result, const char *name, double value, double reference,
                 double tolerance) {
     const double error = fabs((value - reference) / reference);
-    nas_detail(result, " %-8s = %22.14e, reference %22.14e, error %9.2e\n", what, value, reference,
+    nas_detail(result, " %-8s = %22.14e, reference %22.14e, error %9.2e\n", name, value, reference,
                error);
     return error <= tolerance; // false for what is not a number
 }

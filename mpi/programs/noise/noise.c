@@ -40,12 +40,12 @@ static void stop(int signal) {
     stopped = 1;
 }
 
-static int refuse(const char *why, const char *what) {
+static int refuse(const char *why, const char *argument) {
     (void)fprintf(stderr,
                   "noise: error: %s%s\n"
                   "hint: noise --period-us P --length-us L --cpu C --seconds S"
                   " [--priority fifo:N]\n",
-                  why, what);
+                  why, argument);
     return BAD_OPTION;
 }
 
@@ -56,8 +56,8 @@ static bool whole(const char *text, long least, long most, long *value) {
     return end != text && *end == '\0' && errno == 0 && *value >= least && *value <= most;
 }
 
-static bool one(Options *o, int which, const char *text) {
-    switch (which) {
+static bool set(Options *o, int option, const char *text) {
+    switch (option) {
     case 'p':
         return whole(text, 10, 3600000000L, &o->period_us);
     case 'l':
@@ -79,15 +79,15 @@ static int parse(Options *o, int argc, char **argv) {
     *o = (Options){.cpu = -1};
     opterr = 0;
     for (;;) {
-        const int current = optind, which = getopt_long(argc, argv, "+:", NAMES, NULL);
-        if (which == -1) {
+        const int current = optind, option = getopt_long(argc, argv, "+:", NAMES, NULL);
+        if (option == -1) {
             break;
         }
-        if (which == '?' || which == ':') {
-            return refuse(which == ':' ? "a value is missing after " : "unknown option ",
+        if (option == '?' || option == ':') {
+            return refuse(option == ':' ? "a value is missing after " : "unknown option ",
                           argv[current]);
         }
-        if (!one(o, which, optarg)) {
+        if (!set(o, option, optarg)) {
             return refuse("not a possible value: ", argv[current]);
         }
     }

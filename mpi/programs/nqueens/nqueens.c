@@ -36,12 +36,6 @@ struct tally {
     int64_t pieces, solutions;
 };
 
-static void stop(const char *what) {
-    fprintf(stderr, "error: %s\n", what);
-    give_up(2);
-    exit(2);
-}
-
 static int64_t complete(uint32_t all, uint32_t columns, uint32_t left, uint32_t right) {
     if (columns == all) return 1;
     int64_t solutions = 0;
@@ -61,7 +55,7 @@ static void add(struct prefixes *to, struct prefix piece) {
     if (to->count == to->room) {
         to->room = to->room ? 2 * to->room : 1024;
         to->items = realloc(to->items, to->room * sizeof *to->items);
-        if (!to->items) stop("there is not enough memory");
+        if (!to->items) stop(2, "there is not enough memory");
     }
     to->items[to->count++] = piece;
 }
@@ -139,7 +133,7 @@ static int number(const char *text, int low, int high) {
     char *end;
     long value = strtol(text, &end, 10);
     if (end == text || *end || value < low || value > high)
-        stop("QUEENS must be from 4 to 20, DEPTH from 1 to 5 and less than QUEENS");
+        stop(2, "QUEENS must be from 4 to 20, DEPTH from 1 to 5 and less than QUEENS");
     return (int)value;
 }
 
@@ -159,13 +153,13 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3) stop("usage: nqueens QUEENS DEPTH");
+    if (argc != 3) stop(2, "usage: nqueens QUEENS DEPTH");
     int queens = number(argv[1], LEAST_QUEENS, MOST_QUEENS);
     int depth = number(argv[2], 1, queens - 1 < MOST_DEPTH ? queens - 1 : MOST_DEPTH);
     uint32_t all = ((uint32_t)1 << queens) - 1;
     struct prefixes prefixes = {NULL, 0, 0};
     struct tally mine = {0, 0}, *tallies = calloc((size_t)ranks, sizeof *tallies);
-    if (!tallies) stop("there is not enough memory");
+    if (!tallies) stop(2, "there is not enough memory");
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();

@@ -58,9 +58,9 @@ static bool tolerance(const char *text, double *value, char *why, size_t size) {
     return true;
 }
 
-static bool one(Options *options, int which, const char *text, char *why, size_t size) {
+static bool set(Options *options, int option, const char *text, char *why, size_t size) {
     int seed = 0;
-    switch (which) {
+    switch (option) {
     case NX:
         return whole("nx", text, 4, 65536, &options->nx, why, size);
     case NY:
@@ -99,16 +99,16 @@ bool options_parse(Options *options, int argc, char **argv, char *why, size_t si
     opterr = 0;
     for (;;) {
         const int current = optind;
-        const int which = getopt_long(argc, argv, "+:", NAMES, NULL);
-        if (which == -1) {
+        const int option = getopt_long(argc, argv, "+:", NAMES, NULL);
+        if (option == -1) {
             break;
         }
-        if (which == '?' || which == ':') {
-            (void)snprintf(why, size, which == ':' ? "%s needs a value" : "unknown option '%s'",
+        if (option == '?' || option == ':') {
+            (void)snprintf(why, size, option == ':' ? "%s needs a value" : "unknown option '%s'",
                            argv[current]);
             return false;
         }
-        if (!one(options, which, optarg, why, size)) {
+        if (!set(options, option, optarg, why, size)) {
             return false;
         }
     }

@@ -52,12 +52,6 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static void stop(int status, const char *what) {
-    fprintf(stderr, "error: %s\n", what);
-    give_up(status);
-    exit(status);
-}
-
 /* How often, for messages of this size. */
 static int64_t repetitions(const struct options *options, int64_t bytes) {
     if (options->bytes_per_size == 0) return options->repetitions;

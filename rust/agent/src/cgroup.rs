@@ -98,7 +98,7 @@ fn find_path<'a>(groups: &'a str, controller: Option<&str>) -> Option<&'a str> {
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let ours = match controller {
             None => number == "0",
-            Some(name) => controllers.split(',').any(|one| one == name),
+            Some(name) => controllers.split(',').any(|listed| listed == name),
         };
         ours.then_some(path)
     })

@@ -41,7 +41,6 @@ pub struct Input {
     buffer: Vec<u8>,
 }
 
-/// What came in.
 pub enum Arrival<'a> {
     Bytes(&'a [u8]),
     /// The host's side of a device is not connected (any more).
@@ -144,7 +143,6 @@ impl Channel {
         self.met.store(true, Ordering::Release);
     }
 
-    /// Sends an answer.
     pub fn send(&self, answer: &Response) {
         let bytes = encode(answer);
         self.write(&bytes);
@@ -246,7 +244,6 @@ impl Raw {
 }
 
 impl Input {
-    /// Waits for bytes.
     pub fn receive(&mut self) -> io::Result<Arrival<'_>> {
         match sys::read(&self.fd, &mut self.buffer) {
             Ok(0) if !self.device => Ok(Arrival::End),

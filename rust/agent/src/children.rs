@@ -18,7 +18,6 @@ use crate::protocol::{Code, Failure};
 use crate::responses::Usage;
 use crate::{sys, time};
 
-/// How a child ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     pub status: c_int,
@@ -50,7 +49,6 @@ impl Ending {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end.
     pub fn wait(&self) -> Ended {
         loop {
             if let Some(ended) = self.get() {

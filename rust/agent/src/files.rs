@@ -154,8 +154,8 @@ fn absolute(op: &str, path: &str) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(path))
 }
 
-fn bad_path(op: &str, path: &str, what: &str) -> Failure {
-    Failure::new(Code::BadField, format!("{op}: path: {path:?} {what}"))
+fn bad_path(op: &str, path: &str, problem: &str) -> Failure {
+    Failure::new(Code::BadField, format!("{op}: path: {path:?} {problem}"))
 }
 
 fn hex(digest: Sha256) -> String {

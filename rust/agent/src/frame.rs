@@ -15,7 +15,6 @@ pub const MAX_JSON: usize = 64 << 10;
 /// A buffer that grew beyond this is given back once it is empty.
 const KEEP_CAPACITY: usize = 128 << 10;
 
-/// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

@@ -107,8 +107,8 @@ fn boot() -> Result<std::convert::Infallible, String> {
     }
 }
 
-fn failed(doing: &str, what: &str, error: &io::Error) -> String {
-    sys::failed(&format!("init: cannot {doing}"), what, error)
+fn failed(doing: &str, target: &str, error: &io::Error) -> String {
+    sys::failed(&format!("init: cannot {doing}"), target, error)
 }
 
 /// Becomes the serving agent; the return value is why not.

@@ -149,8 +149,8 @@ fn serve(options: Serve) -> Result<(), String> {
     serve::serve(&channel, input)
 }
 
-fn cannot(what: &str, error: &std::io::Error) -> String {
-    format!("cannot {what}: {}", sys::text(error))
+fn cannot(action: &str, error: &std::io::Error) -> String {
+    format!("cannot {action}: {}", sys::text(error))
 }
 
 /// One heap for all threads: ours are many and idle, and a heap for each would cost memory of the

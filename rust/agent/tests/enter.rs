@@ -246,15 +246,15 @@ fn shared_memory_on_an_image_is_its_own() {
     let run = agent.shell(4, &script);
     let outside = fs::remove_file(&file);
     assert!(outside.is_err(), "the file is not on the host's /dev/shm");
-    let here = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
+    let ours = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
     let (start, namespace) = run.text().split_at("tmpfs\n1777\n".len());
     assert_eq!(start, "tmpfs\n1777\n", "{run:?}");
-    assert_ne!(namespace.trim(), here.display().to_string());
+    assert_ne!(namespace.trim(), ours.display().to_string());
 }
 
 #[test]
 fn the_host_s_root_comes_with_its_shared_memory_and_all_capabilities() {
-    let here = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
+    let ours = fs::read_link("/proc/self/ns/ipc").expect("a namespace");
     let status = fs::read_to_string("/proc/self/status").expect("status");
     let mut agent = Agent::start(["enter", "--cpus", "0"]);
     let run = agent.shell(
@@ -262,6 +262,6 @@ fn the_host_s_root_comes_with_its_shared_memory_and_all_capabilities() {
         "readlink /proc/self/ns/ipc; grep CapBnd /proc/self/status",
     );
     let (namespace, bound) = run.text().split_once('\n').expect("two lines");
-    assert_eq!(namespace, here.display().to_string());
+    assert_eq!(namespace, ours.display().to_string());
     assert!(status.contains(bound), "{bound}");
 }

@@ -19,7 +19,7 @@ fn hello_tells_facts_and_clocks() {
             .is_some_and(|cpus| !cpus.is_empty())
     );
     assert!(facts["memory_total_bytes"].as_u64() > Some(1 << 20));
-    let known = [
+    let expected = [
         "hostname",
         "kernel",
         "machine",
@@ -37,8 +37,8 @@ fn hello_tells_facts_and_clocks() {
         "init",
     ];
     let names: Vec<_> = facts.as_object().expect("facts").keys().collect();
-    assert_eq!(names.len(), known.len());
-    assert!(known.iter().all(|name| facts.get(name).is_some()));
+    assert_eq!(names.len(), expected.len());
+    assert!(expected.iter().all(|name| facts.get(name).is_some()));
     let clock = &hello["clock"];
     assert!(["counter", "monotonic-raw"].contains(&clock["source"].as_str().expect("source")));
     assert_eq!(clock["shared"], false);

@@ -7,13 +7,11 @@ use rust_clock::{Clock, Reasons};
 use crate::types::UllageStamp;
 use crate::{code, text};
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_now() -> u64 {
     Clock::get().now()
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_ordered() -> u64 {
     Clock::get().ordered()
@@ -33,13 +31,11 @@ pub unsafe extern "C" fn ullage_clock_stamp(out: *mut UllageStamp) -> c_int {
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_check() -> u32 {
     Clock::get().check().bits()
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_refine() -> u32 {
     Clock::get().refine().bound_ppb
@@ -76,7 +72,7 @@ pub unsafe extern "C" fn ullage_reason_meaning(
     // SAFETY: as promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let mut all = Reasons::from_bits(u32::MAX).iter();
-    match all.find(|(known, _)| known.as_bytes() == name) {
+    match all.find(|(reason, _)| reason.as_bytes() == name) {
         // SAFETY: as promised by the caller.
         Some((_, meaning)) => unsafe { text::copy(meaning, buffer, size) },
         None => code::ARGUMENT,

@@ -4,13 +4,10 @@ use core::ffi::{CStr, c_char, c_int};
 
 use rust_clock::rgap::{Failure, Refusal};
 
-/// Done.
 pub const OK: c_int = 0;
-/// A pointer was null.
 pub const NULL: c_int = -1;
 /// A value that means nothing here.
 pub const ARGUMENT: c_int = -2;
-/// Nobody answered.
 pub const NO_ANSWER: c_int = -3;
 /// What was measured cannot be.
 pub const CONTRADICTION: c_int = -4;
@@ -32,7 +29,6 @@ const MEANINGS: [&CStr; 8] = [
     c"not yet: the synchronisation is not over, or no request waits for an answer",
 ];
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_strerror(code: c_int) -> *const c_char {
     let place = usize::try_from(code.unsigned_abs()).ok();

@@ -26,14 +26,12 @@ pub unsafe extern "C" fn ullage_drift_usual(drift: *mut UllageDrift) -> c_int {
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_lead() -> c_int {
     Synced::get().lead();
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_disruptions() -> u32 {
     Synced::get().disruptions()
@@ -67,13 +65,11 @@ pub unsafe extern "C" fn ullage_global_at(local_ns: u64, out: *mut UllageInstant
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_ns() -> u64 {
     Synced::get().now_ns()
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_seconds() -> f64 {
     let since = Synced::get()
@@ -87,7 +83,6 @@ pub extern "C" fn ullage_global_seconds() -> f64 {
     since * 1e-9
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_origin(ns: u64) {
     ORIGIN_NS.store(ns, Ordering::Relaxed);
@@ -111,7 +106,6 @@ pub unsafe extern "C" fn ullage_global_serve(ns: *mut u64, standing: *mut Ullage
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_known_ns() -> u64 {
     Synced::get().known_ns()
@@ -137,7 +131,6 @@ pub unsafe extern "C" fn ullage_global_rate(ppt: *mut i64, unsure_ppt: *mut u64)
     code::OK
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_global_stratum() -> c_int {
     Synced::get()

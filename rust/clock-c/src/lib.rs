@@ -25,13 +25,11 @@ pub use rgap::*;
 /// The version of this interface: grows with every change that an old caller would notice.
 pub const ABI: u32 = 1;
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_abi() -> u32 {
     ABI
 }
 
-/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn ullage_clock_version() -> *const core::ffi::c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

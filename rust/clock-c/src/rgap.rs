@@ -8,7 +8,6 @@ use rust_clock::rgap::{Action, Client, LENGTH, Outcome, Pending, Rules, Server, 
 use crate::code;
 use crate::types::{UllageCounts, UllageDrift, UllageOutcome, UllageRules, UllageStanding};
 
-/// One synchronisation in progress.
 #[derive(Debug)]
 pub struct UllageClient {
     client: Client,

@@ -6,6 +6,17 @@ use core::ffi::c_int;
 use rust_clock::rgap::{Counts, Drift, Fix, Instant, Outcome, Reading, Rules, Standing, Stop};
 use rust_clock::{Reasons, Stamp};
 
+/// One structure out of the other's fields of the same names.
+macro_rules! same_fields {
+    ($from:ty => $to:ty { $($field:ident),+ }) => {
+        impl From<$from> for $to {
+            fn from(from: $from) -> Self {
+                Self { $($field: from.$field),+ }
+            }
+        }
+    };
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UllageStamp {
@@ -75,25 +86,9 @@ pub struct UllageDrift {
     pub wander_ppb: u32,
 }
 
-impl From<Drift> for UllageDrift {
-    fn from(drift: Drift) -> Self {
-        Self {
-            baseline_ns: drift.baseline_ns,
-            worst_ppb: drift.worst_ppb,
-            wander_ppb: drift.wander_ppb,
-        }
-    }
-}
+same_fields!(Drift => UllageDrift { baseline_ns, worst_ppb, wander_ppb });
 
-impl From<UllageDrift> for Drift {
-    fn from(drift: UllageDrift) -> Self {
-        Self {
-            worst_ppb: drift.worst_ppb,
-            wander_ppb: drift.wander_ppb,
-            baseline_ns: drift.baseline_ns,
-        }
-    }
-}
+same_fields!(UllageDrift => Drift { worst_ppb, wander_ppb, baseline_ns });
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,18 +137,7 @@ pub struct UllageCounts {
     pub old: u32,
 }
 
-impl From<Counts> for UllageCounts {
-    fn from(counts: Counts) -> Self {
-        Self {
-            sent: counts.sent,
-            answers: counts.answers,
-            lost: counts.lost,
-            malformed: counts.malformed,
-            foreign: counts.foreign,
-            old: counts.old,
-        }
-    }
-}
+same_fields!(Counts => UllageCounts { sent, answers, lost, malformed, foreign, old });
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,18 +150,7 @@ pub struct UllageFix {
     pub rtt_ns: u64,
 }
 
-impl From<Fix> for UllageFix {
-    fn from(fix: Fix) -> Self {
-        Self {
-            local_ns: fix.local_ns,
-            offset_ns: fix.offset_ns,
-            half_ns: fix.half_ns,
-            sure_ns: fix.sure_ns,
-            noise_ns: fix.noise_ns,
-            rtt_ns: fix.rtt_ns,
-        }
-    }
-}
+same_fields!(Fix => UllageFix { local_ns, offset_ns, half_ns, sure_ns, noise_ns, rtt_ns });
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,8 +26,8 @@ fn main() {
     for round in 0..ROUNDS {
         // Everybody is first as often as the others.
         for place in 0..CLOCKS.len() {
-            let which = (place + round) % CLOCKS.len();
-            rounds[which].push(cost_ns(which));
+            let clock = (place + round) % CLOCKS.len();
+            rounds[clock].push(cost_ns(clock));
         }
     }
     println!(
@@ -46,8 +46,8 @@ fn main() {
 }
 
 /// Monomorphic, so that a clock is inlined as it would be in a program.
-fn cost_ns(which: usize) -> f64 {
-    match which {
+fn cost_ns(clock: usize) -> f64 {
+    match clock {
         0 => time(counter),
         1 => time(counter_ordered),
         2 => {

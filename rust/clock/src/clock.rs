@@ -237,10 +237,13 @@ impl Clock {
         let most = STRANGE_NS.saturating_add(self.shared.tolerance_ns(old));
         let later = ticks.wrapping_add(own.anchor.scale.ticks(RATE_SEEN_NS));
         let [further, own_further] = [line, &own].map(|it| it.at(later));
-        let faster = further.zip(own_further).map_or(u64::MAX, |(one, other)| {
-            one.wrapping_sub(theirs)
-                .abs_diff(other.wrapping_sub(before))
-        });
+        let faster = further
+            .zip(own_further)
+            .map_or(u64::MAX, |(line_ns, own_ns)| {
+                line_ns
+                    .wrapping_sub(theirs)
+                    .abs_diff(own_ns.wrapping_sub(before))
+            });
         let strange =
             theirs.abs_diff(before) > most || faster > self.shared.tolerance_ns(2 * RATE_SEEN_NS);
         if self.distortion.is_none() && strange {

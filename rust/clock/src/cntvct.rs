@@ -5,7 +5,6 @@ use core::arch::asm;
 
 use crate::{Counter, CpuId, Rate, RateSource, Raw, Sample};
 
-/// `CNTVCT_EL0`.
 #[derive(Clone, Copy, Debug)]
 pub struct Cntvct {
     cpu: CpuId,

@@ -5,7 +5,6 @@ use crate::Reasons;
 /// The core of a counter that is not a matter of cores.
 pub const NO_CPU: u32 = u32::MAX;
 
-/// One reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The counter, in its own ticks.

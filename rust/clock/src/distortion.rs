@@ -8,7 +8,6 @@ const VARIABLE: &str = "ULLAGE_CLOCK_DISTORT";
 /// Beyond this, it is no clock any more.
 const MOST_PPB: i64 = 1_000_000;
 
-/// By how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
     ppb: i64,

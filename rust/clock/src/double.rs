@@ -104,7 +104,6 @@ impl World {
         self.inner().now_ns
     }
 
-    /// Time passes.
     pub fn pass(&self, ns: u64) {
         self.inner().pass(ns);
     }
@@ -253,14 +252,14 @@ impl Thread {
         let mut inner = self.world.inner();
         let delay = inner.delays.next();
         inner.pass(delay);
-        let left = inner.core(place.cpu);
+        let cpu_before = inner.core(place.cpu);
         place.reads = place.reads.wrapping_add(1);
         if place.every > 0 && place.reads.is_multiple_of(place.every) {
             place.cpu = place.cpu.wrapping_add(1);
         }
         let stale = if ordered { 0 } else { inner.stale.next() };
-        let here = inner.core(place.cpu);
-        let cpu_shown = if inner.paired { here } else { left };
+        let cpu_after = inner.core(place.cpu);
+        let cpu_shown = if inner.paired { cpu_after } else { cpu_before };
         Sample {
             ticks: inner.ticks_on(place.cpu).wrapping_sub(stale),
             cpu: u32::try_from(cpu_shown).unwrap_or(0),

@@ -44,7 +44,7 @@ pub fn promise(promise: &Promise) -> Value {
         "ordered_ns": promise.ordered_ns,
         "cores": promise.cores,
         "rate": rate(&promise.rate),
-        "drift_ppb": known(promise.drift_ppb),
+        "drift_ppb": finite(promise.drift_ppb),
         "reasons": names(promise.reasons),
         "text": promise.to_string(),
     })
@@ -55,8 +55,8 @@ pub fn promise(promise: &Promise) -> Value {
 pub fn rate(rate: &Rate) -> Value {
     json!({
         "millihertz": rate.millihertz,
-        "sigma_ppb": known(rate.sigma_ppb),
-        "bound_ppb": known(rate.bound_ppb),
+        "sigma_ppb": finite(rate.sigma_ppb),
+        "bound_ppb": finite(rate.bound_ppb),
         "source": match rate.source {
             RateSource::Exact => "exact",
             RateSource::Crystal => "crystal",
@@ -80,12 +80,12 @@ fn synchrony(cores: &Synchrony, scale: Option<Scale>) -> Value {
         "cpus": cpus,
         "bound_ns": scale.map(|scale| cores.bound_ns(scale)),
         "apart_ns": scale.map(|scale| scale.ns(cores.apart)),
-        "rounds": known(cores.rounds),
+        "rounds": finite(cores.rounds),
         "missed": cores.missed,
     })
 }
 
 /// The largest number stands for nothing known.
-fn known(number: u32) -> Option<u32> {
+fn finite(number: u32) -> Option<u32> {
     (number < u32::MAX).then_some(number)
 }

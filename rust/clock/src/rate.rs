@@ -37,7 +37,6 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A clock of nanoseconds.
     pub const NANOSECONDS: Self = Self {
         millihertz: 1_000_000_000_000,
         sigma_ppb: 0,
@@ -103,12 +102,12 @@ mod tests {
 
     #[test]
     fn rates_are_compared_and_read() {
-        let one = Rate::stated(2_000_000_000, RateSource::Hypervisor).expect("rate");
-        let other = Rate {
+        let rate = Rate::stated(2_000_000_000, RateSource::Hypervisor).expect("rate");
+        let faster = Rate {
             millihertz: 2_000_002_000_000,
-            ..one
+            ..rate
         };
-        assert_eq!(one.apart_ppb(&other), 1000);
-        assert_eq!(other.to_string(), "2000.002000000 MHz (Hypervisor)");
+        assert_eq!(rate.apart_ppb(&faster), 1000);
+        assert_eq!(faster.to_string(), "2000.002000000 MHz (Hypervisor)");
     }
 }

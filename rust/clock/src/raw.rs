@@ -7,7 +7,6 @@ use crate::{Counter, NO_CPU, Sample, sys};
 pub struct Raw;
 
 impl Raw {
-    /// Nanoseconds.
     #[inline]
     #[must_use]
     pub fn ns() -> u64 {

@@ -113,7 +113,6 @@ impl Reasons {
     /// may be off by anything.
     pub const ADRIFT: Self = Self(1 << 13);
 
-    /// Nothing to say.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0

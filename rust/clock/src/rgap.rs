@@ -102,10 +102,8 @@ pub mod tcp;
 #[cfg(feature = "std")]
 pub mod udp;
 
-/// 10^12.
 const TRILLION: u64 = 1_000_000_000_000;
 
-/// Parts per trillion.
 fn ppt(ppb: u32) -> u64 {
     u64::from(ppb) * 1_000
 }

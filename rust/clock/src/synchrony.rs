@@ -16,7 +16,6 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// Nothing known.
     pub const UNKNOWN: Self = Self {
         lowest: i64::MIN,
         highest: i64::MAX,
@@ -41,7 +40,6 @@ impl Offset {
 /// The cores of this process, compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synchrony {
-    /// Which were compared.
     pub cpus: CpuSet,
     /// How far any of them may be from the first at most, in ticks.
     pub worst: u64,

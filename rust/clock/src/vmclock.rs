@@ -8,7 +8,6 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Where Linux shows it.
 pub const PATH: &str = "/dev/vmclock0";
 /// "VCLK".
 const MAGIC: u32 = 0x4b4c_4356;

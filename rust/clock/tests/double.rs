@@ -8,7 +8,6 @@ const CORES: u32 = 4;
 const HERTZ: u64 = 2_100_000_000;
 const DRIFT_PPB: u32 = 5_000;
 
-/// What can happen.
 #[derive(Clone, Debug)]
 enum Event {
     Read { thread: usize, ordered: bool },
@@ -104,7 +103,7 @@ impl Machine {
 
     fn reasons(&self) -> Reasons {
         let all = self.threads.iter().map(|(_, rvec)| rvec.reasons());
-        all.fold(self.shared.reasons(), |all, one| all | one)
+        all.fold(self.shared.reasons(), |all, reasons| all | reasons)
     }
 }
 

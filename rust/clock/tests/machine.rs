@@ -60,8 +60,8 @@ fn strictly_increasing_on_all_cores_under_forced_migration() {
                     assert!(ns > last, "{ns} after {last}");
                     last = ns;
                 }
-                let known = clock.promise().reasons;
-                let news = clock.stamp().reasons.without(known);
+                let promised = clock.promise().reasons;
+                let news = clock.stamp().reasons.without(promised);
                 assert!(!news.any(Reasons::STEPPED | Reasons::UNMEASURED), "{news}");
             });
         }

@@ -44,9 +44,9 @@ impl Clocks {
 fn clocks() -> impl Strategy<Value = Clocks> {
     let sides = || (-100_000..=100_000_i64, 0..=2_000_i64, SECOND..300 * SECOND);
     let step = prop_oneof![-1_000..1_000_i64, -(1_i64 << 39)..1_i64 << 60];
-    (step, sides(), sides()).prop_map(|(step, one, other)| Clocks {
+    (step, sides(), sides()).prop_map(|(step, client, server)| Clocks {
         step,
-        sides: [one, other],
+        sides: [client, server],
     })
 }
 

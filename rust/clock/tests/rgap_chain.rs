@@ -73,7 +73,7 @@ fn a_chain() {
         let _ending = Ending(&stop);
         let mut parent = None;
         for (level, clock) in clocks.into_iter().enumerate() {
-            let known = parent.map(|parent| {
+            let parent_clock = parent.map(|parent| {
                 let (first, _) = learn(parent, clock);
                 thread::sleep(Duration::from_millis(1_100));
                 let (last, standing) = learn(parent, clock);
@@ -83,7 +83,7 @@ fn a_chain() {
             });
             let served = move || {
                 let local = clock.now();
-                let Some((global, standing)) = known else {
+                let Some((global, standing)) = parent_clock else {
                     return (local, Standing::ROOT);
                 };
                 let reading = global.at(local);

@@ -45,13 +45,13 @@ impl Count {
     }
 
     /// Never outside of the hard bound, and no more than once in a thousand times of the other.
-    fn covers(&self, what: &str) {
+    fn covers(&self, case: &str) {
         println!(
-            "{what}: {} readings, {} outside",
+            "{case}: {} readings, {} outside",
             self.readings, self.outside
         );
-        assert_eq!(self.outside_hard, 0, "{what}");
-        assert!(self.outside * 1_000 <= self.readings, "{what}");
+        assert_eq!(self.outside_hard, 0, "{case}");
+        assert!(self.outside * 1_000 <= self.readings, "{case}");
     }
 
     /// The median bound, and how many times the 99.9th percentile of the errors that is, in tenths.
@@ -133,9 +133,9 @@ fn anything(shape: Shape, many: usize) {
             let mut net = net(dice, least, jitter, shape);
             run(&mut net, dice, many, rules, &mut counts);
         }
-        let what = format!("{shape:?}, {many}, within {} us", rules.time_ns / 1_000);
-        counts.stated.covers(&what);
-        counts.chance.covers(&format!("{what}, chance alone"));
+        let case = format!("{shape:?}, {many}, within {} us", rules.time_ns / 1_000);
+        counts.stated.covers(&case);
+        counts.chance.covers(&format!("{case}, chance alone"));
     }
 }
 

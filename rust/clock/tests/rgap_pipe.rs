@@ -40,8 +40,8 @@ fn pipe() -> (OwnedFd, OwnedFd) {
 }
 
 fn socketpair() -> [OwnedFd; 2] {
-    let (one, other) = UnixStream::pair().expect("pair");
-    [one.into(), other.into()]
+    let (near, far) = UnixStream::pair().expect("pair");
+    [near.into(), far.into()]
 }
 
 /// Both ways over one file.
@@ -132,7 +132,7 @@ proptest! {
             }
         }
         prop_assert!(decoded.iter().map(Vec::as_slice).eq(frames.iter().map(<[u8; LENGTH]>::as_slice)));
-        let start = garbage.iter().zip(b"RGAP\x02").all(|(one, other)| one == other);
+        let start = garbage.iter().zip(b"RGAP\x02").all(|(byte, expected)| byte == expected);
         let whole = garbage.len() >= LENGTH;
         prop_assert_eq!(broken, (!start || whole).then_some(ErrorKind::InvalidData));
         drop(writer);
@@ -159,6 +159,6 @@ proptest! {
         }
         let sequences: Vec<u64> = bytes.chunks_exact(LENGTH)
             .map(|frame| Message::parse(frame).expect("whole").sequence).collect();
-        prop_assert!(sequences.is_sorted_by(|one, other| one < other));
+        prop_assert!(sequences.is_sorted_by(|earlier, later| earlier < later));
     }
 }

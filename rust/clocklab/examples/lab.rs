@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ullage_clocklab::{Interval, Progress, cost, ecp, loops, scaling, strict};
+use ullage_clocklab::{Absent, Interval, Progress, cost, ecp, loops, scaling, strict};
 
 const USAGE: &str = "lab ecp|strict|cost|loops|scaling [--json] [--options JSON]";
 
@@ -64,6 +64,12 @@ fn show<Options: DeserializeOwned, Outcome: Serialize>(
     Ok(())
 }
 
+fn absent_lines(absent: &[Absent]) -> impl Iterator<Item = String> {
+    absent
+        .iter()
+        .map(|it| format!("absent: {}: {}", it.what, it.why))
+}
+
 fn ecp_lines(outcome: &ecp::Outcome) -> Vec<String> {
     let mut lines = vec![format!("{} additions: {}", outcome.additions, outcome.work)];
     for placed in &outcome.placements {
@@ -85,12 +91,7 @@ fn ecp_lines(outcome: &ecp::Outcome) -> Vec<String> {
             ));
         }
     }
-    lines.extend(
-        outcome
-            .absent
-            .iter()
-            .map(|it| format!("absent: {}: {}", it.what, it.why)),
-    );
+    lines.extend(absent_lines(&outcome.absent));
     lines
 }
 
@@ -105,12 +106,7 @@ fn strict_lines(outcome: &strict::Outcome) -> Vec<String> {
             it.how, it.comparisons, it.cores, it.repeated, it.backward, it.worst_ns, it.equal
         ));
     }
-    lines.extend(
-        outcome
-            .absent
-            .iter()
-            .map(|it| format!("absent: {}: {}", it.what, it.why)),
-    );
+    lines.extend(absent_lines(&outcome.absent));
     lines
 }
 
@@ -131,10 +127,7 @@ fn cost_lines(outcome: &cost::Outcome) -> Vec<String> {
             ratios.join("  ")
         )
     };
-    let absent = outcome
-        .absent
-        .iter()
-        .map(|it| format!("absent: {}: {}", it.what, it.why));
+    let absent = absent_lines(&outcome.absent);
     outcome.clocks.iter().map(line).chain(absent).collect()
 }
 
@@ -164,12 +157,7 @@ fn loop_lines(outcome: &loops::Outcome) -> Vec<String> {
             ));
         }
     }
-    lines.extend(
-        outcome
-            .absent
-            .iter()
-            .map(|it| format!("absent: {}: {}", it.what, it.why)),
-    );
+    lines.extend(absent_lines(&outcome.absent));
     lines
 }
 

@@ -23,7 +23,6 @@ pub use peer::By;
 
 use crate::{Error, Machine, Progress};
 
-/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -42,7 +41,6 @@ pub struct Options {
     pub follow_ns: u64,
     /// Pairs of first synchronisations, with the caps and by the published rule alone.
     pub firsts: u32,
-    /// Of everything random.
     pub seed: u64,
 }
 
@@ -61,10 +59,8 @@ impl Default for Options {
     }
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
     /// Whether truth is inside the bounds.
     pub coverage: By<Coverage>,

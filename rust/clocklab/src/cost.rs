@@ -18,7 +18,6 @@ use crate::machine::{Home, go};
 use crate::probe::Visit;
 use crate::{Absent, Error, Interval, Machine, Probe, Progress};
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -26,7 +25,6 @@ pub struct Options {
     pub rounds: u32,
     /// Reads of a clock in a round, 1 or more.
     pub reads: u32,
-    /// Which clocks.
     pub clocks: Vec<Probe>,
     /// What the others are divided by.
     pub over: Vec<Probe>,
@@ -34,7 +32,6 @@ pub struct Options {
     pub pinned: bool,
     /// Stops after so many seconds, and reports what it has.
     pub cap_s: u64,
-    /// Of the order.
     pub seed: u64,
 }
 
@@ -52,12 +49,9 @@ impl Default for Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
-    /// Rounds made.
     pub rounds: u64,
     /// Reads of a clock in a round.
     pub reads: u32,
@@ -72,9 +66,7 @@ pub struct Outcome {
 /// What a read of one clock costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Which.
     pub clock: Probe,
-    /// The instruction or call.
     pub how: String,
     /// Nanoseconds per read, over the rounds. Of this hour on this machine: compare ratios.
     pub ns: Interval,
@@ -82,7 +74,6 @@ pub struct Cost {
     pub ratios: Vec<Ratio>,
 }
 
-/// One ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The clock divided by.
@@ -168,7 +159,7 @@ fn cost(clock: Probe, options: &Options, costs: &Costs) -> Option<Cost> {
     })
 }
 
-/// So many reads in a row; the nanoseconds of one.
+/// The nanoseconds of one read, out of so many in a row.
 struct Reads(u32);
 
 impl Visit for Reads {

@@ -35,7 +35,6 @@ pub enum Placement {
     IsMoved,
 }
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -43,7 +42,6 @@ pub struct Options {
     pub iterations: u32,
     /// Runs of each clock, 1 or more.
     pub runs: u32,
-    /// Which clocks.
     pub clocks: Vec<Probe>,
     /// Which placements.
     pub placements: Vec<Placement>,
@@ -51,7 +49,7 @@ pub struct Options {
     pub move_every: u32,
     /// How long it is left alone where another thread moves it.
     pub period: Period,
-    /// Of the order of the clocks and the moves.
+    /// Seed of the order of the clocks and the moves.
     pub seed: u64,
 }
 
@@ -83,10 +81,8 @@ impl Default for Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
     /// Additions between two reads.
     pub additions: u32,
@@ -105,7 +101,6 @@ pub struct Outcome {
 /// What was found in one placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Which.
     pub placement: Placement,
     /// How often the other thread moved this one, in all runs of all clocks.
     pub moves: u64,
@@ -127,8 +122,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
     let of = u64::from(options.runs) * options.placements.len() as u64;
     for (number, placement) in options.placements.iter().enumerate() {
         if *placement != Placement::Pinned && machine.cpus.len() < 2 {
-            let what = format!("{placement:?}");
-            absent.push(Absent::new(what, "this thread may use one core only"));
+            let name = format!("{placement:?}");
+            absent.push(Absent::new(name, "this thread may use one core only"));
             continue;
         }
         let before = u64::from(options.runs) * number as u64;

@@ -8,18 +8,12 @@ use std::io;
 pub enum Error {
     /// An option is out of its range.
     Option {
-        /// Its name.
         name: &'static str,
         /// What it may be.
         allowed: &'static str,
     },
     /// The system refused something that the measurement stands on.
-    System {
-        /// What we asked for.
-        what: String,
-        /// What it said.
-        source: io::Error,
-    },
+    System { action: String, source: io::Error },
 }
 
 impl Error {
@@ -43,9 +37,9 @@ impl Error {
         }
     }
 
-    pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+    pub(crate) fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::System {
-            what: what.into(),
+            action: action.into(),
             source: source.into(),
         }
     }
@@ -55,7 +49,7 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Option { name, allowed } => write!(out, "{name} must be {allowed}"),
-            Self::System { what, source } => write!(out, "cannot {what}: {source}"),
+            Self::System { action, source } => write!(out, "cannot {action}: {source}"),
         }
     }
 }

@@ -32,19 +32,16 @@ pub enum Kind {
 pub struct External {
     /// Its sort.
     pub kind: Kind,
-    /// The device.
     pub device: String,
     /// What its driver calls it.
     pub name: String,
     /// Whether its oscillator is another one than the counter's; none where that cannot be known.
     pub independent: Option<bool>,
-    /// Why.
     pub why: String,
     /// Clocks that were looked for and would not do, with the reason.
     pub passed_over: Vec<String>,
 }
 
-/// An open one.
 pub enum Device {
     Ptp(Ptp),
     Hpet(Hpet),
@@ -80,16 +77,19 @@ pub struct Surroundings<'a> {
 
 /// The best external clock that there is: an independent one rather than one of which nobody knows,
 /// and that rather than one that is not. Else what was looked for and why it did not do.
-pub fn find(here: &Surroundings) -> Result<(External, Device), Absent> {
+pub fn find(surroundings: &Surroundings) -> Result<(External, Device), Absent> {
     let (mut present, mut why) = (Vec::new(), Vec::new());
-    let ptps = ptp::devices(here.dev);
+    let ptps = ptp::devices(surroundings.dev);
     if ptps.is_empty() {
-        why.push(format!("{}/ptp*: there is none", here.dev.display()));
+        why.push(format!(
+            "{}/ptp*: there is none",
+            surroundings.dev.display()
+        ));
     }
-    let candidates = ptps.into_iter().map(|path| ptp::find(here, &path));
-    for candidate in candidates.chain([hpet::find(here)]) {
+    let candidates = ptps.into_iter().map(|path| ptp::find(surroundings, &path));
+    for candidate in candidates.chain([hpet::find(surroundings)]) {
         match candidate {
-            Ok(one) => present.push(one),
+            Ok(clock) => present.push(clock),
             Err(reason) => why.push(reason),
         }
     }
@@ -217,13 +217,13 @@ mod tests {
 
     #[test]
     fn this_machines_clock_goes_on() {
-        let here = Surroundings {
+        let surroundings = Surroundings {
             dev: Path::new("/dev"),
             sys: Path::new("/sys"),
             virtual_machine: true,
             rvec_by: None,
         };
-        match find(&here) {
+        match find(&surroundings) {
             Ok((external, mut device)) => {
                 let first = device.read().expect("read");
                 std::thread::sleep(PAUSE);

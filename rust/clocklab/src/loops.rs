@@ -19,7 +19,6 @@ pub use rate::Apart;
 use rate::Meeting;
 use samples::measure;
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -53,10 +52,8 @@ impl Default for Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
     /// The clock beside RVEC, if there is one.
     pub external: Option<External>,
@@ -74,7 +71,6 @@ pub struct Outcome {
     pub capped: bool,
 }
 
-/// One loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
     /// How many instructions; not counted are the few that load its registers.
@@ -90,9 +86,7 @@ pub struct Loop {
 /// The durations of one loop by one clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// Their distribution.
     pub durations: Summary,
-    /// Their histogram.
     pub histogram: Histogram,
     /// The first of them in nanoseconds, in the order of time.
     pub first_ns: Vec<f64>,
@@ -127,7 +121,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
         capped: samples[0].rvec.len() < options.samples as usize,
         loops: samples
             .into_iter()
-            .filter_map(|one| one.finish(options, tick))
+            .filter_map(|samples| samples.finish(options, tick))
             .collect(),
         absent,
     })
@@ -142,13 +136,15 @@ fn external(
         return None;
     }
     let by_kernel = Clock::get().promise().source == Source::MonotonicRaw;
-    let here = Surroundings {
+    let surroundings = Surroundings {
         dev: Path::new("/dev"),
         sys: Path::new("/sys"),
         virtual_machine: machine.virtual_machine,
         rvec_by: machine.clocksource.as_deref().filter(|_| by_kernel),
     };
-    find(&here).map_err(|missing| absent.push(missing)).ok()
+    find(&surroundings)
+        .map_err(|missing| absent.push(missing))
+        .ok()
 }
 
 /// All durations are kept until the end.

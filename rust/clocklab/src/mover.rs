@@ -17,9 +17,9 @@ use crate::machine::put;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Period {
-    /// Not less, in nanoseconds.
+    /// At least, in nanoseconds.
     pub least_ns: u64,
-    /// Not more, in nanoseconds, but for what the mover itself waits for a core.
+    /// At most, in nanoseconds, but for what the mover itself waits for a core.
     pub most_ns: u64,
 }
 

@@ -30,14 +30,11 @@ pub enum Probe {
 /// What is done with a clock. A trait, since a closure cannot be generic over the read, and a read
 /// through a pointer would not be what a program pays.
 pub trait Visit {
-    /// What comes of it.
     type Outcome;
-    /// Does it.
     fn visit(self, read: impl Fn() -> u64 + Copy + Send + Sync) -> Self::Outcome;
 }
 
 impl Probe {
-    /// All.
     pub const ALL: [Self; 9] = [
         Self::Counter,
         Self::CounterFenced,

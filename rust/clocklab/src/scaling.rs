@@ -22,11 +22,9 @@ use times::Source;
 pub use times::{Synchronisation, Times};
 pub use topology::Topology;
 
-/// What to simulate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The measured times.
     pub times: Times,
     /// Numbers of nodes, the first server among them, 2 or more.
     #[serde(default = "to_a_million")]
@@ -40,13 +38,12 @@ pub struct Options {
     /// Stops after so many seconds, and reports what it has.
     #[serde(default = "ten_minutes")]
     pub cap_s: u64,
-    /// Of the draws.
     #[serde(default)]
     pub seed: u64,
 }
 
 impl Options {
-    /// With these times, all else as usual.
+    /// The usual options with these times.
     #[must_use]
     pub fn new(times: Times) -> Self {
         Self {
@@ -75,7 +72,6 @@ fn ten_minutes() -> u64 {
     600
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// One for each number of nodes and topology.
@@ -95,7 +91,6 @@ pub struct Point {
     pub depth: u32,
     /// Until the last node is synchronised, in nanoseconds, over the repetitions.
     pub total_ns: Interval,
-    /// Messages sent.
     pub messages: Interval,
     /// Messages that the busiest node sends and receives.
     pub busiest_messages: Interval,
@@ -130,7 +125,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome, Error>
     })
 }
 
-/// So that a node's number fits into memory.
+/// Above this, the nodes would not fit into memory.
 const MOST: u64 = 100_000_000;
 
 fn check(options: &Options) -> Result<(), Error> {
@@ -174,13 +169,12 @@ fn point(options: &Options, topology: Topology, nodes: u64, source: &Source) -> 
     })
 }
 
-/// One repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Once {
     total_ns: u64,
     messages: u64,
     busiest: u64,
-    /// Of the worst node: twice its bound.
+    /// Round trips of the worst node's levels, all together: twice its bound.
     round_trips_ns: u64,
 }
 
@@ -199,14 +193,14 @@ struct Node {
 fn once(topology: Topology, nodes: u64, draw: &mut impl FnMut() -> Synchronisation) -> Once {
     let mut all = vec![Node::default(); usize::try_from(nodes).unwrap_or(usize::MAX)];
     for number in 1..all.len() {
-        let one = draw();
+        let sync = draw();
         let server = &mut all[topology.server(number, nodes)];
-        server.free_ns += one.ns;
-        server.messages += one.messages;
+        server.free_ns += sync.ns;
+        server.messages += sync.messages;
         let client = Node {
             free_ns: server.free_ns,
-            round_trips_ns: server.round_trips_ns + one.round_trip_ns,
-            messages: one.messages,
+            round_trips_ns: server.round_trips_ns + sync.round_trip_ns,
+            messages: sync.messages,
         };
         all[number] = client;
     }

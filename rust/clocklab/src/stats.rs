@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A distribution, in nanoseconds. Quantiles are values that occurred (nearest rank).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Of how many values; at least one.
+    /// How many values; at least one.
     pub count: u64,
     /// The least value; negative if time went backwards.
     pub min_ns: f64,
@@ -13,7 +13,6 @@ pub struct Summary {
     pub p01_ns: f64,
     /// A quarter is not more.
     pub p25_ns: f64,
-    /// The median.
     pub p50_ns: f64,
     /// Three quarters are not more.
     pub p75_ns: f64,
@@ -23,14 +22,13 @@ pub struct Summary {
     pub p999_ns: f64,
     /// The greatest value.
     pub max_ns: f64,
-    /// The mean.
     pub mean_ns: f64,
     /// The standard deviation of the values (n − 1); 0 for a single one.
     pub sd_ns: f64,
 }
 
 impl Summary {
-    /// Of differences in ticks; none of none. Sorts them.
+    /// The summary of differences in ticks, which are sorted. None: there are none.
     #[expect(clippy::cast_precision_loss, reason = "far less than 2^53")]
     pub fn of(ticks: &mut [i64], ns_per_tick: f64) -> Option<Self> {
         ticks.sort_unstable();
@@ -72,20 +70,19 @@ fn rank(count: usize, part: f64) -> usize {
 /// A median with its interval by order statistics, which assumes nothing of the distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median.
     pub median: f64,
     /// The median of all that could be drawn is between these with at least 95 %; the least and the
     /// greatest value where there are too few for that.
     pub low: f64,
     /// See `low`.
     pub high: f64,
-    /// With how much it really is, by the binomial distribution: less than 0.95 if there were too
-    /// few values (under six).
+    /// The confidence that it really has, by the binomial distribution: less than 0.95 for fewer
+    /// than six values.
     pub confidence: f64,
 }
 
 impl Interval {
-    /// Of these; none of none. Sorts them.
+    /// The interval of these, which are sorted. None: there are none.
     pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_unstable_by(f64::total_cmp);
         let count = values.len();
@@ -124,11 +121,8 @@ fn trim(count: usize) -> (usize, f64) {
 /// One bin: from its lower edge up to, and not with, its upper one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The lower edge.
     pub from_ns: f64,
-    /// The upper edge.
     pub to_ns: f64,
-    /// How many values.
     pub count: u64,
 }
 
@@ -145,7 +139,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of durations in nanoseconds.
+    /// The histogram of durations in nanoseconds.
     pub fn of(values: impl Iterator<Item = f64>, per_decade: u32) -> Self {
         let (mut under, mut counts) = (0, Vec::<u64>::new());
         for value in values {

@@ -14,7 +14,10 @@ fn a_distribution_of_known_numbers() {
     // The variance of 1..n is n (n + 1) / 12.
     assert!((summary.sd_ns - 2.0 * (1000.0_f64 * 1001.0 / 12.0).sqrt()).abs() < 1e-9);
     assert_eq!(Summary::of(&mut [], 1.0), None);
-    assert_eq!(Summary::of(&mut [-3], 1.0).map(|one| one.sd_ns), Some(0.0));
+    assert_eq!(
+        Summary::of(&mut [-3], 1.0).map(|summary| summary.sd_ns),
+        Some(0.0)
+    );
 }
 
 /// Ranks as in the tables of the sign test (Conover, Practical Nonparametric Statistics, A3).
@@ -39,11 +42,11 @@ fn ranks_of_the_median_are_those_of_the_tables() {
 #[test]
 #[expect(clippy::float_cmp, reason = "numbers that were put in")]
 fn few_values_say_so() {
-    let one = Interval::of(&mut [4.0]).expect("one");
-    assert_eq!((one.median, one.low, one.high), (4.0, 4.0, 4.0));
-    assert_eq!(one.confidence, 0.0);
-    let two = Interval::of(&mut [1.0, 3.0]).expect("two");
-    assert_eq!((two.median, two.confidence), (2.0, 0.5));
+    let single = Interval::of(&mut [4.0]).expect("one");
+    assert_eq!((single.median, single.low, single.high), (4.0, 4.0, 4.0));
+    assert_eq!(single.confidence, 0.0);
+    let pair = Interval::of(&mut [1.0, 3.0]).expect("two");
+    assert_eq!((pair.median, pair.confidence), (2.0, 0.5));
     assert_eq!(Interval::of(&mut []), None);
 }
 

@@ -17,7 +17,6 @@ mod alone;
 pub use across::Across;
 pub use alone::Alone;
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -34,7 +33,6 @@ pub struct Options {
     pub clocks: Vec<Probe>,
     /// Each of the two parts stops after so many seconds, and reports what it has.
     pub cap_s: u64,
-    /// Of the moves.
     pub seed: u64,
 }
 
@@ -52,12 +50,10 @@ impl Default for Options {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Where.
     pub machine: Machine,
-    /// In each thread by itself.
+    /// The reads of each thread by itself.
     pub alone: Option<Alone>,
     /// Across cores, for each clock.
     pub across: Vec<Across>,
@@ -111,7 +107,6 @@ fn check(options: &Options) -> Result<(), Error> {
     options.period.check()
 }
 
-/// When to stop.
 fn deadline(options: &Options) -> Instant {
     Instant::now() + Duration::from_secs(options.cap_s)
 }

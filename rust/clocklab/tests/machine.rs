@@ -110,24 +110,32 @@ fn loops_are_timed_by_all_clocks_that_there_are() {
         ..loops::Options::default()
     };
     let outcome = loops::run(&options, &mut quiet).expect("outcome");
-    let counts: Vec<u64> = outcome.loops.iter().map(|one| one.instructions).collect();
+    let counts: Vec<u64> = outcome
+        .loops
+        .iter()
+        .map(|timing| timing.instructions)
+        .collect();
     assert_eq!(counts, [0, 10_000, 100_000, 1_000_000]);
     assert_ne!(outcome.external.is_some(), outcome.absent.len() == 1);
-    for one in &outcome.loops {
-        let clocks = [Some(&one.rvec), Some(&one.raw), one.external.as_ref()];
+    for timing in &outcome.loops {
+        let clocks = [
+            Some(&timing.rvec),
+            Some(&timing.raw),
+            timing.external.as_ref(),
+        ];
         for timed in clocks.into_iter().flatten() {
             assert_eq!((timed.durations.count, timed.first_ns.len()), (200, 50));
             let binned: u64 = timed.histogram.bins.iter().map(|bin| bin.count).sum();
             assert_eq!(binned + timed.histogram.under, 200);
         }
         // No processor ends a chain of additions at more than 8 in a nanosecond.
-        let fastest = one.rvec.durations.min_ns;
+        let fastest = timing.rvec.durations.min_ns;
         assert!(
-            fastest >= 1.0 && u64_of(fastest) >= one.instructions / 10,
+            fastest >= 1.0 && u64_of(fastest) >= timing.instructions / 10,
             "{fastest}"
         );
         // The outer clock sees more.
-        assert!(one.raw.durations.p50_ns >= one.rvec.durations.p50_ns);
+        assert!(timing.raw.durations.p50_ns >= timing.rvec.durations.p50_ns);
     }
 }
 

@@ -21,14 +21,14 @@ fn what_python_reads_is_what_this_writes() {
         "scaling": [scaling()],
     });
     let text = serde_json::to_string_pretty(&outcomes).expect("json") + "\n";
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join(READ_BY_PYTHON);
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(READ_BY_PYTHON);
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outcomes.json");
     fs::write(&written, &text).expect("written");
     assert!(
-        fs::read_to_string(&here).unwrap_or_default() == text,
+        fs::read_to_string(&kept).unwrap_or_default() == text,
         "an outcome has changed: cp {} {}",
         written.display(),
-        here.display()
+        kept.display()
     );
 }
 
@@ -227,7 +227,7 @@ fn looped(external: Option<External>) -> loops::Outcome {
         bound_ppb: 1.0,
         over_ns: 1.0,
     };
-    let one = loops::Loop {
+    let timing = loops::Loop {
         instructions: 10,
         rvec: timed(),
         raw: timed(),
@@ -238,7 +238,7 @@ fn looped(external: Option<External>) -> loops::Outcome {
         external_apart: external.as_ref().map(|_| apart),
         raw_is: "clock source tsc".into(),
         raw_apart: external.as_ref().map(|_| apart),
-        loops: vec![one],
+        loops: vec![timing],
         absent: absent(),
         capped: false,
         external,

@@ -1,6 +1,8 @@
 //! How a program says that it cannot work, and how it prints its result.
 
 use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -23,8 +25,8 @@ pub struct Failure {
 
 impl Failure {
     /// The work failed on the way: what was done, and what the system said.
-    pub fn new(what: &str, error: impl Display) -> Self {
-        Self::of(FAILED, format!("{what}: {error}"))
+    pub fn new(context: &str, error: impl Display) -> Self {
+        Self::of(FAILED, format!("{context}: {error}"))
     }
 
     /// The input makes no sense.
@@ -34,8 +36,8 @@ impl Failure {
     }
 
     /// This input cannot be read, or makes no sense.
-    pub fn bad(what: impl Display, error: impl Display) -> Self {
-        Self::input(format!("{what}: {error}"))
+    pub fn bad(context: impl Display, error: impl Display) -> Self {
+        Self::input(format!("{context}: {error}"))
     }
 
     /// A limit of this host would not do.
@@ -61,6 +63,18 @@ impl Failure {
         crate::say(&format!("error: {}", self.message));
         ExitCode::from(self.status)
     }
+}
+
+/// What an input file holds. Where it cannot be read or makes no sense, its name stands before why.
+///
+/// # Errors
+/// It cannot be read, or parsed.
+pub fn read_input<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
+    parse(&text).map_err(|why| Failure::bad(path.display(), why))
 }
 
 /// Prints a result: one JSON object on a line of its own.

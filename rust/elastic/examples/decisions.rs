@@ -4,7 +4,9 @@
 //! taken; nodes come and go at once, as the policy has it. Only [`Machine::handle`] is timed, by the CPU
 //! time of this thread: by the clock it would tell of what else runs. The random choices are made before.
 
-use nix::time::{ClockId, clock_gettime};
+mod cpu;
+
+use cpu::cpu_s;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::json;
@@ -51,7 +53,7 @@ fn main() {
         std::process::exit(2);
     };
     let number = |text: &str| text.parse::<u64>().expect("a whole number");
-    let (nodes, room, wanted) = (number(nodes), number(room), number(events));
+    let (nodes, room, events) = (number(nodes), number(room), number(events));
     let policy = AnyPolicy::try_from(json!({"name": policy})).expect("a policy");
     let room = u32::try_from(room).expect("room of a node");
     let config = Config {
@@ -62,10 +64,10 @@ fn main() {
     let mut dense = Machine::dense(config, policy.clone()).expect("a configuration");
     let mut hashed = Machine::new(config, policy).expect("a configuration");
     let seats = nodes * u64::from(room) * 9 / 10;
-    let small = measure(seats, wanted, 1, |at, event, out| {
+    let small = measure(seats, events, 1, |at, event, out| {
         dense.handle(at, event, out).expect("a possible event");
     });
-    let any = measure(seats, wanted, 0x9e37_79b9_7f4a_7c15, |at, event, out| {
+    let any = measure(seats, events, 0x9e37_79b9_7f4a_7c15, |at, event, out| {
         hashed.handle(at, event, out).expect("a possible event");
     });
     println!(
@@ -74,18 +76,11 @@ fn main() {
     );
 }
 
-/// CPU time of this thread so far.
-#[allow(clippy::cast_precision_loss)]
-fn cpu_s() -> f64 {
-    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux tells it");
-    now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9
-}
-
 /// Events a second of CPU time, after as many viewers have come as there are to be. Ids are 0, 1, 2 … times `spread`.
 #[allow(clippy::cast_precision_loss)]
 fn measure(
     seats: u64,
-    wanted: u64,
+    count: u64,
     spread: u64,
     handle: impl FnMut(u64, Event, &mut Vec<Action>),
 ) -> f64 {
@@ -104,7 +99,7 @@ fn measure(
     // One of those present, chosen evenly, finishes, and comes again a little later.
     let (mut at, mut seconds, before) = (0, 0.0, driver.events);
     let mut chosen = Vec::with_capacity(BATCH);
-    while driver.events - before < wanted {
+    while driver.events - before < count {
         chosen.clear();
         chosen.extend((0..BATCH).map(|_| id(random.random_range(0..seats))));
         let start = cpu_s();

@@ -1,11 +1,14 @@
 //! Runs a simulation: `sim SPEC.json` prints a JSON object of the outcome, how long it took on the CPU
 //! and by the clock, and the most memory that the process ever had.
 
+mod cpu;
+
 use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
 
+use cpu::cpu_s;
 use ullage_elastic::sim::{Spec, run};
 
 fn main() -> ExitCode {
@@ -36,13 +39,6 @@ fn simulate() -> Result<(), String> {
     Ok(())
 }
 
-/// CPU time of this thread so far.
-fn cpu_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
-    first_number(&text) / 1e9
-}
-
-/// The peak.
 fn memory_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
     let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

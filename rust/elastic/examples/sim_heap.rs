@@ -11,9 +11,12 @@
     reason = "lengths of time, drawn"
 )]
 
+mod cpu;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use cpu::cpu_s;
 use rand::{Rng, SeedableRng};
 use rand_distr::Exp1;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -30,8 +33,8 @@ fn main() {
     let (pending, sessions) = (argument(1), argument(2));
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut drawn = |count: usize, mean: u64| -> Vec<u64> {
-        let one = |_| random.sample::<f64, _>(Exp1) * mean as f64;
-        (0..count).map(one).map(|value| value as u64).collect()
+        let draw = |_| random.sample::<f64, _>(Exp1) * mean as f64;
+        (0..count).map(draw).map(|value| value as u64).collect()
     };
     let gaps = drawn(GAPS, 1_000_000);
     let stays = drawn(STAYS, pending * 1_000_000);
@@ -39,12 +42,12 @@ fn main() {
     let mut at = 0;
     let mut pass = |count: u64| {
         let rows = gaps.iter().cycle().zip(stays.iter().cycle());
-        for ((gap, stay), what) in rows.zip(0..count) {
+        for ((gap, stay), number) in rows.zip(0..count) {
             at += gap;
             while heap.peek().is_some_and(|Reverse((end, _))| *end <= at) {
                 heap.pop();
             }
-            heap.push(Reverse((at + stay, what)));
+            heap.push(Reverse((at + stay, number)));
         }
         heap.len()
     };
@@ -53,14 +56,4 @@ fn main() {
     let begin = cpu_s();
     let left = pass(sessions);
     println!("{{\"cpu_s\": {}, \"left\": {left}}}", cpu_s() - begin);
-}
-
-/// CPU time of this thread so far.
-fn cpu_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
-    let ns = text
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse::<f64>().ok());
-    ns.expect("a number") / 1e9
 }

@@ -14,7 +14,6 @@ use crate::units::{ns, seconds};
 const DAY_S: f64 = 86_400.0;
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// How viewers come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
@@ -244,7 +243,6 @@ impl Equal {
 /// floating-point ones each would wait for what the one before has left.
 #[derive(Clone, Copy, Debug)]
 struct Poisson {
-    /// In parts.
     mean: f64,
     /// A nanosecond has 2^bits parts.
     bits: u32,

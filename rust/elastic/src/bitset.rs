@@ -31,11 +31,11 @@ impl BitSet {
 
     /// Whether a number is in the set from now on.
     #[inline]
-    pub fn put(&mut self, number: usize, there: bool) {
+    pub fn put(&mut self, number: usize, present: bool) {
         let place = number / BITS;
         let word = &mut self.words[place];
         let empty = *word == 0;
-        set(word, number % BITS, there);
+        set(word, number % BITS, present);
         // Of a few words of 64 numbers, one seldom becomes empty, or is so no longer.
         if empty != (*word == 0) {
             self.raise(place, empty);
@@ -44,23 +44,21 @@ impl BitSet {
 
     /// A word is not empty from now on, or is.
     #[inline(never)]
-    fn raise(&mut self, mut place: usize, mut there: bool) {
+    fn raise(&mut self, mut place: usize, mut present: bool) {
         for level in &mut self.between {
             let word = &mut level[place / BITS];
-            set(word, place % BITS, there);
-            there = *word != 0;
+            set(word, place % BITS, present);
+            present = *word != 0;
             place /= BITS;
         }
-        set(&mut self.top, place, there);
+        set(&mut self.top, place, present);
     }
 
-    /// The greatest.
     #[inline]
     pub fn last(&self) -> Option<usize> {
         self.descend(|word| BITS - 1 - word.leading_zeros() as usize)
     }
 
-    /// The least.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         self.descend(|word| word.trailing_zeros() as usize)
@@ -80,8 +78,8 @@ impl BitSet {
 }
 
 #[inline]
-fn set(word: &mut u64, bit: usize, there: bool) {
-    *word = *word & !(1 << bit) | u64::from(there) << bit;
+fn set(word: &mut u64, bit: usize, present: bool) {
+    *word = *word & !(1 << bit) | u64::from(present) << bit;
 }
 
 #[cfg(test)]
@@ -108,8 +106,8 @@ mod tests {
         ) {
             let (mut marks, mut set) = (BitSet::new(limit), BTreeSet::new());
             let few: Vec<_> = few.iter().map(|it| it.index(limit)).chain([limit - 1]).collect();
-            for (add, which) in changes {
-                let number = *which.get(&few);
+            for (add, index) in changes {
+                let number = *index.get(&few);
                 marks.put(number, add);
                 if add {
                     set.insert(number);

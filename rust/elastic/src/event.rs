@@ -9,7 +9,6 @@ pub type ClientId = u64;
 /// Of a node, chosen by the machine: 0, 1, 2 …, never given twice.
 pub type NodeId = u32;
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -67,19 +66,33 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
     /// Earlier than the event before.
-    Backwards { at: u64, last: u64 },
+    Backwards {
+        at: u64,
+        last: u64,
+    },
     /// The viewer waits already.
-    AlreadyWaiting { client: ClientId },
+    AlreadyWaiting {
+        client: ClientId,
+    },
     /// Nobody serves such a viewer.
-    NotServed { client: ClientId },
-    /// No such viewer waits.
-    NotWaiting { client: ClientId },
+    NotServed {
+        client: ClientId,
+    },
+    NotWaiting {
+        client: ClientId,
+    },
     /// No such node is being allocated.
-    NotComing { node: NodeId },
+    NotComing {
+        node: NodeId,
+    },
     /// No such node is being released.
-    NotLeaving { node: NodeId },
+    NotLeaving {
+        node: NodeId,
+    },
     /// There is no such node.
-    NoSuchNode { node: NodeId },
+    NoSuchNode {
+        node: NodeId,
+    },
     /// More viewers or nodes than can be counted.
     TooMany,
 }

@@ -1,7 +1,6 @@
 //! Lists whose links are in what they list: anything is taken out of the middle at once, and nothing
 //! is allocated for them.
 
-/// No slot.
 pub const NONE: u32 = u32::MAX;
 
 /// Where a thing is in its list.

@@ -45,7 +45,6 @@ pub enum Record {
     },
 }
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub at_ns: u64,
@@ -185,8 +184,8 @@ impl Replayed {
                 self.events += 1;
             }
             Record::Action(action) => match due.pop_front() {
-                Some(wanted) if wanted == action => {}
-                Some(wanted) => return Err(format!("{action:?} instead of {wanted:?}")),
+                Some(expected) if expected == action => {}
+                Some(expected) => return Err(format!("{action:?} instead of {expected:?}")),
                 None => return Err(format!("{action:?} does not follow from the event")),
             },
             Record::Note { note } => self.notes.push((line.at_ns, note)),

@@ -24,7 +24,6 @@ pub struct NodeView {
     pub viewers: u32,
 }
 
-/// Where a viewer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
     Waiting,
@@ -156,12 +155,12 @@ impl<P: Policy, I: Index> Machine<P, I> {
 
     /// None: there is no such node, or not any more.
     #[must_use]
-    pub fn node(&self, node: NodeId) -> Option<NodeView> {
-        let found = self.nodes.get(self.nodes.find(node)?);
+    pub fn node(&self, id: NodeId) -> Option<NodeView> {
+        let node = self.nodes.get(self.nodes.find(id)?);
         Some(NodeView {
-            node,
-            state: found.state,
-            viewers: found.viewers,
+            node: id,
+            state: node.state,
+            viewers: node.viewers,
         })
     }
 
@@ -179,7 +178,6 @@ impl<P: Policy, I: Index> Machine<P, I> {
         self.present.waiting()
     }
 
-    /// All that is known.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let nodes = self.nodes.in_order();

@@ -16,7 +16,6 @@ use crate::event::NodeId;
 use crate::intrusive_list::IntrusiveList;
 use crate::rings::Rings;
 
-/// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
@@ -101,12 +100,12 @@ impl Nodes {
         self.slots.get(&node).copied()
     }
 
-    /// Another can be had, as far as numbers go.
+    /// There are ids left for another node.
     pub fn can_come(&self) -> bool {
         self.next < NodeId::MAX
     }
 
-    /// A new one, that comes.
+    /// Adds a node that is coming.
     #[inline(never)]
     pub fn come(&mut self) -> NodeId {
         let node = Node {
@@ -148,7 +147,6 @@ impl Nodes {
         id
     }
 
-    /// It is no more.
     #[inline(never)]
     pub fn forget(&mut self, slot: u32) -> Node {
         let node = self.all[slot as usize];
@@ -237,7 +235,7 @@ impl Nodes {
         nodes
     }
 
-    /// From list to list.
+    /// Moves a node from list to list.
     #[inline(always)]
     fn shift(&mut self, slot: u32, from: u32, to: u32) {
         self.unlist(slot, from);

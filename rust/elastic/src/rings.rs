@@ -17,7 +17,7 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// So many lists, empty.
+    /// Empty lists, so many.
     pub fn new(lists: u32) -> Self {
         let alone = |place| Links {
             before: place,
@@ -44,7 +44,7 @@ impl Rings {
         self.links[list as usize].after == list
     }
 
-    /// At the end, a slot that is in no list.
+    /// Appends a slot that is in no list.
     #[inline]
     pub fn push(&mut self, list: u32, slot: u32) {
         let place = self.heads + slot;
@@ -61,7 +61,7 @@ impl Rings {
         self.links[list as usize].before = place;
     }
 
-    /// A slot that is in a list.
+    /// Takes a slot out of its list.
     #[inline]
     pub fn remove(&mut self, slot: u32) {
         let Links { before, after } = self.links[(self.heads + slot) as usize];

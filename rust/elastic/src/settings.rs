@@ -9,21 +9,19 @@ use serde_json::{Map, Value};
 /// A field that cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadSetting {
-    /// Its name.
     pub field: String,
     /// What was there, as it was written.
-    pub found: String,
-    /// What could be there.
+    pub value: String,
     pub allowed: String,
 }
 
 impl BadSetting {
     /// The field, what was found there, and what is allowed.
     #[must_use]
-    pub fn new(field: &str, found: &impl fmt::Display, allowed: impl Into<String>) -> Self {
+    pub fn new(field: &str, value: &impl fmt::Display, allowed: impl Into<String>) -> Self {
         Self {
             field: field.to_owned(),
-            found: found.to_string(),
+            value: value.to_string(),
             allowed: allowed.into(),
         }
     }
@@ -33,20 +31,20 @@ impl fmt::Display for BadSetting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             field,
-            found,
+            value,
             allowed,
         } = self;
-        write!(out, "{field} is {found}; allowed: {allowed}")
+        write!(out, "{field} is {value}; allowed: {allowed}")
     }
 }
 
 impl core::error::Error for BadSetting {}
 
 /// Of the names, as a list, and the one that was perhaps meant.
-pub(crate) fn one_of(found: &str, names: &[&str]) -> String {
+pub(crate) fn one_of(word: &str, names: &[&str]) -> String {
     let near = names
         .iter()
-        .map(|name| (strsim::damerau_levenshtein(found, name), name));
+        .map(|name| (strsim::damerau_levenshtein(word, name), name));
     let nearest = near
         .min()
         .filter(|(distance, name)| distance * 2 < name.len());
@@ -63,25 +61,25 @@ pub(crate) fn one_of(found: &str, names: &[&str]) -> String {
 
 /// The fields of a JSON object. Each is asked for by name; what nobody asked for is an error.
 pub struct Settings<'a> {
-    given: &'a Map<String, Value>,
-    asked: Vec<&'static str>,
+    object: &'a Map<String, Value>,
+    allowed: Vec<&'static str>,
 }
 
 impl<'a> Settings<'a> {
     /// # Errors
-    /// If the value is no object; `what` names it.
-    pub fn of(what: &str, value: &'a Value) -> Result<Self, BadSetting> {
-        let asked = Vec::new();
+    /// If the value is no object; `name` says which.
+    pub fn of(name: &str, value: &'a Value) -> Result<Self, BadSetting> {
+        let allowed = Vec::new();
         match value {
-            Value::Object(given) => Ok(Self { given, asked }),
-            _ => Err(BadSetting::new(what, value, "fields with their values")),
+            Value::Object(object) => Ok(Self { object, allowed }),
+            _ => Err(BadSetting::new(name, value, "fields with their values")),
         }
     }
 
     /// A field as it is. None: it is absent, or null.
     pub fn any(&mut self, field: &'static str) -> Option<&'a Value> {
-        self.asked.push(field);
-        self.given.get(field).filter(|value| !value.is_null())
+        self.allowed.push(field);
+        self.object.get(field).filter(|value| !value.is_null())
     }
 
     /// A whole number.
@@ -166,21 +164,21 @@ impl<'a> Settings<'a> {
         let Some(value) = self.any(field) else {
             return Ok(choices[0].1);
         };
-        let found = value.as_str().unwrap_or_default();
-        let chosen = choices.iter().find(|(name, _)| *name == found);
+        let word = value.as_str().unwrap_or_default();
+        let chosen = choices.iter().find(|(name, _)| *name == word);
         chosen.map(|(_, choice)| *choice).ok_or_else(|| {
             let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            BadSetting::new(field, value, one_of(found, &names))
+            BadSetting::new(field, value, one_of(word, &names))
         })
     }
 
     /// # Errors
     /// If there is a field that nobody asked for.
     pub fn finish(self) -> Result<(), BadSetting> {
-        let unknown = |field: &&String| !self.asked.contains(&field.as_str());
-        match self.given.keys().find(unknown) {
+        let unknown = |field: &&String| !self.allowed.contains(&field.as_str());
+        match self.object.keys().find(unknown) {
             Some(field) => {
-                let allowed = one_of(field, &self.asked);
+                let allowed = one_of(field, &self.allowed);
                 Err(BadSetting::new(field, &"no field here", allowed))
             }
             None => Ok(()),

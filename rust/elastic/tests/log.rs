@@ -19,7 +19,7 @@ fn log(lines: &[&str]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn said(lines: &[&str]) -> String {
+fn refusal(lines: &[&str]) -> String {
     let error = replay(log(lines).as_bytes(), Config::new(2), &policy());
     error.unwrap_err().to_string()
 }
@@ -64,20 +64,29 @@ fn an_empty_log_is_a_new_machine() {
 fn what_is_wrong_is_told_with_its_line() {
     let finished = r#"{"at_ns":6,"event":"finished","client":9}"#;
     let another = r#"{"at_ns":6,"action":"allocate","node":3}"#;
-    assert_eq!(said(&[BEGIN, finished]), "line 2: viewer 9 is not served");
-    assert!(said(&[BEGIN, "{}"]).starts_with("line 2: "));
-    assert!(said(&[BEGIN, REQUEST, another]).starts_with("line 3: Allocate"));
-    assert!(said(&[BEGIN, ALLOCATE]).ends_with("does not follow from the event"));
-    assert!(said(&[BEGIN, REQUEST, REQUEST]).ends_with("should come before this event"));
+    assert_eq!(
+        refusal(&[BEGIN, finished]),
+        "line 2: viewer 9 is not served"
+    );
+    assert!(refusal(&[BEGIN, "{}"]).starts_with("line 2: "));
+    assert!(refusal(&[BEGIN, REQUEST, another]).starts_with("line 3: Allocate"));
+    assert!(refusal(&[BEGIN, ALLOCATE]).ends_with("does not follow from the event"));
+    assert!(refusal(&[BEGIN, REQUEST, REQUEST]).ends_with("should come before this event"));
     let format = BEGIN.replace("\"format\":1", "\"format\":2");
-    assert_eq!(said(&[&format]), "line 1: format 2; this program reads 1");
+    assert_eq!(
+        refusal(&[&format]),
+        "line 1: format 2; this program reads 1"
+    );
     // Whatever kind of line it is: the driver goes on at the last one's time.
     let note = NOTE.replace("\"at_ns\":7", "\"at_ns\":5");
     let back = "line 5: time goes back, from 6 to 5 ns";
-    assert_eq!(said(&[BEGIN, REQUEST, WAIT, ALLOCATE, &note]), back);
-    assert_eq!(said(&[BEGIN, REQUEST, WAIT, ALLOCATE, BEGIN]), back);
+    assert_eq!(refusal(&[BEGIN, REQUEST, WAIT, ALLOCATE, &note]), back);
+    assert_eq!(refusal(&[BEGIN, REQUEST, WAIT, ALLOCATE, BEGIN]), back);
     let config = BEGIN.replace("\"room\":2", "\"room\":3");
-    assert_eq!(said(&[&config]), "line 1: another configuration or policy");
+    assert_eq!(
+        refusal(&[&config]),
+        "line 1: another configuration or policy"
+    );
     let other = replay(&b""[..], Config::new(2), &json!({"name": "no"}));
     assert!(other.unwrap_err().to_string().starts_with("name is \"no\""));
     assert!(matches!(

@@ -181,13 +181,15 @@ fn set(policy: &mut Value, field: &str, value: f64) {
     let words = allowed(&with(json!(["no value"])));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Both are meant.
     let whole = value as usize;
-    let found = [
+    let values = [
         json!(value),
         json!(whole),
         json!(words[whole % words.len()]),
     ];
-    let mut tried = found.into_iter().map(with);
-    if let Some(changed) = tried.find(|each| AnyPolicy::try_from(each.clone()).is_ok()) {
+    let mut candidates = values.into_iter().map(with);
+    if let Some(changed) =
+        candidates.find(|candidate| AnyPolicy::try_from(candidate.clone()).is_ok())
+    {
         *policy = changed;
     }
 }

@@ -218,7 +218,7 @@ fn a_failed_node_loses_its_viewers_and_they_come_again() {
     assert_eq!(story.then(5, Event::NodeFailed { node: 1 }), [allocate(2)]);
 }
 
-fn said(policy: Value) -> String {
+fn refusal(policy: Value) -> String {
     AnyPolicy::try_from(policy).unwrap_err().to_string()
 }
 
@@ -230,50 +230,50 @@ fn bad_settings_are_named_with_what_is_allowed() {
     sorted.dedup();
     assert_eq!(sorted, NAMES, "each once, in the order of the alphabet");
     let near = format!("name is \"spair\"; allowed: {names} (did you mean spare?)");
-    assert_eq!(said(json!({"name": "spair"})), near);
+    assert_eq!(refusal(json!({"name": "spair"})), near);
     assert_eq!(
-        said(json!({"nodes": 3})),
+        refusal(json!({"nodes": 3})),
         format!("name is null; allowed: {names}")
     );
     assert_eq!(
-        said(json!("spare")),
+        refusal(json!("spare")),
         "policy is \"spare\"; allowed: fields with their values"
     );
     assert_eq!(
-        said(json!({"name": "spare", "node": 3})),
+        refusal(json!({"name": "spare", "node": 3})),
         "node is no field here; allowed: name, nodes (did you mean nodes?)"
     );
     assert_eq!(
-        said(json!({"name": "spare", "nodes": -1})),
+        refusal(json!({"name": "spare", "nodes": -1})),
         "nodes is -1; allowed: a whole number from 0 to 1000000"
     );
     assert_eq!(
-        said(json!({"name": "hysteresis", "idle_s": "1 min"})),
+        refusal(json!({"name": "hysteresis", "idle_s": "1 min"})),
         "idle_s is \"1 min\"; allowed: a number from 0 to 1000000"
     );
     assert_eq!(
-        said(json!({"name": "elastic-movie", "unused": "retain"})),
+        refusal(json!({"name": "elastic-movie", "unused": "retain"})),
         "unused is \"retain\"; allowed: keep, release"
     );
     assert_eq!(
-        said(json!({"name": "threshold", "down": 0.8})),
+        refusal(json!({"name": "threshold", "down": 0.8})),
         "down is 0.8; allowed: a number below up, which is 0.8"
     );
 }
 
 #[test]
 fn bad_configurations_are_named_with_what_is_allowed() {
-    let said = |config: Value| Config::try_from(config).unwrap_err().to_string();
+    let refusal = |config: Value| Config::try_from(config).unwrap_err().to_string();
     assert_eq!(
-        said(json!({})),
+        refusal(json!({})),
         "room is missing; allowed: a whole number from 0 to 1000000"
     );
     assert_eq!(
-        said(json!({"room": 1, "min_nodes": 3, "max_nodes": 2})),
+        refusal(json!({"room": 1, "min_nodes": 3, "max_nodes": 2})),
         "min_nodes is 3; allowed: 0 to max_nodes, which is 2"
     );
     assert_eq!(
-        said(json!({"room": 1, "allocation": "one_per_ned"})),
+        refusal(json!({"room": 1, "allocation": "one_per_ned"})),
         "allocation is \"one_per_ned\"; allowed: one_at_a_time, one_per_need, one_per_request \
          (did you mean one_per_need?)"
     );

@@ -17,7 +17,7 @@ use ullage_elastic::{Action, Event};
 
 mod sim_kit;
 
-fn outcome(changes: Value) -> Outcome {
+fn simulate(changes: Value) -> Outcome {
     run(&with(changes)).expect("it runs")
 }
 
@@ -126,8 +126,8 @@ proptest! {
 
     #[test]
     fn every_session_has_one_end_and_every_node_too(spec in specs()) {
-        let found = run(&spec).expect("it runs");
-        let viewers = found.viewers;
+        let outcome = run(&spec).expect("it runs");
+        let viewers = outcome.viewers;
         let ends = viewers.finished + viewers.blocked + viewers.turned_away + viewers.cut;
         prop_assert_eq!(viewers.requests, ends + viewers.unserved);
         prop_assert_eq!(viewers.at_once + viewers.waited, viewers.finished + viewers.cut);
@@ -135,7 +135,7 @@ proptest! {
         // Who lost his node was served, and each is counted once; who was cut is one of them.
         prop_assert!(viewers.cut <= viewers.affected && viewers.affected <= viewers.lost);
         prop_assert!(viewers.affected <= viewers.at_once + viewers.waited);
-        let records = found.records.expect("they were asked for");
+        let records = outcome.records.expect("they were asked for");
         prop_assert_eq!(records.len() as u64, viewers.requests);
         let count = |end| records.iter().filter(|record| record.end == end).count() as u64;
         prop_assert_eq!(count(End::Finished), viewers.finished);
@@ -143,22 +143,22 @@ proptest! {
         prop_assert_eq!(count(End::Cut), viewers.cut);
         for record in &records {
             let served = record.served_s.unwrap_or(record.asked_s);
-            prop_assert!(record.asked_s <= served && served <= found.ended_s);
+            prop_assert!(record.asked_s <= served && served <= outcome.ended_s);
             prop_assert!(record.ended_s.is_none_or(|ended| served <= ended));
         }
         // All that were offered make the demand, until the last of them would be gone.
         let ends = records.iter().map(|record| record.asked_s + record.watch_s);
         let last = ends.fold(0.0, f64::max);
-        let followed = found.elasticity.map_or(0.0, |it| it.until_s);
+        let followed = outcome.elasticity.map_or(0.0, |it| it.until_s);
         prop_assert!((followed - last).abs() <= 1e-6, "{} {}", followed, last);
-        let nodes = found.nodes;
+        let nodes = outcome.nodes;
         prop_assert!(nodes.ready + nodes.failed <= nodes.asked);
         prop_assert!(nodes.died + nodes.released <= nodes.ready);
-        prop_assert_eq!(found.decisions.allocate, nodes.asked);
+        prop_assert_eq!(outcome.decisions.allocate, nodes.asked);
         let most = spec.application.max_nodes.unwrap_or(u32::MAX);
-        prop_assert!(found.whole.most_nodes <= u64::from(most));
-        let room = found.whole.ready.most * u64::from(spec.application.room);
-        prop_assert!(found.whole.watching.most <= room);
+        prop_assert!(outcome.whole.most_nodes <= u64::from(most));
+        let room = outcome.whole.ready.most * u64::from(spec.application.room);
+        prop_assert!(outcome.whole.watching.most <= room);
     }
 
     #[test]
@@ -173,48 +173,48 @@ proptest! {
         let begin = Record::Begin { format: FORMAT, config: spec.application, policy };
         let mut log = Logged(Vec::new());
         Line { at_ns: 0, record: begin }.write(&mut log.0).expect("memory");
-        let found = run_with(&spec, &mut |_| ControlFlow::Continue(()), &mut log).expect("it runs");
+        let outcome = run_with(&spec, &mut |_| ControlFlow::Continue(()), &mut log).expect("it runs");
         let replayed = replay(&*log.0, spec.application, spec.policy.written());
         let replayed = replayed.expect("a good log");
-        prop_assert_eq!(replayed.events, found.events);
+        prop_assert_eq!(replayed.events, outcome.events);
         prop_assert_eq!(replayed.unwritten, []);
-        prop_assert_eq!(replayed.machine.view().waiting, found.viewers.unserved);
+        prop_assert_eq!(replayed.machine.view().waiting, outcome.viewers.unserved);
     }
 
     /// A curve's mean is the whole's: nothing is lost where steps are joined.
     #[test]
     fn curves_have_the_area_of_the_whole(spec in specs()) {
-        let found = run(&spec).expect("it runs");
-        let curves = found.curves.expect("they were asked for");
+        let outcome = run(&spec).expect("it runs");
+        let curves = outcome.curves.expect("they were asked for");
         prop_assert!(curves.watching.len() <= 20);
-        let last = found.ended_s - curves.step_s * (curves.ready.len().max(1) - 1) as f64;
+        let last = outcome.ended_s - curves.step_s * (curves.ready.len().max(1) - 1) as f64;
         let area = |curve: &[f64]| {
             let (whole, rest) = curve.split_at(curve.len().saturating_sub(1));
             whole.iter().sum::<f64>() * curves.step_s + rest.iter().sum::<f64>() * last
         };
         for (curve, level) in [
-            (&curves.watching, found.whole.watching),
-            (&curves.waiting, found.whole.waiting),
-            (&curves.ready, found.whole.ready),
+            (&curves.watching, outcome.whole.watching),
+            (&curves.waiting, outcome.whole.waiting),
+            (&curves.ready, outcome.whole.ready),
         ] {
-            let expected = level.mean * found.ended_s;
+            let expected = level.mean * outcome.ended_s;
             prop_assert!((area(curve) - expected).abs() <= 1e-6 * (1.0 + expected));
         }
         let most = curves.watching_most.iter().max().copied();
-        prop_assert_eq!(most.unwrap_or(0), found.whole.watching.most);
+        prop_assert_eq!(most.unwrap_or(0), outcome.whole.watching.most);
     }
 }
 
 /// By hand: two viewers, a node with room for both that takes 30 s to come.
 #[test]
 fn a_small_run_is_as_it_must_be() {
-    let found = outcome(json!({
+    let outcome = simulate(json!({
         "arrivals": {"kind": "trace", "at_s": [10, 20, 500]},
         "sessions": null,
         "application": {"room": 2},
         "patience": fixed(25.0),
     }));
-    let records = found.records.expect("they were asked for");
+    let records = outcome.records.expect("they were asked for");
     let ends: Vec<_> = records
         .iter()
         .map(|it| (it.served_s, it.ended_s, it.end))
@@ -223,9 +223,9 @@ fn a_small_run_is_as_it_must_be() {
     assert_eq!(ends[0], (None, Some(35.0), End::Blocked));
     assert_eq!(ends[1], (Some(40.0), Some(220.0), End::Finished));
     assert_eq!(ends[2], (None, Some(525.0), End::Blocked));
-    assert_eq!(found.wait.mean_s, Some(20.0));
-    assert_eq!(found.blocked, Some(2.0 / 3.0));
-    let nodes = found.node_records.expect("they were asked for");
+    assert_eq!(outcome.wait.mean_s, Some(20.0));
+    assert_eq!(outcome.blocked, Some(2.0 / 3.0));
+    let nodes = outcome.node_records.expect("they were asked for");
     let node = nodes[0];
     let its = (node.asked_s, node.ready_s, node.release_s, node.gone_s);
     assert_eq!(its, (10.0, Some(40.0), Some(220.0), Some(225.0)));
@@ -234,22 +234,22 @@ fn a_small_run_is_as_it_must_be() {
 /// Who is served in the last instant of its patience is served.
 #[test]
 fn patience_may_end_when_the_node_comes() {
-    let found = outcome(json!({"patience": fixed(30.0), "sessions": 1}));
-    assert_eq!((found.viewers.waited, found.viewers.blocked), (1, 0));
-    let found = outcome(json!({"patience": fixed(0.0), "sessions": 1}));
-    assert_eq!((found.viewers.waited, found.viewers.blocked), (0, 1));
+    let outcome = simulate(json!({"patience": fixed(30.0), "sessions": 1}));
+    assert_eq!((outcome.viewers.waited, outcome.viewers.blocked), (1, 0));
+    let outcome = simulate(json!({"patience": fixed(0.0), "sessions": 1}));
+    assert_eq!((outcome.viewers.waited, outcome.viewers.blocked), (0, 1));
 }
 
 #[test]
 fn viewers_of_a_dead_node_come_again_or_are_cut() {
     let failures = json!({"lifetime": fixed(60.0)});
-    let found = outcome(json!({"failures": failures}));
-    assert!(found.nodes.died > 0 && found.viewers.cut == found.viewers.lost);
+    let outcome = simulate(json!({"failures": failures}));
+    assert!(outcome.nodes.died > 0 && outcome.viewers.cut == outcome.viewers.lost);
     // 180 s in pieces of at most 60 s: everybody loses three nodes at least.
-    let found = outcome(json!({
+    let outcome = simulate(json!({
         "failures": failures, "reconnect": fixed(1.0), "patience": null,
     }));
-    let viewers = found.viewers;
+    let viewers = outcome.viewers;
     assert_eq!((viewers.finished, viewers.cut), (40, 0));
     assert!(viewers.lost >= 80 && viewers.lost == viewers.reconnected);
 }
@@ -261,13 +261,13 @@ fn nodes_that_never_come_are_given_up() {
         "gives_up_s": 100.0,
     });
     let failures = json!({"never_ready": 1.0});
-    let found = outcome(json!({"allocation": allocation, "failures": failures}));
-    assert_eq!(found.viewers.blocked, 40);
+    let outcome = simulate(json!({"allocation": allocation, "failures": failures}));
+    assert_eq!(outcome.viewers.blocked, 40);
     assert_eq!(
-        (found.nodes.ready, found.nodes.given_up),
-        (0, found.nodes.failed)
+        (outcome.nodes.ready, outcome.nodes.given_up),
+        (0, outcome.nodes.failed)
     );
-    let nodes = found.node_records.expect("they were asked for");
+    let nodes = outcome.node_records.expect("they were asked for");
     assert!(
         nodes
             .iter()
@@ -279,26 +279,26 @@ fn nodes_that_never_come_are_given_up() {
 fn errors_of_the_provider_are_tried_again_as_often_as_allowed() {
     let failures = json!({"error": 1.0, "retries": 3, "error_after": fixed(2.0),
         "retry_after": fixed(5.0)});
-    let found = outcome(json!({"failures": failures, "sessions": 1, "patience": fixed(26.0)}));
+    let outcome = simulate(json!({"failures": failures, "sessions": 1, "patience": fixed(26.0)}));
     // Errors at 2, 9, 16 and 23 s, when the node has failed; another one errs once more before 26 s.
-    assert_eq!((found.nodes.failed, found.nodes.errors), (1, 5));
-    assert_eq!(found.viewers.blocked, 1);
+    assert_eq!((outcome.nodes.failed, outcome.nodes.errors), (1, 5));
+    assert_eq!(outcome.viewers.blocked, 1);
 }
 
 #[test]
 fn full_hosts_refuse() {
     let hosts = json!({"count": 1, "nodes_each": 1});
-    let found = outcome(json!({"hosts": hosts, "application": {"room": 1}}));
-    assert!(found.nodes.no_host > 0);
-    assert_eq!(found.whole.ready.most, 1);
+    let outcome = simulate(json!({"hosts": hosts, "application": {"room": 1}}));
+    assert!(outcome.nodes.no_host > 0);
+    assert_eq!(outcome.whole.ready.most, 1);
 }
 
 /// The first node on each host copies the image; they come one after the other.
 #[test]
 fn the_first_node_of_a_host_takes_longer() {
     let hosts = json!({"count": 2, "nodes_each": 9, "first_image": fixed(100.0)});
-    let found = outcome(json!({"hosts": hosts, "patience": null, "application": {"room": 1}}));
-    let nodes = found.node_records.expect("they were asked for");
+    let outcome = simulate(json!({"hosts": hosts, "patience": null, "application": {"room": 1}}));
+    let nodes = outcome.node_records.expect("they were asked for");
     let took = |i: usize| nodes[i].ready_s.expect("ready") - nodes[i].asked_s;
     let took: Vec<_> = (0..4).map(took).map(f64::round).collect();
     assert_eq!(took, [130.0, 130.0, 30.0, 30.0]);
@@ -308,13 +308,13 @@ fn the_first_node_of_a_host_takes_longer() {
 #[test]
 fn many_at_a_time_are_slower() {
     let times = |rows: Value, slow_down: Value| {
-        let found = outcome(json!({
+        let outcome = simulate(json!({
             "application": {"room": 1, "allocation": "one_per_need"},
             "arrivals": {"kind": "trace", "at_s": [0, 0, 0]},
             "patience": null,
             "allocation": {"rows": rows, "slow_down": slow_down},
         }));
-        let nodes = found.node_records.expect("they were asked for");
+        let nodes = outcome.node_records.expect("they were asked for");
         nodes
             .iter()
             .map(|node| node.ready_s.expect("ready"))
@@ -331,23 +331,24 @@ fn many_at_a_time_are_slower() {
 #[test]
 fn arrivals_do_not_depend_on_what_is_decided() {
     let watch = json!({"kind": "exponential", "mean_s": 100});
-    let asked = |policy: &str| {
-        let found = outcome(json!({"policy": {"name": policy}, "watch": watch, "patience": null}));
-        let records = found.records.expect("they were asked for");
+    let request_times = |policy: &str| {
+        let outcome =
+            simulate(json!({"policy": {"name": policy}, "watch": watch, "patience": null}));
+        let records = outcome.records.expect("they were asked for");
         let times = records.iter().map(|it| {
             let watched = it.ended_s.expect("ended") - it.served_s.expect("served");
             (it.asked_s, (watched * 1e6).round())
         });
         times.collect::<Vec<_>>()
     };
-    assert_eq!(asked("elastic-movie"), asked("spare"));
+    assert_eq!(request_times("elastic-movie"), request_times("spare"));
 }
 
 #[test]
 fn it_can_be_followed_and_stopped() {
     let spec = with(json!({"sessions": 200_000, "records": false}));
     let mut parts = Vec::new();
-    let told = run_with(
+    let ended = run_with(
         &spec,
         &mut |progress| {
             parts.push(progress.part);
@@ -359,6 +360,6 @@ fn it_can_be_followed_and_stopped() {
         },
         &mut (),
     );
-    assert_eq!(told, Err(Error::Cancelled));
+    assert_eq!(ended, Err(Error::Cancelled));
     assert!(parts.len() == 3 && parts.is_sorted() && parts[2] < 1.0);
 }

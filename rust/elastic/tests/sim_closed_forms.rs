@@ -11,29 +11,29 @@ const SEEDS: u64 = 20;
 const T: f64 = 2.861;
 
 fn outcomes(spec: &Value) -> Vec<Outcome> {
-    let one = |seed| {
+    let simulate = |seed| {
         let mut spec = spec.clone();
         spec["seed"] = json!(seed);
         let spec = Spec::parse(&spec.to_string()).expect("a good specification");
         run(&spec).expect("it runs")
     };
-    (1..=SEEDS).map(one).collect()
+    (1..=SEEDS).map(simulate).collect()
 }
 
-fn contains(what: &str, outcomes: &[Outcome], value: fn(&Steady) -> f64, expected: f64) {
-    let each = |outcome: &Outcome| value(&outcome.steady.expect("many came"));
-    let values: Vec<f64> = outcomes.iter().map(each).collect();
+fn contains(figure: &str, outcomes: &[Outcome], value: fn(&Steady) -> f64, expected: f64) {
+    let steady = |outcome: &Outcome| value(&outcome.steady.expect("many came"));
+    let values: Vec<f64> = outcomes.iter().map(steady).collect();
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let half = T * (squares / (count - 1.0) / count).sqrt();
     assert!(
         (mean - expected).abs() <= half,
-        "{what}: {mean} ± {half}, where {expected} is expected"
+        "{figure}: {mean} ± {half}, where {expected} is expected"
     );
     assert!(
         half < 0.1 * expected,
-        "{what}: ± {half} proves nothing of {expected}"
+        "{figure}: ± {half} proves nothing of {expected}"
     );
 }
 
@@ -95,12 +95,12 @@ fn without_latency_it_is_m_g_infinity() {
             json!({"kind": "pareto", "least_s": 30.0, "shape": 2.5}),
         ),
     ] {
-        let found = outcomes(&spec(
+        let outcomes = outcomes(&spec(
             &json!({"watch": watch, "patience": {"kind": "fixed", "s": 0.0}}),
         ));
-        contains(&format!("mean, {name}"), &found, watching, 50.0);
-        contains(&format!("variance, {name}"), &found, variance, 50.0);
-        assert!(found.iter().all(|outcome| outcome.viewers.blocked == 0));
+        contains(&format!("mean, {name}"), &outcomes, watching, 50.0);
+        contains(&format!("variance, {name}"), &outcomes, variance, 50.0);
+        assert!(outcomes.iter().all(|outcome| outcome.viewers.blocked == 0));
     }
 }
 
@@ -116,12 +116,12 @@ fn with_a_cap_and_no_waiting_it_is_erlang_b() {
         json!({"kind": "fixed", "s": 50.0}),
         json!({"kind": "exponential", "mean_s": 50.0}),
     ] {
-        let found = outcomes(&spec(
+        let outcomes = outcomes(&spec(
             &json!({"watch": watch, "application": servers(50, Some(0))}),
         ));
         let expected = erlang_b(50, 50.0);
-        contains("loss", &found, turned_away, expected);
-        contains("carried", &found, watching, 50.0 * (1.0 - expected));
+        contains("loss", &outcomes, turned_away, expected);
+        contains("carried", &outcomes, watching, 50.0 * (1.0 - expected));
     }
 }
 
@@ -143,11 +143,11 @@ fn erlang_a(servers: u32, rate: f64, mean_watch: f64, mean_patience: f64) -> (f6
 fn with_exponential_patience_it_is_erlang_a() {
     for patience_s in [10.0, 60.0] {
         let patience = json!({"kind": "exponential", "mean_s": patience_s});
-        let found = outcomes(&spec(&json!({
+        let outcomes = outcomes(&spec(&json!({
             "patience": patience, "application": servers(50, None), "sessions": 30_000,
         })));
         let (lost, queue) = erlang_a(50, 1.0, 50.0, patience_s);
-        contains("abandoned", &found, blocked, lost);
-        contains("waiting", &found, waiting, queue);
+        contains("abandoned", &outcomes, blocked, lost);
+        contains("waiting", &outcomes, waiting, queue);
     }
 }

@@ -16,7 +16,7 @@ fn a_specification_can_be_written_down() {
 
 #[test]
 fn what_cannot_be_simulated_is_refused_by_its_field() {
-    let said = |changes: Value| {
+    let refusal = |changes: Value| {
         let mut spec = usual();
         for (field, value) in changes.as_object().expect("changes") {
             spec[field] = value.clone();
@@ -88,10 +88,10 @@ fn what_cannot_be_simulated_is_refused_by_its_field() {
             ["min_nodes", "0 to"],
         ),
     ] {
-        let found = said(changes.clone());
+        let message = refusal(changes.clone());
         assert!(
-            words.iter().all(|word| found.contains(word)),
-            "{changes}: {found}"
+            words.iter().all(|word| message.contains(word)),
+            "{changes}: {message}"
         );
     }
     let error = Spec::parse("{").expect_err("refused");
@@ -148,11 +148,11 @@ fn allocations_that_are_all_given_up_need_patience() {
         (fixed(16.0), &none, &image, 1),
         (fixed(1.0), &none, &slow_row, 7),
     ] {
-        let said = given_up(&time, slow_down, more).expect_err("refused");
+        let message = given_up(&time, slow_down, more).expect_err("refused");
         assert!(
-            said.starts_with("patience: is needed")
-                && said.contains(&format!("{concurrent} concurrent allocations takes longer")),
-            "{time}: {said}"
+            message.starts_with("patience: is needed")
+                && message.contains(&format!("{concurrent} concurrent allocations takes longer")),
+            "{time}: {message}"
         );
         let mut patient = more.clone();
         patient["patience"] = fixed(60.0);
@@ -179,8 +179,8 @@ fn hosts_without_number_are_no_hosts_without_room() {
         Spec::parse(&spec.to_string()).map_err(|error| error.to_string())
     };
     of(65_536, 65_536).expect("room for all");
-    for said in [of(0, 65_536), of(65_536, 0)].map(|refused| refused.expect_err("no room")) {
-        assert!(said.contains("no node ever becomes ready"), "{said}");
+    for message in [of(0, 65_536), of(65_536, 0)].map(|refused| refused.expect_err("no room")) {
+        assert!(message.contains("no node ever becomes ready"), "{message}");
     }
     let many = of(u32::MAX, u32::MAX).expect_err("too many");
     assert!(many.starts_with("hosts.count: "), "{many}");

@@ -7,7 +7,7 @@ use ullage_elastic::Why;
 
 use crate::http::Fault;
 
-/// An answer without anything of its own: status, the word in `X-Ullage`, and a sentence.
+/// A fixed answer: status, the word in `X-Ullage`, and a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     status: &'static str,
@@ -58,7 +58,7 @@ pub fn turned_away(why: Why) -> Words {
     }
 }
 
-/// Why a request is none.
+/// Why a request is refused.
 pub fn faulty(fault: Fault) -> Words {
     match fault {
         Fault::Malformed => words("400 Bad Request", "malformed", "this is no request"),
@@ -146,7 +146,6 @@ impl Writer {
         out.push(b'\n');
     }
 
-    /// A page.
     pub fn page(&self, out: &mut Vec<u8>, kind: &str, body: &[u8], keep: bool) {
         self.head(out, "200 OK");
         let _ = write!(out, "Content-Type: {kind}\r\nCache-Control: no-store\r\n");

@@ -1,6 +1,5 @@
 //! What the front is told: one JSON file.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use ullage_elastic::{AnyPolicy, Config};
 
-use ullage_common::Failure;
+use ullage_common::failure::{Failure, read_input};
 use ullage_common::shared_clock::SharedClock;
 
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -26,7 +25,6 @@ pub enum Sync {
     EachBatch,
 }
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -90,9 +88,7 @@ pub fn ns(milliseconds: u64) -> u64 {
 impl Settings {
     /// Reads the file and checks it.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let name = path.to_string_lossy();
-        let text = fs::read_to_string(path).map_err(|error| Failure::bad(&name, error))?;
-        Self::parse(&text).map_err(|why| Failure::bad(&name, why))
+        read_input(path, Self::parse)
     }
 
     fn parse(text: &str) -> Result<Self, String> {

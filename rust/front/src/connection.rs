@@ -14,18 +14,16 @@ const PART: usize = MOST_HEAD + MOST_BODY;
 /// Where bytes are read to, one connection after the other.
 pub type Part = [u8; PART];
 
-/// An empty one.
 pub fn part() -> Box<Part> {
     Box::new([0; PART])
 }
 
-/// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A request may come.
     Reading,
     /// One has come, and is not answered yet.
-    Asked,
+    Answering,
     /// An answer is on its way, and the client takes its time.
     Writing,
     /// The last answer is sent; what still comes is thrown away, so that it does not undo that.
@@ -53,11 +51,11 @@ pub struct Connection {
     pub state: State,
     /// Who asks, where it is a viewer.
     pub client: Option<ClientId>,
-    /// Since when, by the front's clock, it is as it is: without a request, or with part of one.
+    /// Since when, by the front's clock, it has been idle, or has had a part of a request.
     pub since: u64,
-    /// There were as many as there may be when it came: its first answer is its last.
+    /// It came beyond the limit of connections: its first answer is its last.
     pub beyond: bool,
-    /// epoll knows it.
+    /// It is registered with epoll.
     pub watched: bool,
     /// The client sends no more.
     pub ended: bool,
@@ -97,7 +95,6 @@ impl Connection {
         &self.stream
     }
 
-    /// Closes it.
     pub fn end(self) -> Buffers {
         let mut buffers = self.buffers;
         for buffer in [&mut buffers.input, &mut buffers.output] {
@@ -123,7 +120,7 @@ impl Connection {
             if self.begun() {
                 match http::parse(&self.buffers.input) {
                     Parsed::Partial => {}
-                    whole => return Ok(Some(self.asked(whole))),
+                    whole => return Ok(Some(self.accept(whole))),
                 }
             }
             if !self.readable {
@@ -136,8 +133,8 @@ impl Connection {
         }
     }
 
-    fn asked(&mut self, parsed: Parsed) -> Parsed {
-        self.state = State::Asked;
+    fn accept(&mut self, parsed: Parsed) -> Parsed {
+        self.state = State::Answering;
         match parsed {
             Parsed::Whole { length, keep, .. } => {
                 self.keep = keep && !self.beyond;

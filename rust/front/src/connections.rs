@@ -8,7 +8,7 @@ use crate::token::Token;
 struct Seat {
     life: u32,
     connection: Option<Connection>,
-    /// Of the one before, for the next.
+    /// The buffers of a closed connection, for the next one.
     buffers: Buffers,
 }
 
@@ -32,7 +32,6 @@ impl Connections {
         }
     }
 
-    /// Open connections.
     pub fn len(&self) -> usize {
         self.seats.len() - self.free.len()
     }
@@ -98,20 +97,20 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut connections = Connections::new(2);
-        let one = connections.admit(connect(), 0).unwrap();
-        let two = connections.admit(connect(), 0).unwrap();
-        connections.end(one);
-        connections.end(one);
+        let first = connections.admit(connect(), 0).unwrap();
+        let second = connections.admit(connect(), 0).unwrap();
+        connections.end(first);
+        connections.end(first);
         assert_eq!(connections.len(), 1);
-        let three = connections.admit(connect(), 0).unwrap();
-        assert_eq!(three.place(), one.place());
-        assert_ne!(three, one);
+        let third = connections.admit(connect(), 0).unwrap();
+        assert_eq!(third.place(), first.place());
+        assert_ne!(third, first);
         assert!(
-            connections.get(one).is_none()
-                && connections.get(three).is_some()
-                && connections.get(two).is_some()
+            connections.get(first).is_none()
+                && connections.get(third).is_some()
+                && connections.get(second).is_some()
         );
-        assert_eq!(Token::of(three.number()), three);
+        assert_eq!(Token::of(third.number()), third);
         assert_eq!(connections.all().count(), 2);
     }
 

@@ -15,7 +15,6 @@ use ullage_elastic::NodeId;
 const LONGEST: u64 = 65_536;
 const LONGEST_URL: usize = 2048;
 
-/// What the controller says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Report {
     /// The node streams, at this place.
@@ -26,11 +25,9 @@ pub enum Report {
     Quit,
     /// A line that says nothing of that, and why it does not.
     Nonsense(String),
-    /// It is gone.
     Gone,
 }
 
-/// Where a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Host and port.
@@ -64,7 +61,6 @@ enum Message {
     },
 }
 
-/// Reads one line.
 fn report_of(line: &str) -> Report {
     read(line).unwrap_or_else(Report::Nonsense)
 }
@@ -123,7 +119,6 @@ impl Controller {
         self.heard.try_recv().ok()
     }
 
-    /// Says it, one line.
     pub fn say(&self, line: &impl Serialize) {
         let mut text = serde_json::to_vec(line).expect("these can be written");
         text.push(b'\n');

@@ -19,10 +19,9 @@ use crate::http::Page;
 use crate::sessions::{Due, Sessions};
 use crate::token::Token;
 
-/// A log may be ahead of the clock by so much: clocks of processes on one kernel differ by less.
+/// How far a log may be ahead of the clock: clocks of processes on one kernel differ by less.
 const AHEAD_NS: u64 = 1_000_000_000;
 
-/// What somebody is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Redirect { client: ClientId, node: NodeId },
@@ -36,12 +35,12 @@ pub enum Answer {
 pub struct Order {
     at_ns: u64,
     #[serde(flatten)]
-    what: What,
+    kind: OrderKind,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum What {
+enum OrderKind {
     Allocate(NodeId),
     Release(NodeId),
     /// What it told makes no sense.
@@ -159,12 +158,12 @@ impl Front {
             }
         }
         let orders = self.machine.nodes().filter_map(|node| match node.state {
-            NodeState::Coming => Some(What::Allocate(node.node)),
-            NodeState::Leaving => Some(What::Release(node.node)),
+            NodeState::Coming => Some(OrderKind::Allocate(node.node)),
+            NodeState::Leaving => Some(OrderKind::Release(node.node)),
             NodeState::Ready => None,
         });
         self.orders
-            .extend(orders.map(|what| Order { at_ns: now, what }));
+            .extend(orders.map(|kind| Order { at_ns: now, kind }));
         let ids: Vec<NodeId> = self.machine.nodes().map(|node| node.node).collect();
         self.places.retain(|node, _| ids.contains(node));
     }
@@ -267,8 +266,8 @@ impl Front {
 
     fn refuse(&mut self, why: String) {
         let at_ns = self.now();
-        let what = What::Refused(why);
-        self.orders.push(Order { at_ns, what });
+        let kind = OrderKind::Refused(why);
+        self.orders.push(Order { at_ns, kind });
     }
 
     fn note(&mut self, note: Value) {
@@ -352,11 +351,11 @@ impl Front {
             }
             Action::Allocate { node } => {
                 self.counts.allocated += 1;
-                self.order(now, What::Allocate(node));
+                self.order(now, OrderKind::Allocate(node));
             }
             Action::Release { node } => {
                 self.counts.released += 1;
-                self.order(now, What::Release(node));
+                self.order(now, OrderKind::Release(node));
             }
         }
     }
@@ -377,12 +376,12 @@ impl Front {
         self.answers.extend(token.map(|token| (token, answer)));
     }
 
-    fn order(&mut self, at_ns: u64, what: What) {
-        self.orders.push(Order { at_ns, what });
+    fn order(&mut self, at_ns: u64, kind: OrderKind) {
+        self.orders.push(Order { at_ns, kind });
     }
 }
 
-/// Where the nodes are, of the notes.
+/// Where the nodes are, by the log's notes.
 fn places(notes: Vec<(u64, Value)>) -> HashMap<NodeId, Place> {
     let place = |note: Value| {
         let node = NodeId::try_from(note.get("node")?.as_u64()?).ok()?;

@@ -15,12 +15,12 @@ use ullage_elastic::log::{self, Line, Record, Replayed};
 use crate::config::Sync;
 use ullage_common::Failure;
 
-/// The log, and what of it is not on its file yet.
+/// The log, and the part of it that is not in its file yet.
 pub struct EventLog {
     file: Flock<File>,
     sync: Sync,
     pending: Vec<u8>,
-    /// Of `pending`, what the file has.
+    /// How much of `pending` is in the file already.
     written: usize,
     stuck: bool,
     bytes: u64,
@@ -107,7 +107,6 @@ impl EventLog {
         Ok(())
     }
 
-    /// Something was added since.
     pub fn pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -117,7 +116,6 @@ impl EventLog {
         self.stuck
     }
 
-    /// Bytes of the log.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

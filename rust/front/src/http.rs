@@ -10,14 +10,13 @@ pub const MOST_BODY: usize = 4096;
 /// Headers, at most.
 const MOST_HEADERS: usize = 64;
 
-/// What can be looked at.
+/// A page that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     Metrics,
     State,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// To be sent to a node, within so many milliseconds.
@@ -32,7 +31,7 @@ pub enum Request {
     Page(Page),
 }
 
-/// Why a request is none.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No HTTP, or an address that makes no sense here.
@@ -48,7 +47,6 @@ pub enum Fault {
     Expects,
 }
 
-/// What the bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The beginning of a request.
@@ -60,7 +58,7 @@ pub enum Parsed {
         keep: bool,
         length: usize,
     },
-    /// Nothing that can be read on from.
+    /// No request, so nothing after it can be read either.
     Bad(Fault),
 }
 
@@ -305,12 +303,12 @@ mod tests {
 
     #[test]
     fn requests_may_follow_each_other() {
-        let one = "POST /finished/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
-        let both = format!("{one}GET /state HTTP/1.1\r\n\r\n");
+        let first = "POST /finished/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+        let both = format!("{first}GET /state HTTP/1.1\r\n\r\n");
         let Parsed::Whole { length, .. } = parse(both.as_bytes()) else {
             panic!("two requests");
         };
-        assert_eq!(length, one.len());
+        assert_eq!(length, first.len());
         assert_eq!(whole(&both[length..]).0, Ok(Request::Page(Page::State)));
     }
 

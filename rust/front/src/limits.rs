@@ -1,8 +1,6 @@
 //! Whether this host allows so many connections: found out before the start.
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
-use ullage_common::Failure;
+use ullage_common::{Failure, limits};
 
 /// Descriptors that are open anyway, or for a moment: streams, log, epoll, signals, a connection that
 /// is accepted only to be told that there are too many.
@@ -10,15 +8,11 @@ const SPARE: u64 = 32;
 /// Connections at a time, unless the configuration says otherwise and where the host allows them.
 const USUAL: u64 = 100_000;
 
-/// Raises the soft limit of open descriptors to what `wanted` connections need; none: as many as the
+/// Raises the soft limit of open descriptors to what `requested` connections need; none: as many as the
 /// hard one allows, up to [`USUAL`]. Returns how many connections there may be.
 pub fn connections(requested: Option<u32>) -> Result<usize, Failure> {
-    let failed = |error| Failure::new("RLIMIT_NOFILE", error);
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
-    let granted = fitting(requested, hard)?;
-    if granted + SPARE > soft {
-        setrlimit(Resource::RLIMIT_NOFILE, granted + SPARE, hard).map_err(failed)?;
-    }
+    let granted = fitting(requested, limits::most_descriptors()?)?;
+    limits::allow_descriptors(granted + SPARE)?;
     Ok(usize::try_from(granted).unwrap_or(usize::MAX))
 }
 

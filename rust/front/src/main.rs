@@ -22,13 +22,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use crate::config::Settings;
 use crate::decisions::{Front, Resumed};
 use crate::server::Server;
-use ullage_common::Failure;
 use ullage_common::shared_clock::SharedClock;
+use ullage_common::{Failure, signals};
 
 /// Redirects viewers to nodes, and says which nodes there are to be.
 #[derive(Parser)]
@@ -54,7 +55,7 @@ struct Start {
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = Settings::read(&arguments.config)?;
     let connections = limits::connections(settings.max_connections)?;
-    let signals = server::signals()?;
+    let signals = signals::descriptor(&[Signal::SIGTERM, Signal::SIGINT])?;
     let listener = server::open(settings.listen)?;
     let shared = settings.clock.as_ref().is_some_and(SharedClock::adopt);
     let (mut front, resumed) = Front::open(&settings)?;

@@ -30,7 +30,6 @@ impl Page {
     }
 }
 
-/// All counters and levels.
 fn metrics(front: &Front, around: Around) -> String {
     let mut page = Text(String::with_capacity(4096));
     let Counts {

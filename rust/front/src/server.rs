@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signalfd::SignalFd;
 use socket2::{Domain, Protocol, Socket, Type};
 use ullage_common::epoll::{EpollEvent, EpollFlags, Poll};
 use ullage_common::{Failure, say};
@@ -33,9 +32,9 @@ const SIGNALS: u64 = u64::MAX - 2;
 /// The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 const EVENTS: usize = 256;
-/// A log that cannot be written is tried again so often.
+/// How often writing the log is tried again after it failed.
 const AGAIN_NS: u64 = 100_000_000;
-/// At the end, the controller has so long to read what it was told.
+/// How long the controller has, at the end, to read what it was told.
 const END: Duration = Duration::from_secs(1);
 /// A port that is taken is asked for again for so long, so often.
 const TAKEN: Duration = Duration::from_secs(2);
@@ -45,7 +44,7 @@ const BREATH: Duration = Duration::from_millis(10);
 struct Limits {
     request: u64,
     idle: u64,
-    /// They are looked at so often.
+    /// How often they are checked.
     look: u64,
 }
 
@@ -68,7 +67,7 @@ pub struct Server {
     /// The controller is gone, and since when.
     alone: Option<u64>,
     quit: bool,
-    /// No connection could be accepted; that was said.
+    /// No connection could be accepted, which has been reported.
     choked: bool,
 }
 
@@ -95,17 +94,6 @@ pub fn open(address: SocketAddr) -> Result<TcpListener, Failure> {
             result => return result.map_err(|error| Failure::new(&address.to_string(), error)),
         }
     }
-}
-
-/// SIGTERM and SIGINT, to be read instead of being ended by them. Before there are threads, which
-/// inherit it.
-pub fn signals() -> Result<SignalFd, Failure> {
-    let mut stop = SigSet::empty();
-    stop.extend([Signal::SIGTERM, Signal::SIGINT]);
-    let blocked = stop.thread_block();
-    blocked
-        .and_then(|()| SignalFd::with_flags(&stop, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC))
-        .map_err(|error| Failure::new("signals", error))
 }
 
 impl Server {

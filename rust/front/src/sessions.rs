@@ -7,7 +7,7 @@ use ullage_elastic::ClientId;
 
 use crate::token::Token;
 
-/// What has come to its end.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// The patience of one that waits.
@@ -16,7 +16,6 @@ pub enum Due {
     Watch(ClientId),
 }
 
-/// A viewer that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     /// Where it is answered; none after a restart, until it asks again.
@@ -26,7 +25,7 @@ pub struct Held {
     turn: u64,
 }
 
-/// Deadlines that have passed or not, and mean nothing any more, before any is taken out.
+/// Outdated deadlines that are kept before they are cleared out.
 const IDLE: usize = 1024;
 
 /// Deadlines are not taken back one by one: one whose turn has passed means nothing any more.
@@ -43,8 +42,8 @@ impl Sessions {
         Self::default()
     }
 
-    /// It waits from now on, or still waits and has another connection and patience: returns the
-    /// connection that it had.
+    /// The viewer waits from now on. If it waited already, its connection and patience are
+    /// replaced, and the old connection is returned.
     pub fn hold(
         &mut self,
         client: ClientId,
@@ -66,12 +65,11 @@ impl Sessions {
         before.token
     }
 
-    /// It waits no longer.
     pub fn end(&mut self, client: ClientId) -> Option<Held> {
         self.held.remove(&client)
     }
 
-    /// Where it is answered, of one that waits.
+    /// The connection on which a waiting viewer is answered.
     pub fn at(&self, client: ClientId) -> Option<Token> {
         self.held.get(&client)?.token
     }
@@ -80,7 +78,6 @@ impl Sessions {
         self.held.contains_key(&client)
     }
 
-    /// All that wait.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.held.values()
     }
@@ -96,7 +93,7 @@ impl Sessions {
         self.watching.remove(&client);
     }
 
-    /// The next thing that is due; it will not be again.
+    /// Takes the next thing that is due.
     pub fn due(&mut self, now: u64) -> Option<Due> {
         while let Some(Reverse((deadline, client, turn))) = self.deadlines.peek().copied() {
             if deadline > now {
@@ -130,7 +127,7 @@ impl Sessions {
         self.turn
     }
 
-    /// More than half mean nothing: they would stay until their patience would have ended.
+    /// More than half are outdated, and would stay until the patience of their viewers ended.
     #[cold]
     fn forget(&mut self) {
         let (held, watching) = (&self.held, &self.watching);
@@ -154,10 +151,10 @@ mod tests {
     #[test]
     fn one_that_asks_again_keeps_its_place_and_has_new_patience() {
         let mut sessions = Sessions::new();
-        let (one, other) = (Token::new(1, 0), Token::new(2, 0));
-        assert_eq!(sessions.hold(7, Some(one), 100, 200), None);
-        assert_eq!(sessions.hold(7, Some(other), 150, 400), Some(one));
-        assert_eq!(sessions.at(7), Some(other));
+        let (first, second) = (Token::new(1, 0), Token::new(2, 0));
+        assert_eq!(sessions.hold(7, Some(first), 100, 200), None);
+        assert_eq!(sessions.hold(7, Some(second), 150, 400), Some(first));
+        assert_eq!(sessions.at(7), Some(second));
         assert_eq!(all_due(&mut sessions, 300), []);
         assert_eq!(sessions.next_due(), Some(400));
         assert_eq!(all_due(&mut sessions, 400), [Due::Patience(7)]);

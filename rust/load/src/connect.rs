@@ -15,10 +15,10 @@ use nix::sys::socket::{MsgFlags, connect, recv, setsockopt, socket};
 use nix::sys::time::{TimeVal, TimeValLike};
 use serde::Serialize;
 
-use crate::connect_errors::Errors;
+use crate::faults::{Faults, OF_CONNECTIONS};
 use crate::listen::Closer;
 use crate::needs::{self, Ports};
-use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing};
+use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing, positive};
 use crate::times::{Distribution, Times};
 use ullage_common::failure::{Failure, print_json};
 
@@ -66,20 +66,13 @@ pub struct Options {
     late_limit: f64,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && number < 1e9 => Ok(number),
-        _ => Err("a number above 0 and below 1e9".into()),
-    }
-}
-
 /// What one thread saw, and then all together.
 struct Measurements {
     started: u64,
     completed: u64,
     in_time: u64,
     unsent: u64,
-    errors: Errors,
+    errors: Faults,
     latency: Times,
     established: Times,
     lateness: Lateness,
@@ -92,7 +85,7 @@ impl Measurements {
             completed: 0,
             in_time: 0,
             unsent: 0,
-            errors: Errors::default(),
+            errors: Faults::new(OF_CONNECTIONS),
             latency: Times::new(),
             established: Times::new(),
             lateness: Lateness::new(),
@@ -130,7 +123,7 @@ struct Report {
     connections_per_second: f64,
     /// Due, and not even begun when the drain after the time was over.
     unsent: u64,
-    errors: Errors,
+    errors: Faults,
     /// From when it was due (closed loop: begun) until it was closed.
     latency: Option<Distribution>,
     /// The same until `connect` returned.
@@ -261,7 +254,7 @@ impl Job<'_> {
             Some(pacer) => self.open_loop(&mut measurements, pacer, end),
             None => {
                 while Instant::now() < end && self.may() {
-                    self.one(&mut measurements, Instant::now(), end);
+                    self.connect(&mut measurements, Instant::now(), end);
                 }
             }
         }
@@ -276,7 +269,7 @@ impl Job<'_> {
                 measurements.unsent += 1;
             } else if self.may() {
                 measurements.lateness.wait(due);
-                self.one(measurements, due, end);
+                self.connect(measurements, due, end);
             } else {
                 return;
             }
@@ -290,7 +283,7 @@ impl Job<'_> {
             .is_ok()
     }
 
-    fn one(&self, measurements: &mut Measurements, due: Instant, end: Instant) {
+    fn connect(&self, measurements: &mut Measurements, due: Instant, end: Instant) {
         measurements.started += 1;
         match self.connection() {
             Ok(established) => {
@@ -301,7 +294,7 @@ impl Job<'_> {
                 measurements.latency.record(now - due);
             }
             Err(error) => {
-                measurements.errors.count(&error);
+                measurements.errors.count((&error).into());
                 thread::sleep(AFTER_ERROR);
             }
         }
@@ -366,17 +359,4 @@ fn exchange(stream: &mut TcpStream, request: &str) -> io::Result<()> {
 #[allow(clippy::cast_possible_truncation)]
 fn micros(seconds: f64) -> i64 {
     (seconds * 1e6).ceil() as i64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_numbers_above_zero_are_rates() {
-        assert!(positive("0.5").is_ok());
-        for bad in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
-            assert!(positive(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
+use crate::faults::{Fault, Faults, OF_REQUESTS};
 use crate::http_exchange::{Client, Target};
-use crate::http_fault::Faults;
 use crate::http_place::Bytes;
 use crate::needs::{self, Ports};
-use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing};
+use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing, positive};
 use crate::times::{Distribution, Times};
 use ullage_common::failure::{Failure, print_json};
 
@@ -60,13 +60,6 @@ pub struct Options {
     /// The generator may be so late, in seconds, with one request in a hundred.
     #[arg(long, default_value_t = 0.01, value_parser = positive)]
     late_limit: f64,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && number < 1e9 => Ok(number),
-        _ => Err("a number above 0 and below 1e9".into()),
-    }
 }
 
 fn not_negative(text: &str) -> Result<f64, String> {
@@ -124,7 +117,7 @@ impl Measurements {
         Self {
             due: 0,
             answered: 0,
-            errors: Faults::default(),
+            errors: Faults::new(OF_REQUESTS),
             latency: Times::new(),
             exchange: Times::new(),
             lateness: Lateness::new(),
@@ -220,7 +213,7 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
     while let Some(due) = pacer.next() {
         measurements.due += 1;
         if Instant::now() > drained {
-            measurements.errors.unsent += 1;
+            measurements.errors.count(Fault::Unsent);
             continue;
         }
         measurements.lateness.wait(due);
@@ -244,8 +237,8 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
 fn report(options: &Options, all: Measurements, took: Duration) -> Report {
     let reason = all.lateness.complaint(options.late_limit);
     let latency = all.latency.distribution();
-    let quantiles = latency.as_ref().map_or_else(Vec::new, |known| {
-        of_all(known, &all.latency, all.errors.sum())
+    let quantiles = latency.as_ref().map_or_else(Vec::new, |answered| {
+        of_all(answered, &all.latency, all.errors.sum())
     });
     Report {
         mode: "http",
@@ -274,15 +267,15 @@ fn report(options: &Options, all: Measurements, took: Duration) -> Report {
 
 /// The quantiles of the known times and of `failed` ones that are longer than all of these.
 #[allow(clippy::cast_precision_loss)]
-fn of_all(known: &Distribution, times: &Times, failed: u64) -> Vec<(f64, f64)> {
-    let stretch = (known.count + failed) as f64 / known.count as f64;
-    let share_of_known = |share: f64| share * stretch;
-    known
+fn of_all(answered: &Distribution, times: &Times, failed: u64) -> Vec<(f64, f64)> {
+    let stretch = (answered.count + failed) as f64 / answered.count as f64;
+    let share_of_answered = |share: f64| share * stretch;
+    answered
         .quantiles
         .iter()
         .map(|(share, _)| *share)
-        .filter(|share| share_of_known(*share) <= 1.0)
-        .map(|share| (share, times.quantile(share_of_known(share))))
+        .filter(|share| share_of_answered(*share) <= 1.0)
+        .map(|share| (share, times.quantile(share_of_answered(share))))
         .collect()
 }
 
@@ -356,16 +349,16 @@ mod tests {
     #[test]
     fn without_failures_the_quantiles_are_those_of_the_answers() {
         let times = times();
-        let known = times.distribution().unwrap();
-        assert_eq!(of_all(&known, &times, 0), known.quantiles);
+        let answered = times.distribution().unwrap();
+        assert_eq!(of_all(&answered, &times, 0), answered.quantiles);
     }
 
     #[test]
     fn failures_are_the_longest_of_all() {
         let times = times();
-        let known = times.distribution().unwrap();
+        let answered = times.distribution().unwrap();
         // Of 1,000, the 500th; the 900th is the last with an answer, and the 990th has none.
-        let quantiles = of_all(&known, &times, 100);
+        let quantiles = of_all(&answered, &times, 100);
         assert_eq!(
             quantiles
                 .iter()
@@ -376,7 +369,7 @@ mod tests {
         for ((_, time), want) in quantiles.iter().zip([500e-6, 900e-6]) {
             assert!((time / want - 1.0).abs() < 2e-3, "{time}");
         }
-        assert!(of_all(&known, &times, 901).is_empty());
+        assert!(of_all(&answered, &times, 901).is_empty());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::http_fault::Fault;
+use crate::faults::Fault;
 
 /// What is asked for, and what must come.
 pub struct Target {
@@ -57,10 +57,10 @@ impl<'a> Client<'a> {
     pub fn warm(&mut self) {
         if !self.target.close {
             // Whoever cannot connect now tries again with its first request, which then tells.
-            let made = self
+            let connected = self
                 .runtime
                 .block_on(async { timeout(self.target.deadline, connect(self.target)).await });
-            self.link = made.ok().and_then(Result::ok);
+            self.link = connected.ok().and_then(Result::ok);
         }
     }
 
@@ -68,8 +68,11 @@ impl<'a> Client<'a> {
     pub fn exchange(&mut self) -> Result<Instant, Fault> {
         let link = self.link.take();
         let (target, host) = (self.target, self.host.clone());
-        let one = async { timeout(target.deadline, exchange(target, host, link)).await };
-        let (ended, link) = self.runtime.block_on(one).map_err(|_| Fault::TimedOut)??;
+        let exchanged = async { timeout(target.deadline, exchange(target, host, link)).await };
+        let (ended, link) = self
+            .runtime
+            .block_on(exchanged)
+            .map_err(|_| Fault::TimedOut)??;
         self.link = link.filter(|_| !target.close);
         Ok(ended)
     }

@@ -44,8 +44,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, fill: impl Fn(&mut File) -> io::Result<()>) -> Result<(), Failure> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| File::create(path))
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder
+        .and_then(|()| File::create(path))
         .and_then(|mut file| fill(&mut file))
         .map_err(|error| Failure::new(&path.to_string_lossy(), error))
 }

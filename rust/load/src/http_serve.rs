@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::Serialize;
 
 use ullage_common::failure::{Failure, print_json};
+use ullage_common::signals;
 
 /// A server is asked so often whether it answers.
 const BETWEEN: Duration = Duration::from_millis(5);
@@ -95,12 +96,8 @@ impl Server {
     }
 
     fn serve(&mut self, options: &Options) -> Result<(), Failure> {
-        let mut signals = SigSet::empty();
-        signals.extend([Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD]);
         // Only now: the server would inherit it.
-        signals
-            .thread_block()
-            .map_err(|error| Failure::new("signals", error))?;
+        let signals = signals::block(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
         let server = self.answers(options)?;
         let begun = self.cpu()?;
         print_json(&Listening {
@@ -208,7 +205,7 @@ fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// None or its name, when the head is that of the document; else what it is.
+/// The server's name, if it gives one, when the head is that of the document; else what is wrong.
 fn judge(head: &str, bytes: u64) -> Result<Option<String>, String> {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap_or_default();
@@ -306,8 +303,8 @@ mod tests {
         while !busy(&server) {
             sleep(BETWEEN);
         }
-        let (one, other) = (server.cpu().unwrap(), server.cpu().unwrap());
-        assert!(total(&other) >= total(&one));
+        let (before, after) = (server.cpu().unwrap(), server.cpu().unwrap());
+        assert!(total(&after) >= total(&before));
         let group = server.group();
         server.end();
         assert!(members(group).unwrap().is_empty() || server.ended().is_some());

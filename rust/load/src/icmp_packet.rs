@@ -37,7 +37,7 @@ pub fn address(packet: &mut [u8], id: u16, sequence: u16) {
     packet[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Of RFC 1071.
+/// The checksum of RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| {
         u32::from(u16::from_be_bytes([
@@ -54,7 +54,6 @@ fn checksum(bytes: &[u8]) -> u16 {
     sum
 }
 
-/// An echo reply.
 #[derive(Debug, PartialEq)]
 pub struct Reply<'a> {
     pub id: u16,

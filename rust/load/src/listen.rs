@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, sockopt};
 use nix::sys::socket::{bind, listen, setsockopt, socket};
 use serde::Serialize;
@@ -19,6 +18,7 @@ use serde::Serialize;
 use crate::needs;
 use ullage_common::epoll::{EpollEvent, EpollFlags, Poll};
 use ullage_common::failure::{Failure, print_json};
+use ullage_common::{limits, signals};
 
 /// The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -76,15 +76,9 @@ struct Report {
 
 /// Serve until SIGTERM or SIGINT, then print what was served.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let (_, hard) =
-        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| Failure::new("RLIMIT_NOFILE", e))?;
+    let hard = limits::most_descriptors()?;
     needs::descriptors(hard.saturating_sub(1 << 10).min(1 << 20))?;
-    let mut stop = SigSet::empty();
-    stop.add(Signal::SIGTERM);
-    stop.add(Signal::SIGINT);
-    // Before there are threads, which inherit it.
-    stop.thread_block()
-        .map_err(|e| Failure::new("signals", e))?;
+    let stop = signals::block(&[Signal::SIGTERM, Signal::SIGINT])?;
     let listener = open(SocketAddrV4::new(options.address, options.port))
         .map_err(|e| Failure::new(&format!("port {}", options.port), e))?;
     let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);

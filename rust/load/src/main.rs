@@ -3,10 +3,9 @@
 //! (`place`) and minds the server (`serve`).
 
 mod connect;
-mod connect_errors;
+mod faults;
 mod http;
 mod http_exchange;
-mod http_fault;
 mod http_place;
 mod http_serve;
 mod icmp;

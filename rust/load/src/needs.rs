@@ -4,9 +4,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-
-use ullage_common::Failure;
+use ullage_common::{Failure, limits};
 
 /// How long Linux keeps the port of a connection that its own side closed first, seconds:
 /// `TCP_TIMEWAIT_LEN` in include/net/tcp.h.
@@ -24,19 +22,14 @@ const SPARE_DESCRIPTORS: u64 = 16;
 /// Fails when that is not enough.
 pub fn descriptors(needed: u64) -> Result<(), Failure> {
     let needed = needed + SPARE_DESCRIPTORS;
-    let (soft, hard) =
-        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| Failure::new("RLIMIT_NOFILE", e))?;
+    let hard = limits::most_descriptors()?;
     if needed > hard {
         return Err(Failure::too_low(format!(
             "{needed} descriptors are needed, RLIMIT_NOFILE allows {hard}: use fewer threads, or \
              raise the limit"
         )));
     }
-    if needed > soft {
-        setrlimit(Resource::RLIMIT_NOFILE, needed, hard)
-            .map_err(|e| Failure::new("RLIMIT_NOFILE", e))?;
-    }
-    Ok(())
+    limits::allow_descriptors(needed)
 }
 
 /// Which ports connections get here, and how long a closed one keeps its own.
@@ -44,7 +37,7 @@ pub fn descriptors(needed: u64) -> Result<(), Failure> {
 pub struct Ports {
     pub first: u16,
     pub last: u16,
-    /// Of these, kept by connections to the same peer that were closed before.
+    /// Those of them that closed connections to the same peer still keep.
     pub waiting: u64,
     pub kept_s: f64,
 }

@@ -12,6 +12,14 @@ use serde::Serialize;
 
 use crate::times::{Distribution, Times};
 
+/// A rate or a number of seconds, for clap.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && number < 1e9 => Ok(number),
+        _ => Err("a number above 0 and below 1e9".into()),
+    }
+}
+
 /// How the instants of an open loop lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -143,7 +151,7 @@ impl Lateness {
 /// The lateness, for the report.
 #[derive(Debug, Serialize)]
 pub struct LatenessSummary {
-    /// Of the events that were waited for: how late they started.
+    /// How late the events that were waited for started.
     pub woken: Option<Distribution>,
     /// Events that were due while nobody was free.
     pub behind: u64,
@@ -158,6 +166,14 @@ pub fn exact_timers() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_numbers_above_zero_are_rates() {
+        assert!(positive("0.5").is_ok());
+        for bad in ["0", "-1", "nan", "inf", "1e9", "x", ""] {
+            assert!(positive(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn constant_instants_lie_on_a_grid_without_drift() {

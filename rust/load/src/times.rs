@@ -5,11 +5,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// No quantile is told with fewer samples than this above it: it would be a single event's tale.
+/// A quantile needs this many samples above it: with fewer it would depend on a single event.
 const SAMPLES_ABOVE: f64 = 5.0;
 /// 0.9, 0.99 … to six nines.
 const NINES: i32 = 6;
-/// Of every time that is kept: three digits, an error of at most 0.1 %.
+/// Digits kept of every time: an error of at most 0.1 %.
 const DIGITS: u8 = 3;
 
 /// Times, to three digits, from a nanosecond up.
@@ -20,7 +20,6 @@ impl Times {
         Self(Histogram::new(DIGITS).expect("0 to 5 digits can be kept"))
     }
 
-    /// Keep one time.
     pub fn record(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
         self.0 += nanoseconds;
@@ -36,7 +35,7 @@ impl Times {
         seconds(self.0.value_at_quantile(share))
     }
 
-    /// None of no times.
+    /// None: there are no times.
     pub fn distribution(&self) -> Option<Distribution> {
         (!self.0.is_empty()).then(|| Distribution {
             count: self.0.len(),

@@ -6,17 +6,13 @@
 //! words of 2 to 10 letters from a vocabulary of 8 192, the more frequent the shorter their index: about
 //! Zipf's law. Everything follows from the seed, by integers alone: the same bytes on every machine.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::digest::hex;
 use crate::draw::Draw;
-use crate::manifest;
+use crate::{digest, manifest, ratio};
 
 const SEGMENT: (usize, usize) = (16 << 10, (128 << 10) + 1);
 const RUN: (usize, usize) = (256, 4097);
@@ -51,36 +47,19 @@ impl Corpus {
     /// # Errors
     /// When they cannot be written.
     pub fn make(plan: Plan, path: &Path) -> Result<Self> {
-        let problem = || format!("cannot write {}", path.display());
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(problem)?);
-        let (mut hasher, mut copied) = (Sha256::new(), 0);
-        for piece in Pieces::new(plan) {
-            copied += if piece.copy {
-                piece.bytes.len() as u64
-            } else {
-                0
-            };
-            hasher.update(&piece.bytes);
-            file.write_all(&piece.bytes).with_context(problem)?;
-        }
-        let file = file.into_inner().context("cannot write the corpus")?;
-        file.sync_all().with_context(problem)?;
+        let mut copied = 0;
+        let pieces = Pieces::new(plan).map(|piece| {
+            copied += u64::from(piece.copy) * piece.bytes.len() as u64;
+            piece.bytes
+        });
+        let sha256 = digest::store(path, pieces)?;
         let corpus = Self {
             plan,
-            sha256: hex(&hasher.finalize()),
-            duplicate_share: share(copied, plan.size),
+            sha256,
+            duplicate_share: ratio(copied, plan.size),
         };
         manifest::store(path, &corpus)?;
         Ok(corpus)
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // Lengths of files, far below 2^52.
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
     }
 }
 
@@ -94,14 +73,12 @@ pub struct Pieces {
     left: u64,
 }
 
-/// One segment.
 pub struct Piece {
     pub bytes: Vec<u8>,
     pub copy: bool,
 }
 
 impl Pieces {
-    /// Those of a plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let mut draw = Draw::new(plan.seed);
@@ -146,9 +123,9 @@ impl Iterator for Pieces {
         let (seed, length) = if copy {
             self.fresh[self.draw.between(0, self.fresh.len())]
         } else {
-            let made = (self.draw.bits(), self.draw.between(SEGMENT.0, SEGMENT.1));
-            self.fresh.push(made);
-            made
+            let segment = (self.draw.bits(), self.draw.between(SEGMENT.0, SEGMENT.1));
+            self.fresh.push(segment);
+            segment
         };
         let length = length.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= length as u64;
@@ -229,7 +206,7 @@ mod tests {
                 .filter(|piece| piece.copy)
                 .map(|piece| piece.bytes.len())
                 .sum();
-            assert!((share(copied as u64, plan.size) - duplicates).abs() < 0.15);
+            assert!((ratio(copied as u64, plan.size) - duplicates).abs() < 0.15);
         }
     }
 }

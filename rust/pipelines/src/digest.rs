@@ -1,16 +1,17 @@
 //! SHA-256 in hexadecimal, as the results have it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
+use ullage_common::hex::text;
 
-/// Of bytes in memory.
+/// The digest of bytes in memory.
 #[must_use]
 pub fn of_bytes(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    text(&Sha256::digest(bytes))
 }
 
 /// Length and digest of a file.
@@ -31,22 +32,28 @@ pub fn of_reader(from: &mut impl Read) -> Result<(u64, String)> {
     loop {
         let count = from.read(&mut buffer)?;
         if count == 0 {
-            return Ok((length, hex(&hasher.finalize())));
+            return Ok((length, text(&hasher.finalize())));
         }
         length += count as u64;
         hasher.update(&buffer[..count]);
     }
 }
 
-/// A digest as text.
-#[must_use]
-pub fn hex(digest: &[u8]) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(half), 16).unwrap_or('?'));
-        }
-        text
-    })
+/// Writes the pieces to a file that is on the disk when this returns. Their digest.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn store(path: &Path, pieces: impl Iterator<Item = Vec<u8>>) -> Result<String> {
+    let problem = || format!("cannot write {}", path.display());
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(problem)?);
+    let mut hasher = Sha256::new();
+    for piece in pieces {
+        hasher.update(&piece);
+        file.write_all(&piece).with_context(problem)?;
+    }
+    let file = file.into_inner().with_context(problem)?;
+    file.sync_all().with_context(problem)?;
+    Ok(text(&hasher.finalize()))
 }
 
 /// Does this CPU show the instructions for SHA-256?

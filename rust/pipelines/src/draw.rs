@@ -24,7 +24,6 @@ impl Draw {
         self.bits().to_le_bytes()[7]
     }
 
-    /// Random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -13,6 +13,7 @@ use anyhow::Error;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded, select};
 use serde::Serialize;
 
+use crate::ratio;
 use crate::usage::thread_cpu;
 
 /// Why a stage ends before its input does.
@@ -20,7 +21,6 @@ use crate::usage::thread_cpu;
 pub enum Ending {
     /// Another stage failed, or nobody takes what this one makes.
     Stopped,
-    /// This one failed.
     Failed(Error),
 }
 
@@ -372,14 +372,5 @@ fn summed(stage: Stage<'_>) -> StageReport {
         } else {
             0.0
         },
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // Counts of items, far below 2^52.
-fn ratio(sum: u64, count: u64) -> f64 {
-    if count == 0 {
-        0.0
-    } else {
-        sum as f64 / count as f64
     }
 }

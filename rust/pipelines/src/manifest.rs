@@ -37,12 +37,12 @@ pub fn write(path: &Path, value: &impl Serialize) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads JSON of a kind that messages call `what`.
+/// Reads JSON of a kind that messages call `kind`.
 ///
 /// # Errors
 /// When it is missing or is of no such kind.
-pub fn read<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+pub fn read<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("there is no {what} {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no {what}", path.display()))
+        .with_context(|| format!("there is no {kind} {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no {kind}", path.display()))
 }

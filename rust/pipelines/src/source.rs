@@ -53,7 +53,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// So many zeros.
+    /// A buffer of so many zeros.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let memory = vec![0; length + ALIGNMENT];

@@ -82,11 +82,11 @@ fn the_output_is_the_same_for_every_number_of_threads() {
         (Chunking::Rabin, Codec::Zstd(1)),
         (Chunking::Fastcdc, Codec::Stored),
     ] {
-        let one = pack(&input, 1, chunking, codec).unwrap();
-        assert!(one.len() < input.len() * 4 / 5, "nothing was saved");
-        assert!(unpacked(&one).unwrap() == input);
+        let packed = pack(&input, 1, chunking, codec).unwrap();
+        assert!(packed.len() < input.len() * 4 / 5, "nothing was saved");
+        assert!(unpacked(&packed).unwrap() == input);
         for threads in [2, 7] {
-            assert!(pack(&input, threads, chunking, codec).unwrap() == one);
+            assert!(pack(&input, threads, chunking, codec).unwrap() == packed);
         }
     }
 }
@@ -200,9 +200,10 @@ fn what_is_missing_or_changed_is_said() {
     let mut bytes = content(PLAN);
     bytes[2_500_000] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let made = Reference::make(&path, Chunking::Rabin, Codec::Stored);
+    let reference = Reference::make(&path, Chunking::Rabin, Codec::Stored);
     assert!(
-        made.unwrap_err()
+        reference
+            .unwrap_err()
             .to_string()
             .contains("not what it was made as")
     );

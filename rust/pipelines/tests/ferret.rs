@@ -112,6 +112,6 @@ fn what_is_missing_or_changed_is_said() {
     let mut changed = bytes;
     changed[70_000] ^= 1;
     std::fs::write(&corpus, changed).unwrap();
-    let made = Reference::make(&corpus, SEARCH).err().unwrap();
-    assert!(made.to_string().contains("not what it was made as"));
+    let refusal = Reference::make(&corpus, SEARCH).err().unwrap();
+    assert!(refusal.to_string().contains("not what it was made as"));
 }

@@ -6,6 +6,17 @@ use ullage_clock::rgap;
 
 use crate::reasons;
 
+/// One structure out of the other's fields of the same names.
+macro_rules! same_fields {
+    ($from:ty => $to:ty { $($field:ident),+ }) => {
+        impl From<$from> for $to {
+            fn from(from: $from) -> Self {
+                Self { $($field: from.$field),+ }
+            }
+        }
+    };
+}
+
 /// What an exchange says: at `local_ns`, the other clock was ahead by `offset_ns`.
 #[pyclass(frozen, get_all, eq, from_py_object, module = "ullage.host.clock")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,47 +63,8 @@ impl Fix {
     }
 }
 
-impl From<rgap::Fix> for Fix {
-    fn from(fix: rgap::Fix) -> Self {
-        let rgap::Fix {
-            local_ns,
-            offset_ns,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-        } = fix;
-        Self {
-            local_ns,
-            offset_ns,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-        }
-    }
-}
-
-impl From<Fix> for rgap::Fix {
-    fn from(fix: Fix) -> Self {
-        let Fix {
-            local_ns,
-            offset_ns,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-        } = fix;
-        Self {
-            local_ns,
-            offset_ns,
-            half_ns,
-            sure_ns,
-            noise_ns,
-            rtt_ns,
-        }
-    }
-}
+same_fields!(rgap::Fix => Fix { local_ns, offset_ns, half_ns, sure_ns, noise_ns, rtt_ns });
+same_fields!(Fix => rgap::Fix { local_ns, offset_ns, half_ns, sure_ns, noise_ns, rtt_ns });
 
 /// A global instant with its bounds; a bound is `None` where nothing is known.
 #[pyclass(frozen, get_all, eq, module = "ullage.host.clock")]
@@ -189,18 +161,13 @@ impl Rules {
     }
 }
 
+same_fields!(Rules => rgap::Rules {
+    dropped, spread_ns, smallest, messages, time_ns, patience_ns, reply_ns, worst_ppb
+});
+
 impl Rules {
     pub fn or_published(rules: Option<Self>) -> rgap::Rules {
-        rules.map_or(PUBLISHED, |rules| rgap::Rules {
-            dropped: rules.dropped,
-            spread_ns: rules.spread_ns,
-            smallest: rules.smallest,
-            messages: rules.messages,
-            time_ns: rules.time_ns,
-            patience_ns: rules.patience_ns,
-            reply_ns: rules.reply_ns,
-            worst_ppb: rules.worst_ppb,
-        })
+        rules.map_or(PUBLISHED, Into::into)
     }
 }
 
@@ -240,13 +207,11 @@ impl Drift {
     }
 }
 
+same_fields!(Drift => rgap::Drift { worst_ppb, wander_ppb, baseline_ns });
+
 impl Drift {
     pub fn or_usual(drift: Option<Self>) -> rgap::Drift {
-        drift.map_or(USUAL, |drift| rgap::Drift {
-            worst_ppb: drift.worst_ppb,
-            wander_ppb: drift.wander_ppb,
-            baseline_ns: drift.baseline_ns,
-        })
+        drift.map_or(USUAL, Into::into)
     }
 }
 
@@ -275,18 +240,7 @@ impl Counts {
     }
 }
 
-impl From<rgap::Counts> for Counts {
-    fn from(counts: rgap::Counts) -> Self {
-        Self {
-            sent: counts.sent,
-            answers: counts.answers,
-            lost: counts.lost,
-            malformed: counts.malformed,
-            foreign: counts.foreign,
-            old: counts.old,
-        }
-    }
-}
+same_fields!(rgap::Counts => Counts { sent, answers, lost, malformed, foreign, old });
 
 /// A synchronisation.
 #[pyclass(frozen, eq, module = "ullage.host.clock")]

@@ -15,7 +15,7 @@ pub fn of_names(names: &[String]) -> PyResult<Reasons> {
     for name in names {
         let reason_bits = (0..u32::BITS)
             .map(|bit| Reasons::from_bits(1 << bit))
-            .find(|it| it.iter().any(|(known, _)| known == name))
+            .find(|it| it.iter().any(|(reason, _)| reason == name))
             .ok_or_else(|| PyValueError::new_err(format!("no reason is called {name:?}")))?;
         all = all | reason_bits;
     }

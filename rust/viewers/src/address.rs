@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Longest that is taken from a redirect.
 const LONGEST: usize = 2000;
 
-/// Of plain HTTP, an IPv4 address.
+/// An address of plain HTTP whose host is an IPv4 address.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Url {
@@ -55,7 +55,7 @@ impl FromStr for Url {
     }
 }
 
-/// Of a text from outside, what can be shown.
+/// The part of a text from outside that can be shown.
 pub fn printable(text: &str) -> String {
     let clean = |c: char| if c.is_ascii_graphic() { c } else { '?' };
     text.chars().take(100).map(clean).collect()

@@ -1,13 +1,12 @@
 //! What a run is told: one JSON object, every field checked before anything is started.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Network, Url};
 use crate::playback::Plan;
-use ullage_common::Failure;
+use ullage_common::failure::{Failure, read_input};
 use ullage_common::shared_clock::SharedClock;
 
 /// A run. Unknown fields are refused.
@@ -58,11 +57,9 @@ pub struct Config {
     pub clock: Option<SharedClock>,
 }
 
-/// When viewers come.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arrivals {
-    /// Exponential gaps.
     Poisson {
         rate_hz: f64,
         #[serde(default)]
@@ -97,7 +94,6 @@ pub enum Arrivals {
     Trace { path: PathBuf },
 }
 
-/// What is watched.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Video {
@@ -141,7 +137,7 @@ impl Default for Share {
     }
 }
 
-/// After which a viewer or the run gives up.
+/// Limits after which a viewer or the run gives up.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -175,7 +171,7 @@ impl Default for Limits {
     }
 }
 
-/// How instants are met.
+/// How the generator keeps to its instants.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
@@ -217,13 +213,12 @@ fn one() -> u64 {
 }
 
 impl Config {
-    /// A file's, checked. BAD INPUT with what is wrong.
+    /// The configuration in a file, checked.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
-        Self::parse(&text).map_err(|why| Failure::bad(path.display(), why))
+        read_input(path, Self::parse)
     }
 
-    /// The same of a text.
+    /// The configuration in a text, checked.
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         config.check()?;
@@ -284,7 +279,7 @@ fn most(rate_hz: f64, count: Option<u64>, duration_s: Option<f64>, longest_s: f6
     count.map_or(come, |count| come.min(count as f64))
 }
 
-/// Of seconds that were checked.
+/// Nanoseconds of seconds that were checked.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

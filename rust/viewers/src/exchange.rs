@@ -37,7 +37,6 @@ impl Shard<'_> {
         self.connect(index);
     }
 
-    /// Get the next chunk.
     pub fn fetch(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.phase = Phase::Fetching;
@@ -201,7 +200,6 @@ impl Shard<'_> {
         }
     }
 
-    /// The front's answer.
     fn heard(&mut self, index: u32) -> io::Result<Heard> {
         let head = self.head(index)?;
         let viewer = &mut self.viewers[index as usize];
@@ -234,7 +232,6 @@ impl Shard<'_> {
         Ok(Heard::Moved)
     }
 
-    /// Follow a redirect.
     fn go(&mut self, index: u32, location: &str) {
         let node = self.nodes.find(location);
         let now = now_ns();
@@ -256,7 +253,6 @@ impl Shard<'_> {
         }
     }
 
-    /// A node's answer begins.
     fn began(&mut self, index: u32) -> io::Result<Heard> {
         let head = self.head(index)?;
         let now = now_ns();

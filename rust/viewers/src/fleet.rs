@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
 use crate::arrivals::schedule;
 use crate::config::{Arrivals, Config};
 use crate::process::{self, Order, READY, Start};
-use crate::shard::{endings, now_ns};
+use crate::shard::{ENDINGS, now_ns};
 use crate::statistics::{End, Statistics};
 use crate::summary::Summary;
 use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::{limits, signals};
 
 /// Descriptors that are not viewers'.
 const OTHERS: u64 = 64;
@@ -30,7 +30,7 @@ const LEAD_NS: u64 = 50_000_000;
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     let config = Config::read(path)?;
-    let signals = signals()?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let summary = run(&config, &signals)?;
     print_json(&summary)?;
     Ok(ExitCode::from(match (summary.interrupted, summary.valid) {
@@ -40,14 +40,7 @@ pub fn command(path: &Path) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// The signals that end a run, to be seen by [`run`].
-pub fn signals() -> Result<SignalFd, Failure> {
-    let set: SigSet = endings().map_err(|error| Failure::new("signals", error))?;
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    SignalFd::with_flags(&set, flags).map_err(|error| Failure::new("signals", error))
-}
-
-/// One run, in as many processes as it needs.
+/// One run, in as many processes as it needs; one of `signals` ends it.
 pub fn run(config: &Config, signals: &SignalFd) -> Result<Summary, Failure> {
     if let Some(clock) = &config.clock {
         process::share(clock)?;
@@ -93,11 +86,10 @@ fn start(config: &Config) -> Result<u64, Failure> {
     }
 }
 
-/// As many processes as the limit of descriptors makes necessary.
+/// How many processes the limit of descriptors makes necessary.
 fn shards(config: &Config) -> Result<u32, Failure> {
-    let limit = |error| Failure::new("descriptors", error);
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(limit)?;
+    let hard = limits::most_descriptors()?;
+    limits::allow_descriptors(hard)?;
     if let Some(count) = config.shards {
         return Ok(count);
     }
@@ -116,13 +108,12 @@ fn shards(config: &Config) -> Result<u32, Failure> {
     Ok((most / descriptors).ceil().clamp(1.0, MOST) as u32)
 }
 
-/// A process of viewers.
 pub struct Running {
     index: u32,
     child: Child,
     output: Vec<u8>,
     ended: bool,
-    /// Before its time: without a report, or because it was told to end.
+    /// It ended before its time: without a report, or because it was told to.
     cut: bool,
 }
 
@@ -156,8 +147,8 @@ impl Running {
         Ok(running)
     }
 
-    fn say(&mut self, what: &impl serde::Serialize) -> Result<(), Failure> {
-        let mut text = serde_json::to_vec(what).map_err(|error| Failure::new("orders", error))?;
+    fn say(&mut self, order: &impl serde::Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_vec(order).map_err(|error| Failure::new("orders", error))?;
         text.push(b'\n');
         let Some(input) = &mut self.child.stdin else {
             return Ok(());
@@ -173,7 +164,6 @@ impl Running {
         self.output.starts_with(READY.as_bytes())
     }
 
-    /// Take what it says.
     fn hear(&mut self) -> io::Result<()> {
         let mut buffer = [0; 1 << 13];
         let out = self.child.stdout.as_mut();
@@ -309,7 +299,7 @@ impl Sessions {
         name.into()
     }
 
-    /// Of a process that died, the records that are complete.
+    /// The complete records of a process that died.
     fn put_together(mut self) -> Result<(), Failure> {
         for part in &self.parts {
             let result = fs::read(part).and_then(|bytes| {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::address::Url;
 use crate::session::Why;
 
-/// A longer head of an answer is none.
+/// A longer head is refused.
 pub const LONGEST_HEAD: usize = 8192;
 const MOST_HEADERS: usize = 64;
 
@@ -13,7 +13,7 @@ const MOST_HEADERS: usize = 64;
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Head {
     pub status: u16,
-    /// Of the head itself, in bytes.
+    /// Bytes of the head itself.
     pub size: usize,
     pub length: Option<u64>,
     /// First byte and the one after the last.
@@ -75,7 +75,7 @@ impl Head {
         };
         if is("content-length") {
             let length = digits(text()?).ok_or(Why::Protocol)?;
-            // Two lengths are two answers to whoever believes the other one.
+            // Who believes the other length would read two answers.
             if self.length.is_some_and(|other| other != length) {
                 return Err(Why::Protocol);
             }

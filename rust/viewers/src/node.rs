@@ -9,13 +9,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::sendfile::sendfile64;
 use nix::sys::socket::{Backlog, setsockopt, sockopt};
 
 use crate::sys::WATCHED;
-use ullage_common::Failure;
 use ullage_common::epoll::{EpollEvent, Poll};
+use ullage_common::{Failure, limits};
 
 const BATCH: usize = 256;
 const LISTENER: u64 = u64::MAX;
@@ -46,13 +45,13 @@ struct Connection {
 /// Until standard input ends, or a signal. A file, or `/dev/null` as a script's `&` gives it, cannot
 /// be waited for: then a signal.
 pub fn command(options: &Options) -> Result<ExitCode, Failure> {
+    let hard = limits::most_descriptors()?;
+    limits::allow_descriptors(hard)?;
     serve(options).map_err(|error| Failure::new("the node", error))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn serve(options: &Options) -> io::Result<()> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     let listener = listener(options.listen)?;
     let SocketAddr::V4(address) = listener.local_addr()? else {
         return Err(io::ErrorKind::AddrNotAvailable.into());

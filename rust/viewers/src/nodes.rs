@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crate::address::{Network, Url};
 use crate::session::Why;
 
-/// A front that names more has lost its mind.
+/// A front that names more nodes is broken.
 const MOST: usize = 1 << 16;
 /// Sources of a process on the loopback: with 28,000 ports each, for viewers that come and go.
 const SOURCES: u64 = 16;
@@ -40,7 +40,7 @@ impl Nodes {
         self.urls.get(number as usize).map(|url| url.address)
     }
 
-    /// Of those given, a viewer's.
+    /// The node of a viewer, where the configuration gives them.
     #[expect(clippy::cast_possible_truncation, reason = "2^16 at most")]
     pub fn of(&self, client: u64) -> u32 {
         (client % self.urls.len() as u64) as u32

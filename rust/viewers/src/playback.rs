@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a video is gone through.
+/// A video as a sequence of chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     bytes: u64,
@@ -19,7 +19,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of numbers above zero; a buffer of less than a chunk is one chunk.
+    /// All numbers are above zero; a buffer of less than a chunk is one chunk.
     pub fn new(bytes: u64, chunk: u64, bitrate: u64, buffer_ns: u64) -> Self {
         let mut plan = Self {
             bytes,

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::schedule;
 use crate::config::{Config, Timing};
-use crate::shard::{Part, Shard, endings};
+use crate::shard::{ENDINGS, Part, Shard};
 use crate::sys;
 use ullage_common::failure::{self, Failure, print_json};
 use ullage_common::shared_clock::{SharedClock, boot_id};
+use ullage_common::signals;
 
 pub const READY: &str = "ready\n";
 
@@ -36,9 +37,9 @@ pub struct Start {
 }
 
 pub fn command() -> Result<ExitCode, Failure> {
-    // Else it is called what it was started by: `exe`.
+    // Else its name would be `exe`, by which it was started.
     let _ = nix::sys::prctl::set_name(c"viewers");
-    let ending = endings().map_err(|error| Failure::new("signals", error))?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let Some(order) = read_message::<Order>()? else {
         return Ok(ExitCode::from(failure::INTERRUPTED));
     };
@@ -64,7 +65,7 @@ pub fn command() -> Result<ExitCode, Failure> {
         start_ns: at_ns,
     };
     let statistics = Shard::new(&order.config, &part, schedule, records)
-        .and_then(|shard| shard.run(ending))
+        .and_then(|shard| shard.run(&signals))
         .map_err(|error| Failure::new("the event loop", error))?;
     print_json(&statistics)?;
     Ok(ExitCode::SUCCESS)
@@ -90,14 +91,13 @@ pub fn share(clock: &SharedClock) -> Result<(), Failure> {
     ))
 }
 
-/// This process's.
 pub fn own_clock() -> SharedClock {
     SharedClock::own(boot_id().unwrap_or_default())
 }
 
-/// Where it runs, how exactly it sleeps, and before whom.
+/// Sets its CPU, the accuracy of its sleeps, and its priority.
 fn settle(timing: &Timing, cpu: Option<u16>) -> Result<(), Failure> {
-    // A kernel without it is only later, which is measured.
+    // A kernel without it wakes us later, which is measured.
     let _ = nix::sys::prctl::set_timerslack(1);
     // Nobody watches when the parent is gone.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);

@@ -1,7 +1,6 @@
 //! How many viewers nodes sustain: doubling until there is a violation, then bisection, each step a
 //! run of its own. Where the generator was the limit, or the cap was reached, there is no figure.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,10 +11,12 @@ use serde_json::{Value, json};
 use crate::config::{Arrivals, Config};
 use crate::fleet;
 use crate::session::Outcome;
+use crate::shard::ENDINGS;
 use crate::summary::Summary;
-use ullage_common::failure::{self, Failure, print_json};
+use ullage_common::failure::{self, Failure, print_json, read_input};
+use ullage_common::signals;
 
-/// A CPU that the generator used more of may have been what could not keep up.
+/// Where the generator used more of a CPU than this, it may itself have been the limit.
 const FULL: f64 = 0.9;
 
 /// Beside the fields of a run, without `front`, `arrivals` and `sessions`.
@@ -29,7 +30,7 @@ pub struct Search {
     cap: u64,
     /// How long all of a step's viewers watch together.
     step_s: f64,
-    /// Within which they come.
+    /// The time within which they come.
     #[serde(default = "second")]
     ramp_s: f64,
     /// The bracket is narrowed to this part of itself, or to one viewer.
@@ -63,9 +64,8 @@ struct SearchResult {
     mode: &'static str,
     /// The largest number of viewers that was sustained.
     figure: Option<u64>,
-    /// Why there is none.
     why: Option<String>,
-    /// Sustained, and not.
+    /// The largest number that was sustained, and the smallest that was not.
     lower: u64,
     upper: Option<u64>,
     interrupted: bool,
@@ -77,11 +77,9 @@ struct SearchResult {
 struct Step {
     viewers: u64,
     verdict: Verdict,
-    /// As of a run.
     run: Value,
 }
 
-/// What a step says.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "because")]
 enum Verdict {
@@ -93,9 +91,8 @@ enum Verdict {
 }
 
 pub fn command(path: &Path) -> Result<ExitCode, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::bad(path.display(), error))?;
-    let (config, search) = parse(&text).map_err(|why| Failure::bad(path.display(), why))?;
-    let signals = fleet::signals()?;
+    let (config, search) = read_input(path, parse)?;
+    let signals = signals::descriptor(&ENDINGS)?;
     let result = look(search, |viewers| step(&config, &search, viewers, &signals))?;
     print_json(&result)?;
     Ok(ExitCode::from(match (result.interrupted, result.figure) {

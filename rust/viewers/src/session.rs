@@ -86,7 +86,6 @@ pub struct Record<'a> {
     /// When it was told a node, or that there is none.
     pub answered_ns: Option<u64>,
     pub node: Option<SocketAddrV4>,
-    /// Of the video.
     pub first_byte_ns: Option<u64>,
     /// When its picture ended, or all was over.
     pub ended_ns: u64,

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::iter::Peekable;
 
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
 use ullage_clock::Clock;
 
 use ullage_common::epoll::{EpollEvent, Poll};
@@ -22,7 +22,7 @@ use crate::viewer::{Phase, Viewer};
 
 /// Events taken at once: timers are looked at after each.
 const BATCH: usize = 256;
-/// Timers and arrivals in a row, before it is looked for what has come.
+/// Timers and arrivals handled in a row before sockets are looked at.
 const ROW: usize = 64;
 /// Whoever could not reach the front, or whose node failed, asks again after so long.
 pub const PAUSE_NS: u64 = 250_000_000;
@@ -33,7 +33,7 @@ pub fn now_ns() -> u64 {
     Clock::get().ordered()
 }
 
-/// A schedule's instants that are this process's, with the viewers' ids.
+/// The instants of the schedule that are this process's, with the viewers' ids.
 type Arrivals = Peekable<Box<dyn Iterator<Item = (u64, u64)>>>;
 
 pub struct Shard<'a> {
@@ -111,12 +111,10 @@ impl<'a> Shard<'a> {
         })
     }
 
-    /// Until all have come and gone, the run's time is over, or a signal ends it. The signals of
-    /// `ending` are blocked; the end of standard input is the parent's end.
-    pub fn run(mut self, ending: SigSet) -> io::Result<Statistics> {
-        let signals =
-            SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        self.poll.add(&signals, WATCHED, CONTROL)?;
+    /// Until all have come and gone, the run's time is over, or one of `signals` ends it.
+    /// The end of standard input is the parent's end.
+    pub fn run(mut self, signals: &SignalFd) -> io::Result<Statistics> {
+        self.poll.add(signals, WATCHED, CONTROL)?;
         self.poll.add(io::stdin(), WATCHED, CONTROL)?;
         let mut events = [EpollEvent::empty(); BATCH];
         loop {
@@ -216,7 +214,6 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// A viewer comes.
     fn come(&mut self, client: u64, due_ns: u64) {
         let index = self.admit(client, due_ns);
         if self.config.front.is_some() {
@@ -249,13 +246,12 @@ impl<'a> Shard<'a> {
         self.wake_ns = self.wake_ns.min(due_ns);
     }
 
-    /// Try again after so long, in another phase.
+    /// Tries again after so long, in another phase.
     pub fn pause_in(&mut self, index: u32, phase: Phase, pause_ns: u64) {
         self.viewers[index as usize].phase = phase;
         self.timer(index, now_ns() + pause_ns);
     }
 
-    /// Playing began.
     pub fn plays(&mut self) {
         self.playing += 1;
         self.statistics.most_playing = self.statistics.most_playing.max(self.playing);
@@ -276,7 +272,6 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// The place is free.
     pub fn vacate(&mut self, index: u32) {
         self.close(index);
         self.wheel.cancel(index);
@@ -284,7 +279,7 @@ impl<'a> Shard<'a> {
         self.free.push(index);
     }
 
-    /// No connection; whatever its events still say does not count.
+    /// Closes the connection; events of it that are still to come do not count.
     pub fn close(&mut self, index: u32) {
         let viewer = &mut self.viewers[index as usize];
         viewer.fd = None;
@@ -375,12 +370,5 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The signals that end a run, blocked.
-pub fn endings() -> io::Result<SigSet> {
-    let mut set = SigSet::empty();
-    set.add(Signal::SIGINT);
-    set.add(Signal::SIGTERM);
-    set.add(Signal::SIGHUP);
-    set.thread_block()?;
-    Ok(set)
-}
+/// The signals that end a run.
+pub const ENDINGS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];

@@ -11,7 +11,7 @@ use crate::session::{Outcome, Why};
 const LONGEST: u64 = 3_600_000_000_000;
 const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// How often which value, to three digits.
+/// How often each value came, to three digits.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct Spread(Histogram<u64>);
@@ -73,7 +73,6 @@ impl Spread {
 /// How a process ended: what it saw, or what became of it.
 pub type End = Result<Statistics, String>;
 
-/// Of one process.
 #[derive(Default, Deserialize, Serialize)]
 pub struct Statistics {
     /// Viewers that were due before the end.
@@ -160,7 +159,6 @@ impl Statistics {
         }
     }
 
-    /// A session is over.
     pub fn count(&mut self, outcome: Outcome, why: Option<Why>, violated: bool) {
         *self.outcomes.entry(outcome).or_default() += 1;
         if let Some(why) = why {
@@ -177,7 +175,7 @@ impl Statistics {
 pub struct Pace {
     took_s: f64,
     should_s: f64,
-    /// Of each viewer: how far one is from the other, parts per billion.
+    /// How far each viewer's rate is from what it should have been, parts per billion.
     off: Spread,
 }
 
@@ -197,7 +195,7 @@ impl Pace {
         self.off.add(&other.off);
     }
 
-    /// Of all together, by how much it was faster than it should have been; none of nobody.
+    /// By how much all viewers together were faster than they should have been. None: nobody was.
     pub fn error(&self) -> Option<f64> {
         (self.took_s > 0.0).then(|| self.should_s / self.took_s - 1.0)
     }

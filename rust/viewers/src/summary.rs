@@ -12,14 +12,13 @@ use crate::statistics::{End, Statistics};
 const NS: f64 = 1e9;
 type Quantiles = BTreeMap<&'static str, f64>;
 
-/// Of all processes. Times are seconds, instants nanoseconds of the run's clock.
+/// The figures of all processes. Times are seconds, instants nanoseconds of the run's clock.
 #[derive(Serialize)]
 pub struct Summary {
     pub format: u8,
     pub mode: &'static str,
     /// Whether the figures may be used.
     pub valid: bool,
-    /// Why they may not.
     pub why: Vec<String>,
     pub interrupted: bool,
     pub shards: usize,
@@ -31,7 +30,6 @@ pub struct Summary {
     pub outcomes: BTreeMap<Outcome, u64>,
     pub whys: BTreeMap<Why, u64>,
     pub violations: Violations,
-    /// Of video.
     pub bytes: u64,
     pub bytes_per_s: f64,
     pub requests: u64,
@@ -52,7 +50,7 @@ pub struct Summary {
     pub delivered_error_of_viewers: Quantiles,
     pub turn_s: Quantiles,
     pub cpu_s: f64,
-    /// Of the CPU that the generator used most, the part it used.
+    /// The share that the generator used of the CPU that it used most.
     pub cpu_share: f64,
     pub memory: Memory,
 }
@@ -70,7 +68,7 @@ pub struct Violations {
 #[derive(Serialize)]
 pub struct Memory {
     pub peak_bytes: u64,
-    /// What each viewer added.
+    /// What each viewer added to the memory.
     pub per_viewer_bytes: Option<f64>,
 }
 
@@ -168,7 +166,7 @@ impl Summary {
     }
 }
 
-/// Of the CPU that was used most. Where the processes were not pinned, at least what their mean is.
+/// The use of the busiest CPU; where processes were not pinned, at least the mean over all CPUs.
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
 fn busiest(parts: &[End], config: &Config, seconds: f64) -> f64 {
     if seconds <= 0.0 {
@@ -186,7 +184,7 @@ fn busiest(parts: &[End], config: &Config, seconds: f64) -> f64 {
             .as_ref()
             .map_or(0.0, |statistics| statistics.cpu_s);
     }
-    let most = used.values().fold(0.0, |most: f64, one| most.max(*one));
-    let there = thread::available_parallelism().map_or(1, usize::from);
-    (most.max(used.values().sum::<f64>() / there as f64)) / seconds
+    let most = used.values().fold(0.0, |most: f64, cpu_s| most.max(*cpu_s));
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    (most.max(used.values().sum::<f64>() / cpus as f64)) / seconds
 }

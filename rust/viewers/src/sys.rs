@@ -17,7 +17,7 @@ pub const READABLE: EpollFlags = EpollFlags::EPOLLIN
     .union(EpollFlags::EPOLLERR);
 /// Ready: connected, to be written to.
 pub const WRITABLE: EpollFlags = EpollFlags::EPOLLOUT;
-/// All changes of a connection, each told once.
+/// All changes of a connection, each reported once.
 pub const WATCHED: EpollFlags = EpollFlags::EPOLLIN
     .union(EpollFlags::EPOLLOUT)
     .union(EpollFlags::EPOLLRDHUP)
@@ -62,7 +62,6 @@ fn no_port_yet(fd: &OwnedFd) -> io::Result<()> {
     checked(status).map(drop)
 }
 
-/// How connecting ended.
 pub fn connected(fd: BorrowedFd) -> io::Result<()> {
     match nix::sys::socket::getsockopt(&fd, sockopt::SocketError)? {
         0 => Ok(()),
@@ -102,7 +101,7 @@ fn checked(status: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Before all ordinary processes; the lowest of such priorities.
+/// Runs before all ordinary processes, at the lowest real-time priority.
 pub fn realtime() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters outlive the call.

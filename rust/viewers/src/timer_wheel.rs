@@ -38,7 +38,7 @@ pub struct Wheel {
 }
 
 impl Wheel {
-    /// Of ticks of this length. No timer can be due before `now_ns`.
+    /// A wheel with ticks of this length. No timer can be due before `now_ns`.
     pub fn new(tick_ns: u64, now_ns: u64) -> Self {
         Self {
             tick_ns,
@@ -49,7 +49,7 @@ impl Wheel {
         }
     }
 
-    /// Set the index's timer, anew if there is one.
+    /// Sets the index's timer, in place of the one it has.
     pub fn set(&mut self, index: u32, due_ns: u64) {
         self.cancel(index);
         if self.entries.len() <= index as usize {
@@ -155,7 +155,7 @@ impl Wheel {
         }
     }
 
-    /// Come to a block of the first level: its timers come down from the second.
+    /// Enters a block of the first level: its timers come down from the second.
     fn enter(&mut self, tick: u64) {
         self.current = tick;
         let mut moved = Vec::new();

@@ -6,12 +6,10 @@ use crate::http::{Head, Word};
 use crate::playback::{Plan, Player, Violation};
 use crate::session::{Outcome, Why};
 
-/// No node.
 pub const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Phase {
-    /// Nobody is here.
     #[default]
     Free,
     /// Has asked the front, or is connecting to it.
@@ -30,7 +28,7 @@ pub enum Phase {
     Retelling,
 }
 
-/// Everything of a viewer. All times are the run's clock's; 0: not yet.
+/// The state of a viewer. All times are the run's clock's; 0: not yet.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -56,10 +54,10 @@ pub struct Viewer {
     /// What its first node did to it, when it was sent to another.
     pub trouble: Option<Why>,
     pub fd: Option<OwnedFd>,
-    /// Of the descriptor: events of one that was closed do not count.
+    /// The generation of its descriptor: events of one that was closed do not count.
     pub generation: u32,
     pub connecting: bool,
-    /// The connection has answered before: it may have been closed since, in all honesty.
+    /// The connection has answered before, so the server may rightly have closed it since.
     pub kept: bool,
     /// The answer's head has come.
     pub headed: bool,
@@ -82,7 +80,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Somebody new in this place.
+    /// Another viewer takes this place.
     pub fn come(&mut self, client: u64, due_ns: u64, now_ns: u64) {
         *self = Self {
             client,

@@ -67,19 +67,19 @@ fn the_same_viewers_come_in_any_number_of_processes_and_generators() {
         let number = |session: &Value, name: &str| session[name].as_u64().expect("a number");
         let sessions = ran.sessions.iter();
         sessions
-            .map(|one| (number(one, "client"), number(one, "due_ns") - start))
+            .map(|session| (number(session, "client"), number(session, "due_ns") - start))
             .collect()
     };
-    let one = due(&json!({}));
+    let single = due(&json!({}));
     assert_eq!(
-        one.keys().copied().collect::<Vec<_>>(),
+        single.keys().copied().collect::<Vec<_>>(),
         (0..30).collect::<Vec<_>>()
     );
-    assert_eq!(due(&json!({"shards": 3})), one);
+    assert_eq!(due(&json!({"shards": 3})), single);
     let mut fleet = due(&json!({"share": {"index": 0, "of": 2}}));
     assert_eq!(fleet.len(), 15);
     fleet.extend(due(&json!({"share": {"index": 1, "of": 2}, "shards": 2})));
-    assert_eq!(fleet, one);
+    assert_eq!(fleet, single);
 }
 
 #[test]
@@ -104,7 +104,11 @@ fn a_signal_ends_it_and_what_was_seen_is_cut() {
         assert_eq!(ran.summary["interrupted"], true);
         assert_eq!(ran.summary["outcomes"]["cut"], ran.sessions.len());
     }
-    assert!(ran.sessions.iter().all(|one| one["why"] == "run-ended"));
+    assert!(
+        ran.sessions
+            .iter()
+            .all(|session| session["why"] == "run-ended")
+    );
     assert!(!folder.file("sessions.jsonl.shard-0").exists());
 }
 
@@ -174,7 +178,11 @@ fn a_process_that_a_signal_ends_ends_all_of_them() {
     let ran = with_one_of_three_sent(Signal::SIGTERM);
     assert_eq!(ran.status, Some(130), "{}", ran.stderr);
     assert_eq!(ran.summary["interrupted"], true);
-    assert!(ran.sessions.iter().all(|one| one["why"] == "run-ended"));
+    assert!(
+        ran.sessions
+            .iter()
+            .all(|session| session["why"] == "run-ended")
+    );
 }
 
 #[test]

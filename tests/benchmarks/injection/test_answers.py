@@ -15,7 +15,7 @@ from tests.benchmarks.injection.records import Maker, wandering
 BIASED = {"x1.05": 0.2, "native~again": 0.1}
 
 
-def made(bias: dict[str, float] | None = None) -> Recording:
+def recorded(bias: dict[str, float] | None = None) -> Recording:
     maker = Maker(bias=bias)
     maker.blocks("blocks-0", 36, wandering(0.01, 0.01, 1))
     maker.sequence("cpu-0", 4, 36, wandering(0.01, 0.01, 2))
@@ -46,7 +46,7 @@ def made(bias: dict[str, float] | None = None) -> Recording:
 
 def test_right_intervals_hold_and_wrong_ones_do_not() -> None:
     for bias, holds in ((None, True), (BIASED, False)):
-        figures = {f.name: f for f in answers.figures(answers.answer(made(bias)))}
+        figures = {f.name: f for f in answers.figures(answers.answer(recorded(bias)))}
         assert figures["intervals that hold ×1.05"].holds is holds
         assert figures["intervals that hold the injected truth"].holds is holds
         assert figures["intervals that hold ×1.10"].holds is True
@@ -55,9 +55,9 @@ def test_right_intervals_hold_and_wrong_ones_do_not() -> None:
 
 
 def test_expectations_are_touched_or_not() -> None:
-    recording = made()
-    seen = plausibility.compared(recording)
-    assert [each.agrees for each in seen][:2] == [True, False]
+    recording = recorded()
+    comparisons = plausibility.compared(recording)
+    assert [comparison.agrees for comparison in comparisons][:2] == [True, False]
     native = [
         row.seconds
         for name, rows in recording.of("plausible")
@@ -65,7 +65,7 @@ def test_expectations_are_touched_or_not() -> None:
         if row.environment == "native" and row.seconds is not None
     ]
     mean = math.fsum(native) / len(native)
-    assert seen[2].low == pytest.approx(0.24 / mean)
+    assert comparisons[2].low == pytest.approx(0.24 / mean)
 
 
 def need(trials: int | None, most: int = 60) -> TrialsNeeded:
@@ -92,7 +92,7 @@ def test_a_bound_is_not_taken_for_a_value(
 
 
 def test_kept_trials_are_analysed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made().save(tmp_path)
+    recorded().save(tmp_path)
     assert command.main(["--from", str(tmp_path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert sum(row["name"].startswith("intervals that hold ×") for row in rows) == 4

@@ -15,13 +15,13 @@ from ullage.host.cgroups import Hierarchy
 def test_the_tree_with_the_controller_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, file: str
 ) -> None:
-    other = Hierarchy(tmp_path / "other", version, frozenset())
+    without = Hierarchy(tmp_path / "other", version, frozenset())
     tree = Hierarchy(tmp_path / "tree", version, frozenset())
-    for each in (other, tree):
-        each.path.mkdir()
-    monkeypatch.setattr(cgroups, "hierarchies", lambda: [other, tree])
+    for hierarchy in (without, tree):
+        hierarchy.path.mkdir()
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [without, tree])
     assert hindrances.Throttled.tree() is None
     assert "blkio" in str(hindrances.Throttled.missing())
-    (other.path / "cgroup.controllers").write_text("cpu memory\n")
+    (without.path / "cgroup.controllers").write_text("cpu memory\n")
     (tree.path / file).write_text("cpu io memory\n")
     assert hindrances.Throttled.tree() == tree

@@ -8,7 +8,7 @@ from benchmarks.statistics.injection.recording import TRIALS, Fixed, Recording, 
 from tests.benchmarks.injection.records import Maker, white
 
 
-def made() -> Recording:
+def recorded() -> Recording:
     maker = Maker(workloads=2)
     maker.blocks("blocks-0", 6, white(0.02, 1))
     maker.sequence("cpu-0", 2, 18, white(0.02, 2))
@@ -20,7 +20,7 @@ def made() -> Recording:
 
 
 def test_there_and_back(tmp_path: Path) -> None:
-    recording = made()
+    recording = recorded()
     recording.save(tmp_path)
     again = Recording.load(tmp_path)
     assert again.rows == recording.rows
@@ -28,7 +28,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 
 def test_other_work_than_the_factor_says_has_no_truth(tmp_path: Path) -> None:
-    recording = made()
+    recording = recorded()
     recording.save(tmp_path)
     file = tmp_path / TRIALS
     text = file.read_text()
@@ -39,13 +39,13 @@ def test_other_work_than_the_factor_says_has_no_truth(tmp_path: Path) -> None:
 
 
 def test_rows_become_the_run_that_the_product_analyses() -> None:
-    recording = made()
+    recording = recorded()
     (rows,) = [rows for _, rows in recording.of("blocks")]
-    kept = [row for row in rows if row.workload == "cpu" and row.percent != 125]
-    found = folder(recording.about.resolved["blocks-0"], kept, again=["x1.00"])
-    found.check_cells()
-    assert found.complete_blocks == tuple(range(6))
-    copies = {e.key: e.again_of for e in found.resolved.environments}
+    analysed = [row for row in rows if row.workload == "cpu" and row.percent != 125]
+    run = folder(recording.about.resolved["blocks-0"], analysed, again=["x1.00"])
+    run.check_cells()
+    assert run.complete_blocks == tuple(range(6))
+    copies = {e.key: e.again_of for e in run.resolved.environments}
     assert copies == {
         "native": None,
         "native~again": None,
@@ -53,11 +53,13 @@ def test_rows_become_the_run_that_the_product_analyses() -> None:
         "x1.05": None,
         "x1.10": None,
     }
-    status = [(t.status, t.reason is None, t.metrics == {}) for t in found.trials]
-    assert status.count(("ok", True, False)) == len(kept) - status.count(("failed", False, True))
+    status = [(t.status, t.reason is None, t.metrics == {}) for t in run.trials]
+    assert status.count(("ok", True, False)) == len(analysed) - status.count(
+        ("failed", False, True)
+    )
 
 
 def test_a_fixed_part_dilutes_a_factor() -> None:
     fixed = Fixed(seconds=0.02, trial_seconds=0.2)
-    seen = (0.02 + 1.05 * 0.18) / 0.2
-    assert seen / 1.05 - 1 == pytest.approx(fixed.dilution(1.05))
+    slowdown = (0.02 + 1.05 * 0.18) / 0.2
+    assert slowdown / 1.05 - 1 == pytest.approx(fixed.dilution(1.05))

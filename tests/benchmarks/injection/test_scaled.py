@@ -48,46 +48,46 @@ def test_a_part_of_a_unit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("percent", PERCENTS)
-@pytest.mark.parametrize("workload", LOADS, ids=lambda each: each.name)
+@pytest.mark.parametrize("workload", LOADS, ids=lambda load: load.name)
 def test_the_command_asks_for_exactly_the_work(
     workload: object, percent: int, tmp_path: Path
 ) -> None:
-    each = next(known for known in LOADS if known is workload)
-    tasks = each.tasks(ScaledParameters(work=2000), context(tmp_path, percent))
+    load = next(load for load in LOADS if load is workload)
+    tasks = load.tasks(ScaledParameters(work=2000), context(tmp_path, percent))
     amount = 20 * percent
-    if isinstance(each, ScaledNetwork):
+    if isinstance(load, ScaledNetwork):
         (client,) = [task.argv for task in tasks if task.role == "client"]
         assert client[client.index("-n") + 1] == str(amount * PIECE)
         assert "-t" not in client
         assert "-R" in client
     else:
-        flag, unit = FLAGS[each.name]
+        flag, unit = FLAGS[load.name]
         assert f"{flag}{amount * unit}" in tasks[0].argv
 
 
 def test_all_instances_read_the_files_that_one_of_them_writes(tmp_path: Path) -> None:
     disk, work = ScaledDisk(), ScaledParameters(work=2000)
-    one, other = context(tmp_path / "a", 100, prepares=True), context(tmp_path / "b", 125)
-    places = {disk.tasks(work, each)[0].cwd for each in (one, other)}
+    writer, reader = context(tmp_path / "a", 100, prepares=True), context(tmp_path / "b", 125)
+    places = {disk.tasks(work, place)[0].cwd for place in (writer, reader)}
     assert places == {str(tmp_path / "shared")}
-    assert disk.prepare(work, other) == ()
-    written = disk.prepare(work, one)
+    assert disk.prepare(work, reader) == ()
+    written = disk.prepare(work, writer)
     assert [task.argv[-1] for task in written] == ["cleanup", "prepare"]
     assert {task.argv[:3] for task in written} == {("env", "-C", str(tmp_path / "shared"))}
 
 
-def iperf(asked: int, received: int, seconds: float = 2.0) -> dict[str, Output]:
-    said = {
-        "start": {"test_start": {"bytes": asked}},
+def iperf(requested: int, received: int, seconds: float = 2.0) -> dict[str, Output]:
+    report = {
+        "start": {"test_start": {"bytes": requested}},
         "end": {"sum_received": {"bytes": received, "seconds": seconds}},
     }
-    return {"client": Output(0, None, json.dumps(said), "", seconds)}
+    return {"client": Output(0, None, json.dumps(report), "", seconds)}
 
 
 def test_bytes_beyond_those_asked_for_count_in_time_and_amount() -> None:
     network, work = ScaledNetwork(), ScaledParameters(work=100)
-    asked = 105 * PIECE
-    outputs = iperf(asked, asked * 102 // 100)
+    requested = 105 * PIECE
+    outputs = iperf(requested, requested * 102 // 100)
     network.check(work, outputs)
     figures = network.parse(work, outputs)
     assert figures["work"] == 105
@@ -95,15 +95,15 @@ def test_bytes_beyond_those_asked_for_count_in_time_and_amount() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "received", "reason"),
+    ("requested", "received", "reason"),
     [
         (106, 106, "bytes were asked for"),
         (105, 104, "bytes came in place of"),
         (105, 120, "bytes came in place of"),
     ],
 )
-def test_other_work_is_no_trial(asked: int, received: int, reason: str) -> None:
-    outputs = iperf(asked * PIECE, received * PIECE)
+def test_other_work_is_no_trial(requested: int, received: int, reason: str) -> None:
+    outputs = iperf(requested * PIECE, received * PIECE)
     with pytest.raises(InvalidTrialError, match=reason):
         ScaledNetwork().done(105, outputs)
 

@@ -17,9 +17,9 @@ def with_blocks(noise: Noise, bias: dict[str, float] | None = None) -> Recording
     return maker.recording
 
 
-def held(recording: Recording, factor: float) -> float:
-    found = truth.intervals(recording)
-    return truth.share(each.holds for each in found if each.truth == factor).value
+def coverage(recording: Recording, factor: float) -> float:
+    intervals = truth.intervals(recording)
+    return truth.share(interval.holds for interval in intervals if interval.truth == factor).value
 
 
 def error(p: float) -> float:
@@ -32,13 +32,13 @@ def test_intervals_hold_the_injected_factor(noise: Noise) -> None:
     recording = with_blocks(noise)
     assert len(truth.intervals(recording)) == 5 * CAMPAIGNS
     for factor in (1.05, 1.10, 1.25):
-        assert held(recording, factor) >= 0.95 - error(0.95)
+        assert coverage(recording, factor) >= 0.95 - error(0.95)
 
 
 def test_a_truth_that_was_not_injected_is_not_held() -> None:
     recording = with_blocks(white(0.01, 3), bias={"x1.05": math.log(1.10 / 1.05)})
-    assert held(recording, 1.05) < 0.1
-    assert held(recording, 1.10) >= 0.95 - error(0.95)
+    assert coverage(recording, 1.05) < 0.1
+    assert coverage(recording, 1.10) >= 0.95 - error(0.95)
 
 
 def test_welch_one_after_the_other_loses_the_truth_where_the_machine_wanders() -> None:
@@ -64,10 +64,10 @@ def test_equal_environments_are_seldom_called_different() -> None:
     maker = Maker()
     maker.blocks("blocks-0", 6 * CAMPAIGNS, wandering(0.01, 0.02, 7))
     maker.sequence("cpu-0", CAMPAIGNS, 18, wandering(0.01, 0.02, 8))
-    found = truth.aa_campaigns(maker.recording)
-    assert [each.claimed.of for each in found] == [CAMPAIGNS] * 3
-    for each in found:
-        assert each.claimed.value <= 0.05 + error(0.05)
+    campaigns = truth.aa_campaigns(maker.recording)
+    assert [campaign.claimed.of for campaign in campaigns] == [CAMPAIGNS] * 3
+    for campaign in campaigns:
+        assert campaign.claimed.value <= 0.05 + error(0.05)
 
 
 def test_a_second_copy_that_is_slower_is_found_out() -> None:

@@ -301,7 +301,7 @@ def test_four_at_once() -> None:
 def test_one_that_fails_takes_all_down() -> None:
     class Failing(kit.Bad):
         async def misbehave(self, spec: InstanceSpec) -> None:
-            while len(self.made) < 2:
+            while len(self.instances) < 2:
                 await asyncio.sleep(0.01)
             raise UllageError(
                 errors.INSTANCE_NOT_STARTED, provider="x", name=spec.name, reason="full"
@@ -343,7 +343,7 @@ def test_what_a_deaf_provider_makes_in_the_end_is_taken_down(
                 deaf.let_go.set()
                 while allocation_down._abandoned:
                     await asyncio.sleep(0.01)
-            assert all(not instance.alive for instance in deaf.made)
+            assert all(not instance.alive for instance in deaf.instances)
 
     asyncio.run(scenario())
 
@@ -357,7 +357,7 @@ def test_cancelled_in_the_middle_nothing_is_left() -> None:
             task = asyncio.ensure_future(together(node, 3, "-bad"))
             async with asyncio.timeout(PATIENCE_S):
                 await hanging.reached.wait()
-                while len(hanging.made) < 2:
+                while len(hanging.instances) < 2:
                     await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

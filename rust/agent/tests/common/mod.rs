@@ -88,7 +88,6 @@ impl Agent {
             .expect("the agent reads");
     }
 
-    /// The next frame.
     pub fn next(&self) -> Event {
         self.events.recv_timeout(PATIENCE).expect("a frame in time")
     }
@@ -158,7 +157,6 @@ impl Agent {
         self.ask(&json!({"op": "hello", "id": 1, "version": 2, "token": TOKEN}))
     }
 
-    /// The agent's clock.
     pub fn ns(&mut self) -> u64 {
         let sample = self.ask(&json!({"op": "sample", "id": 2}));
         sample["ns"].as_u64().expect("ns")

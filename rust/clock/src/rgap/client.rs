@@ -78,9 +78,7 @@ impl From<Contradiction> for Failure {
 /// What was sent and came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests sent.
     pub sent: u32,
-    /// Answers taken.
     pub answers: u32,
     /// Requests given up.
     pub lost: u32,
@@ -92,22 +90,18 @@ pub struct Counts {
     pub old: u32,
 }
 
-/// A synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The exchange with the least round trip.
     pub best: Exchange,
-    /// What it says.
     pub fix: Fix,
     /// Why there was no more.
     pub stop: Stop,
-    /// All of it.
     pub counts: Counts,
     /// How long it took, by the client's clock.
     pub took_ns: u64,
 }
 
-/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this, at once, and ask again.
@@ -117,11 +111,9 @@ pub enum Action {
         /// By the client's clock.
         until_ns: u64,
     },
-    /// It is over.
     Done(Result<Outcome, Failure>),
 }
 
-/// One synchronisation in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     rules: Rules,
@@ -236,9 +228,9 @@ impl Client {
         let worst_ppb = self.rules.worst_ppb;
         let exchange = Exchange::new(instants, standing, worst_ppb)?;
         let fix = exchange.fix(worst_ppb);
-        let known = [self.best, self.early].into_iter().flatten();
-        let mut known = known.map(|other| other.fix(worst_ppb));
-        if !known.all(|other| fix.agrees(&other, worst_ppb)) {
+        let fixes = [self.best, self.early].into_iter().flatten();
+        let mut fixes = fixes.map(|other| other.fix(worst_ppb));
+        if !fixes.all(|other| fix.agrees(&other, worst_ppb)) {
             return Err(Contradiction);
         }
         self.counts.answers = self.counts.answers.saturating_add(1);

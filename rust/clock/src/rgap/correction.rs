@@ -23,8 +23,8 @@ impl Correction {
     ///
     /// # Errors
     /// If ρ does not hold in between.
-    pub fn new(one: &Fix, other: &Fix, drift: &Drift) -> Result<Self, Contradiction> {
-        let [first, last] = in_order(one, other);
+    pub fn new(a: &Fix, b: &Fix, drift: &Drift) -> Result<Self, Contradiction> {
+        let [first, last] = in_order(a, b);
         Ok(Self {
             first,
             last,
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn beyond_a_disruption_nothing_is_known() {
         let correction = minute().voided(true, false);
-        let known = |it: Correction, seconds| it.at(seconds * SECOND).hard_ns < u64::MAX;
+        let bounded = |it: Correction, seconds| it.at(seconds * SECOND).hard_ns < u64::MAX;
         let early = Correction::new(&fix(SECOND, 0), &fix(2 * SECOND, 0), &Drift::USUAL);
         let early = early.expect("agree");
-        assert!(known(early, 0) && !known(early.voided(true, false), 0));
-        assert!(known(correction, 0) && known(correction, 60) && known(correction, 61));
+        assert!(bounded(early, 0) && !bounded(early.voided(true, false), 0));
+        assert!(bounded(correction, 0) && bounded(correction, 60) && bounded(correction, 61));
         let correction = minute().voided(false, true);
-        assert!(known(correction, 60) && !known(correction, 61));
+        assert!(bounded(correction, 60) && !bounded(correction, 61));
     }
 
     #[test]

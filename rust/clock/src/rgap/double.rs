@@ -45,7 +45,6 @@ impl Net {
         self.client.world()
     }
 
-    /// The server's.
     #[must_use]
     pub fn server(&self) -> &World {
         self.server.world()
@@ -74,7 +73,6 @@ impl Net {
         self.between.naps = (often, most_ns);
     }
 
-    /// Time passes, for both.
     pub fn pass(&self, ns: u64) {
         self.client.world().pass(ns);
         self.server.world().pass(ns);
@@ -132,17 +130,17 @@ struct Between {
 struct Event {
     /// In true time.
     at_ns: u64,
-    what: What,
+    kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Kind {
     /// The server receives this.
-    There([u8; LENGTH]),
+    Request([u8; LENGTH]),
     /// It has made up its mind.
     Thought(Pending),
     /// The client receives this.
-    Back([u8; LENGTH]),
+    Reply([u8; LENGTH]),
 }
 
 impl Between {
@@ -177,7 +175,7 @@ impl Between {
             let now_ns = ticks(client);
             match asking.poll(now_ns) {
                 Action::Done(done) => return done,
-                Action::Send(bytes) => self.send(What::There(bytes), now(client)),
+                Action::Send(bytes) => self.send(Kind::Request(bytes), now(client)),
                 Action::Wait { until_ns } => {
                     let until_ns = now(client) + until_ns.saturating_sub(now_ns).max(1);
                     let message = self.step(machines, &mut serve, until_ns, true);
@@ -189,31 +187,35 @@ impl Between {
         }
     }
 
-    fn send(&mut self, what: What, now_ns: u64) {
-        let (path, bytes) = match what {
-            What::There(bytes) => (self.paths[0], bytes),
-            What::Back(bytes) => (self.paths[1], bytes),
-            What::Thought(_) => return,
+    fn send(&mut self, kind: Kind, now_ns: u64) {
+        let (path, bytes) = match kind {
+            Kind::Request(bytes) => (self.paths[0], bytes),
+            Kind::Reply(bytes) => (self.paths[1], bytes),
+            Kind::Thought(_) => return,
         };
         if !self.dice.happens(path.lost) {
-            self.fly(path, what, now_ns);
+            self.fly(path, kind, now_ns);
         }
         if self.dice.happens(path.twice) {
-            self.fly(path, what, now_ns);
+            self.fly(path, kind, now_ns);
         }
         if self.dice.happens(path.forged) {
             let mut bytes = bytes;
             let place = usize::try_from(self.dice.below(40)).unwrap_or(0);
             bytes[place] ^= 1 << self.dice.below(8);
-            let there = matches!(what, What::There(_));
-            let forged = if there { What::There } else { What::Back };
+            let is_request = matches!(kind, Kind::Request(_));
+            let forged = if is_request {
+                Kind::Request
+            } else {
+                Kind::Reply
+            };
             self.fly(path, forged(bytes), now_ns);
         }
     }
 
-    fn fly(&mut self, path: Path, what: What, now_ns: u64) {
+    fn fly(&mut self, path: Path, kind: Kind, now_ns: u64) {
         let at_ns = now_ns.saturating_add(path.delay_ns(&mut self.dice));
-        self.due.push(Event { at_ns, what });
+        self.due.push(Event { at_ns, kind });
     }
 
     /// Until something happens anywhere, but no longer than this. What arrived at the client if it
@@ -227,7 +229,7 @@ impl Between {
     ) -> Option<([u8; LENGTH], bool)> {
         let now_ns = machines.first().map_or(until_ns, |it| now(it));
         let pass = |ns| machines.iter().for_each(|it| it.world().pass(ns));
-        let noticed = |event: &Event| looks || !matches!(event.what, What::Back(_));
+        let noticed = |event: &Event| looks || !matches!(event.kind, Kind::Reply(_));
         let due = self.due.iter().enumerate().filter(|(_, it)| noticed(it));
         let next = due.min_by_key(|(_, it)| it.at_ns);
         let Some((next, _)) = next.filter(|(_, it)| it.at_ns <= until_ns) else {
@@ -236,19 +238,19 @@ impl Between {
         };
         let event = self.due.swap_remove(next);
         pass(event.at_ns.saturating_sub(now_ns));
-        match event.what {
-            What::There(bytes) => {
+        match event.kind {
+            Kind::Request(bytes) => {
                 let pending = self.answering.receive(&bytes, serve().0)?;
                 let at_ns = event.at_ns.max(now_ns) + self.think_ns;
-                let what = What::Thought(pending);
-                self.due.push(Event { at_ns, what });
+                let kind = Kind::Thought(pending);
+                self.due.push(Event { at_ns, kind });
             }
-            What::Thought(pending) => {
+            Kind::Thought(pending) => {
                 let (t3, standing) = serve();
                 let bytes = pending.answer(t3, standing);
-                self.send(What::Back(bytes), event.at_ns.max(now_ns));
+                self.send(Kind::Reply(bytes), event.at_ns.max(now_ns));
             }
-            What::Back(bytes) => return Some((bytes, event.at_ns >= now_ns)),
+            Kind::Reply(bytes) => return Some((bytes, event.at_ns >= now_ns)),
         }
         None
     }

@@ -36,7 +36,10 @@ impl Inbox {
             }
         }
         let come = &self.bytes[..self.filled];
-        let start = come.iter().zip(&START).all(|(one, other)| one == other);
+        let start = come
+            .iter()
+            .zip(&START)
+            .all(|(byte, expected)| byte == expected);
         if !start || self.filled == LENGTH && Message::parse(come).is_err() {
             return Err(ErrorKind::InvalidData.into());
         }

@@ -10,7 +10,6 @@ mod words;
 #[cfg(feature = "std")]
 pub(super) use words::WORDS;
 
-/// A global instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// What the server's clock shows, in nanoseconds.
@@ -216,11 +215,11 @@ fn narrowest<'a>(
 }
 
 /// The earlier first.
-pub(super) fn in_order(one: &Fix, other: &Fix) -> [Fix; 2] {
-    if other.local_ns < one.local_ns {
-        [*other, *one]
+pub(super) fn in_order(a: &Fix, b: &Fix) -> [Fix; 2] {
+    if b.local_ns < a.local_ns {
+        [*b, *a]
     } else {
-        [*one, *other]
+        [*a, *b]
     }
 }
 

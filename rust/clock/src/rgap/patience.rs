@@ -15,7 +15,6 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// The waiting begins.
     pub fn begin(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
     }
@@ -26,7 +25,6 @@ impl Patience {
         self.vain || now_ns.saturating_sub(self.since_ns) >= MOST_NS
     }
 
-    /// A message came.
     pub fn met(&mut self, now_ns: u64) {
         let took_ns = now_ns.saturating_sub(self.since_ns);
         self.vain = took_ns < LATER_NS && (self.vain || took_ns >= MOST_NS);

@@ -6,7 +6,6 @@ use super::wire::{Body, LENGTH, Message, Token};
 /// What a server has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Requests answered.
     pub answered: u64,
     /// Datagrams that are no request of this version; ignored.
     pub malformed: u64,
@@ -29,7 +28,6 @@ pub struct Pending {
 }
 
 impl Server {
-    /// For this run.
     #[must_use]
     pub fn new(token: Token) -> Self {
         Self {
@@ -56,7 +54,6 @@ impl Server {
         Some(Pending { request, t2 })
     }
 
-    /// What it has seen.
     #[must_use]
     pub fn served(&self) -> Served {
         self.served

@@ -5,7 +5,6 @@ use super::{Reading, drift_ns, ppt};
 /// How fast a difference is worked off, in parts per billion: as the kernel's clocks are slewed
 /// (`adjtime(3)`).
 const RATE_PPB: u32 = 500_000;
-/// Of [`Slew::words`].
 pub(super) const WORDS: usize = 2;
 
 /// What the old line was ahead of the new one, and when; it shrinks by 500 ppm.
@@ -33,19 +32,19 @@ impl Slew {
     /// What is shown. It is as much further off as is left. Before the slew began nobody was shown
     /// it: there, the new line holds.
     #[inline]
-    pub fn of(&self, known: Reading, local_ns: u64) -> Reading {
+    pub fn of(&self, reading: Reading, local_ns: u64) -> Reading {
         if local_ns < self.local_ns {
-            return known;
+            return reading;
         }
-        self.now(known, local_ns)
+        self.now(reading, local_ns)
     }
 
     /// The same for an instant that was read just now. One that is before the slew was read while
     /// another thread began it: it goes on from the old line like all others.
     #[inline]
-    pub fn now(&self, known: Reading, local_ns: u64) -> Reading {
+    pub fn now(&self, reading: Reading, local_ns: u64) -> Reading {
         if self.ahead_ns == 0 {
-            return known;
+            return reading;
         }
         let age_ns = local_ns.saturating_sub(self.local_ns);
         let done_ns = drift_ns(ppt(RATE_PPB), age_ns);
@@ -57,8 +56,8 @@ impl Slew {
             signed_ns
         };
         Reading {
-            ns: known.ns.saturating_add_signed(ahead_ns),
-            ..known
+            ns: reading.ns.saturating_add_signed(ahead_ns),
+            ..reading
         }
         .wider(left_ns)
     }
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn known(ns: u64) -> Reading {
+    fn reading(ns: u64) -> Reading {
         Reading {
             ns,
             bound_ns: 10,
@@ -97,17 +96,17 @@ mod tests {
             let slew = Slew::from((start + (1 << 30)).wrapping_add_signed(ahead), start + (1 << 30), start);
             prop_assert_eq!(Slew::of_words(&slew.words()), slew);
             let (mut local, mut last) = (start, (start + (1 << 30)).wrapping_add_signed(ahead));
-            prop_assert_eq!(slew.of(known(local + (1 << 30)), local).ns, last);
+            prop_assert_eq!(slew.of(reading(local + (1 << 30)), local).ns, last);
             for step in steps {
                 local += step;
                 let truth = local + (1 << 30);
-                let shown = slew.of(known(truth), local);
+                let shown = slew.of(reading(truth), local);
                 prop_assert!(shown.ns > last || step < 2);
                 prop_assert_eq!(shown.bound_ns - 10, shown.ns.abs_diff(truth));
                 last = shown.ns;
             }
             local += 2_000_000_000;
-            prop_assert_eq!(slew.of(known(local + 5), local), known(local + 5));
+            prop_assert_eq!(slew.of(reading(local + 5), local), reading(local + 5));
         }
 
         /// Whoever read the clock just before another thread began the slew sees no jump either.
@@ -115,10 +114,10 @@ mod tests {
         fn no_jump_for_who_was_early(ahead in -1_000_000..1_000_000_i64, early in 1..1_000_u64) {
             let (start, truth) = (1_u64 << 40, 1_u64 << 41);
             let slew = Slew::from(truth.wrapping_add_signed(ahead), truth, start);
-            let before = slew.now(known(truth - early), start - early);
+            let before = slew.now(reading(truth - early), start - early);
             prop_assert_eq!(before.ns, truth.wrapping_add_signed(ahead) - early);
             prop_assert_eq!(before.hard_ns, 20 + ahead.unsigned_abs());
-            prop_assert_eq!(slew.of(known(truth - early), start - early), known(truth - early));
+            prop_assert_eq!(slew.of(reading(truth - early), start - early), reading(truth - early));
         }
     }
 }

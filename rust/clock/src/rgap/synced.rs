@@ -141,9 +141,9 @@ impl Synced {
     pub fn at(&self, local_ns: u64) -> Instant {
         let reasons = self.clock.stamp().reasons;
         let state = self.state();
-        let known = state.slew.of(state.known(local_ns), local_ns);
+        let global = state.slew.of(state.estimate(local_ns), local_ns);
         let ns = local_ns;
-        self.of(Stamp { ns, reasons }, &state, known)
+        self.of(Stamp { ns, reasons }, &state, global)
     }
 
     #[inline]
@@ -246,16 +246,16 @@ impl Synced {
     pub fn serve(&self) -> (u64, Standing) {
         let stamp = self.clock.stamp();
         let state = self.state();
-        let now = self.of(stamp, &state, state.known(stamp.ns));
-        let known = now.global;
+        let now = self.of(stamp, &state, state.estimate(stamp.ns));
+        let global = now.global;
         let standing = Standing {
-            hard_ns: known.hard_ns,
-            bound_ns: known.bound_ns,
+            hard_ns: global.hard_ns,
+            bound_ns: global.bound_ns,
             stratum: state.stratum,
             awake: true,
             reasons: now.reasons,
         };
-        (known.ns, standing)
+        (global.ns, standing)
     }
 
     /// The nanoseconds of [`Synced::serve`], give or take one: what is asked for right before an answer
@@ -265,8 +265,8 @@ impl Synced {
         let local_ns = self.clock.ordered();
         let short = Short::of_words(&self.short.load());
         short
-            .known(local_ns)
-            .unwrap_or_else(|| self.state().known(local_ns).ns)
+            .estimate(local_ns)
+            .unwrap_or_else(|| self.state().estimate(local_ns).ns)
     }
 
     /// How much faster the root runs, and how well that is known, in parts per trillion.

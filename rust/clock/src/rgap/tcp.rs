@@ -109,7 +109,6 @@ pub fn serve(
     Ok(())
 }
 
-/// A connection.
 #[derive(Debug)]
 struct Guest {
     stream: Stream<TcpStream, TcpStream>,

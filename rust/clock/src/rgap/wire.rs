@@ -44,7 +44,7 @@ impl PartialEq for Token {
     /// Takes as long whatever differs.
     fn eq(&self, other: &Self) -> bool {
         let pairs = self.0.iter().zip(&other.0);
-        pairs.fold(0, |all, (one, two)| all | (one ^ two)) == 0
+        pairs.fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }
 
@@ -59,13 +59,10 @@ impl fmt::Debug for Token {
 /// What is in a message besides who and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// From a client.
     Request,
     /// From a server, with when it received the request and when it answered.
     Response {
-        /// Received.
         t2: u64,
-        /// Answered.
         t3: u64,
         /// What it says of itself.
         standing: Standing,
@@ -75,13 +72,10 @@ pub enum Body {
 /// A request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Of the run.
     pub token: Token,
-    /// Which request.
     pub sequence: u64,
     /// When the request was sent, by the client's clock.
     pub t1: u64,
-    /// The rest.
     pub body: Body,
 }
 
@@ -90,7 +84,6 @@ pub struct Message {
 pub struct Malformed;
 
 impl Message {
-    /// As it is sent.
     #[must_use]
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];

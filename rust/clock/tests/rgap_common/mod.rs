@@ -5,7 +5,6 @@ use ullage_clock::rgap::{
     Body, Channel, LENGTH, Message, Outcome, Rules, Standing, Token, synchronise,
 };
 
-/// Of these runs.
 pub const TOKEN: Token = Token(*b"through a stream");
 
 /// The root's clock, which is everybody's.
@@ -13,12 +12,10 @@ pub fn now() -> (u64, Standing) {
     (Clock::get().ordered(), Standing::ROOT)
 }
 
-/// The client's.
 pub fn local() -> u64 {
     now().0
 }
 
-/// A client's message.
 pub fn request(token: Token, sequence: u64) -> [u8; LENGTH] {
     Message {
         token,
@@ -50,7 +47,6 @@ pub fn patient() -> Rules {
     }
 }
 
-/// It works.
 pub fn once(channel: &mut impl Channel) -> Outcome {
     let outcome = synchronise(channel, TOKEN, patient(), local);
     outcome.expect("open").expect("answered")

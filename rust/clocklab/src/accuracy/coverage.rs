@@ -19,7 +19,6 @@ const EPOCH_NS: u64 = 5_000_000_000;
 /// A rate is estimated over at least this.
 const BASELINE_NS: u64 = 1_000_000_000;
 
-/// The cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Right after one synchronisation.
@@ -38,9 +37,7 @@ pub struct Coverage {
 pub struct Case {
     /// How far off the global time was, without sign.
     pub error: Summary,
-    /// The statistical bound.
     pub bound: Summary,
-    /// The hard bound.
     pub hard: Summary,
     /// How often truth was outside of the statistical bound.
     pub outside_bound: u64,
@@ -61,7 +58,7 @@ struct Look {
 /// What was seen of one way.
 #[derive(Default)]
 struct Samples {
-    /// Of the present oscillator: when, in true nanoseconds.
+    /// Fixes of the present oscillator, with their instants in true nanoseconds.
     fixes: Vec<(u64, Fix)>,
     now: Vec<Look>,
     once: Vec<Look>,

@@ -91,7 +91,6 @@ impl Memory {
         }
     }
 
-    /// Wakes the server up.
     pub fn wake(&self) {
         if let Some(server) = &*self.server() {
             server.unpark();
@@ -112,7 +111,6 @@ impl Memory {
     }
 }
 
-/// The client's side.
 #[derive(Debug)]
 pub(super) struct Asking<'a> {
     memory: &'a Memory,

@@ -12,7 +12,7 @@ pub struct Oscillator {
     pub start_ns: u64,
     /// Ahead by this there, in nanoseconds.
     pub ahead_ns: i64,
-    /// So much faster, in parts per billion.
+    /// How much faster it runs, in parts per billion.
     pub skew_ppb: i64,
     /// The rate swings by so much, in parts per billion,
     pub wander_ppb: i64,
@@ -21,7 +21,7 @@ pub struct Oscillator {
 }
 
 impl Oscillator {
-    /// With a constant rate.
+    /// An oscillator with a constant rate.
     #[must_use]
     pub fn steady(start_ns: u64, skew_ppb: i64) -> Self {
         Self {

@@ -15,7 +15,6 @@ use super::Oscillator;
 use super::memory::Memory;
 use crate::{Error, machine};
 
-/// Of these experiments.
 pub(super) const TOKEN: Token = Token(*b"an experiment...");
 
 /// More than a server looks for the next message.
@@ -24,7 +23,6 @@ const PAUSE: Duration = Duration::from_micros(500);
 /// The same by UDP over the loopback, and by shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct By<T> {
-    /// Two sockets.
     pub udp: T,
     /// Two cores that look at the same memory, as two ranks of an MPI job do.
     pub memory: T,
@@ -133,7 +131,7 @@ impl Peers<'_> {
         let memory = self.memory;
         let udp = synchronised(&mut Way::Udp(&mut self.udp), oscillator)?;
         let udp = (Clock::get().ordered(), udp);
-        // Until the one server has stopped looking: the two share a core.
+        // Waits until the one server has stopped looking: the two share a core.
         thread::sleep(PAUSE);
         let asking = memory.ask();
         let memory = synchronised(&mut Way::Memory(asking), oscillator)?;

@@ -8,13 +8,11 @@ use crate::{Probe, Summary};
 /// The elapsed times of one clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Elapsed {
-    /// Which.
     pub clock: Probe,
-    /// The instruction or call.
     pub how: String,
-    /// Of the additions alone; none if the thread moved itself in every iteration.
+    /// Durations of the additions alone; none if the thread moved itself in every iteration.
     pub durations: Option<Summary>,
-    /// Of the additions and the thread's own move to another core.
+    /// Durations of the additions and the thread's own move to another core.
     pub with_move: Option<Summary>,
     /// Durations that are zero: not precise.
     pub zero: u64,

@@ -10,14 +10,12 @@ use super::{Device, External, Kind, Surroundings, going, open};
 /// General capabilities: the period in fs in the upper half, bit 13 for a counter of 64 bits.
 const CAPABILITIES: usize = 0x000;
 const WIDE: u64 = 1 << 13;
-/// The main counter.
 const COUNTER: usize = 0x0f0;
 /// The registers take 1 KiB; the kernel maps pages (`drivers/char/hpet.c`).
 const LENGTH: NonZero<usize> = NonZero::new(4096).expect("not zero");
 /// No more is allowed (2.3.4): 100 ns.
 const LONGEST_FS: u64 = 100_000_000;
 
-/// The mapped timer.
 pub struct Hpet {
     registers: NonNull<core::ffi::c_void>,
     period_fs: u64,
@@ -67,8 +65,8 @@ fn carried(last: u64, value: u64) -> u64 {
 }
 
 /// The timer, if the kernel lets us map it.
-pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
-    let path = here.dev.join("hpet");
+pub fn find(surroundings: &Surroundings) -> Result<(External, Device), String> {
+    let path = surroundings.dev.join("hpet");
     let file = open(&path)?;
     // SAFETY: a new mapping, read only.
     let registers = unsafe {
@@ -96,7 +94,7 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
     }
     let mut device = Device::Hpet(hpet);
     going(&path, &mut device)?;
-    let (independent, why) = independence(here);
+    let (independent, why) = independence(surroundings);
     let external = External {
         kind: Kind::Hpet,
         device: path.display().to_string(),
@@ -108,14 +106,14 @@ pub fn find(here: &Surroundings) -> Result<(External, Device), String> {
     Ok((external, device))
 }
 
-fn independence(here: &Surroundings) -> (Option<bool>, &'static str) {
-    if here.rvec_by == Some("hpet") {
+fn independence(surroundings: &Surroundings) -> (Option<bool>, &'static str) {
+    if surroundings.rvec_by == Some("hpet") {
         return (
             Some(false),
             "the kernel keeps time by it, and RVEC reads the kernel's clock here",
         );
     }
-    if here.virtual_machine {
+    if surroundings.virtual_machine {
         return (Some(false), "the hypervisor's, made from the host's clock");
     }
     (
@@ -135,15 +133,18 @@ mod tests {
 
     #[test]
     fn what_rvec_stands_on_is_no_witness() {
-        let here = |virtual_machine, rvec_by| Surroundings {
+        let surroundings = |virtual_machine, rvec_by| Surroundings {
             dev: Path::new("/dev"),
             sys: Path::new("/sys"),
             virtual_machine,
             rvec_by,
         };
-        assert_eq!(independence(&here(false, Some("hpet"))).0, Some(false));
-        assert_eq!(independence(&here(true, None)).0, Some(false));
-        assert_eq!(independence(&here(false, Some("acpi_pm"))).0, None);
+        assert_eq!(
+            independence(&surroundings(false, Some("hpet"))).0,
+            Some(false)
+        );
+        assert_eq!(independence(&surroundings(true, None)).0, Some(false));
+        assert_eq!(independence(&surroundings(false, Some("acpi_pm"))).0, None);
     }
 
     proptest! {

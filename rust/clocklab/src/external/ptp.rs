@@ -56,14 +56,18 @@ pub fn devices(dev: &Path) -> Vec<PathBuf> {
 }
 
 /// The clock, if it can be read and goes on.
-pub fn find(here: &Surroundings, path: &Path) -> Result<(External, Device), String> {
+pub fn find(surroundings: &Surroundings, path: &Path) -> Result<(External, Device), String> {
     let mut device = Device::Ptp(Ptp::new(open(path)?));
     going(path, &mut device)?;
     let number = path.file_name().unwrap_or_default();
-    let file = here.sys.join("class/ptp").join(number).join("clock_name");
+    let file = surroundings
+        .sys
+        .join("class/ptp")
+        .join(number)
+        .join("clock_name");
     let name = fs::read_to_string(&file).map_err(|error| refused(&file, &error))?;
     let name = name.trim();
-    let (independent, why) = independence(name, here.virtual_machine);
+    let (independent, why) = independence(name, surroundings.virtual_machine);
     let external = External {
         kind: Kind::Ptp,
         device: path.display().to_string(),

@@ -172,8 +172,8 @@ fn draws_are_of_the_measured_ones() {
 
 proptest! {
     #[test]
-    fn the_server_comes_first_and_the_depth_is_the_longest_way(nodes in 2_u64..3_000, which in 0..4_usize) {
-        let topology = TREES[which];
+    fn the_server_comes_first_and_the_depth_is_the_longest_way(nodes in 2_u64..3_000, tree in 0..4_usize) {
+        let topology = TREES[tree];
         let mut depths = vec![0; usize::try_from(nodes).expect("small")];
         for number in 1..depths.len() {
             let server = topology.server(number, nodes);
@@ -189,20 +189,20 @@ proptest! {
         ns in prop::collection::vec(1_u64..10_000, 1..50),
         exchanges in 1_u32..30,
         nodes in 2_u64..500,
-        which in 0..4_usize,
+        tree in 0..4_usize,
         seed in any::<u64>(),
     ) {
         let (least, most) = (*ns.iter().min().expect("some"), *ns.iter().max().expect("some"));
         let options = Options {
             nodes: vec![nodes],
-            topologies: vec![TREES[which]],
+            topologies: vec![TREES[tree]],
             repetitions: 7,
             seed,
             ..Options::new(round_trips(&ns, exchanges))
         };
         let outcome = run(&options, &mut |_, _| ()).expect("outcome");
         let point = &outcome.points[0];
-        let times = |t: u64| constant(TREES[which], nodes, t * u64::from(exchanges)).total_ns;
+        let times = |t: u64| constant(TREES[tree], nodes, t * u64::from(exchanges)).total_ns;
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         {
             prop_assert!(point.total_ns.low >= times(least) as f64);

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, need};
 
-/// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Times {
@@ -25,11 +24,9 @@ pub enum Times {
     },
 }
 
-/// One synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Synchronisation {
-    /// How long it took.
     pub ns: u64,
     /// Messages in both directions.
     pub messages: u64,
@@ -37,10 +34,9 @@ pub struct Synchronisation {
     pub round_trip_ns: u64,
 }
 
-/// Draws synchronisations.
 pub struct Source<'a> {
     times: &'a Times,
-    which: Uniform<u32>,
+    index: Uniform<u32>,
 }
 
 impl<'a> Source<'a> {
@@ -54,7 +50,7 @@ impl<'a> Source<'a> {
             }
             Times::Synchronisations { measured } => {
                 let largest =
-                    |one: &Synchronisation| one.ns.max(one.messages).max(one.round_trip_ns);
+                    |sync: &Synchronisation| sync.ns.max(sync.messages).max(sync.round_trip_ns);
                 (
                     measured.len(),
                     Some(measured.iter().map(largest).max().unwrap_or(0)),
@@ -71,11 +67,11 @@ impl<'a> Source<'a> {
         let uniform = u32::try_from(count)
             .ok()
             .and_then(|count| Uniform::new(0, count).ok());
-        let which = uniform.ok_or(Error::Option {
+        let index = uniform.ok_or(Error::Option {
             name: "times",
             allowed: "1 to 2^32 - 1 measured ones",
         })?;
-        Ok(Self { times, which })
+        Ok(Self { times, index })
     }
 
     /// Each with the same probability, exactly.
@@ -85,9 +81,9 @@ impl<'a> Source<'a> {
             Times::RoundTrips { ns, exchanges } => {
                 let (mut sum, mut least) = (0, u64::MAX);
                 for _ in 0..*exchanges {
-                    let one = ns[self.which.sample(random) as usize];
-                    sum += one;
-                    least = least.min(one);
+                    let round_trip_ns = ns[self.index.sample(random) as usize];
+                    sum += round_trip_ns;
+                    least = least.min(round_trip_ns);
                 }
                 Synchronisation {
                     ns: sum,
@@ -95,7 +91,7 @@ impl<'a> Source<'a> {
                     round_trip_ns: least,
                 }
             }
-            Times::Synchronisations { measured } => measured[self.which.sample(random) as usize],
+            Times::Synchronisations { measured } => measured[self.index.sample(random) as usize],
         }
     }
 }

@@ -17,9 +17,7 @@ use crate::{Absent, Error, Probe};
 /// What was found of one clock across cores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Across {
-    /// Which.
     pub clock: Probe,
-    /// The instruction or call.
     pub how: String,
     /// Cores that took part: each compares with what the next one publishes.
     pub cores: u64,
@@ -60,22 +58,22 @@ pub fn run(
         .map(|(clock, tick)| (nothing(*clock, cores), *tick))
         .collect();
     let deadline = deadline(options);
-    let lacks = |one: &Across| options.comparisons.saturating_sub(one.comparisons);
+    let lacks = |across: &Across| options.comparisons.saturating_sub(across.comparisons);
     // In turn, so that all have the same conditions.
-    while comparisons.iter().any(|(one, _)| lacks(one) > 0) && Instant::now() < deadline {
-        for (one, _) in &mut comparisons {
-            let reads = lacks(one).div_ceil(cores).clamp(LEAST, BATCH);
-            add(one, &one.clock.with(Batch { cpus, reads })?);
+    while comparisons.iter().any(|(across, _)| lacks(across) > 0) && Instant::now() < deadline {
+        for (across, _) in &mut comparisons {
+            let reads = lacks(across).div_ceil(cores).clamp(LEAST, BATCH);
+            add(across, &across.clock.with(Batch { cpus, reads })?);
         }
         let done = comparisons
             .iter()
-            .map(|(one, _)| one.comparisons.min(options.comparisons));
+            .map(|(across, _)| across.comparisons.min(options.comparisons));
         progress(done.sum());
     }
-    let finish = |(mut one, tick): (Across, f64)| {
-        one.capped = lacks(&one) > 0;
-        one.worst_ns = nanoseconds(one.worst_ticks, tick);
-        one
+    let finish = |(mut across, tick): (Across, f64)| {
+        across.capped = lacks(&across) > 0;
+        across.worst_ns = nanoseconds(across.worst_ticks, tick);
+        across
     };
     Ok(comparisons.into_iter().map(finish).collect())
 }
@@ -128,13 +126,13 @@ impl Counts {
     }
 }
 
-fn add(one: &mut Across, counts: &[Counts]) {
+fn add(across: &mut Across, counts: &[Counts]) {
     for core in counts {
-        one.comparisons += core.comparisons;
-        one.repeated += core.repeated;
-        one.backward += core.backward;
-        one.equal += core.equal;
-        one.worst_ticks = one.worst_ticks.max(core.worst);
+        across.comparisons += core.comparisons;
+        across.repeated += core.repeated;
+        across.backward += core.backward;
+        across.equal += core.equal;
+        across.worst_ticks = across.worst_ticks.max(core.worst);
     }
 }
 

@@ -18,7 +18,6 @@ use crate::{Absent, Error};
 /// What was found in threads by themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alone {
-    /// Threads that read.
     pub threads: u64,
     /// Reads by RVEC, each compared with the one before in its thread.
     pub reads: u64,
@@ -35,7 +34,7 @@ pub struct Alone {
     /// How often the threads changed cores as the kernel counts it, where it does
     /// (`/proc/thread-self/sched`).
     pub kernel_migrations: Option<u64>,
-    /// It took so long.
+    /// How long it took.
     pub elapsed_ns: u64,
     /// The cap came first: there are fewer reads than asked for.
     pub capped: bool,
@@ -69,7 +68,7 @@ pub fn run(
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let total = Mutex::new(Alone::default());
     let moves = thread::scope(|scope| {
-        // Until the mover has ended too: it knows no thread that has gone.
+        // Stays until the mover has ended too: a thread that is gone cannot be moved.
         let _stop = Stop(&over);
         let (send_id, thread_ids) = mpsc::channel();
         for _ in 0..threads {
@@ -119,9 +118,9 @@ fn thread_reads(rounds: u64, over: &AtomicBool, done: &AtomicU64) -> Alone {
                 steps.take(clock.now());
             }
             steps.take(clock.ordered());
-            let here = current_cpu();
-            migrations += u64::from(here != cpu);
-            cpu = here;
+            let now = current_cpu();
+            migrations += u64::from(now != cpu);
+            cpu = now;
         }
         batches += BATCHES;
         done.fetch_add(BATCHES * BATCH, Ordering::Relaxed);

@@ -15,7 +15,6 @@ pub struct View {
     pub max_nodes: u32,
     /// Nodes that are kept, used or not.
     pub min_nodes: u32,
-    /// Nodes being allocated.
     pub coming: u32,
     /// Nodes that serve or could.
     pub ready: u32,
@@ -23,11 +22,8 @@ pub struct View {
     pub spent: u32,
     /// Of these: nobody has watched yet.
     pub fresh: u32,
-    /// Nodes being released.
     pub leaving: u32,
-    /// Viewers being served.
     pub served: u64,
-    /// Viewers waiting.
     pub waiting: u64,
     /// Requests that have come, in all.
     pub requested: u64,
@@ -41,14 +37,12 @@ pub struct View {
 }
 
 impl View {
-    /// Viewers that there are.
     #[must_use]
     #[inline]
     pub fn demand(&self) -> u64 {
         self.served + self.waiting
     }
 
-    /// Nodes that serve somebody.
     #[must_use]
     #[inline]
     pub fn busy(&self) -> u32 {

@@ -11,7 +11,6 @@ pub struct Threshold {
     pub down: f64,
     pub step: u32,
     pub cooldown_ns: u64,
-    /// Nodes wanted.
     target: u32,
     quiet_until: u64,
 }

@@ -35,7 +35,7 @@ impl Ahead {
         new
     }
 
-    /// To the one after this.
+    /// Goes on to the one after this.
     #[inline]
     pub(super) fn advance(&mut self) {
         if self.next == MANY {

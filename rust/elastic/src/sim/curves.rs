@@ -32,14 +32,14 @@ pub struct Curves {
     pub nodes_most: Vec<u64>,
 }
 
-/// Of each series, its area in a step and its peak.
+/// Area and peak of each series in a step.
 pub(super) type Step = [(u128, u64); SERIES];
 
 /// Steps so far. When there are too many, each two become one.
 #[derive(Debug)]
 pub(super) struct Steps {
     all: Vec<Step>,
-    /// Even.
+    /// Even, so that steps can be joined in pairs.
     most: usize,
     width: u64,
 }
@@ -71,7 +71,7 @@ impl Steps {
         }
     }
 
-    /// With the step in which the run ended, unless it ended where the step begins.
+    /// The curves with the step in which the run ended, unless it ended where the step begins.
     pub(super) fn curves(mut self, last: Step, end: u64) -> Curves {
         let begin = self.width * self.all.len() as u64;
         let whole = self.all.len();
@@ -100,6 +100,6 @@ impl Steps {
     }
 }
 
-fn joined(one: &Step, other: &Step) -> Step {
-    std::array::from_fn(|of| (one[of].0 + other[of].0, one[of].1.max(other[of].1)))
+fn joined(first: &Step, second: &Step) -> Step {
+    std::array::from_fn(|of| (first[of].0 + second[of].0, first[of].1.max(second[of].1)))
 }

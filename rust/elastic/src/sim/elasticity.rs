@@ -128,7 +128,7 @@ impl Adherence {
     pub(super) fn finish(self) -> Option<Elasticity> {
         let (end, sums) = self.gone.filter(|(end, _)| *end > 0)?;
         let [demand_changes, supply_changes] = sums.changes;
-        let mut found = Elasticity {
+        let mut elasticity = Elasticity {
             until_s: seconds(end),
             demand_changes,
             supply_changes,
@@ -140,14 +140,14 @@ impl Adherence {
         };
         let half = |under: f64, over: f64| f64::midpoint(under, over).powi(3);
         let (theta, tau) = (
-            half(found.under_part, found.over_part),
-            half(found.under_time, found.over_time),
+            half(elasticity.under_part, elasticity.over_part),
+            half(elasticity.under_time, elasticity.over_time),
         );
-        found.deviation = (theta + tau + found.instability.powi(3)).cbrt();
+        elasticity.deviation = (theta + tau + elasticity.instability.powi(3)).cbrt();
         let (nodes, still) = standing(&self.demanded, end);
-        found.standing_nodes = nodes;
-        found.speed_up = speed_up(&found, &still);
-        Some(found)
+        elasticity.standing_nodes = nodes;
+        elasticity.speed_up = speed_up(&elasticity, &still);
+        Some(elasticity)
     }
 }
 
@@ -237,34 +237,37 @@ mod tests {
     fn demand_and_supply_are_weighed_by_time() {
         let steps = [(0, 1, 0), (1, 2, 1), (2, 1, 3), (3, 0, 3), (3, 1, 3)];
         let steps = [&steps[..], &[(4, 0, 3), (9, 0, 7)]].concat();
-        let found = after(&steps, MINUTE).expect("somebody came");
+        let elasticity = after(&steps, MINUTE).expect("somebody came");
         // 1 missing of 1, 1 of 2, 2 too many of 1, and again; what is after the demand does not count.
-        assert_eq!(found.until_s, 240.0);
-        assert_eq!((found.under_nodes, found.over_nodes), (0.5, 1.0));
-        assert_eq!((found.under_part, found.over_part), (0.375, 1.0));
-        assert_eq!((found.under_time, found.over_time), (0.5, 0.5));
+        assert_eq!(elasticity.until_s, 240.0);
+        assert_eq!((elasticity.under_nodes, elasticity.over_nodes), (0.5, 1.0));
+        assert_eq!((elasticity.under_part, elasticity.over_part), (0.375, 1.0));
+        assert_eq!((elasticity.under_time, elasticity.over_time), (0.5, 0.5));
         // Up 1, down 1; up 1, up 2. It begins with 1, and what goes and comes at once has not changed.
-        assert_eq!((found.demand_changes, found.supply_changes), (2, 3));
-        assert_eq!(found.jitter_per_minute, 0.25);
+        assert_eq!(
+            (elasticity.demand_changes, elasticity.supply_changes),
+            (2, 3)
+        );
+        assert_eq!(elasticity.jitter_per_minute, 0.25);
         // Both up, one down and the other up, both as they were.
-        assert!((found.instability - 1.0 / 3.0).abs() < 1e-12);
+        assert!((elasticity.instability - 1.0 / 3.0).abs() < 1e-12);
         let deviation = (0.6875_f64.powi(3) + 0.125 + 1.0 / 27.0).cbrt();
-        assert!((found.deviation - deviation).abs() < 1e-12);
+        assert!((elasticity.deviation - deviation).abs() < 1e-12);
         // On the average 1.25 are demanded. One node: 1 of 2 missing for a minute, never too many.
-        assert_eq!((found.standing_nodes, found.speed_up), (1, None));
+        assert_eq!((elasticity.standing_nodes, elasticity.speed_up), (1, None));
     }
 
     #[test]
     fn a_constant_supply_is_what_the_speed_up_compares_with() {
         let steps = [(0, 1, 1), (1, 3, 1), (2, 2, 3), (3, 0, 3)];
-        let found = after(&steps, MINUTE).expect("somebody came");
+        let elasticity = after(&steps, MINUTE).expect("somebody came");
         // Two nodes: too many by 1 of 1 at first, then 1 of 3 missing.
         let still = [1.0 / 9.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0_f64];
         // 2 of 3 missing, then 1 of 2 too many.
         let scaled = [2.0 / 9.0, 1.0 / 6.0, 1.0 / 3.0, 1.0 / 3.0_f64];
         let product: f64 = still.iter().zip(scaled).map(|(a, b)| a / b).product();
-        assert_eq!(found.standing_nodes, 2);
-        assert!((found.speed_up.expect("eight figures") - product.powf(0.25)).abs() < 1e-12);
+        assert_eq!(elasticity.standing_nodes, 2);
+        assert!((elasticity.speed_up.expect("eight figures") - product.powf(0.25)).abs() < 1e-12);
     }
 
     #[test]
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_window_that_is_longer_than_all_sees_no_instability() {
-        let found = after(&[(0, 1, 0), (1, 0, 2)], MINUTE).expect("somebody came");
-        assert_eq!((found.instability, found.under_time), (0.0, 1.0));
+        let elasticity = after(&[(0, 1, 0), (1, 0, 2)], MINUTE).expect("somebody came");
+        assert_eq!((elasticity.instability, elasticity.under_time), (0.0, 1.0));
     }
 }

@@ -26,7 +26,6 @@ mod viewers;
 const REPORT: u64 = 1 << 16;
 const NOBODY: u32 = u32::MAX;
 
-/// A run.
 struct Engine<'a, O> {
     spec: &'a Spec,
     observer: &'a mut O,
@@ -48,7 +47,7 @@ struct Engine<'a, O> {
     remembers: bool,
     warm_up: u64,
     counts: ViewerCounts,
-    /// Of those that came after the warm-up.
+    /// The figures of those that came after the warm-up.
     steady: ViewerCounts,
     waits: Times,
     decisions: Decisions,
@@ -110,13 +109,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         })
     }
 
-    /// Until the last viewer has gone, and the time given is over.
+    /// Runs until the last viewer has gone, and the time given is over.
     fn go(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), Error> {
         let until = self.spec.duration_s.map_or(0, ns);
         self.seldom(0, Event::Tick)?;
         let mut report = REPORT;
         loop {
-            // Of the same time: first what is due, then the policy, then who comes.
+            // At the same time, what is due is first, then the policy, then who comes.
             let wake = self.machine.wake_at().unwrap_or(NEVER);
             let next = self.ahead.arrival.min(wake);
             let over = self.ahead.arrival == NEVER && self.sessions.count() == 0;
@@ -139,7 +138,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    /// A viewer comes.
     #[inline]
     fn arrive(&mut self, at: u64) -> Result<(), Error> {
         let number = self.counts.requests;
@@ -148,13 +146,13 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.asking = self.sessions.open();
         self.asker = Session {
             number,
-            asked: at,
+            requested: at,
             watch: self.ahead.watch,
             ..Session::default()
         };
         self.meter.until(at);
         self.meter.offered.come(at);
-        self.records.asked(at, self.ahead.watch);
+        self.records.requested(at, self.ahead.watch);
         self.ahead.advance();
         let client = self.asking.into();
         self.tell(at, Event::Request { client })?;
@@ -180,7 +178,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         if !Sessions::late(whom) {
             self.meter.offered.go(at);
         }
-        if self.records.wanted() {
+        if self.records.enabled() {
             let number = self.sessions.get(slot).number;
             self.records.ended(number, at, End::Finished);
         }
@@ -205,7 +203,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.counts.reconnected += 1;
         self.asking = slot;
         self.asker = Session {
-            asked: at,
+            requested: at,
             ..self.sessions.get(slot)
         };
         self.seldom(at, Event::Request { client })?;

@@ -26,10 +26,10 @@ impl SpecError {
     pub(super) fn of(part: &str, bad: &BadSetting) -> Self {
         let BadSetting {
             field,
-            found,
+            value,
             allowed,
         } = bad;
-        let problem = format!("{found} is not allowed; allowed: {allowed}");
+        let problem = format!("{value} is not allowed; allowed: {allowed}");
         Self::new(format!("{part}.{field}"), problem)
     }
 
@@ -59,7 +59,6 @@ impl std::error::Error for SpecError {}
 /// Why a simulation has not ended as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It has not begun.
     Spec(SpecError),
     /// The caller did not want it any more.
     Cancelled,

@@ -146,9 +146,9 @@ impl Fleet {
         let takes = self.takes_ns(host);
         let never = self.happens(self.never_ready);
         let given_up = self.gives_up_ns.filter(|most| never || takes > *most);
-        if let Some(there) = self.nodes.get_mut(&node) {
-            there.host = host;
-            there.given_up = given_up.is_some();
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            entry.host = host;
+            entry.given_up = given_up.is_some();
         }
         match given_up {
             Some(after) => later(Kind::Failed, after),
@@ -162,7 +162,7 @@ impl Fleet {
         let left = self
             .nodes
             .get_mut(&node)
-            .map(|there| &mut there.attempts_left);
+            .map(|entry| &mut entry.attempts_left);
         match left {
             Some(left) if *left > 0 => {
                 *left -= 1;
@@ -201,12 +201,12 @@ impl Fleet {
 
     /// A node can stream: when it will die, if it does.
     pub(super) fn ready(&mut self, at: u64, node: NodeId) -> Option<Due> {
-        let there = self.nodes.get_mut(&node)?;
-        there.state = State::Ready;
+        let entry = self.nodes.get_mut(&node)?;
+        entry.state = State::Ready;
         self.coming -= 1;
         self.counts.ready += 1;
-        self.allocations.add(at - there.since);
-        if let Some((room, host)) = self.hosts.as_mut().zip(there.host) {
+        self.allocations.add(at - entry.since);
+        if let Some((room, host)) = self.hosts.as_mut().zip(entry.host) {
             room.got_image(host);
         }
         self.record(node, |record| record.ready_s = Some(seconds(at)));
@@ -222,7 +222,7 @@ impl Fleet {
     pub(super) fn failed(&mut self, at: u64, node: NodeId) {
         self.coming -= 1;
         self.counts.failed += 1;
-        let given_up = self.nodes.get(&node).is_some_and(|there| there.given_up);
+        let given_up = self.nodes.get(&node).is_some_and(|entry| entry.given_up);
         self.counts.given_up += u64::from(given_up);
         self.forget(at, node);
     }
@@ -232,7 +232,7 @@ impl Fleet {
         let serves = self
             .nodes
             .get(&node)
-            .is_some_and(|there| there.state == State::Ready);
+            .is_some_and(|entry| entry.state == State::Ready);
         if serves {
             self.counts.died += 1;
             self.forget(at, node);
@@ -243,9 +243,9 @@ impl Fleet {
     /// The machine lets a node go: when it is gone.
     #[inline(never)]
     pub(super) fn release(&mut self, at: u64, node: NodeId) -> Due {
-        if let Some(there) = self.nodes.get_mut(&node) {
-            there.state = State::Leaving;
-            there.since = at;
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            entry.state = State::Leaving;
+            entry.since = at;
         }
         self.record(node, |record| record.release_s = Some(seconds(at)));
         Due {
@@ -258,15 +258,15 @@ impl Fleet {
     /// A released node is gone.
     pub(super) fn released(&mut self, at: u64, node: NodeId) {
         self.counts.released += 1;
-        if let Some(there) = self.nodes.get(&node) {
-            self.releases.add(at - there.since);
+        if let Some(entry) = self.nodes.get(&node) {
+            self.releases.add(at - entry.since);
         }
         self.forget(at, node);
     }
 
     fn forget(&mut self, at: u64, node: NodeId) {
-        let there = self.nodes.remove(&node);
-        self.leave_host(there.and_then(|there| there.host));
+        let entry = self.nodes.remove(&node);
+        self.leave_host(entry.and_then(|entry| entry.host));
         self.record(node, |record| record.gone_s = Some(seconds(at)));
     }
 
@@ -318,8 +318,8 @@ mod tests {
     #[expect(clippy::float_cmp, reason = "exact in binary")]
     fn the_slow_down_is_linear_between_rows_and_constant_after_them() {
         let rows = [(2, 1.5), (4, 2.5)].map(|(concurrent, factor)| SlowDown { concurrent, factor });
-        let found: Vec<f64> = (1..=6).map(|n| factor(&rows, n)).collect();
-        assert_eq!(found, [1.0, 1.5, 2.0, 2.5, 2.5, 2.5]);
+        let factors: Vec<f64> = (1..=6).map(|n| factor(&rows, n)).collect();
+        assert_eq!(factors, [1.0, 1.5, 2.0, 2.5, 2.5, 2.5]);
         assert_eq!(factor(&[], 9), 1.0);
     }
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use super::spec::{HostPlacement, Hosts};
 
-/// Room on hosts.
 #[derive(Debug)]
 pub(super) struct Room {
-    each: u32,
+    nodes_each: u32,
     placement: HostPlacement,
     loads: Vec<u32>,
     has_image: Vec<bool>,
@@ -18,7 +17,7 @@ impl Room {
     pub(super) fn new(hosts: &Hosts) -> Self {
         let numbers = 0..hosts.count;
         Self {
-            each: hosts.nodes_each,
+            nodes_each: hosts.nodes_each,
             placement: hosts.placement,
             loads: numbers.clone().map(|_| 0).collect(),
             has_image: numbers.clone().map(|_| false).collect(),
@@ -28,7 +27,7 @@ impl Room {
 
     /// A place for a node. None: all are full.
     pub(super) fn take(&mut self) -> Option<u32> {
-        let mut with_room = self.by_load.range(..(self.each, 0));
+        let mut with_room = self.by_load.range(..(self.nodes_each, 0));
         let (_, host) = *match self.placement {
             HostPlacement::Spread => with_room.next(),
             HostPlacement::Pack => with_room.next_back(),

@@ -5,7 +5,7 @@
 //! `bottom`. Each entry is moved a few times, whatever the number of others, and the buckets are as
 //! wide as the entries are dense: the cost of one hardly grows with how many are pending.
 
-/// Sorted by time, then by what: one number, so that comparing two is one comparison.
+/// Sorted by time, then by event: one number, so that comparing two is one comparison.
 pub(crate) type Entry = u128;
 
 /// An entry's time, in nanoseconds, and what happens then.
@@ -14,16 +14,16 @@ pub(crate) fn parts(entry: Entry) -> (u64, u64) {
     (time(entry), entry as u64)
 }
 
-/// What happens at a time. Of the same time, the lower `what` is first.
-pub(crate) fn entry(at: u64, what: u64) -> Entry {
-    u128::from(at) << 64 | u128::from(what)
+/// What happens at a time. Of the same time, the lower `event` is first.
+pub(crate) fn entry(at: u64, event: u64) -> Entry {
+    u128::from(at) << 64 | u128::from(event)
 }
 
 fn time(entry: Entry) -> u64 {
     (entry >> 64) as u64
 }
 
-/// As many are sorted at once: more are dealt into a finer rung first.
+/// How many are sorted at once, at most: more are dealt into a finer rung first.
 const SORTED: usize = 64;
 /// Entries to a bucket, on average, when a rung is made. In a small rung few: its buckets are in the
 /// nearest cache all the same, and what comes later seldom has to be dealt again.
@@ -55,13 +55,13 @@ impl Rung {
 
     /// Lays it over `span` from `start`, for `entries`.
     fn lay(&mut self, start: u64, span: u64, entries: usize) {
-        let each = if entries < SMALL {
+        let per_bucket = if entries < SMALL {
             IN_A_SMALL_BUCKET
         } else {
             IN_A_BUCKET
         };
-        let wanted = (entries / each).next_power_of_two().max(2);
-        let width = span / wanted as u64 + 1;
+        let buckets = (entries / per_bucket).next_power_of_two().max(2);
+        let width = span / buckets as u64 + 1;
         self.shift = width.next_power_of_two().trailing_zeros();
         self.start = start;
         self.next = 0;
@@ -83,13 +83,12 @@ impl Rung {
 
     /// The next bucket that is not empty, as its number.
     fn advance(&mut self) -> Option<usize> {
-        let found = (self.next..self.count).find(|bucket| !self.buckets[*bucket].is_empty());
-        self.next = found.map_or(self.count, |bucket| bucket + 1);
-        found
+        let next = (self.next..self.count).find(|bucket| !self.buckets[*bucket].is_empty());
+        self.next = next.map_or(self.count, |bucket| bucket + 1);
+        next
     }
 }
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct Ladder {
     /// The last one is next.
@@ -103,7 +102,7 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
-    /// Not before the time of what was taken last.
+    /// Adds an entry whose time is not before that of what was taken last.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "for most of the ends of sessions")]
     pub(crate) fn push(&mut self, entry: Entry) {

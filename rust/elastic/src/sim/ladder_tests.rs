@@ -64,16 +64,16 @@ fn it_gives_what_a_heap_gives_when_it_is_full() {
             later
         }
     };
-    for what in 0..20_000 {
-        let new = entry(draw(), what);
+    for event in 0..20_000 {
+        let new = entry(draw(), event);
         ladder.push(new);
         heap.push(Reverse(new));
     }
-    for what in 0..100_000 {
+    for event in 0..100_000 {
         let first = heap.pop().expect("it is never empty").0;
         assert_eq!(ladder.peek(), Some(first));
         ladder.pop();
-        let new = entry(parts(first).0 + draw(), what);
+        let new = entry(parts(first).0 + draw(), event);
         ladder.push(new);
         heap.push(Reverse(new));
     }

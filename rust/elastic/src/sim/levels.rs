@@ -20,7 +20,7 @@ pub(super) struct Series {
     pub(super) sum: Sum,
     /// The most since it was looked at last.
     recent: u64,
-    /// Of the step, the steady part and the whole, until then.
+    /// Peaks of the step, the steady part and the whole, until then.
     step: u64,
     pub(super) steady: u64,
     pub(super) whole: u64,
@@ -73,7 +73,7 @@ impl Series {
 }
 
 impl Sum {
-    /// Of what has been added since.
+    /// The level of what has been added since `before`.
     pub(super) fn level(self, before: Self, ns: u64, most: u64) -> Level {
         let mean = ratio(self.area - before.area, ns);
         let square = ratio(self.squares - before.squares, ns);

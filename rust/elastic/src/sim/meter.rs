@@ -10,7 +10,6 @@ use super::outcome::Levels;
 use crate::policy::View;
 use crate::units::seconds;
 
-/// Sums at an instant.
 type Sums = [Sum; SERIES];
 
 /// All that do not change with most events: waiting, coming, ready, leaving.
@@ -61,7 +60,7 @@ impl Meter {
         self.mark = self.mark.min(at);
     }
 
-    /// It has happened: from now on it is so.
+    /// Takes over the counts that hold from now on.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "after each event")]
     pub(super) fn set(&mut self, at: u64, view: &View) {
@@ -172,7 +171,6 @@ impl Meter {
         }
     }
 
-    /// The run is over.
     pub(super) fn finish(mut self, end: u64) -> (Levels, Option<Elasticity>, Option<Curves>) {
         self.until(end);
         self.look(end);

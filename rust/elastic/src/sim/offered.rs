@@ -32,7 +32,6 @@ impl Offered {
         }
     }
 
-    /// One comes.
     #[inline]
     pub(super) fn come(&mut self, at: u64) {
         self.count += 1;
@@ -69,7 +68,7 @@ impl Offered {
         self.nodes.set_demand(at, demand);
     }
 
-    /// Those who would go until then do. Before anything else that happens after them.
+    /// Removes those who would have gone by then. To be called before anything that happens later.
     pub(super) fn leave_until(&mut self, at: u64) {
         if self.next > at {
             return;

@@ -8,7 +8,6 @@ use super::elasticity::Elasticity;
 use super::levels::Level;
 use crate::units::seconds;
 
-/// Everything that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub seed: u64,
@@ -20,19 +19,19 @@ pub struct Outcome {
     /// Part of those who were served that lost their nodes (`PcAf`, as far as it is simulated). None:
     /// nobody was served.
     pub affected: Option<f64>,
-    /// Of viewers that had to wait and were served.
+    /// Waits of viewers that had to wait and were served.
     pub wait: Summary,
     pub nodes: NodeCounts,
-    /// Of nodes, from asked for to ready (`TaR`), all attempts included.
+    /// Times of nodes from the request to readiness (`TaR`), all attempts included.
     pub allocation: Summary,
-    /// Of nodes, from released to gone (`TlR`).
+    /// Times of nodes from release to gone (`TlR`).
     pub release: Summary,
     pub decisions: Decisions,
     /// Events that the machine was told.
     pub events: u64,
-    /// From the first second to the last.
+    /// Figures of the whole run.
     pub whole: Levels,
-    /// From the end of the warm-up to the last arrival. None: nobody came after the warm-up.
+    /// Figures from the end of the warm-up to the last arrival. None: nobody came in that time.
     pub steady: Option<Steady>,
     /// None: nobody came.
     pub elasticity: Option<Elasticity>,
@@ -49,17 +48,15 @@ pub struct Outcome {
 pub struct NodeCounts {
     /// The machine wanted so many.
     pub asked: u64,
-    /// Became ready.
     pub ready: u64,
     /// Were not allocated in the end, whatever the reason.
     pub failed: u64,
-    /// Of these: were given up, never ready in time.
+    /// Those of them that were given up, since they were not ready in time.
     pub given_up: u64,
     /// Attempts that end in an error of the provider. These three are counted as they begin.
     pub errors: u64,
     /// Attempts, too, for which no host has room.
     pub no_host: u64,
-    /// Attempts after the first.
     pub retries: u64,
     /// Died while they could stream.
     pub died: u64,
@@ -117,7 +114,7 @@ pub struct Levels {
     pub coming: Level,
     pub ready: Level,
     pub leaving: Level,
-    /// Of the three together: node-seconds, and the most at a time.
+    /// The three together: node-seconds, and the most at a time.
     pub node_s: f64,
     pub most_nodes: u64,
 }
@@ -125,7 +122,7 @@ pub struct Levels {
 /// Without the warm-up and what follows the last arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// Of viewers that came in that time, whatever became of them when.
+    /// Figures of viewers that came in that time, whatever became of them later.
     pub requests: u64,
     pub at_once: u64,
     pub waited: u64,
@@ -147,7 +144,6 @@ pub struct Summary {
     pub max_s: Option<f64>,
 }
 
-/// One session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub asked_s: f64,
@@ -155,7 +151,6 @@ pub struct Record {
     pub watch_s: f64,
     /// Redirected for the first time.
     pub served_s: Option<f64>,
-    /// To this node.
     pub node: Option<u32>,
     pub ended_s: Option<f64>,
     pub end: End,
@@ -172,7 +167,6 @@ pub enum End {
     Unserved,
 }
 
-/// One node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub node: u32,

@@ -5,11 +5,10 @@ use crate::{Action, Event};
 /// How far a run is, told now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Viewers that have come.
     pub requests: u64,
     /// Virtual seconds.
     pub at_s: f64,
-    /// Of the run, 0 to 1, about.
+    /// About which part of the run is done, 0 to 1.
     pub part: f64,
 }
 

@@ -11,13 +11,10 @@ use super::ladder::{Entry, Ladder, entry, parts};
 pub(super) enum Kind {
     /// A viewer has seen enough.
     Finished,
-    /// A node is gone.
     Released,
-    /// A node can stream.
     Ready,
     /// An attempt to allocate a node ended in an error, or was given up.
     Failed,
-    /// The next attempt.
     Again,
     /// A node that could stream is dead.
     Died,
@@ -122,7 +119,7 @@ impl Queue {
     pub(super) fn pop_until(&mut self, latest: u64) -> Option<Due> {
         let ladder = self.ladder.peek().unwrap_or(NONE);
         let first = ladder.min(self.first);
-        let (at, what) = parts(first);
+        let (at, event) = parts(first);
         if at > latest || first == NONE {
             return None;
         }
@@ -131,8 +128,8 @@ impl Queue {
         } else {
             self.pop_row();
         }
-        let kind = KINDS[(what >> BITS) as usize];
-        let whom = what & ((1 << BITS) - 1);
+        let kind = KINDS[(event >> BITS) as usize];
+        let whom = event & ((1 << BITS) - 1);
         Some(Due { at, kind, whom })
     }
 

@@ -9,12 +9,12 @@ pub(super) struct Records(pub(super) Option<Vec<Record>>);
 
 impl Records {
     #[inline]
-    pub(super) fn wanted(&self) -> bool {
+    pub(super) fn enabled(&self) -> bool {
         self.0.is_some()
     }
 
     #[inline]
-    pub(super) fn asked(&mut self, at: u64, watch: u64) {
+    pub(super) fn requested(&mut self, at: u64, watch: u64) {
         if let Some(all) = &mut self.0 {
             all.push(Record {
                 asked_s: seconds(at),

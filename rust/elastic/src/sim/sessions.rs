@@ -4,13 +4,12 @@
 const BITS: u32 = 33;
 const GENERATIONS: u32 = 1 << (61 - BITS);
 
-/// One session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Session {
     /// Counted in the order of arrival.
     pub(super) number: u64,
     /// When it asked last.
-    pub(super) asked: u64,
+    pub(super) requested: u64,
     /// While it watches, when it will have seen enough; else how long it has to watch.
     pub(super) watch: u64,
     /// It has watched before.
@@ -71,7 +70,6 @@ impl Sessions {
         *generation = (*generation + 1) % GENERATIONS;
     }
 
-    /// How many there are.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.generations.len() - self.free.len()

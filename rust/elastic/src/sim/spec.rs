@@ -25,15 +25,13 @@ pub struct Spec {
     /// When it has how many nodes.
     #[serde(default)]
     pub policy: AnyPolicy,
-    /// When viewers come.
     pub arrivals: Arrivals,
-    /// So many come, at most.
+    /// How many come, at most.
     #[serde(default)]
     pub sessions: Option<u64>,
-    /// None comes after this.
+    /// No viewer comes after this.
     #[serde(default)]
     pub duration_s: Option<f64>,
-    /// How long each watches.
     pub watch: Time,
     /// How long each waits before it leaves, blocked. None: as long as it takes.
     #[serde(default)]
@@ -50,7 +48,7 @@ pub struct Spec {
     /// What nodes are made on. None: there is room for all.
     #[serde(default)]
     pub hosts: Option<Hosts>,
-    /// Of all random numbers, below 2^53.
+    /// Seed of all random numbers, below 2^53.
     #[serde(default)]
     pub seed: u64,
     /// Over which the instability asks whether nodes were wanted and there, a minute at most.
@@ -126,7 +124,6 @@ pub struct SlowDown {
     pub factor: f64,
 }
 
-/// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Failures {
@@ -184,7 +181,7 @@ pub enum HostPlacement {
 }
 
 impl Spec {
-    /// From JSON.
+    /// Reads a specification from JSON.
     ///
     /// # Errors
     /// Names the field, and says what was found there and what may be.
@@ -192,9 +189,9 @@ impl Spec {
         let mut text = serde_json::Deserializer::from_str(json);
         let spec: Self = serde_path_to_error::deserialize(&mut text).map_err(|error| {
             let field = error.path().to_string();
-            let known = field != "." && field != "?";
+            let named = field != "." && field != "?";
             SpecError::new(
-                if known { field } else { String::new() },
+                if named { field } else { String::new() },
                 error.into_inner().to_string(),
             )
         })?;

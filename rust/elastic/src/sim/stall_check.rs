@@ -56,7 +56,7 @@ impl Allocation {
             .find(|concurrent| self.least_s(*concurrent) + image_s > gives_up_s)
     }
 
-    /// No allocation takes less.
+    /// The least that an allocation takes.
     fn least_s(&self, concurrent: u32) -> f64 {
         let row = self
             .rows

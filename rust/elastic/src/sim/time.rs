@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::error::SpecError;
 use crate::units::{MOST_S, NS, ns, seconds, whole};
 
-/// How long something takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Time {
-    /// Always the same.
     Fixed {
         s: f64,
     },
@@ -94,13 +92,13 @@ impl Time {
                         "is empty: give one value or more",
                     ));
                 }
-                let mut each = values_s.iter().enumerate();
-                each.try_for_each(|(i, value)| length(&format!("values_s[{i}]"), *value))
+                let mut values = values_s.iter().enumerate();
+                values.try_for_each(|(i, value)| length(&format!("values_s[{i}]"), *value))
             }
         }
     }
 
-    /// It is never less.
+    /// The least that it can be.
     pub(super) fn least_s(&self) -> f64 {
         match self {
             Self::Fixed { s: least }
@@ -151,11 +149,11 @@ pub(super) fn positive(field: &str, value: f64) -> Result<(), SpecError> {
 }
 
 /// Refuses a field unless it holds.
-pub(super) fn need(holds: bool, field: &str, found: f64, allowed: &str) -> Result<(), SpecError> {
+pub(super) fn need(holds: bool, field: &str, value: f64, allowed: &str) -> Result<(), SpecError> {
     let error = || {
         SpecError::new(
             field,
-            format!("{found} is not allowed; it must be {allowed}"),
+            format!("{value} is not allowed; it must be {allowed}"),
         )
     };
     holds.then_some(()).ok_or_else(error)
@@ -193,16 +191,22 @@ impl Draw {
             Time::Fixed { s } => Way::Fixed(ns(*s)),
             Time::Exponential { mean_s } => Way::Exponential(mean_s * NS),
             Time::Uniform { low_s, high_s } => Way::Uniform(*low_s, *high_s - *low_s),
-            Time::Normal { mean_s, sd_s } => Way::Normal(made(Normal::new(*mean_s, *sd_s))?),
-            Time::LogNormal { mean_s, sd_s } => {
-                Way::LogNormal(made(LogNormal::from_mean_cv(*mean_s, sd_s / mean_s))?)
+            Time::Normal { mean_s, sd_s } => {
+                Way::Normal(distribution(Normal::new(*mean_s, *sd_s))?)
             }
+            Time::LogNormal { mean_s, sd_s } => Way::LogNormal(distribution(
+                LogNormal::from_mean_cv(*mean_s, sd_s / mean_s),
+            )?),
             Time::Gamma { mean_s, sd_s } => {
                 let shape = (mean_s / sd_s).powi(2);
-                Way::Gamma(made(Gamma::new(shape, mean_s / shape))?)
+                Way::Gamma(distribution(Gamma::new(shape, mean_s / shape))?)
             }
-            Time::Weibull { scale_s, shape } => Way::Weibull(made(Weibull::new(*scale_s, *shape))?),
-            Time::Pareto { least_s, shape } => Way::Pareto(made(Pareto::new(*least_s, *shape))?),
+            Time::Weibull { scale_s, shape } => {
+                Way::Weibull(distribution(Weibull::new(*scale_s, *shape))?)
+            }
+            Time::Pareto { least_s, shape } => {
+                Way::Pareto(distribution(Pareto::new(*least_s, *shape))?)
+            }
             Time::Empirical { values_s } => {
                 Way::Empirical(values_s.iter().map(|value| ns(*value)).collect())
             }
@@ -283,7 +287,7 @@ impl Draw {
 }
 
 /// What passes the check and cannot be drawn from all the same.
-fn made<T, E: std::fmt::Display>(tried: Result<T, E>) -> Result<T, SpecError> {
+fn distribution<T, E: std::fmt::Display>(tried: Result<T, E>) -> Result<T, SpecError> {
     tried.map_err(|error| SpecError::new("", format!("cannot be drawn from: {error}")))
 }
 

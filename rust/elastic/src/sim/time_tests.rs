@@ -44,8 +44,8 @@ fn each_kind_has_its_mean() {
         ),
     ] {
         // Deviations are at most the mean: six standard errors.
-        let found = self::mean_s(&time);
-        assert!((found - expected).abs() < 0.2, "{time:?} has {found}");
+        let mean = self::mean_s(&time);
+        assert!((mean - expected).abs() < 0.2, "{time:?} has {mean}");
     }
 }
 

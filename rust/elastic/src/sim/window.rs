@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) ns: u64,
-    /// From when on it was so: later than a window ago.
+    /// Changes later than a window ago, each with its instant.
     corners: VecDeque<(u64, [u64; 2])>,
-    /// A window ago.
+    /// What they were a window ago.
     then: [u64; 2],
 }
 

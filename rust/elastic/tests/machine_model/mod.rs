@@ -111,7 +111,7 @@ impl Model {
 
     /// One action is allowed, and done.
     pub fn act(&mut self, event: Event, action: Action, lost: &mut BTreeSet<ClientId>) {
-        let asked = Event::Request {
+        let request = Event::Request {
             client: *self.waiting.last().unwrap_or(&0),
         };
         match action {
@@ -130,7 +130,7 @@ impl Model {
                 );
                 assert!(seats.insert(client));
             }
-            Action::Wait { client } => assert_eq!(asked, Event::Request { client }),
+            Action::Wait { client } => assert_eq!(request, Event::Request { client }),
             Action::TurnAway { client, why } => {
                 self.waiting.retain(|other| *other != client);
                 let others = self.waiting.len();
@@ -179,9 +179,9 @@ impl Model {
             .map_or(usize::MAX, |most| most as usize);
         assert!(self.nodes.len() <= most);
         let coming = self.count(NodeState::Coming);
-        let one = self.config.allocation == Allocation::OneAtATime;
-        assert!(!one || coming <= 1);
-        let may_come = self.nodes.len() < most && room > 0 && !(one && coming == 1);
+        let one_at_a_time = self.config.allocation == Allocation::OneAtATime;
+        assert!(!one_at_a_time || coming <= 1);
+        let may_come = self.nodes.len() < most && room > 0 && !(one_at_a_time && coming == 1);
         if may_come {
             assert!(coming >= self.missing(), "fewer than are kept");
         }
@@ -206,8 +206,8 @@ impl Model {
             .iter()
             .map(|node| (node.node, node.state))
             .collect();
-        let wanted: Vec<_> = self.nodes.iter().map(|(id, node)| (*id, node.0)).collect();
-        assert_eq!(states, wanted);
+        let expected: Vec<_> = self.nodes.iter().map(|(id, node)| (*id, node.0)).collect();
+        assert_eq!(states, expected);
         let view = machine.view();
         let served: usize = self.nodes.values().map(|node| node.1.len()).sum();
         assert_eq!(view.served, served as u64);

@@ -1,4 +1,4 @@
-//! With viewers: connections come, ask, wait, are answered, and go.
+//! The server's side towards viewers: connections come, ask, wait, are answered, and go.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
@@ -17,11 +17,11 @@ use crate::http::{Parsed, Request};
 use crate::pages::Around;
 use crate::token::Token;
 
-/// Connections that are accepted in one turn: those that are there already are not forgotten.
+/// Connections accepted in one turn, at most, so that open ones are not kept waiting.
 const ACCEPTED: usize = 64;
-/// What a client sends after its last answer is taken for so long.
+/// How long what a client sends after its last answer is read and thrown away.
 const LINGER_NS: u64 = 2_000_000_000;
-/// A host that is out of memory or descriptors has so long to find some.
+/// How long to wait before accepting again when the host is out of memory or descriptors.
 const RELIEF: Duration = Duration::from_millis(10);
 
 impl Server {
@@ -66,7 +66,7 @@ impl Server {
         }
     }
 
-    /// epoll has something to say of a connection.
+    /// epoll reports events of a connection.
     pub(super) fn notice(&mut self, token: Token, flags: EpollFlags) {
         let gone = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
         let Some(connection) = self.connections.get(token) else {
@@ -76,7 +76,7 @@ impl Server {
         connection.readable();
         match connection.state {
             State::Reading => self.read(token),
-            State::Asked => self.leave(token),
+            State::Answering => self.leave(token),
             State::Writing => {
                 let sent = connection.send();
                 self.sent(token, sent);
@@ -120,7 +120,7 @@ impl Server {
 
     fn decide(&mut self, token: Token, request: Request) {
         match request {
-            // What it shows is to be in the log, too.
+            // What the page shows must be in the log already.
             Request::Page(page) => self.front.answers.push((token, Answer::Page(page))),
             Request::Watch { .. } | Request::Finished { .. } if self.front.log.stuck() => {
                 self.front.counts.unlogged += 1;
@@ -157,8 +157,8 @@ impl Server {
         self.leave(token);
     }
 
-    /// One that waits and whose client has gone waits no more. While the log cannot be written that
-    /// is left to its patience.
+    /// A viewer whose client has gone waits no longer. While the log cannot be written, the end of
+    /// its patience sees to that.
     fn leave(&mut self, token: Token) {
         let Some(connection) = self.connections.get(token) else {
             return;
@@ -254,7 +254,7 @@ impl Server {
         let Limits { request, idle, .. } = self.limits;
         let late = |it: &&Connection| {
             let may = match it.state {
-                State::Asked => return false,
+                State::Answering => return false,
                 State::Reading if it.begun() => request,
                 State::Reading => idle,
                 State::Writing => request,

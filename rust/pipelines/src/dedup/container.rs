@@ -41,7 +41,6 @@ impl Codec {
     }
 }
 
-/// Writes a container.
 pub struct Writer<W: Write> {
     to: W,
     records: u64,
@@ -52,7 +51,7 @@ impl<W: Write> Writer<W> {
     /// Writes the head.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn new(mut to: W, codec: Codec, length: u64) -> io::Result<Self> {
         to.write_all(MAGIC)?;
         to.write_all(&[VERSION, codec.code()])?;
@@ -87,7 +86,7 @@ impl<W: Write> Writer<W> {
     /// A chunk that was there before.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn reference(&mut self, hash: &Hash, number: u32) -> io::Result<()> {
         self.record(hash, u64::from(number), 0)
     }
@@ -95,7 +94,7 @@ impl<W: Write> Writer<W> {
     /// The first occurrence of a chunk of so many bytes, compressed.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn compressed(&mut self, hash: &Hash, length: usize, frame: &[u8]) -> io::Result<()> {
         self.record(hash, length as u64, 1)?;
         self.number(frame.len() as u64)?;
@@ -105,7 +104,7 @@ impl<W: Write> Writer<W> {
     /// The first occurrence of a chunk, as it is.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn stored(&mut self, hash: &Hash, chunk: &[u8]) -> io::Result<()> {
         self.record(hash, chunk.len() as u64, 2)?;
         self.to.write_all(chunk)
@@ -114,7 +113,7 @@ impl<W: Write> Writer<W> {
     /// The end record; gives back what was written to.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.number(self.records << 2 | 3)?;
         let root = self.root.finalize();

@@ -56,7 +56,7 @@ impl<'a> Fragments<'a> {
     /// The next one; None at the end. `buffer` is used for it where one is needed.
     ///
     /// # Errors
-    /// Of reading.
+    /// When it cannot be read.
     pub fn next(&mut self, buffer: Vec<u8>) -> Result<Option<Bytes<'a>>> {
         match self {
             Self::Memory([]) => Ok(None),

@@ -31,7 +31,7 @@ use crate::chunking::Chunking;
 use crate::frame::{Pipeline, Report, credits};
 use crate::source::Source;
 use crate::usage::{Cpu, Mark};
-use crate::{digest, manifest};
+use crate::{digest, manifest, ratio};
 
 /// Batches in a queue between two stages, for each of its threads.
 const ROOM: usize = 8;
@@ -40,7 +40,6 @@ const UNDER_WAY: usize = 4;
 /// The table counts chunks in 32 bits.
 const LONGEST_INPUT: u64 = 1 << 42;
 
-/// What to do.
 pub struct Options {
     pub input: PathBuf,
     /// None: the output stays in memory.
@@ -331,9 +330,4 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // Lengths of files, far below 2^52.
-fn ratio(output: u64, input: u64) -> f64 {
-    output as f64 / input as f64
 }

@@ -49,7 +49,7 @@ impl<'a, W: Write> Order<'a, W> {
     /// Takes a batch, and writes all that can be; the batches that are wholly written.
     ///
     /// # Errors
-    /// Of writing.
+    /// When it cannot be written.
     pub fn take(&mut self, batch: Batch<'a>) -> io::Result<Vec<Arc<Batch<'a>>>> {
         let batch = Arc::new(batch);
         for (index, chunk) in batch.chunks.iter().enumerate() {
@@ -109,7 +109,7 @@ impl<'a, W: Write> Order<'a, W> {
     /// Ends the container; what was written to, and the number of unique chunks.
     ///
     /// # Errors
-    /// Of writing; when batches are missing.
+    /// When it cannot be written, or batches are missing.
     pub fn finish(self) -> io::Result<(W, u32)> {
         if !self.early.is_empty() {
             return Err(io::Error::other("batches are missing"));

@@ -52,11 +52,9 @@ impl Place {
 pub enum Kept {
     /// These bytes of the batch's frames.
     Compressed(Range<usize>),
-    /// The chunk itself.
     Stored,
 }
 
-/// One chunk.
 pub struct Chunk {
     /// Its bytes within the fragment.
     pub range: Range<usize>,

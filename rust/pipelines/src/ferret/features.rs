@@ -21,7 +21,6 @@ pub const ONE: f64 = 4096.0;
 /// The largest ones of an image are kept.
 const MOST: usize = 16;
 
-/// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     pub weight: u32,

@@ -4,17 +4,13 @@
 //! it moves, scales and recolours them a little, shifts the textures, adds noise, and now and then a shape
 //! that does not belong. Integers alone, so the same bytes on every machine.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::digest::hex;
 use crate::draw::Draw;
-use crate::manifest;
+use crate::{digest, manifest};
 
 /// Pixels in a row and in a column.
 pub const SIDE: usize = 128;
@@ -51,20 +47,9 @@ impl Corpus {
     /// # Errors
     /// When they cannot be written.
     pub fn make(plan: Plan, path: &Path) -> Result<Self> {
-        let problem = || format!("cannot write {}", path.display());
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(problem)?);
-        let mut hasher = Sha256::new();
-        for number in 0..plan.images + plan.queries {
-            let image = image(plan, number);
-            hasher.update(&image);
-            file.write_all(&image).with_context(problem)?;
-        }
-        let file = file.into_inner().context("cannot write the corpus")?;
-        file.sync_all().with_context(problem)?;
-        let corpus = Self {
-            plan,
-            sha256: hex(&hasher.finalize()),
-        };
+        let images = (0..plan.images + plan.queries).map(|number| image(plan, number));
+        let sha256 = digest::store(path, images)?;
+        let corpus = Self { plan, sha256 };
         manifest::store(path, &corpus)?;
         Ok(corpus)
     }

@@ -46,7 +46,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Of a database of images, in order.
+    /// The tables of a database of images, in order.
     pub fn new<'a>(settings: Settings, images: impl Iterator<Item = &'a [Segment]>) -> Self {
         let width = f64::from(settings.width) * ONE / 1000.0;
         let mut draw = Draw::new(SEED);

@@ -54,7 +54,6 @@ pub struct Search {
     pub index: Settings,
 }
 
-/// What to do.
 pub struct Options {
     pub corpus: PathBuf,
     pub reference: PathBuf,

@@ -20,7 +20,6 @@ pub struct Database {
 }
 
 impl Database {
-    /// Builds the index.
     #[must_use]
     pub fn new(images: Vec<Vec<Segment>>, settings: Settings) -> Self {
         let index = Index::new(settings, images.iter().map(Vec::as_slice));

@@ -53,7 +53,6 @@ pub fn range(lines: &[String]) -> (usize, usize) {
     )
 }
 
-/// The right answer.
 pub fn part(lines: &[String]) -> Vec<u8> {
     let (first, last) = range(lines);
     let mut answer = format!(

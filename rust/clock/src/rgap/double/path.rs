@@ -15,14 +15,12 @@ pub enum Shape {
     Bimodal,
 }
 
-/// One way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
     /// No datagram takes less, in nanoseconds.
     pub least_ns: u64,
     /// How much more some take.
     pub jitter_ns: u64,
-    /// See there.
     pub shape: Shape,
     /// How many of a thousand do not arrive.
     pub lost: u64,

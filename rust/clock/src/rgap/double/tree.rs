@@ -20,14 +20,13 @@ struct Node {
     parent: usize,
     between: Between,
     fixes: Vec<Fix>,
-    known: Option<Known>,
+    estimate: Option<Estimate>,
     /// What happened to its own clock.
     reasons: Reasons,
 }
 
-/// After a synchronisation.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Estimate {
     global: Global,
     stratum: u8,
     reasons: Reasons,
@@ -45,7 +44,7 @@ impl Tree {
             parent: parent.min(usize::try_from(number.saturating_sub(1)).unwrap_or(0)),
             between: Between::new(paths, 300, seed.wrapping_add(number << 32)),
             fixes: Vec::new(),
-            known: None,
+            estimate: None,
             reasons: Reasons::NONE,
         };
         Self {
@@ -65,13 +64,11 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// Whom it asks.
     #[must_use]
     pub fn parent(&self, number: usize) -> usize {
         self.nodes[number].parent
     }
 
-    /// Time passes, for all.
     pub fn pass(&self, ns: u64) {
         for node in &self.nodes {
             node.machine.world().pass(ns);
@@ -132,7 +129,7 @@ impl Node {
         }
         self.fixes.push(outcome.fix);
         let standing = outcome.best.standing();
-        self.known = Some(Known {
+        self.estimate = Some(Estimate {
             global: Global::fit(&self.fixes, drift)?,
             stratum: standing.stratum.saturating_add(1),
             reasons: standing.reasons,
@@ -143,14 +140,14 @@ impl Node {
 
     fn reading(&self, is_root: bool) -> (Reading, Standing) {
         let local_ns = ticks(&self.machine);
-        let reasons = self.reasons | self.known.map_or(Reasons::NONE, |it| it.reasons);
+        let reasons = self.reasons | self.estimate.map_or(Reasons::NONE, |it| it.reasons);
         let mut reading = Reading {
             ns: local_ns,
             bound_ns: u64::MAX,
             hard_ns: u64::MAX,
         };
-        if let Some(known) = self.known {
-            reading = known.global.at(local_ns);
+        if let Some(estimate) = self.estimate {
+            reading = estimate.global.at(local_ns);
         }
         if reasons.any(Reasons::ADRIFT) {
             (reading.bound_ns, reading.hard_ns) = (u64::MAX, u64::MAX);
@@ -160,7 +157,7 @@ impl Node {
         let standing = Standing {
             hard_ns: reading.hard_ns,
             bound_ns: reading.bound_ns,
-            stratum: self.known.map_or(0, |it| it.stratum),
+            stratum: self.estimate.map_or(0, |it| it.stratum),
             awake: true,
             reasons,
         };

@@ -2,7 +2,6 @@
 
 use super::{Fix, Global};
 
-/// Of [`Global::words`].
 pub(in crate::rgap) const WORDS: usize = 15;
 
 impl Global {

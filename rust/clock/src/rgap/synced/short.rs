@@ -3,7 +3,6 @@
 use super::super::slew::Slew;
 use super::super::{Global, TRILLION};
 
-/// Of [`Short::words`].
 pub const WORDS: usize = 4;
 /// A nanosecond is slewed away in so many: 500 ppm.
 const SLEWED: u64 = 2_000;
@@ -65,7 +64,7 @@ impl Short {
 
     /// What is known; none before the line begins.
     #[inline]
-    pub fn known(&self, local_ns: u64) -> Option<u64> {
+    pub fn estimate(&self, local_ns: u64) -> Option<u64> {
         (local_ns >= self.local_ns).then(|| self.at(local_ns))
     }
 
@@ -115,10 +114,10 @@ mod tests {
             let global = line(offset, drifted);
             let short = Short::through(from, &global, &Slew::NONE);
             let long = global.at(from + age).ns;
-            let known = short.known(from + age).expect("known");
+            let estimate = short.estimate(from + age).expect("known");
             // The long line's slope is rounded to parts per trillion as well.
-            prop_assert!(known.abs_diff(long) <= 1, "{known} {long}");
-            prop_assert_eq!(short.shown(from + age), Some(known));
+            prop_assert!(estimate.abs_diff(long) <= 1, "{estimate} {long}");
+            prop_assert_eq!(short.shown(from + age), Some(estimate));
             prop_assert_eq!(Short::of_words(&short.words()), short);
         }
 
@@ -127,8 +126,8 @@ mod tests {
         fn what_is_slewed_is_not_cut_short(ahead in -1_000_000_i64..1_000_000, age in 0..4_000_000_000_u64) {
             let from = 1 << 50;
             let global = line(7, 500_000);
-            let known = global.at(from).ns;
-            let slew = Slew::from(known.wrapping_add_signed(ahead), known, from);
+            let global_ns = global.at(from).ns;
+            let slew = Slew::from(global_ns.wrapping_add_signed(ahead), global_ns, from);
             let short = Short::through(from, &global, &slew);
             let long = slew.of(global.at(from + age), from + age).ns;
             if let Some(shown) = short.shown(from + age) {
@@ -136,7 +135,7 @@ mod tests {
             } else {
                 prop_assert!(age < ahead.unsigned_abs() * 2_000);
             }
-            prop_assert!(short.known(from + age).is_some());
+            prop_assert!(short.estimate(from + age).is_some());
         }
     }
 
@@ -144,9 +143,12 @@ mod tests {
     fn none_is_none() {
         let short = Short::NONE;
         assert_eq!(
-            (short.shown(u64::MAX - 1), short.known(u64::MAX - 1)),
+            (short.shown(u64::MAX - 1), short.estimate(u64::MAX - 1)),
             (None, None)
         );
-        assert_eq!(Short::through(5, &line(0, 0), &Slew::NONE).known(4), None);
+        assert_eq!(
+            Short::through(5, &line(0, 0), &Slew::NONE).estimate(4),
+            None
+        );
     }
 }

@@ -4,7 +4,6 @@ use super::super::slew::{self, Slew};
 use super::super::{Global, Reading, global};
 use crate::Reasons;
 
-/// Of [`State::words`].
 pub const WORDS: usize = global::WORDS + slew::WORDS + 4;
 
 /// The state, taken apart.
@@ -93,7 +92,7 @@ impl State {
     /// What is known of the root's clock at this local instant; the own clock's time before the first
     /// synchronisation.
     #[inline]
-    pub fn known(&self, local_ns: u64) -> Reading {
+    pub fn estimate(&self, local_ns: u64) -> Reading {
         if !self.synchronised {
             return Reading {
                 ns: local_ns,
@@ -101,18 +100,18 @@ impl State {
                 hard_ns: u64::MAX,
             };
         }
-        let known = self.global.at(local_ns);
+        let reading = self.global.at(local_ns);
         if local_ns < self.catch_up.until_ns {
-            known.wider(self.catch_up.by_ns)
+            reading.wider(self.catch_up.by_ns)
         } else {
-            known
+            reading
         }
     }
 
     /// What is shown now, if it is this instant.
     #[inline]
     pub fn shown(&self, local_ns: u64) -> Reading {
-        self.slew.now(self.known(local_ns), local_ns)
+        self.slew.now(self.estimate(local_ns), local_ns)
     }
 }
 
@@ -180,13 +179,13 @@ mod tests {
         let mut last = now + moved.unsigned_abs();
         for on_the_line in (now..now + 400_000).step_by(20) {
             last = on_the_line.max(last + 1);
-            let (shown, truth) = (state.known(last), state.global.at(on_the_line).ns);
+            let (shown, truth) = (state.estimate(last), state.global.at(on_the_line).ns);
             assert!(
                 shown.ns.abs_diff(truth) <= shown.bound_ns,
                 "{shown:?} {truth}"
             );
         }
-        let later = state.known(now + 600_001);
+        let later = state.estimate(now + 600_001);
         assert_eq!(later, state.global.at(now + 600_001));
         assert_eq!(CatchUp::after(300_000, now), CatchUp::NONE);
     }

@@ -18,7 +18,7 @@ impl<O: Observer> Engine<'_, O> {
         if waited {
             session = self.sessions.get(slot);
             self.sessions.renew(slot);
-            self.waits.add(at - session.asked);
+            self.waits.add(at - session.requested);
         }
         if !session.served {
             self.served_first(at, session, waited, node);
@@ -39,7 +39,7 @@ impl<O: Observer> Engine<'_, O> {
 
     #[inline]
     fn served_first(&mut self, at: u64, session: Session, waited: bool, node: NodeId) {
-        let steady = u64::from(session.asked >= self.warm_up);
+        let steady = u64::from(session.requested >= self.warm_up);
         if waited {
             self.counts.waited += 1;
             self.steady.waited += steady;
@@ -115,14 +115,14 @@ impl<O: Observer> Engine<'_, O> {
     /// One is not served as it comes.
     fn be_late(&mut self, session: Session) {
         if !session.late {
-            let ends = session.asked.saturating_add(session.watch);
+            let ends = session.requested.saturating_add(session.watch);
             self.meter.would_go(ends);
         }
     }
 
     /// One goes that has not seen all.
     fn end(&mut self, at: u64, slot: u32, session: Session, end: End) {
-        let steady = session.asked >= self.warm_up;
+        let steady = session.requested >= self.warm_up;
         for (counts, counted) in [(&mut self.counts, true), (&mut self.steady, steady)] {
             let count = match end {
                 End::Blocked => &mut counts.blocked,
