@@ -21,6 +21,7 @@ from ullage.cli.options import (
 from ullage.common.errors import ExitCode
 from ullage.common.files import put
 from ullage.runs.reader import RUNS
+from ullage.runs.records import PLAN
 from ullage.runs.writer import new_folder
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def run_command(
         folder = resume
     else:
         folder = new_folder(runs, task.plan.name)
-        put(folder / folders.PLAN, Path(file or "").read_bytes())
+        put(folder / PLAN, Path(file or "").read_bytes())
         task = replace(task, plan=run.keep(task.plan, folder))
     with ElasticProgress(task.repetitions) as progress:
         code = run.run_plan(task, folder, progress, resume=resume is not None)

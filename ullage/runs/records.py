@@ -10,7 +10,7 @@ controller's clock, which is the run's global one (`ullage.host.clock`), unless 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -62,7 +62,12 @@ def addable(channels: Iterable[Channel], scope: Scope, method: Method) -> tuple[
     return tuple(powers or found)
 
 
-FORMAT = 2
+JOURNAL: Final = "journal.jsonl"
+PLAN: Final = "plan.yaml"
+RESOLVED: Final = "resolved.json"
+TRIALS: Final = "trials"
+
+FORMAT: Final = 2
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 

@@ -15,12 +15,7 @@ from types import TracebackType
 
 from ullage.common.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
 from ullage.common.files import append, cut_torn_end, put
-from ullage.runs.records import Record, Resolved
-
-JOURNAL = "journal.jsonl"
-RESOLVED = "resolved.json"
-PLAN = "plan.yaml"
-TRIALS = "trials"
+from ullage.runs.records import JOURNAL, RESOLVED, TRIALS, Record
 
 
 def new_folder(root: Path, name: str) -> Path:
@@ -75,7 +70,7 @@ class Journal:
         with disk_full_as_error(self.folder):
             append(self._fd, self.folder / JOURNAL, lines, wait=wait)
 
-    def resolve(self, resolved: Resolved) -> None:
+    def resolve(self, resolved: Record) -> None:
         """Write `resolved.json` anew."""
         with disk_full_as_error(self.folder):
             put(self.folder / RESOLVED, resolved.model_dump_json(indent=1).encode())

@@ -19,7 +19,14 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import Act, Asked, Outcome, Ready, Release, RepetitionDone
 from ullage.runs.events import Reason, Started
 from ullage.runs.readings import Channel, Opened, Reading
-from ullage.runs.records import EnergyMeterRecord, EnvironmentRecord, Record
+from ullage.runs.records import (
+    JOURNAL,
+    PLAN,
+    RESOLVED,
+    EnergyMeterRecord,
+    EnvironmentRecord,
+    Record,
+)
 
 NS = 1_000_000_000
 ZERO = 1_000 * NS
@@ -80,8 +87,8 @@ def make(root: Path, plan: MadePlan | None = None) -> Path:
     plan = plan or MadePlan()
     path = root / f"20260101T000000-{plan.name}"
     path.mkdir(parents=True)
-    (path / folder.PLAN).write_text(f"name: {plan.name}\n")
-    put(path / folder.RESOLVED, resolved(plan, path.name))
+    (path / PLAN).write_text(f"name: {plan.name}\n")
+    put(path / RESOLVED, resolved(plan, path.name))
     events: list[Record] = [
         Started(epoch_ns=1_767_225_600 * NS, start_ns=1, pid=1, tag="t", resumed=False, boot_id="b")
     ]
@@ -93,7 +100,7 @@ def make(root: Path, plan: MadePlan | None = None) -> Path:
         events.append(
             folder.Finished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
         )
-    put_lines(path / folder.JOURNAL, events)
+    put_lines(path / JOURNAL, events)
     if plan.watts is not None:
         put_meter(path, plan.watts)
     return path

@@ -10,13 +10,13 @@ import pytest
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Summary, summarise
 from ullage.experiments.elastic.plan import schema as plans
 from ullage.experiments.elastic.report import answer, tables
 from ullage.experiments.elastic.report.show import Found, find
+from ullage.runs.records import RESOLVED
 
 PLAN = """\
 name: film
@@ -123,7 +123,7 @@ def test_a_baseline_that_differs_from_itself_is_doubted(tmp_path: Path) -> None:
 
 def test_a_copy_of_something_else_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path, TWICE["lxc~again"], number=1)
-    file = path / folder.RESOLVED
+    file = path / RESOLVED
     resolved = json.loads(file.read_text())
     resolved["environments"][2]["again_of"] = "late"
     file.write_text(json.dumps(resolved))

@@ -11,9 +11,9 @@ import pytest
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from tests.support import commandkit
 from ullage.cli.elastic_dryrun import parity
-from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.plan import schema as plans
 from ullage.experiments.elastic.plan.units import Scaled
+from ullage.runs import records
 
 PLAN = """\
 name: film
@@ -80,7 +80,7 @@ def test_an_earlier_run_with_the_same_viewers_tells_the_time(tmp_path: Path) -> 
     plan, document = plans.loads(PLAN)
     runs = tmp_path / "runs"
     made = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, name="film", repetitions=3)
-    file = make(runs, made) / folders.RESOLVED
+    file = make(runs, made) / records.RESOLVED
     resolved = json.loads(file.read_text())
     assert told(tmp_path)["learned"] is None, "its viewers were others"
     resolved["users_time"] = Scaled(plan).users_time(plans.resolve(plan, document))
@@ -105,8 +105,8 @@ def test_a_budget_that_ends_each_repetition_is_said(tmp_path: Path) -> None:
 
 def test_a_run_that_is_taken_up_has_the_order_that_it_drew(tmp_path: Path) -> None:
     run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=3))
-    (run / folders.PLAN).write_text(PLAN)
-    seed = json.loads((run / folders.RESOLVED).read_text())["seed"]
+    (run / records.PLAN).write_text(PLAN)
+    seed = json.loads((run / records.RESOLVED).read_text())["seed"]
     done = commandkit.ullage("elastic", "run", "--resume", str(run), "--dry-run", "--json")
     assert done.code == 0, done
     assert done.json["seed"] == seed

@@ -24,6 +24,7 @@ from ullage.experiments.elastic.plan import schema as plans
 from ullage.experiments.elastic.run.controller import Acts
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.runs import reader as ordinary
+from ullage.runs import records
 from ullage.runs.events import Reason
 from ullage.workloads.web.clip import Clip
 
@@ -47,7 +48,7 @@ def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folde
 def write(run: Path) -> folders.Resolved:
     run.mkdir(parents=True)
     found = record(run=run)
-    (run / folders.RESOLVED).write_text(found.model_dump_json(indent=1), encoding="utf-8")
+    (run / records.RESOLVED).write_text(found.model_dump_json(indent=1), encoding="utf-8")
     return found
 
 
@@ -66,7 +67,7 @@ def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
         write(tmp_path / name)
     other = tmp_path / "20261122T140000-other"
     other.mkdir()
-    (other / ordinary.RESOLVED).write_text('{"format": 2}', encoding="utf-8")
+    (other / records.RESOLVED).write_text('{"format": 2}', encoding="utf-8")
     (tmp_path / "20261122T150000-begun").mkdir()
     assert folders.newest(tmp_path).name == "20261122T130000-film"
     assert folders.find(folders.newest(tmp_path)) == [folders.newest(tmp_path)]
@@ -112,7 +113,7 @@ def test_what_the_controller_did_is_read_again(
 def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> None:
     run = tmp_path / "run"
     write(run)
-    (run / folders.JOURNAL).write_text('{"event":"party"}\n', encoding="utf-8")
+    (run / records.JOURNAL).write_text('{"event":"party"}\n', encoding="utf-8")
     (run / folders.OUTCOME).write_text("{}", encoding="utf-8")
     (run / folders.CONTROLLER_LOG).write_text('{"event":"asked"}\n', encoding="utf-8")
     for read, said in (
@@ -124,7 +125,7 @@ def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> Non
             read(run)
         assert caught.value.kind is errors.RUN_BAD_FORMAT
         assert said in caught.value.message
-    (run / folders.RESOLVED).write_text('{"format": 1, "kind": "elastic"}', encoding="utf-8")
+    (run / records.RESOLVED).write_text('{"format": 1, "kind": "elastic"}', encoding="utf-8")
     with pytest.raises(UllageError) as caught:
         folders.read_resolved(run)
     assert caught.value.kind is errors.RUN_BAD_FORMAT
@@ -142,7 +143,7 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
         Finished(epoch_ns=2, seconds=3, reason="interrupted"),
     ]
     lines = "".join(event.model_dump_json() + "\n" for event in events)
-    (tmp_path / folders.JOURNAL).write_text(lines + '{"event":"fin', encoding="utf-8")
+    (tmp_path / records.JOURNAL).write_text(lines + '{"event":"fin', encoding="utf-8")
     assert list(folders.read_events(tmp_path)) == events
     assert folders.read_outcome(tmp_path) is None
     outcome = Outcome(
@@ -190,8 +191,8 @@ def test_a_run_that_ended_before_it_was_prepared_is_told_with_what_takes_it_up(
     """As a full disk leaves it: a plan, and a journal that has no more than a beginning."""
     run = tmp_path / "runs" / "20261122T120000-film"
     run.mkdir(parents=True)
-    (run / folders.PLAN).write_text(PLAN, encoding="utf-8")
-    (run / folders.JOURNAL).touch()
+    (run / records.PLAN).write_text(PLAN, encoding="utf-8")
+    (run / records.JOURNAL).touch()
     done = ullage(*command, run.name, cwd=tmp_path)
     assert done.code == errors.RUN_NOT_BEGUN.exit_code
     assert f"[{errors.RUN_NOT_BEGUN.code}]" in done.stderr

@@ -18,6 +18,7 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.report.page import write
 from ullage.experiments.elastic.report.show import find
 from ullage.report.charts import theme
+from ullage.runs.records import JOURNAL, PLAN, RESOLVED
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}\u202egnp.exe\x1b[31m"
 SHOWN = "⟨U+202E⟩gnp.exe"
@@ -53,8 +54,8 @@ def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
     plan = MadePlan(environments={"lxc": made}, viewers=10, repetitions=4, why=HOSTILE)
     path = make(root, plan)
-    (path / folder.PLAN).write_text(f"name: {HOSTILE}\n")
-    file = path / folder.RESOLVED
+    (path / PLAN).write_text(f"name: {HOSTILE}\n")
+    file = path / RESOLVED
     resolved = json.loads(file.read_text())
     resolved |= {"name": HOSTILE, "users_time": {HOSTILE: HOSTILE}, "host": {"cpu_model": HOSTILE}}
     file.write_text(json.dumps(resolved))
@@ -65,7 +66,7 @@ def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sessions.write_text(sessions.read_text().replace("10.0.0.1:80", json.dumps(HOSTILE)[1:-1]))
     viewers = place.parent / "003" / folder.VIEWERS
     viewers.write_text(json.dumps({"valid": False, "why": [HOSTILE]}))
-    with (path / folder.JOURNAL).open("a") as journal:
+    with (path / JOURNAL).open("a") as journal:
         warning = {"event": "warning", "epoch_ns": 1, "code": HOSTILE, "message": HOSTILE}
         journal.write(json.dumps(warning) + "\n")
     return write(find(path, root))

@@ -16,6 +16,7 @@ from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.folder import FrontEnded, Lost, Retried
 from ullage.experiments.elastic.report.page import write
 from ullage.experiments.elastic.report.show import find
+from ullage.runs.records import JOURNAL, RESOLVED
 
 
 def told(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:
@@ -40,7 +41,7 @@ def test_a_sound_run_has_no_doubts(tmp_path: Path) -> None:
 def test_energies_that_no_instrument_saw_are_called_so(tmp_path: Path) -> None:
     assert told(tmp_path / "measured", plan(watts=50.0)) == {}
     path = make(tmp_path / "estimated", plan(watts=50.0))
-    for file in (path / folder.RESOLVED, path / "meters" / "wall.jsonl"):
+    for file in (path / RESOLVED, path / "meters" / "wall.jsonl"):
         file.write_text(file.read_text().replace('"measured"', '"estimated"'))
     assert "are estimated, by the meter wall (nut)" in of(path)["energy-not-measured"].message
     (path / "meters" / "wall.jsonl").unlink()
@@ -127,7 +128,7 @@ def test_a_run_without_a_baseline_is_said(tmp_path: Path) -> None:
 
 def test_warnings_and_notes_are_passed_on_and_cleaned(tmp_path: Path) -> None:
     path = make(tmp_path, plan())
-    with (path / folder.JOURNAL).open("a") as journal:
+    with (path / JOURNAL).open("a") as journal:
         warning = {"event": "warning", "epoch_ns": 1, "code": "host-shared", "message": "a\x1b[1m"}
         journal.write(json.dumps(warning) + "\n")
     file = folder.repetition_folder(path, "lxc", 0) / folder.OUTCOME
@@ -142,7 +143,7 @@ def test_what_each_session_of_a_run_says_stands_once(tmp_path: Path) -> None:
     path = make(tmp_path, plan(repetitions=6))
     said = [("time-scaled", "time runs ×60"), ("plan-doubtful", "a"), ("plan-doubtful", "b")]
     session = [{"event": "warning", "epoch_ns": 1, "code": c, "message": m} for c, m in said]
-    with (path / folder.JOURNAL).open("a") as journal:
+    with (path / JOURNAL).open("a") as journal:
         for warning in [*session, *session, {**session[1], "message": "c"}]:
             journal.write(json.dumps(warning) + "\n")
     for number in (0, 1):

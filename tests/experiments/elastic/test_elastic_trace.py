@@ -13,6 +13,7 @@ from ullage.experiments.elastic.plan import units
 from ullage.experiments.elastic.plan.schema import ElasticPlan
 from ullage.experiments.elastic.run import run as trace
 from ullage.experiments.elastic.run.resolved import changes, resolved
+from ullage.runs.records import RESOLVED
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\
@@ -41,7 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     plan, _ = plans.loads(PLAN)
     assert units.trace_times(plan.arrivals) == [0, 30, 60], "from where the command is started"
     first = trace.keep(plan, run)
-    (run / folders.RESOLVED).write_text(record(first, run).model_dump_json(), encoding="utf-8")
+    (run / RESOLVED).write_text(record(first, run).model_dump_json(), encoding="utf-8")
     monkeypatch.chdir(there)
     return run
 

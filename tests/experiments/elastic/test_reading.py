@@ -18,6 +18,7 @@ from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.runs import records
 from ullage.runs.reader import RunFolder
 
 SMALL = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=6)
@@ -44,7 +45,7 @@ def test_a_run_of_another_kind_is_said(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_without_its_journal_is_refused(run: Path) -> None:
-    (run / folder.JOURNAL).unlink()
+    (run / records.JOURNAL).unlink()
     assert "journal" in refused(run)
 
 
@@ -100,7 +101,7 @@ def test_a_repetition_without_its_records_has_no_figures(run: Path, name: str) -
 
 
 def test_a_torn_journal_has_its_whole_lines(run: Path) -> None:
-    file = run / folder.JOURNAL
+    file = run / records.JOURNAL
     file.write_bytes(file.read_bytes()[:-5])
     found = ElasticRun.open(run)
     assert found.finished is None
@@ -108,8 +109,8 @@ def test_a_torn_journal_has_its_whole_lines(run: Path) -> None:
 
 
 def test_a_repetition_without_its_line_is_unfinished(run: Path) -> None:
-    lines = (run / folder.JOURNAL).read_text().splitlines(keepends=True)
-    (run / folder.JOURNAL).write_text("".join(lines[:2]))
+    lines = (run / records.JOURNAL).read_text().splitlines(keepends=True)
+    (run / records.JOURNAL).write_text("".join(lines[:2]))
     found = ElasticRun.open(run).of("lxc")
     assert [r.status for r in found] == ["ok", "unfinished"]
     assert not found[1].counts
@@ -156,7 +157,7 @@ RESOLVED: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), RESOLVED, ids=[r[0] for r in RESOLVED])
 def test_an_impossible_plan_is_refused(run: Path, field: str, value: object) -> None:
-    change(run / folder.RESOLVED, lambda found: found.update({field: value}))
+    change(run / records.RESOLVED, lambda found: found.update({field: value}))
     refused(run)
 
 
@@ -181,13 +182,13 @@ def test_a_repetition_that_lacks_a_file_is_refused(run: Path, name: str) -> None
 
 
 def test_a_repetition_twice_is_refused(run: Path) -> None:
-    lines = (run / folder.JOURNAL).read_text().splitlines(keepends=True)
-    (run / folder.JOURNAL).write_text("".join([*lines, lines[1]]))
+    lines = (run / records.JOURNAL).read_text().splitlines(keepends=True)
+    (run / records.JOURNAL).write_text("".join([*lines, lines[1]]))
     assert "twice" in refused(run)
 
 
 def test_a_repetition_that_the_plan_does_not_have_is_refused(run: Path) -> None:
-    change(run / folder.JOURNAL, lambda found: found.update(repetition=7))
+    change(run / records.JOURNAL, lambda found: found.update(repetition=7))
     assert "not in its plan" in refused(run)
 
 
@@ -253,5 +254,5 @@ def test_a_film_of_no_time_is_refused(run: Path) -> None:
     def shorter(found: Any) -> None:
         found["video"]["length_s"] = 1e-10
 
-    change(run / folder.RESOLVED, shorter)
+    change(run / records.RESOLVED, shorter)
     assert "the video" in refused(run)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
-from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (
+    ELASTIC,
     Act,
     Asked,
     Event,
@@ -29,6 +29,7 @@ from ullage.experiments.elastic.folder import (
     Resolved,
 )
 from ullage.runs.events import Reason, Started, Warned
+from ullage.runs.reader import first_start, last_end
 from ullage.runs.records import EnergyMeterRecord, Nanoseconds, Record, addable
 
 # What energy a repetition took: by the first meter that was there, over exactly its own time.
@@ -189,8 +190,8 @@ class ElasticRun:
         resolved = folder.read_resolved(path)
         _check_resolved(path, resolved)
         events = folder.read_events(path)
-        if not any(isinstance(e, Started) for e in events):
-            raise _bad(path, "its journal is missing, or has no beginning")
+        if first_start(events) is None:
+            raise ELASTIC.bad(path, "its journal is missing, or has no beginning")
         done = _done(path, resolved, events)
         said, sessions = stretches(path, resolved), metered_sessions(events)
         found = (
@@ -227,39 +228,37 @@ class ElasticRun:
     @property
     def started_epoch_ns(self) -> int | None:
         """Of the first session."""
-        return next((e.epoch_ns for e in self.events if isinstance(e, Started)), None)
+        started = first_start(self.events)
+        return None if started is None else started.epoch_ns
 
     @property
     def finished(self) -> Finished | None:
         """How the last session ended; None when it did not, or not in order."""
-        for event in reversed(self.events):
-            if isinstance(event, Finished | Started):
-                return event if isinstance(event, Finished) else None
-        return None
+        return last_end(self.events, Finished)
 
 
 def _check_resolved(path: Path, r: Resolved) -> None:
     """Refuse numbers that no plan can have."""
     keys = [e.key for e in r.environments]
     if len(set(keys)) != len(keys) or not keys:
-        raise _bad(path, "its environments are none, or one stands twice")
+        raise ELASTIC.bad(path, "its environments are none, or one stands twice")
     if r.baseline is not None and r.baseline not in keys:
-        raise _bad(path, f"no environment {r.baseline!a}")
+        raise ELASTIC.bad(path, f"no environment {r.baseline!a}")
     if any(e.again_of not in (None, r.baseline) for e in r.environments):
-        raise _bad(path, "an environment is the second copy of one that is not its baseline")
+        raise ELASTIC.bad(path, "an environment is the second copy of one that is not its baseline")
     if not (r.room >= 1 and 0 < r.confidence < 1 and 0 <= r.repetitions < 1_000_000):
-        raise _bad(path, "room, confidence or repetitions are out of range")
+        raise ELASTIC.bad(path, "room, confidence or repetitions are out of range")
     positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps)
     if not all(0 < x < math.inf for x in positive) or not 0 <= r.patience_s < math.inf:
-        raise _bad(path, "time_scale, the video or the patience are out of range")
+        raise ELASTIC.bad(path, "time_scale, the video or the patience are out of range")
     if r.video.length_s * 1e9 < 1:  # instants are whole nanoseconds
-        raise _bad(path, "the video is shorter than an instant")
+        raise ELASTIC.bad(path, "the video is shorter than an instant")
     if set(r.settings) != set(keys):
-        raise _bad(path, "its settings are not those of its environments")
+        raise ELASTIC.bad(path, "its settings are not those of its environments")
     if not all(0 <= s.boot_delay_s < math.inf for s in r.settings.values()):
-        raise _bad(path, "a boot delay is out of range")
+        raise ELASTIC.bad(path, "a boot delay is out of range")
     if r.video.length_s * 1e9 >= LONGEST_NS:
-        raise _bad(path, "the video is longer than a run can be")
+        raise ELASTIC.bad(path, "the video is longer than a run can be")
 
 
 def _done(
@@ -272,9 +271,11 @@ def _done(
             continue
         cell = (event.environment, event.repetition)
         if event.environment not in keys or event.repetition >= resolved.repetitions:
-            raise _bad(path, f"repetition {cell[1]} of {cell[0]!a} is not in its plan")
+            raise ELASTIC.bad(path, f"repetition {cell[1]} of {cell[0]!a} is not in its plan")
         if cell in found:
-            raise _bad(path, f"repetition {cell[1]} of {cell[0]!a} stands in the journal twice")
+            raise ELASTIC.bad(
+                path, f"repetition {cell[1]} of {cell[0]!a} stands in the journal twice"
+            )
         found[cell] = event
     return found
 
@@ -291,13 +292,16 @@ def _repetition(
     if done.status != "ok":
         # How far it came is told; what it wrote may end anywhere and is not read.
         return Repetition(environment, number, place, done.status, done.reason, None)
-    outcome, viewers = folder.read_outcome(place), _viewers(place)
+    outcome = folder.read_outcome(place)
+    viewers = ELASTIC.read(place, folder.VIEWERS, ViewersSummary)
     if outcome is None or viewers is None:
-        raise _bad(place, "the journal has it, but its outcome or its viewers' summary is missing")
+        raise ELASTIC.bad(
+            place, "the journal has it, but its outcome or its viewers' summary is missing"
+        )
     if (outcome.environment, outcome.repetition) != (environment, number):
-        raise _bad(place, "its outcome is that of another repetition")
+        raise ELASTIC.bad(place, "its outcome is that of another repetition")
     if not outcome.start_ns <= outcome.end_ns < outcome.start_ns + LONGEST_NS:
-        raise _bad(place, "it ends before it starts, or lasts for ever")
+        raise ELASTIC.bad(place, "it ends before it starts, or lasts for ever")
     _check_meters(place, outcome)
     read = Repetition(
         environment,
@@ -321,38 +325,23 @@ def _invalid(viewers: ViewersSummary) -> Reason:
 
 def _check_meters(place: Path, outcome: Outcome) -> None:
     if not all(math.isfinite(x) for of in outcome.meters.values() for x in of.values()):
-        raise _bad(place, "a meter's reading is no number")
-
-
-def _viewers(place: Path) -> ViewersSummary | None:
-    file = place / folder.VIEWERS
-    if not file.is_file():
-        return None
-    try:
-        return ViewersSummary.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise _bad(place, f"{folder.VIEWERS}: {_first(error)}") from error
+        raise ELASTIC.bad(place, "a meter's reading is no number")
 
 
 def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
     file = place / folder.SESSIONS
     if not file.is_file():
-        raise _bad(place, f"{folder.SESSIONS} is missing")
-    *lines, _ = file.read_bytes().split(b"\n")
-    found, seen = [], set()
-    for number, line in enumerate(lines, start=1):
+        raise ELASTIC.bad(place, f"{folder.SESSIONS} is missing")
+    sessions: dict[int, Session] = {}
+    lines = ELASTIC.lines(place, folder.SESSIONS, file.read_bytes(), _SESSION)
+    for number, session in enumerate(lines, start=1):
         where = f"{folder.SESSIONS}, line {number}"
-        try:
-            session = _SESSION.validate_json(line)
-        except ValidationError as error:
-            raise _bad(place, f"{where}: {_first(error)}") from error
-        if session.client in seen:
-            raise _bad(place, f"{where}: viewer {session.client} stands there twice")
+        if session.client in sessions:
+            raise ELASTIC.bad(place, f"{where}: viewer {session.client} stands there twice")
         if fault := disorder(session) or _misplaced(session, outcome):
-            raise _bad(place, f"{where}: {fault}")
-        seen.add(session.client)
-        found.append(session)
-    return tuple(found)
+            raise ELASTIC.bad(place, f"{where}: {fault}")
+        sessions[session.client] = session
+    return tuple(sessions.values())
 
 
 def disorder(s: Session) -> str:
@@ -374,34 +363,24 @@ def _misplaced(s: Session, outcome: Outcome) -> str:
 
 def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
     if not (place / folder.CONTROLLER_LOG).is_file():
-        raise _bad(place, f"{folder.CONTROLLER_LOG} is missing")
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
     acts = folder.read_acts(place)
     asked = [act.node for act in acts if isinstance(act, Asked)]
     ready = [act for act in acts if isinstance(act, Ready)]
     if len(set(asked)) != len(asked) or len({act.node for act in ready}) != len(ready):
-        raise _bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")
     if any(abs(act.at_ns - outcome.start_ns) >= LONGEST_NS for act in acts):
-        raise _bad(place, f"{folder.CONTROLLER_LOG}: an instant is not of this repetition")
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: an instant is not of this repetition")
     for act in ready:
         stages = (act.injected_s, *act.stages.values())
         if not all(0 <= x < math.inf for x in stages):
-            raise _bad(place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage")
+            raise ELASTIC.bad(
+                place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage"
+            )
     return acts
 
 
 def _whole(log: Path) -> bool:
     """Does it end with the end of a line?"""
-    *_, rest = log.read_bytes().split(b"\n")
-    return not rest
-
-
-def _first(error: ValidationError) -> str:
-    """The first complaint, without the input: that may be long, and a guest's."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
-    return f"{where}: {fault['msg']}" if where else fault["msg"]
-
-
-def _bad(path: Path, reason: str) -> UllageError:
-    form = f"{folder.KIND} {folder.FORMAT}"
-    return UllageError(RUN_BAD_FORMAT, path=path, format=form, reason=reason)
+    text = log.read_bytes()
+    return not text or text.endswith(b"\n")

@@ -14,6 +14,7 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.plan import words
 from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, cells, heads
+from ullage.runs.records import PLAN
 
 MOST_TEXT: Final = 20_000
 
@@ -122,7 +123,7 @@ def environments(run: ElasticRun) -> Table:
 
 def folds(run: ElasticRun) -> list[Fold]:
     """The plan as it was written."""
-    file = run.path / folder.PLAN
+    file = run.path / PLAN
     if not file.is_file():
         return []
     text = file.read_text(encoding="utf-8", errors="replace")

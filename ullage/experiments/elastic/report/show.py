@@ -152,7 +152,7 @@ def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
 
     RUN_NOT_FOUND, RUN_BAD_FORMAT.
     """
-    opened = ElasticRun.open(folder.newest(runs) if run is None else named(run, runs))
+    opened = ElasticRun.open(folder.chosen(run, runs))
     mine = sides(opened)
     made = summarise(opened, mine)
     beside = None

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from ullage.common.faults import first_fault
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.environments.agent.client import Finished
@@ -266,7 +267,7 @@ class _One:
         try:
             told = Told.model_validate_json(came.summary)
         except ValidationError as error:
-            raise NotToBelieveError(came.name, f"its summary: {_first(error)}") from None
+            raise NotToBelieveError(came.name, f"its summary: {first_fault(error)}") from None
         if (told.valid and told.why) or (not told.valid and not told.why):
             raise NotToBelieveError(came.name, "it says both that it is valid and why it is not")
         way = _Way(came, zero_ns)
@@ -374,7 +375,7 @@ def _lines(
         try:
             session = _SESSION.validate_json(line)
         except ValidationError as error:
-            raise NotToBelieveError(came.name, f"record {place}: {_first(error)}") from None
+            raise NotToBelieveError(came.name, f"record {place}: {first_fault(error)}") from None
         strange = told.valid and session.client // of >= told.due
         if session.client % of != number or strange or session.client in seen:
             why = f"record {place}: viewer {session.client} is not one of its own, or came twice"
@@ -437,10 +438,3 @@ def _note(each: Sequence[_One], bound_ns: int) -> str:
         return told
     whose = "of each" if len(late) == len(each) else "of each that sent anything"
     return f"{told}; {whose} one send in a hundred was later than {', '.join(late)}"
-
-
-def _first(error: ValidationError) -> str:
-    """The first complaint, without the input."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = clean(".".join(map(str, fault["loc"])), 60)
-    return f"{where}: {fault['msg']}" if where else str(fault["msg"])

@@ -13,7 +13,7 @@ from typing import Protocol
 from rich.markup import escape
 
 from ullage.common.console import print_json, stderr
-from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, ExitCode, UllageError
+from ullage.common.errors import RUN_CHANGED, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.common.signals import interruptible
 from ullage.common.yamlfile import YamlFile
@@ -40,8 +40,8 @@ from ullage.plan import schedule
 from ullage.plan.meters import named
 from ullage.runs import reader as runfolders
 from ullage.runs.events import Started
-from ullage.runs.records import ImageRecord
-from ullage.runs.writer import Journal, disk_full_as_error, now_ns
+from ullage.runs.records import PLAN, RESOLVED, ImageRecord
+from ullage.runs.writer import Journal, now_ns
 from ullage.workloads.web import clip as clips
 
 # The run's own copy of the trace that its plan names.
@@ -107,7 +107,7 @@ def load(source: Path) -> Task:
 
 def load_again(run: Path) -> Task:
     """The plan of an earlier session, with the run's own copy of its trace."""
-    task = load(run / folders.PLAN)
+    task = load(run / PLAN)
     return replace(task, plan=kept(task.plan, run))
 
 
@@ -217,7 +217,7 @@ class Run(Session):
         events = folders.read_events(self.folder)
         self.sessions = [event for event in events if isinstance(event, Started)]
         done = [event for event in events if isinstance(event, RepetitionDone)]
-        if not (self.folder / folders.RESOLVED).exists() and not done:
+        if not (self.folder / RESOLVED).exists() and not done:
             return  # it was stopped before the first repetition
         self.earlier = folders.read_resolved(self.folder)
         self.seed = self.earlier.seed
@@ -226,12 +226,7 @@ class Run(Session):
             outcome = folders.read_outcome(place)
             if outcome is None:
                 where = place.relative_to(self.folder)
-                raise UllageError(
-                    RUN_BAD_FORMAT,
-                    path=self.folder,
-                    format=f"{folders.KIND} {folders.FORMAT}",
-                    reason=f"{where}/{folders.OUTCOME} is missing",
-                )
+                raise folders.ELASTIC.bad(self.folder, f"{where}/{folders.OUTCOME} is missing")
             self.outcomes[each.environment, each.repetition] = outcome
         has = 1 + max((each.repetition for each in done), default=-1)
         if has > self.plan.repetitions:
@@ -261,8 +256,7 @@ class Run(Session):
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
         self._tell_diverged(diverged(self.earlier, now) if self.earlier is not None else ())
-        with disk_full_as_error(self.folder):
-            put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
+        self.journal.resolve(now)
         self.metering.start()
         self.network = await Network.create(self.tag)
         await self.network.check_forwarding()
