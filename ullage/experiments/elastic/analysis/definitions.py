@@ -53,6 +53,13 @@ class Definition:
     margin: float = 0.01
     """Of a primary difference: what counts as none, in its unit."""
 
+    @property
+    def named(self) -> str:
+        """`allocation of a node (TaR)`."""
+        return (
+            f"{self.title} ({self.symbol})" if self.symbol not in ("", self.title) else self.title
+        )
+
     def within(self, low: float, high: float) -> tuple[float, float]:
         """An interval of differences, cut off at what two parts of a whole can differ by."""
         if self.scale == "difference" and self.bounded:

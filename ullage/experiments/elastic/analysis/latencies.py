@@ -12,7 +12,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ullage.common.errors import (
-    RUN_BAD_FORMAT,
     SIMULATION_BAD_TABLE,
     SIMULATION_NO_LATENCIES,
     UllageError,
@@ -21,8 +20,7 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.folder import Act, Asked, Ready
 from ullage.runs.allocations import Batch, Copy
 from ullage.runs.events import Trial
-from ullage.runs.reader import RunFolder, is_elastic
-from ullage.runs.records import FORMAT
+from ullage.runs.reader import ORDINARY, RunFolder, is_elastic
 
 # What nodes took to come, as the trials of `provisioning` in an ordinary run measured it.
 
@@ -73,7 +71,7 @@ def _chosen(path: Path, given: str | None, there: Sequence[str], field: str) -> 
 def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
     files = sorted(run.raw(f"trials/{trial.trial}").glob(RAW))
     if not files:
-        raise _bad_run(
+        raise ORDINARY.bad(
             run.path, f"trial {trial.trial} has no {RAW}: the times of its instances are lost"
         )
     for file in files:
@@ -81,7 +79,7 @@ def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
             yield Batch.model_validate_json(file.read_bytes())
         except (OSError, ValidationError) as error:
             reason = f"trial {trial.trial}: {file.name} is no record of a batch of instances"
-            raise _bad_run(run.path, reason) from error
+            raise ORDINARY.bad(run.path, reason) from error
 
 
 def _took(run: RunFolder, trial: Trial, batch: Batch) -> list[float]:
@@ -90,17 +88,15 @@ def _took(run: RunFolder, trial: Trial, batch: Batch) -> list[float]:
     for each in batch.instances:
         asked, up = each.steps.get("asked"), each.steps.get("up")
         if asked is None or up is None or up < asked:
-            raise _bad_run(run.path, f"trial {trial.trial}: an instance was not asked for, then up")
+            raise ORDINARY.bad(
+                run.path, f"trial {trial.trial}: an instance was not asked for, then up"
+            )
         took.append((up - asked) / 1e9)
     return took
 
 
 def _none(path: Path, reason: str) -> UllageError:
     return UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
-
-
-def _bad_run(path: Path, reason: str) -> UllageError:
-    return UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason)
 
 
 LEAST: Final = 3
@@ -121,8 +117,7 @@ def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Mea
     if not is_elastic(path):
         return of_provisioning(path, environment, copy)
     if copy is not None:
-        reason = "it is an elastic run, in which there is no `copy` to choose"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
+        raise _none(path, "it is an elastic run, in which there is no `copy` to choose")
     return _of_elastic(path, environment)
 
 
@@ -134,19 +129,16 @@ def _of_elastic(path: Path, environment: str | None) -> Measured:
     """
     run = ElasticRun.open(path)
     keys = [each.key for each in run.resolved.environments]
-    if environment not in keys and (environment is not None or len(keys) > 1):
-        reason = f"say one of its environments: {', '.join(keys)}"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
+    chosen = _chosen(path, environment, keys, "environment")
     found: dict[int, list[float]] = defaultdict(list)
-    for repetition in run.of(environment or keys[0]):
+    for repetition in run.of(chosen):
         if not repetition.counts:
             continue
         for concurrent, act, seconds in told(repetition.acts):
             injected = act.injected_s * (run.resolved.time_scale - 1)
             found[concurrent].append(seconds + injected)
     if not found:
-        reason = "no node became ready in a repetition that counts"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
+        raise _none(path, "no node became ready in a repetition that counts")
     return found
 
 
@@ -187,8 +179,8 @@ def of_table(file: Path, environment: str | None) -> Measured:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _bad(file, 1, getattr(error, "strerror", None) or str(error)) from error
     if not found:
-        reason = "it has no rows" + (f" of {environment}" if environment is not None else "")
-        raise UllageError(SIMULATION_NO_LATENCIES, source=file, reason=reason)
+        rows_of = f" of {environment}" if environment is not None else ""
+        raise _none(file, f"it has no rows{rows_of}")
     return found
 
 

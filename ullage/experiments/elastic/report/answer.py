@@ -7,6 +7,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import listed
+from ullage.common.quantities import many
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
 from ullage.experiments.elastic.analysis.summary import (
@@ -147,13 +148,13 @@ def _how(first: Contrast) -> str:
     if first.n == 0:
         return ""
     if first.paired:
-        return f", {pairs(first)} of repetitions"
+        return f", {many(first.n, 'pair')} of repetitions"
     return f", {first.sizes[0]} against {counted(first.sizes[1])}, not paired"
 
 
-def pairs(c: Contrast) -> str:
-    """`1 pair`, `12 pairs`."""
-    return f"{c.n} {'pair' if c.n == 1 else 'pairs'}"
+def verdict(c: Contrast) -> str:
+    """In a table, in words."""
+    return "the noise floor" if c.again else str(c.verdict or "no verdict")
 
 
 def _decided(c: Contrast) -> str:

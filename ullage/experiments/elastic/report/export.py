@@ -168,16 +168,14 @@ def _told(e: EnvironmentSummary, estimate: Estimate) -> list[str]:
     bounds = ""
     if estimate.low is not None and estimate.high is not None:
         bounds = spanned(d, estimate.low, estimate.high)
-    name = d.title + (f" ({d.symbol})" if d.symbol else "")
     number = counted(len(estimate.values))
-    return [e.label, name, figure(d, estimate.estimate), bounds, number]
+    return [e.label, d.named, figure(d, estimate.estimate), bounds, number]
 
 
 def _effect(c: Contrast | None) -> tuple[str, str, str]:
     if c is None:
         return "", "", ""
-    verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
-    return effect(c), effect_interval(c), verdict
+    return effect(c), effect_interval(c), answer.verdict(c)
 
 
 FIELD: Final = "field"

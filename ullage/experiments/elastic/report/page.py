@@ -14,7 +14,7 @@ import ullage
 from ullage.analysis.comparison.rounding import share
 from ullage.common.console import stderr, stdout
 from ullage.common.files import put
-from ullage.common.quantities import format_seconds
+from ullage.common.quantities import format_seconds, many
 from ullage.common.text import clean
 from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS
@@ -28,7 +28,9 @@ from ullage.experiments.elastic.report import tables as pagetables
 from ullage.experiments.elastic.report.charts import Report, Twins
 from ullage.experiments.elastic.report.show import Found, find
 from ullage.experiments.elastic.simulator import twin
+from ullage.report import answer as report_answer
 from ullage.report import page as report_page
+from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
 from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
@@ -93,7 +95,7 @@ def context(made: Report) -> dict[str, Any]:
         "again": provenance.again(run),
         "provenance": provenance.pairs(run),
         "environments": provenance.environments(run),
-        "folds": provenance.folds(run),
+        "folds": [report_provenance.plan(run.path)],
         "definitions": _definitions(),
         "specs": specs.items,
     }
@@ -103,20 +105,17 @@ def _facts(made: Report) -> list[Fact]:
     summary, run = made.summary, made.run
     good = sum(e.ok for e in summary.environments)
     ended = sum(e.ended for e in summary.environments)
-    found = [Fact(f"{counted(summary.repetitions)} of {_environments(len(summary.environments))}")]
+    environments = many(len(summary.environments), "environment")
+    found = [Fact(f"{counted(summary.repetitions)} of {environments}")]
     if good < ended:
         found.append(Fact(f"{ended - good} of {ended} without figures"))
     if summary.time_scale != 1:
         found.append(Fact(f"the users' time ran ×{summary.time_scale:g}"))
     length = format_seconds(run.resolved.video.length_s * summary.time_scale)
     found.append(Fact(f"videos of {length}, {run.resolved.room} viewers to a node"))
-    if machine := provenance.machine(run):
+    if machine := report_answer.machine(run.resolved.host):
         found.append(Fact(machine, wraps=True))
     return found
-
-
-def _environments(number: int) -> str:
-    return f"{number} environment{'' if number == 1 else 's'}"
 
 
 def _answer(made: Report) -> list[Sentence]:

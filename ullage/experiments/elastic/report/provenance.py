@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from ullage.common.quantities import format_bytes
 from ullage.common.text import clean
@@ -13,24 +13,7 @@ from ullage.experiments.elastic.analysis import reading
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.plan import words
 from ullage.report.charts.text import duration
-from ullage.report.views import Fold, Table, cells, heads
-from ullage.runs.records import PLAN
-
-MOST_TEXT: Final = 20_000
-
-
-def machine(run: ElasticRun) -> str:
-    """CPU model, CPUs and memory of the host, as far as they are known."""
-    host = run.resolved.host
-    cpus = host.get("cpus")
-    count = len(cpus) if isinstance(cpus, list) else cpus
-    memory = host.get("memory_bytes")
-    parts = [
-        str(host["cpu_model"]) if host.get("cpu_model") else "",
-        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
-        format_bytes(memory) if isinstance(memory, int) else "",
-    ]
-    return clean(", ".join(part for part in parts if part), 120)
+from ullage.report.views import Table, cells, heads
 
 
 def again(run: ElasticRun) -> str:
@@ -119,15 +102,6 @@ def environments(run: ElasticRun) -> Table:
         )
     names = ("environment", "provider", "options", "policy", "nodes", "held back", "treatment")
     return Table("Environments of this run", heads(*names), tuple(rows))
-
-
-def folds(run: ElasticRun) -> list[Fold]:
-    """The plan as it was written."""
-    file = run.path / PLAN
-    if not file.is_file():
-        return []
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return [Fold("The plan", text=clean(text, MOST_TEXT))]
 
 
 def _plain(values: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
 from ullage.common.console import print_json, stderr, stdout
+from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis import doubts as sound
@@ -221,8 +222,7 @@ def _metrics(found: Summary) -> Table:
                 text = "–" if estimate is None else figure(d, estimate.estimate)
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
                 cells.append(f"{text} ({bounds})" if bounds else text)
-            name = f"  {d.title}" + (f" ({d.symbol})" if d.symbol not in ("", d.title) else "")
-            table.add_row(*map(escape, (name, *cells)))
+            table.add_row(*map(escape, (f"  {d.named}", *cells)))
     return table
 
 
@@ -242,14 +242,14 @@ def _contrasts(found: Sequence[Contrast]) -> Table:
         if head != heading:
             heading = head
             table.add_row(f"[bold]{escape(head)}[/]")
-        verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
+        verdict = answer.verdict(c)
         if verdict in ("inconclusive", "no verdict"):
             verdict = f"{verdict}: {answer.undecided(c)}"
         row = (
             f"  {BY_NAME[c.metric].title}",
             effect(c),
             effect_interval(c),
-            answer.pairs(c) if c.paired else counted(c.n),
+            many(c.n, "pair") if c.paired else counted(c.n),
             verdict,
         )
         table.add_row(*map(escape, row))

@@ -47,7 +47,7 @@ def metrics(summary: Summary) -> list[Table]:
     tables = []
     for group, caption in GROUPS.items():
         rows = tuple(
-            (TableCell(_named(d)), *(TableCell(_cell(d, e), "n") for e in environments))
+            (TableCell(d.named), *(TableCell(_cell(d, e), "n") for e in environments))
             for d in metrics_of(environments)
             if d.group == group
         )
@@ -56,10 +56,6 @@ def metrics(summary: Summary) -> list[Table]:
                 Table(caption + each, heads("metric", *labels, numbers=tuple(labels)), rows)
             )
     return tables
-
-
-def _named(d: Definition) -> str:
-    return f"{d.title} ({d.symbol})" if d.symbol and d.symbol != d.title else d.title
 
 
 def _cell(d: Definition, e: EnvironmentSummary) -> str:
@@ -93,7 +89,7 @@ def _contrast_table(found: Sequence[Contrast], other: str) -> Table:
     caption += ": the noise floor, which chance alone makes" if first.again else ""
     rows = tuple(
         (
-            TableCell(_named(BY_NAME[c.metric])),
+            TableCell(BY_NAME[c.metric].named),
             TableCell(effect(c), "n"),
             TableCell(effect_interval(c), "n"),
             TableCell(f"{c.n}", "n"),
@@ -135,7 +131,7 @@ def stages(summary: Summary) -> Table | None:
     for metric in ("tar", "tlr"):
         found = [e.estimate(metric) for e in environments]
         told.append(
-            (_named(BY_NAME[metric]), [(f.mean, f.deviation) if f else (None, None) for f in found])
+            (BY_NAME[metric].named, [(f.mean, f.deviation) if f else (None, None) for f in found])
         )
     numbers = tuple(range(1, len(environments) + 1))
     rows = (cells(name, *(_plus_minus(*of) for of in each), numbers=numbers) for name, each in told)
