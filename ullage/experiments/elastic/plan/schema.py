@@ -9,7 +9,7 @@ division.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -48,6 +48,25 @@ MOST_VIEWERS: Final = 1_000_000
 """In a repetition: each has a record."""
 
 
+COMING: Final[Mapping[str, Mapping[str, str]]] = {
+    "poisson": {"rate": "rate_hz"},
+    "uniform": {"rate": "rate_hz"},
+    "trace": {"file": "path"},
+    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "at_s", "decay": "decay_s"},
+}
+"""Kind of arrivals → its fields, and what the viewers call them: rates in 1/s, times in s."""
+
+
+def check_kind_fields(
+    fields: Fields, kind: str, needed: Collection[str], every: Iterable[str]
+) -> None:
+    """ValueError unless what this kind needs is given, and of `every` field no other."""
+    for name in every:
+        if (getattr(fields, name) is None) == (name in needed):
+            verb = "needs" if name in needed else "has no"
+            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
+
+
 class Arrivals(Fields):
     """When viewers come, in the users' time."""
 
@@ -79,17 +98,10 @@ class Arrivals(Fields):
 
     @model_validator(mode="after")
     def _whole(self) -> Arrivals:
-        crowd = {"peak": self.peak, "at": self.at, "decay": self.decay}
-        needed: dict[str, object] = {"file": self.file}
-        if self.kind != "trace":
-            needed = {"rate": self.rate, **(crowd if self.kind == "flash-crowd" else {})}
-            if (self.viewers is None) == (self.lasting is None):
-                raise ValueError("say either `viewers` or `lasting`")
-        every = {"rate": self.rate, "file": self.file, **crowd}
-        for name, value in every.items():
-            if (value is None) == (name in needed):
-                verb = "needs" if name in needed else "has no"
-                raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
+        if self.kind != "trace" and (self.viewers is None) == (self.lasting is None):
+            raise ValueError("say either `viewers` or `lasting`")
+        every = dict.fromkeys(name for fields in COMING.values() for name in fields)
+        check_kind_fields(self, self.kind, COMING[self.kind], every)
         if self.rate is not None and self.peak is not None and self.peak < self.rate:
             raise ValueError(f"peak ({self.peak:g}) is less than rate ({self.rate:g})")
         return self

@@ -28,7 +28,7 @@ from ullage.experiments.elastic.folder import (
     repetition_folder,
 )
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import COMING, ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
@@ -328,22 +328,17 @@ def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[
         times = units.trace_times(arrivals)
         trace.write_text("".join(f"{at / scale:.9f}\n" for at in times), encoding="ascii")
         return {"kind": "trace", "path": str(trace)}
-    assert arrivals.rate is not None
-    found: dict[str, Any] = {"kind": arrivals.kind, "rate_hz": arrivals.rate * scale}
+    settings: dict[str, Any] = {"kind": arrivals.kind}
+    for ours, name in COMING[arrivals.kind].items():
+        value = getattr(arrivals, ours)
+        settings[name] = value * scale if name.endswith("_hz") else value / scale
     if arrivals.viewers is not None:
-        found["count"] = arrivals.viewers
+        settings["count"] = arrivals.viewers
     if arrivals.lasting is not None:
-        found["duration_s"] = arrivals.lasting / scale
-    if arrivals.kind == "flash-crowd":
-        assert arrivals.peak is not None and arrivals.at is not None and arrivals.decay is not None
-        found |= {
-            "peak_hz": arrivals.peak * scale,
-            "at_s": arrivals.at / scale,
-            "decay_s": arrivals.decay / scale,
-        }
+        settings["duration_s"] = arrivals.lasting / scale
     if arrivals.kind != "uniform" and seed is not None:
-        found["seed"] = seed
-    return found
+        settings["seed"] = seed
+    return settings
 
 
 def _reason(error: UllageError | OSError) -> Reason:

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ullage.common.fields import Fields
 from ullage.common.quantities import Delay, Seconds
-from ullage.experiments.elastic.plan.schema import Policy
+from ullage.experiments.elastic.plan.schema import COMING, Policy, check_kind_fields
 from ullage.runs.allocations import Copy
 
 # The figures of a simulation: what each means, and where it stands in the simulator's outcome.
@@ -171,7 +171,7 @@ class Time(Fields):
 
     @model_validator(mode="after")
     def _whole(self) -> Time:
-        _only(self, self.kind, NEEDED[self.kind], tuple(_THEIRS))
+        check_kind_fields(self, self.kind, NEEDED[self.kind], _THEIRS)
         return self
 
     def rust(self) -> dict[str, Any]:
@@ -224,14 +224,6 @@ def _above_0(mean: float, deviation: float) -> float:
     return mean + deviation**2 * normal.pdf(0) / (1 - normal.cdf(0))
 
 
-def _only(fields: Fields, kind: str, needed: tuple[str, ...], every: tuple[str, ...]) -> None:
-    """ValueError unless the fields of this kind are given, and of `every` no others."""
-    for name in every:
-        if (getattr(fields, name) is None) == (name in needed):
-            verb = "needs" if name in needed else "has no"
-            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
-
-
 class Nodes(Fields):
     """What bounds the nodes, and how they are had."""
 
@@ -254,16 +246,15 @@ Rate = Annotated[float, Field(ge=0, le=1e9)]
 AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
 
 Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "surge", "daily", "profile"]
-_COMING: Final[Mapping[str, dict[str, str]]] = {
-    "poisson": {"rate": "rate_hz"},
-    "uniform": {"rate": "rate_hz"},
+_COMING: Final[Mapping[str, Mapping[str, str]]] = {
+    **COMING,
     "trace": {"file": "at_s"},
-    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "decay": "decay_s"},
+    "flash-crowd": {**COMING["flash-crowd"], "at": "from_s"},
     "surge": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "for_": "for_s"},
     "daily": {"rate": "rate_hz", "swing": "swing", "peak_at": "peak_at_s"},
     "profile": {"rates": "rates_hz", "step": "step_s"},
 }
-"""Kind of arrivals → its fields, and what the simulator calls them."""
+"""Kind of arrivals, those of a run among them → its fields, and what the simulator calls them."""
 
 
 class Arrivals(Fields):
@@ -294,7 +285,7 @@ class Arrivals(Fields):
     @model_validator(mode="after")
     def _whole(self) -> Arrivals:
         every = {name for fields in _COMING.values() for name in fields}
-        _only(self, self.kind, tuple(_COMING[self.kind]), tuple(sorted(every)))
+        check_kind_fields(self, self.kind, _COMING[self.kind], sorted(every))
         if self.kind != "trace" and self.viewers is None and self.lasting is None:
             raise ValueError("say `viewers`, or `lasting`, or both")
         return self
