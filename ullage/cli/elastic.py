@@ -89,8 +89,8 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
     plan = task.plan
     if resume is not None and is_elastic(resume):
         plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
-    shown = (plan, task.environments, task.document, task.meters)
-    elastic_dryrun.show(*shown, generators=task.generators, runs=runs, as_json=as_json)
+    arguments = (plan, task.environments, task.document, task.meters)
+    elastic_dryrun.show(*arguments, generators=task.generators, runs=runs, as_json=as_json)
 
 
 @elastic_app.command("show")

@@ -335,8 +335,8 @@ class RunFolder:
                 raise ORDINARY.bad(
                     self.path, f"trial {trial.trial} is not of the design of its run"
                 )
-            known = {trial.environment, trial.partner or trial.environment} <= environments
-            if not known or trial.workload not in workloads:
+            in_plan = {trial.environment, trial.partner or trial.environment} <= environments
+            if not in_plan or trial.workload not in workloads:
                 raise ORDINARY.bad(
                     self.path, f"trial {trial.trial} is of an unknown cell {cell[1:]}"
                 )
@@ -390,6 +390,6 @@ def named(run: Path, root: Path) -> Path:
 
 def typed(path: Path) -> str:
     """A path as it is typed in a shell here: quoted, and relative where it lies below."""
-    here, whole = Path.cwd(), path.absolute()
-    text = str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+    cwd, whole = Path.cwd(), path.absolute()
+    text = str(whole.relative_to(cwd) if whole.is_relative_to(cwd) else whole)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -57,9 +57,11 @@ def addable(channels: Iterable[Channel], scope: Scope, method: Method) -> tuple[
     A power and a counter of the same thing are never added: where a meter has both, it is the
     power's, as the counters of boards that have both are coarse.
     """
-    found = [each for each in channels if (each.scope, each.method) == (scope, method)]
-    powers = [each for each in found if each.kind == "power"]
-    return tuple(powers or found)
+    matching = [
+        channel for channel in channels if (channel.scope, channel.method) == (scope, method)
+    ]
+    powers = [channel for channel in matching if channel.kind == "power"]
+    return tuple(powers or matching)
 
 
 JOURNAL: Final = "journal.jsonl"

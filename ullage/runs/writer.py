@@ -115,21 +115,21 @@ class Journal:
         cut = cut_torn_end(self._fd)
         data = (self.folder / JOURNAL).read_bytes()
         *_, before, last = [b"", b"", *data.splitlines(keepends=True)]
-        if (half := _beside(last)) and half != _beside(before, swapped=True):
+        if (half := _duet_half(last)) and half != _duet_half(before, swapped=True):
             os.ftruncate(self._fd, len(data) - len(last))
             cut = True
         if cut:
             os.fsync(self._fd)
 
 
-def _beside(line: bytes, *, swapped: bool = False) -> tuple[object, ...] | None:
+def _duet_half(line: bytes, *, swapped: bool = False) -> tuple[object, ...] | None:
     """Block, workload and the two environments of one half of a duet; None of all else."""
     try:
-        found = json.loads(line)
-        if found["event"] != "trial" or found["partner"] is None:
+        event = json.loads(line)
+        if event["event"] != "trial" or event["partner"] is None:
             return None
-        two = found["environment"], found["partner"]
-        return found["block"], found["workload"], *(two[::-1] if swapped else two)
+        two = event["environment"], event["partner"]
+        return event["block"], event["workload"], *(two[::-1] if swapped else two)
     except (ValueError, KeyError, TypeError):
         return None
 

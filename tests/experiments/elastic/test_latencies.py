@@ -24,7 +24,7 @@ def test_a_node_is_beside_those_that_are_being_allocated_when_it_begins() -> Non
         ready(2, ZERO + 2 * NS, ZERO + 5 * NS),
         ready(3, ZERO + 4 * NS, ZERO + 5 * NS),
     )
-    found = latencies.told(acts)
+    found = latencies.allocations(acts)
     assert [(beside, act.node) for beside, act, _ in found] == [(1, 0), (2, 2), (2, 3)]
     assert [seconds for _, _, seconds in found] == pytest.approx([2.0, 3.0, 1.0])
 
@@ -35,7 +35,7 @@ def test_a_delay_that_was_injected_is_in_the_users_time(tmp_path: Path) -> None:
     told = [
         seconds
         for each in ElasticRun.open(path).repetitions
-        for _, _, seconds in latencies.told(each.acts)
+        for _, _, seconds in latencies.allocations(each.acts)
     ]
     (found,) = [sum(map(sum, latencies.of_run(path, None).values()))]
     assert found == pytest.approx(sum(told) + len(told) * 0.25 * 9)

@@ -259,7 +259,7 @@ def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
 
 def _told(run: Path) -> list[tuple[int, Any, float]]:
     opened = ElasticRun.open(run)
-    return [one for repetition in opened.of("lxc") for one in latencies.told(repetition.acts)]
+    return [one for repetition in opened.of("lxc") for one in latencies.allocations(repetition.acts)]
 
 
 def _ready(run: Path) -> list[Any]:

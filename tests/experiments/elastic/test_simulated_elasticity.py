@@ -14,7 +14,7 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME, ELASTICITY
 from ullage.experiments.elastic.analysis.elasticity import Interval
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.simulator import twin
-from ullage.experiments.elastic.simulator.fields import FIGURES, figures, said
+from ullage.experiments.elastic.simulator.fields import FIGURES, figures, in_words
 from ullage.stats.interval import moments, t_quantile
 
 Json = dict[str, Any]
@@ -206,4 +206,4 @@ def test_a_figure_with_the_name_of_a_metric_is_that_metric() -> None:
 
 
 def test_jitter_is_shown_by_the_minute_as_that_of_real_runs() -> None:
-    assert said(-0.005, "nodes/s") == "-0.3 nodes/min"
+    assert in_words(-0.005, "nodes/s") == "-0.3 nodes/min"

@@ -179,4 +179,4 @@ def test_where_all_seeds_agree_the_table_says_so(
 
 def test_what_fails_in_a_thread_ends_all() -> None:
     with pytest.raises(ValueError, match="application"):
-        sweep.here(["{}"] * 3, lambda done, of: None)
+        sweep.in_threads(["{}"] * 3, lambda done, of: None)

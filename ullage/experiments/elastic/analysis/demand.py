@@ -106,15 +106,15 @@ Over = list[Release | Lost | NotReady | TakenBack]
 
 def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
     """Of each node: when it was asked for, its being ready, and what ended it."""
-    asked = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
     for act in acts:
         if isinstance(act, Release | Lost | NotReady | TakenBack):
             ends.setdefault(act.node, []).append(act)
-    for node in asked.keys() | ready.keys():
+    for node in asked_ns.keys() | ready.keys():
         up = ready.get(node)
-        begin = asked.get(node, up.asked_ns if up else 0)
+        begin = asked_ns.get(node, up.asked_ns if up else 0)
         yield begin, up, ends.get(node, [])
 
 

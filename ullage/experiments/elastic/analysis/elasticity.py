@@ -139,9 +139,9 @@ def _theta(demand: Steps, supply: Steps, over: Interval) -> tuple[float, float]:
 
     The formula divides by d, and its authors keep d above 0; a service without viewers needs none.
     """
-    found = times(over.begin, over.end, demand, supply)
-    under = share(over.begin, over.end, ((t, max(d - s, 0) / max(d, 1)) for t, (d, s) in found))
-    above = share(over.begin, over.end, ((t, max(s - d, 0) / max(d, 1)) for t, (d, s) in found))
+    parts = times(over.begin, over.end, demand, supply)
+    under = share(over.begin, over.end, ((t, max(d - s, 0) / max(d, 1)) for t, (d, s) in parts))
+    above = share(over.begin, over.end, ((t, max(s - d, 0) / max(d, 1)) for t, (d, s) in parts))
     return under, above
 
 

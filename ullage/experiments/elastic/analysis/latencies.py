@@ -44,28 +44,28 @@ def of_provisioning(
     }
     if not copies:
         raise _none(path, f"none of its workloads is {WORKLOAD}")
-    own = [each.key for each in run.resolved.environments if each.again_of is None]
+    own = [record.key for record in run.resolved.environments if record.again_of is None]
     chosen = _chosen(path, environment, own, "environment")
     copied = _chosen(path, copy, sorted(set(copies.values())), "copy")
-    found: dict[int, list[float]] = defaultdict(list)
+    latencies: dict[int, list[float]] = defaultdict(list)
     for trial in run.trials:
         counts = trial.status == "ok" and trial.environment == chosen
         if not counts or copies.get(trial.workload) != copied:
             continue
         for batch in _batches(run, trial):
-            found[len(batch.instances)] += _took(run, trial, batch)
-    if not found:
+            latencies[len(batch.instances)] += _took(run, trial, batch)
+    if not latencies:
         raise _none(path, f"no trial of {WORKLOAD} in {chosen} has figures")
-    return found
+    return latencies
 
 
-def _chosen(path: Path, given: str | None, there: Sequence[str], field: str) -> str:
+def _chosen(path: Path, choice: str | None, names: Sequence[str], field: str) -> str:
     """The one that was given, or the only one that there is."""
-    if given in there:
-        return str(given)
-    if given is None and len(there) == 1:
-        return there[0]
-    raise _none(path, f"say with `{field}` one of {', '.join(there)}")
+    if choice in names:
+        return str(choice)
+    if choice is None and len(names) == 1:
+        return names[0]
+    raise _none(path, f"say with `{field}` one of {', '.join(names)}")
 
 
 def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
@@ -85,13 +85,13 @@ def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
 def _took(run: RunFolder, trial: Trial, batch: Batch) -> list[float]:
     """TaR: from an instance's request until it was up."""
     took = []
-    for each in batch.instances:
-        asked, up = each.steps.get("asked"), each.steps.get("up")
-        if asked is None or up is None or up < asked:
+    for instance in batch.instances:
+        asked_ns, up_ns = instance.steps.get("asked"), instance.steps.get("up")
+        if asked_ns is None or up_ns is None or up_ns < asked_ns:
             raise ORDINARY.bad(
                 run.path, f"trial {trial.trial}: an instance was not asked for, then up"
             )
-        took.append((up - asked) / 1e9)
+        took.append((up_ns - asked_ns) / 1e9)
     return took
 
 
@@ -128,37 +128,37 @@ def _of_elastic(path: Path, environment: str | None) -> Measured:
     felt it.
     """
     run = ElasticRun.open(path)
-    keys = [each.key for each in run.resolved.environments]
+    keys = [record.key for record in run.resolved.environments]
     chosen = _chosen(path, environment, keys, "environment")
-    found: dict[int, list[float]] = defaultdict(list)
+    latencies: dict[int, list[float]] = defaultdict(list)
     for repetition in run.of(chosen):
         if not repetition.counts:
             continue
-        for concurrent, act, seconds in told(repetition.acts):
+        for concurrent, act, seconds in allocations(repetition.acts):
             injected = act.injected_s * (run.resolved.time_scale - 1)
-            found[concurrent].append(seconds + injected)
-    if not found:
+            latencies[concurrent].append(seconds + injected)
+    if not latencies:
         raise _none(path, "no node became ready in a repetition that counts")
-    return found
+    return latencies
 
 
-def told(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
+def allocations(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
     """Of each node that became ready: how many were being allocated when it began, and seconds."""
     acts = list(acts)
-    asked = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
     over = {act.node: act.at_ns for act in acts if act.event in ("ready", "not-ready")}
-    ready = [act for act in acts if isinstance(act, Ready) and act.node in asked]
-    begun = sorted(asked.items(), key=lambda item: item[1])
+    ready = [act for act in acts if isinstance(act, Ready) and act.node in asked_ns]
+    begun = sorted(asked_ns.items(), key=lambda item: item[1])
     result = []
     for act in ready:
-        at = asked[act.node]
+        at = asked_ns[act.node]
         # Of those begun at the same instant the first has the fewest beside it.
-        beside = sum(
+        concurrent = sum(
             over.get(node, math.inf) > at
-            for node, other in begun
-            if (other, node) <= (at, act.node)
+            for node, begun_ns in begun
+            if (begun_ns, node) <= (at, act.node)
         )
-        result.append((beside, act, (act.at_ns - at) / 1e9))
+        result.append((concurrent, act, (act.at_ns - at) / 1e9))
     return result
 
 
@@ -167,7 +167,7 @@ def of_table(file: Path, environment: str | None) -> Measured:
 
     SIMULATION_BAD_TABLE, SIMULATION_NO_LATENCIES.
     """
-    found: dict[int, list[float]] = defaultdict(list)
+    latencies: dict[int, list[float]] = defaultdict(list)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             for line, row in _rows(file, stream):
@@ -175,13 +175,13 @@ def of_table(file: Path, environment: str | None) -> Measured:
                     concurrent = _number(file, line, row, "concurrent", "1")
                     if concurrent < 1 or concurrent != int(concurrent) or concurrent >= 2**31:
                         raise _bad(file, line, f"concurrent is {concurrent:g}, not 1 or more")
-                    found[int(concurrent)].append(_number(file, line, row, "seconds"))
+                    latencies[int(concurrent)].append(_number(file, line, row, "seconds"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _bad(file, 1, getattr(error, "strerror", None) or str(error)) from error
-    if not found:
+    if not latencies:
         rows_of = f" of {environment}" if environment is not None else ""
         raise _none(file, f"it has no rows{rows_of}")
-    return found
+    return latencies
 
 
 def _rows(file: Path, stream: Iterable[str]) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -225,16 +225,16 @@ def rows(measured: Measured, name: str = "allocation") -> list[dict[str, Any]]:
 
     Those of a number with too few go to the next smaller one that has enough, or to the first.
     """
-    kept: dict[int, list[float]] = {1: []}
+    groups: dict[int, list[float]] = {1: []}
     for concurrent, values in sorted(measured.items()):
-        if len(values) >= LEAST and kept[1]:
-            kept[concurrent] = list(values)
+        if len(values) >= LEAST and groups[1]:
+            groups[concurrent] = list(values)
         else:
-            kept[max(kept)].extend(values)
+            groups[max(groups)].extend(values)
     return [
         {
             "concurrent": concurrent,
             "stages": [{"name": name, "time": {"kind": "empirical", "values_s": values}}],
         }
-        for concurrent, values in kept.items()
+        for concurrent, values in groups.items()
     ]

@@ -43,45 +43,45 @@ def meter(resolved: Resolved) -> EnergyMeterRecord | None:
     return next((m for m in resolved.energy_meters if m.channels), None)
 
 
-def in_words(found: EnergyMeterRecord) -> str:
+def in_words(record: EnergyMeterRecord) -> str:
     """`wall (nut): measured, wall`."""
-    first = found.channels[0]
-    return f"{found.label} ({found.meter}): {first.method}, {first.scope}"
+    first = record.channels[0]
+    return f"{record.label} ({record.meter}): {first.method}, {first.scope}"
 
 
 def stretches(path: Path, resolved: Resolved) -> tuple[Stretch, ...]:
     """What that meter said, session by session; nothing where there is none."""
-    found = meter(resolved)
-    return read(path / FOLDER / f"{found.label}.jsonl") if found else ()
+    record = meter(resolved)
+    return read(path / FOLDER / f"{record.label}.jsonl") if record else ()
 
 
 def metered_sessions(events: Iterable[Event]) -> dict[tuple[str, int], str]:
     """(environment, repetition) → the session that ran it."""
-    tag, found = "", {}
+    tag, sessions = "", {}
     for event in events:
         if isinstance(event, Started):
             tag = event.tag
         elif isinstance(event, RepetitionDone):
-            found[event.environment, event.repetition] = tag
-    return found
+            sessions[event.environment, event.repetition] = tag
+    return sessions
 
 
-def joules(said: Iterable[Stretch], session: str, outcome: Outcome) -> float | None:
+def joules(readings: Iterable[Stretch], session: str, outcome: Outcome) -> float | None:
     """Energy of all channels of the first one's scope, J.
 
     None: no stretch of that session covers the whole time without a gap.
     """
-    for stretch in said:
+    for stretch in readings:
         if stretch.opened.session != session:
             continue
         first = stretch.opened.channels[0]
         parts: list[Integral | Missing] = [
-            integrate(series(stretch, each.name), outcome.start_ns, outcome.end_ns)
-            for each in addable(stretch.opened.channels, first.scope, first.method)
+            integrate(series(stretch, channel.name), outcome.start_ns, outcome.end_ns)
+            for channel in addable(stretch.opened.channels, first.scope, first.method)
         ]
-        known = [part.joules for part in parts if isinstance(part, Integral)]
-        if len(known) == len(parts):
-            return sum(known)
+        integrals_j = [part.joules for part in parts if isinstance(part, Integral)]
+        if len(integrals_j) == len(parts):
+            return sum(integrals_j)
     return None
 
 
@@ -193,17 +193,17 @@ class ElasticRun:
         if first_start(events) is None:
             raise ELASTIC.bad(path, "its journal is missing, or has no beginning")
         done = _done(path, resolved, events)
-        said, sessions = stretches(path, resolved), metered_sessions(events)
-        found = (
+        readings, sessions = stretches(path, resolved), metered_sessions(events)
+        repetitions = (
             _repetition(path, e.key, number, done.get((e.key, number)))
             for e in resolved.environments
             for number in range(resolved.repetitions)
         )
         with_energy = (
-            replace(r, energy_j=joules(said, sessions[r.environment, r.number], r.outcome))
+            replace(r, energy_j=joules(readings, sessions[r.environment, r.number], r.outcome))
             if r.outcome is not None
             else r
-            for r in found
+            for r in repetitions
             if r is not None
         )
         return cls(path, resolved, events, tuple(with_energy))
@@ -219,11 +219,11 @@ class ElasticRun:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """What the controller warned of: once, though each session of a run says it again."""
-        found: dict[tuple[str, str], Warned] = {}
+        warnings: dict[tuple[str, str], Warned] = {}
         for event in self.events:
             if isinstance(event, Warned):
-                found.setdefault((event.code, event.message), event)
-        return tuple(found.values())
+                warnings.setdefault((event.code, event.message), event)
+        return tuple(warnings.values())
 
     @property
     def started_epoch_ns(self) -> int | None:
@@ -265,19 +265,19 @@ def _done(
     path: Path, resolved: Resolved, events: Iterable[Event]
 ) -> dict[tuple[str, int], RepetitionDone]:
     keys = {e.key for e in resolved.environments}
-    found: dict[tuple[str, int], RepetitionDone] = {}
+    done: dict[tuple[str, int], RepetitionDone] = {}
     for event in events:
         if not isinstance(event, RepetitionDone):
             continue
         cell = (event.environment, event.repetition)
         if event.environment not in keys or event.repetition >= resolved.repetitions:
             raise ELASTIC.bad(path, f"repetition {cell[1]} of {cell[0]!a} is not in its plan")
-        if cell in found:
+        if cell in done:
             raise ELASTIC.bad(
                 path, f"repetition {cell[1]} of {cell[0]!a} stands in the journal twice"
             )
-        found[cell] = event
-    return found
+        done[cell] = event
+    return done
 
 
 def _repetition(
@@ -319,8 +319,8 @@ def _repetition(
 
 
 def _invalid(viewers: ViewersSummary) -> Reason:
-    said = "; ".join(viewers.why) or "the generator does not say why"
-    return Reason(code="viewers-invalid", message=said)
+    why = "; ".join(viewers.why) or "the generator does not say why"
+    return Reason(code="viewers-invalid", message=why)
 
 
 def _check_meters(place: Path, outcome: Outcome) -> None:
@@ -346,9 +346,9 @@ def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
 
 def disorder(s: Session) -> str:
     """What cannot be about a viewer's instants among themselves; empty when all is well."""
-    given = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
-    known = [t for t in given if t is not None]
-    if known != sorted(known):
+    instants = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
+    present = [t for t in instants if t is not None]
+    if present != sorted(present):
         return "its instants are not in order"
     if s.outcome == "served" and (s.answered_ns is None or s.first_byte_ns is None):
         return "it was served, but has no answer or no first byte"
@@ -365,9 +365,9 @@ def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
     if not (place / folder.CONTROLLER_LOG).is_file():
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
     acts = folder.read_acts(place)
-    asked = [act.node for act in acts if isinstance(act, Asked)]
+    asked_nodes = [act.node for act in acts if isinstance(act, Asked)]
     ready = [act for act in acts if isinstance(act, Ready)]
-    if len(set(asked)) != len(asked) or len({act.node for act in ready}) != len(ready):
+    if len(set(asked_nodes)) != len(asked_nodes) or len({act.node for act in ready}) != len(ready):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")
     if any(abs(act.at_ns - outcome.start_ns) >= LONGEST_NS for act in acts):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: an instant is not of this repetition")

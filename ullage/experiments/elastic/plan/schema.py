@@ -158,7 +158,7 @@ class Policy(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _told(self) -> Policy:
+    def _finite(self) -> Policy:
         # JSON has no such numbers: the decisions would be told nothing, and take their default.
         for name, value in (self.model_extra or {}).items():
             if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -369,17 +369,17 @@ load, loads = _READER.load, _READER.loads
 
 def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
     """A baseline is needed, and its copy's folder must not be another's."""
-    taken = f"{plan.baseline}-again"
-    if plan.baseline is not None and taken not in plan.environments:
+    copy_name = f"{plan.baseline}-again"
+    if plan.baseline is not None and copy_name not in plan.environments:
         return
     raise UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
         line=document.line(("again",)),
         field="again",
-        found="true, and no `baseline`" if plan.baseline is None else f"true, and {taken}",
+        found="true, and no `baseline`" if plan.baseline is None else f"true, and {copy_name}",
         allowed="`again: true` has the baseline run a second time, under its name with `-again`",
-        suggestion="name a `baseline`" if plan.baseline is None else f"call {taken} otherwise",
+        suggestion="name a `baseline`" if plan.baseline is None else f"call {copy_name} otherwise",
     )
 
 
@@ -387,12 +387,12 @@ def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
     """The environments, with their providers, the baseline's copy last; the first fault is
     raised. Two that would be one as folders (`a-b`, `a--b`) are refused: PLAN_IMPOSSIBLE_MATRIX.
     """
-    made = [_environment(plan, name, document) for name in plan.environments]
+    resolved = [_environment(plan, name, document) for name in plan.environments]
     if plan.again and plan.baseline is not None:
         copy = _environment(plan, plan.baseline, document)
-        made.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
-    refuse_twins([each.key for each in made], document, ("environments",))
-    return tuple(made)
+        resolved.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
+    refuse_twins([environment.key for environment in resolved], document, ("environments",))
+    return tuple(resolved)
 
 
 def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:

@@ -25,7 +25,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
     """Facts about the run."""
     r, end = run.resolved, run.finished
     started = run.started_epoch_ns
-    found = [
+    facts = [
         ("run", r.run),
         ("started", _instant(started) if started is not None else "never"),
         ("ended because", _ended(run) if end else "it has no end: interrupted or running"),
@@ -46,18 +46,18 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
-    return [(name, clean(value, 600)) for name, value in found]
+    return [(name, clean(value, 600)) for name, value in facts]
 
 
 def _ended(run: ElasticRun) -> str:
     end = run.finished
     assert end is not None
-    told = {
+    reasons = {
         "repetitions": "all repetitions were done",
         "interrupted": "it was interrupted",
         "failed": "it failed",
     }
-    return told[end.reason] + (f": {end.message}" if end.message else "")
+    return reasons[end.reason] + (f": {end.message}" if end.message else "")
 
 
 def _time_scale(r: folder.Resolved) -> str:
@@ -77,10 +77,10 @@ def _real(r: folder.Resolved, seconds: float) -> str:
 
 
 def _video(r: folder.Resolved) -> str:
-    v, told = r.video, words.video(r.video, r.time_scale)
+    v, film = r.video, words.video(r.video, r.time_scale)
     return (
-        f"{told['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {told['bitrate']}, "
-        f"{told['kind']}, by {v.made_by}"
+        f"{film['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {film['bitrate']}, "
+        f"{film['kind']}, by {v.made_by}"
     )
 
 

@@ -65,22 +65,22 @@ def _notes(
     if run.resolved.run == other.resolved.run:
         yield "Both are the same run: there is nothing between them to be found."
     if not pairs:
-        here, there = (clean(listed(s.label for s in of), 200) for of in (mine, theirs))
+        labels, other_labels = (clean(listed(s.label for s in of), 200) for of in (mine, theirs))
         yield (
             "The two runs have no environment of the same name, so nothing is compared: this one "
-            f"has {here}, the other {there}."
+            f"has {labels}, the other {other_labels}."
         )
         return
     with_figures = [(a, b) for a, b in pairs if a.figures and b.figures]
     if not with_figures:
         yield "No environment has figures in both runs, so nothing is compared."
-    known = {side.key for pair in pairs for side in pair}
-    left = [s.label for s in mine if s.key not in known and s.again_of is None]
-    left += [
-        f"{s.label} (the other's)" for s in theirs if s.key not in known and s.again_of is None
+    paired = {side.key for pair in pairs for side in pair}
+    unpaired = [s.label for s in mine if s.key not in paired and s.again_of is None]
+    unpaired += [
+        f"{s.label} (the other's)" for s in theirs if s.key not in paired and s.again_of is None
     ]
-    if left:
-        yield f"Without a partner: {clean(listed(left), 400)}."
+    if unpaired:
+        yield f"Without a partner: {clean(listed(unpaired), 400)}."
     differ = list(_differences(run.resolved, other.resolved, pairs))
     if differ:
         yield f"What differs between the two, and so is in every difference: {'; '.join(differ)}."
@@ -90,19 +90,19 @@ def _notes(
     )
 
 
-def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
+def _differences(run: Resolved, other: Resolved, pairs: Pairs) -> Iterator[str]:
     """Settings that are not the same, as a plan has them."""
-    told, there = _settings(one), _settings(two)
-    for name in told:
-        yield from _differs(name, told[name], there[name])
+    settings, other_settings = _settings(run), _settings(other)
+    for name in settings:
+        yield from _differs(name, settings[name], other_settings[name])
     for a, b in pairs:
-        own, others = _own(one, a), _own(two, b)
+        own, others = _own(run, a), _own(other, b)
         for name in dict.fromkeys((*own, *others)):
-            what = f"{name} of {clean(a.label, 60)}"
-            yield from _differs(what, own.get(name, "none"), others.get(name, "none"))
+            field = f"{name} of {clean(a.label, 60)}"
+            yield from _differs(field, own.get(name, "none"), others.get(name, "none"))
     for name in ("cpu_model", "kernel"):
-        known = (str(host.get(name, "not known")) for host in (one.host, two.host))
-        yield from _differs(name.replace("_", " "), *known)
+        values = (str(host.get(name, "not known")) for host in (run.host, other.host))
+        yield from _differs(name.replace("_", " "), *values)
 
 
 def _settings(run: Resolved) -> dict[str, str]:
@@ -130,9 +130,9 @@ def _own(run: Resolved, side: Side) -> dict[str, str]:
     }
 
 
-def _differs(name: str, one: str, two: str) -> Iterator[str]:
-    if one != two:
-        yield f"{name} {clean(one, 200)}, there {clean(two, 200)}"
+def _differs(name: str, value: str, other: str) -> Iterator[str]:
+    if value != other:
+        yield f"{name} {clean(value, 200)}, there {clean(other, 200)}"
 
 
 @dataclass(frozen=True)
@@ -155,40 +155,40 @@ def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
     """
     opened = ElasticRun.open(folder.chosen(run, runs))
     mine = sides(opened)
-    made = summarise(opened, mine)
-    beside = None
+    summary = summarise(opened, mine)
+    against = None
     if other is not None:
         second = ElasticRun.open(named(other, runs))
-        beside = compare(opened, mine, second, sides(second))
-    return Found(opened, mine, made, sound.doubts(opened, made, mine), beside)
+        against = compare(opened, mine, second, sides(second))
+    return Found(opened, mine, summary, sound.doubts(opened, summary, mine), against)
 
 
 def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
     """Print the answer, the metrics and the comparisons."""
-    found = find(run, runs)
+    analysed = find(run, runs)
     if as_json:
-        print_json(dumped(found))
+        print_json(dumped(analysed))
     else:
-        tell(found)
+        tell(analysed)
 
 
-def tell(found: Found) -> None:
-    for sentence in answer.answer(found.summary):
+def tell(analysed: Found) -> None:
+    for sentence in answer.answer(analysed.summary):
         stdout.print(escape(sentence), soft_wrap=True)
-    stdout.print(_metrics(found.summary))
-    if found.summary.contrasts:
-        stdout.print(_contrasts(found.summary.contrasts))
-    for doubt in found.doubts:
+    stdout.print(_metrics(analysed.summary))
+    if analysed.summary.contrasts:
+        stdout.print(_contrasts(analysed.summary.contrasts))
+    for doubt in analysed.doubts:
         line = f"{doubt.message} {doubt.advice} ({doubt.code})".replace("  ", " ")
         stderr.print(f"[yellow]doubt:[/] {escape(line)}", soft_wrap=True)
 
 
-def dumped(found: Found) -> dict[str, Any]:
+def dumped(analysed: Found) -> dict[str, Any]:
     """Everything, for programs; with the definitions of the metrics, which it cannot be read
     without."""
     return {
         "format": folder.FORMAT,
-        **found.summary.model_dump(mode="json"),
+        **analysed.summary.model_dump(mode="json"),
         "definitions": {
             name: {
                 "title": d.title,
@@ -201,23 +201,23 @@ def dumped(found: Found) -> dict[str, Any]:
             }
             for name, d in BY_NAME.items()
         },
-        "doubts": [doubt.model_dump(mode="json") for doubt in found.doubts],
+        "doubts": [doubt.model_dump(mode="json") for doubt in analysed.doubts],
     }
 
 
-def _metrics(found: Summary) -> Table:
+def _metrics(summary: Summary) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
-    for e in found.environments:
+    for e in summary.environments:
         table.add_column(escape(f"{e.label}, {counted(e.ok)}"), justify="right")
-    shown = answer.metrics_of(found.environments)
+    metrics = answer.metrics_of(summary.environments)
     for group, title in GROUPS.items():
-        these = [d for d in shown if d.group == group]
-        if these:
+        in_group = [d for d in metrics if d.group == group]
+        if in_group:
             table.add_row(f"[bold]{escape(title)}[/]")
-        for d in these:
+        for d in in_group:
             cells = []
-            for e in found.environments:
+            for e in summary.environments:
                 estimate = e.estimate(d.name)
                 text = "–" if estimate is None else figure(d, estimate.estimate)
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
@@ -226,7 +226,7 @@ def _metrics(found: Summary) -> Table:
     return table
 
 
-def _contrasts(found: Sequence[Contrast]) -> Table:
+def _contrasts(compared: Sequence[Contrast]) -> Table:
     """The primary metrics; the page has all."""
     table = Table(box=None, pad_edge=False)
     table.add_column("compared")
@@ -235,7 +235,7 @@ def _contrasts(found: Sequence[Contrast]) -> Table:
     table.add_column("from")
     table.add_column("verdict")
     heading = ""
-    for c in found:
+    for c in compared:
         if not BY_NAME[c.metric].primary:
             continue
         head = f"{c.environment_label} against {c.baseline_label}"

@@ -224,7 +224,7 @@ class Controller:
         for attempt in range(1, budget.tries + 1):
             node.instance, asked_ns = self.maker.name(number, attempt), clock.ordered_ns()
             try:
-                made = node.made = await self.maker.make(node.instance, budget.limit)
+                serving = node.made = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
                 self._retried(number, node, "allocate", attempt, why)
@@ -236,18 +236,18 @@ class Controller:
                     Ready(
                         node=number,
                         instance=node.instance,
-                        address=made.address,
+                        address=serving.address,
                         asked_ns=asked_ns,
-                        made_ns=made.made_ns,
-                        serving_ns=made.serving_ns,
+                        made_ns=serving.made_ns,
+                        serving_ns=serving.serving_ns,
                         at_ns=clock.ordered_ns(),
                         attempts=attempt,
                         injected_s=self.boot_delay_s,
-                        stages=made.stages,
-                        steps=made.steps,
+                        stages=serving.stages,
+                        steps=serving.steps,
                     )
                 )
-                self._tell(node, ready=number, address=made.address, url=made.url)
+                self._tell(node, ready=number, address=serving.address, url=serving.url)
                 return True
             self._retried(number, node, "allocate", attempt, why)
             await self._remove(number, node)
@@ -326,13 +326,13 @@ class Controller:
         A failure that cannot be written down (a full disk) is raised when there is no more to try.
         """
         budget = self.budgets.release
-        made, node.made = node.made, None
-        assert made is not None
+        serving, node.made = node.made, None
+        assert serving is not None
         why = ""
         unwritten: OSError | None = None
         for attempt in range(1, budget.tries + 1):
             try:
-                await made.remove(budget.limit)
+                await serving.remove(budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
                 try:
@@ -340,7 +340,7 @@ class Controller:
                 except OSError as full:
                     unwritten = full
             except asyncio.CancelledError:
-                node.made = made  # the end of the repetition tries again
+                node.made = serving  # the end of the repetition tries again
                 raise
             else:
                 done = attempt, ""
@@ -356,7 +356,7 @@ class Controller:
         self,
         number: int,
         node: _Node,
-        what: Literal["allocate", "release"],
+        step: Literal["allocate", "release"],
         attempt: int,
         why: str,
     ) -> None:
@@ -365,7 +365,7 @@ class Controller:
             Retried(
                 node=number,
                 instance=node.instance,
-                what=what,
+                what=step,
                 attempt=attempt,
                 at_ns=clock.ordered_ns(),
                 why=why,
@@ -382,7 +382,7 @@ class Controller:
         asked_ns: int,
         end: bool = False,
     ) -> None:
-        attempts, left = done
+        attempts, leftover = done
         self.acts.add(
             Release(
                 node=number,
@@ -391,7 +391,7 @@ class Controller:
                 asked_ns=asked_ns,
                 at_ns=clock.ordered_ns(),
                 attempts=attempts,
-                left=left,
+                left=leftover,
                 end=end,
             )
         )
@@ -419,5 +419,5 @@ class _Busy:
 
 def _why(error: Exception) -> str:
     """What a provider says of its failure."""
-    said = error.message if isinstance(error, UllageError) else str(error)
-    return printable(said or type(error).__name__, _LONGEST_WHY)
+    message = error.message if isinstance(error, UllageError) else str(error)
+    return printable(message or type(error).__name__, _LONGEST_WHY)

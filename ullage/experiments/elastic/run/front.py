@@ -110,15 +110,15 @@ class Front:
                 start_new_session=True,  # a Ctrl-C is for us alone
                 limit=_LONGEST_LINE,
             )
-        said: _Line | None = None
+        line: _Line | None = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
-                said = await self._line()
-        if said is None or said.listening is None:
+                line = await self._line()
+        if line is None or line.listening is None:
             how = await self._kill()
             raise UllageError(ELASTIC_FRONT_NOT_STARTED, reason=self._said() or how)
-        self.address = self.settings["listen"] = said.listening
-        self.shares_clock &= said.clock == "shared"
+        self.address = self.settings["listen"] = line.listening
+        self.shares_clock &= line.clock == "shared"
 
     async def messages(self) -> AsyncIterator[Wanted | Restarted]:
         """What it wants, until it is told to quit. ELASTIC_FRONT_DIED when it dies too often."""
@@ -266,7 +266,7 @@ async def moving(address: str) -> bool:
 def _heard(address: str, patience_s: float) -> bool:
     """Does it answer at all? One whose connections are all in use refuses, and closes: it works."""
     try:
-        return _asked(address, patience_s) is not None
+        return _read_state(address, patience_s) is not None
     except (HTTPError, ConnectionResetError):
         return True
     except URLError as error:
@@ -278,12 +278,12 @@ def _heard(address: str, patience_s: float) -> bool:
 def _state(address: str) -> dict[str, Any] | None:
     """What it says of itself; None: it does not answer."""
     try:
-        return _asked(address, _HTTP_S)
+        return _read_state(address, _HTTP_S)
     except (OSError, HTTPException, ValueError):
         return None
 
 
-def _asked(address: str, patience_s: float) -> dict[str, Any] | None:
+def _read_state(address: str, patience_s: float) -> dict[str, Any] | None:
     with _DIRECTLY.open(f"http://{address}/state", timeout=patience_s) as answer:
-        found = json.load(answer)
-    return found if isinstance(found, dict) else None
+        state = json.load(answer)
+    return state if isinstance(state, dict) else None

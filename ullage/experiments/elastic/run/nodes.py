@@ -69,8 +69,8 @@ class StreamingNode:
         except UllageError as error:
             return error.message
         how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
-        said = application.stderr[-300:].decode(errors="replace").strip()
-        return f"its NGINX ended with {how}" + (f": {said}" if said else "")
+        stderr = application.stderr[-300:].decode(errors="replace").strip()
+        return f"its NGINX ended with {how}" + (f": {stderr}" if stderr else "")
 
     async def remove(self, limit_s: float) -> None:
         """Take the instance away."""

@@ -127,9 +127,9 @@ class Repetition:
         epoch_ns, start_ns, end_ns = now_ns(), clock.ordered_ns(), None
         status: Status = "ok"
         reason: Reason | None = None
-        seen: Metered = {}
+        readings: Metered = {}
         try:
-            with meters.metered() as seen:
+            with meters.metered() as readings:
                 summary = await self._work()
             start_ns, end_ns = summary.started_ns, summary.ended_ns
             reason = self._doubt(summary)
@@ -149,7 +149,7 @@ class Repetition:
             end_ns=clock.ordered_ns() if end_ns is None else end_ns,
             clock=resolved.own_clock(),
             clock_bound_ns=max(clock.promise().ordered_ns or 0, self.viewers.clock_bound_ns),
-            meters=seen if status == "ok" else {},
+            meters=readings if status == "ok" else {},
         )
         with disk_full_as_error(self.folder):
             put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
@@ -160,8 +160,8 @@ class Repetition:
         if not summary.valid:
             return Reason(code="viewers-invalid", message=summary.reason)
         if summary.interrupted:
-            said = "they were ended from outside, before the last of them was gone"
-            return Reason(code="viewers-invalid", message=said)
+            message = "they were ended from outside, before the last of them was gone"
+            return Reason(code="viewers-invalid", message=message)
         if not self.front.shares_clock:
             return Reason(
                 code="clock-unknown",
@@ -286,8 +286,8 @@ class Repetition:
                 notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
                 notes.append(f"{many(controller.failed, 'node')} could not be had")
-            notes += [f"not removed: {left}" for left in controller.left]
-        notes += [f"not removed: {left}" for left in self.viewers.left]
+            notes += [f"not removed: {leftover}" for leftover in controller.left]
+        notes += [f"not removed: {leftover}" for leftover in self.viewers.left]
         notes += self.viewers.notes
         notes += [f"nodes still came or went {when}" for when in self.unsettled]
         return notes

@@ -153,12 +153,12 @@ def conclude(folder: Path, *, as_json: bool) -> None:
     # Nothing that measures is beside what computes and draws.
     from ullage.experiments.elastic.report import page, show  # noqa: PLC0415
 
-    found = show.find(folder, folder.parent)
+    analysed = show.find(folder, folder.parent)
     if not as_json:
-        show.tell(found)
-    file = page.write(found)
+        show.tell(analysed)
+    file = page.write(analysed)
     if as_json:
-        print_json({"folder": str(folder), "report": str(file), **show.dumped(found)})
+        print_json({"folder": str(folder), "report": str(file), **show.dumped(analysed)})
     else:
         stderr.print(f"report: {escape(str(file))}", soft_wrap=True)
 
@@ -221,17 +221,17 @@ class Run(Session):
             return  # it was stopped before the first repetition
         self.earlier = folders.read_resolved(self.folder)
         self.seed = self.earlier.seed
-        for each in done:
-            place = folders.repetition_folder(self.folder, each.environment, each.repetition)
+        for ended in done:
+            place = folders.repetition_folder(self.folder, ended.environment, ended.repetition)
             outcome = folders.read_outcome(place)
             if outcome is None:
                 where = place.relative_to(self.folder)
                 raise folders.ELASTIC.bad(self.folder, f"{where}/{folders.OUTCOME} is missing")
-            self.outcomes[each.environment, each.repetition] = outcome
-        has = 1 + max((each.repetition for each in done), default=-1)
+            self.outcomes[ended.environment, ended.repetition] = outcome
+        has = 1 + max((ended.repetition for ended in done), default=-1)
         if has > self.plan.repetitions:
-            what = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
-            raise UllageError(RUN_CHANGED, path=self.folder, what=what)
+            change = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
+            raise UllageError(RUN_CHANGED, path=self.folder, what=change)
 
     async def _prepared(self) -> Setting:
         """Image, film and bridge: what all repetitions share."""
@@ -260,7 +260,9 @@ class Run(Session):
         self.metering.start()
         self.network = await Network.create(self.tag)
         await self.network.check_forwarding()
-        hosts = {each.key: self._host(each, built) for each in self.environments}
+        hosts = {
+            environment.key: self._host(environment, built) for environment in self.environments
+        }
         more = self.generators
         machines = None if more is None else Machines(more.number, self._host(more, built))
         shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
@@ -289,12 +291,12 @@ class Run(Session):
             return None
         self.progress.step("finding the image (built once, then cached)")
         more = [] if self.generators is None else [self.generators.provider]
-        providers = [*(each.provider for each in self.environments), *more]
-        wanted = {name for each in providers for name in each.packages()}
-        built = await image.build([*nodes.PACKAGES, *sorted(wanted)])
+        providers = [*(environment.provider for environment in self.environments), *more]
+        packages = {name for provider in providers for name in provider.packages()}
+        built = await image.build([*nodes.PACKAGES, *sorted(packages)])
         built.require(nodes.PROGRAMS)
         await built.verify()
-        if any(each.stands_on == "disk" for each in providers):
+        if any(provider.stands_on == "disk" for provider in providers):
             await built.disk("raw")  # not in the first node's time
         self.image = built.record()
         return built
@@ -325,7 +327,7 @@ class Run(Session):
 
     def _todo(self) -> Iterator[tuple[Environment, int, int]]:
         """What is left to do: environments within each repetition, in balanced order by seed."""
-        by_key = {each.key: each for each in self.environments}
+        by_key = {environment.key: environment for environment in self.environments}
         for number in range(self.plan.repetitions):
             for slot in schedule.block(self.seed, number, list(by_key), ["film"]):
                 if (slot.environment, number) not in self.outcomes:

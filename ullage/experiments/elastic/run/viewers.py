@@ -42,8 +42,8 @@ class Summary(BaseModel):
     @property
     def reason(self) -> str:
         """Why it is not valid, in one line."""
-        said = self.why if isinstance(self.why, list) else [self.why or "they do not say why"]
-        return printable("; ".join(map(str, said)), 500)
+        reasons = self.why if isinstance(self.why, list) else [self.why or "they do not say why"]
+        return printable("; ".join(map(str, reasons)), 500)
 
 
 class AnyViewers(Protocol):
@@ -105,21 +105,21 @@ class Viewers:
             )
         assert process.stdout is not None
         try:
-            said = await process.stdout.read(LONGEST_SUMMARY + 1)
-            while len(said) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
-                said += more
+            output = await process.stdout.read(LONGEST_SUMMARY + 1)
+            while len(output) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
+                output += more
             status = await process.wait()
         finally:
             await self.kill()
         try:
-            summary = Summary.model_validate_json(said)
+            summary = Summary.model_validate_json(output)
         except ValidationError:
             told = tail(
                 (self.folder / VIEWERS_STDERR).read_bytes()[-4096:].decode("utf-8", "replace")
             )
             reason = f"{ended(status)}: {printable(told, 500)}" if told else ended(status)
             raise UllageError(ELASTIC_VIEWERS_FAILED, reason=reason) from None
-        put(self.folder / VIEWERS, said)
+        put(self.folder / VIEWERS, output)
         return summary
 
     async def kill(self) -> None:

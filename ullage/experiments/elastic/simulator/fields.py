@@ -92,11 +92,11 @@ FIGURES: Final = (
 
 def figures(outcome: Mapping[str, Any]) -> dict[str, float]:
     """Name → value, of those that there are."""
-    found = ((figure.name, figure.of(outcome)) for figure in FIGURES)
-    return {name: value for name, value in found if value is not None}
+    values = ((figure.name, figure.of(outcome)) for figure in FIGURES)
+    return {name: value for name, value in values if value is not None}
 
 
-def said(value: float, unit: str) -> str:
+def in_words(value: float, unit: str) -> str:
     """A value for people: by the minute where a real run's page tells it so."""
     if unit == "nodes/s":
         value, unit = 60 * value, "nodes/min"
@@ -176,28 +176,28 @@ class Time(Fields):
 
     def rust(self) -> dict[str, Any]:
         """As the simulator has it."""
-        given = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
-        return {"kind": self.kind, **{k: v for k, v in given.items() if v is not None}}
+        fields = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
+        return {"kind": self.kind, **{k: v for k, v in fields.items() if v is not None}}
 
     def mean_s(self) -> float:
         """On the average, in seconds; infinite where the tail is too long for one."""
         shape = self.shape or 1.0
         match self.kind:
             case "fixed":
-                found = self.value
+                mean = self.value
             case "uniform":
-                found = fmean((self.low or 0.0, self.high or 0.0))
+                mean = fmean((self.low or 0.0, self.high or 0.0))
             case "empirical" | "in-turn":
-                found = fmean(self.values or (0.0,))
+                mean = fmean(self.values or (0.0,))
             case "weibull":
-                found = (self.scale or 0.0) * _factorial(1 / shape)
+                mean = (self.scale or 0.0) * _factorial(1 / shape)
             case "pareto":
-                found = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
+                mean = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
             case "normal" if self.deviation:
-                found = _above_0(self.mean or 0.0, self.deviation)
+                mean = _above_0(self.mean or 0.0, self.deviation)
             case _:
-                found = self.mean
-        return found or 0.0
+                mean = self.mean
+        return mean or 0.0
 
 
 def _factorial(x: float) -> float:
@@ -293,8 +293,8 @@ class Arrivals(Fields):
     def rust(self, trace: list[float] | None) -> dict[str, Any]:
         """As the simulator has it; `trace`: the instants in the file."""
         fields = _COMING[self.kind]
-        given = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
-        return {"kind": self.kind, **given, **({"at_s": trace} if trace is not None else {})}
+        values = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
+        return {"kind": self.kind, **values, **({"at_s": trace} if trace is not None else {})}
 
 
 class Film(Fields):
@@ -336,7 +336,7 @@ class Allocation(Fields):
         return {"time": data if isinstance(data, dict | Time) else _delay(data)}
 
     @model_validator(mode="after")
-    def _one(self) -> Allocation:
+    def _one_source(self) -> Allocation:
         sources = (self.run, self.table, self.time, self.stages)
         if sum(source is not None for source in sources) != 1:
             raise ValueError("say one of `run`, `table`, `time` and `stages`")
