@@ -71,7 +71,7 @@ def run_command(
     else:
         folder = new_folder(runs, task.plan.name)
         put(folder / PLAN, Path(file or "").read_bytes())
-        task = replace(task, plan=run.keep(task.plan, folder))
+        task = replace(task, plan=run.keep_trace(task.plan, folder))
     with ElasticProgress(task.repetitions) as progress:
         code = run.run_plan(task, folder, progress, resume=resume is not None)
     if code != ExitCode.INTERRUPTED:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
-from ullage.common.quantities import format_bytes, format_seconds
+from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.common.yamlfile import YamlFile
 from ullage.environments import placement
 from ullage.experiments.elastic import folder as folders
@@ -30,10 +30,10 @@ from ullage.runs.records import Parity
 
 
 @dataclass(frozen=True)
-class Time:
+class Duration:
     """How long the run will take, in real seconds."""
 
-    each: Mapping[str, float]
+    repetition_s: Mapping[str, float]
     """Environment → one repetition: the mean of an earlier run's, else that of its viewers."""
     learned: str | None
     """Name of the earlier run; None: reckoned from the plan, without what nodes take to come."""
@@ -50,7 +50,7 @@ class Forecast:
     environments: Sequence[Environment]
     order: tuple[str, ...]
     """Of the first repetition."""
-    time: Time | None
+    time: Duration | None
     """None: its trace cannot be read, which is among the lacks."""
     parity: tuple[Parity, ...]
     treatments: Mapping[str, Mapping[str, str]]
@@ -126,12 +126,12 @@ def forecast(
     )
 
 
-def _cut_short(plan: ElasticPlan, time: Time | None) -> Iterator[str]:
+def _cut_short(plan: ElasticPlan, time: Duration | None) -> Iterator[str]:
     """Repetitions that are ended before their viewers are gone."""
     if time is None:
         return
     most_s = Scaled(plan).repetition_s
-    if longer := [key for key, s in time.each.items() if s > most_s]:
+    if longer := [key for key, s in time.repetition_s.items() if s > most_s]:
         yield (
             f"a repetition of {' and '.join(longer)} takes longer than the "
             f"{format_seconds(most_s)} that one may take, and would fail: "
@@ -208,7 +208,7 @@ def _plain(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) or "as usual"
 
 
-def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) -> Time | None:
+def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) -> Duration | None:
     scaled = Scaled(plan)
     try:
         watched_s, most_s = scaled.arriving_s + scaled.length_s, scaled.repetition_s
@@ -223,8 +223,8 @@ def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) ->
         for environment in environments
     }
     number = plan.repetitions
-    return Time(
-        each=repetition_s,
+    return Duration(
+        repetition_s=repetition_s,
         learned=name,
         total_s=number * sum(repetition_s.values()),
         most_s=number * len(environments) * most_s,
@@ -261,13 +261,13 @@ def _lines(outlook: Forecast) -> list[str]:
     plan, number = outlook.plan, outlook.plan.repetitions
     count = len(outlook.environments)
     lines = [
-        f"{_count(count, 'environment')} × {_count(number, 'repetition')}, each with the same "
+        f"{many(count, 'environment')} × {many(number, 'repetition')}, each with the same "
         f"viewers: {_viewers(plan)}",
         *(f"  {_environment(plan, environment)}" for environment in outlook.environments),
     ]
     if (more := outlook.generators) is not None:
         lines.append(
-            f"they come from {_count(more.number, 'machine')} of {more.provider.name}, "
+            f"they come from {many(more.number, 'machine')} of {more.provider.name}, "
             f"{more.resources.cpus:g} CPU and {format_bytes(more.resources.memory)} each"
         )
     if outlook.meters:
@@ -308,7 +308,7 @@ def _environment(plan: ElasticPlan, environment: Environment) -> str:
     most = environment.nodes.max or Scaled(plan).most_nodes
     parts = [
         f"{environment.key}: {environment.provider.name}",
-        f"{_count(most, 'node')}"
+        f"{many(most, 'node')}"
         if environment.nodes.min == most
         else f"{environment.nodes.min} to {most} nodes",
         f"{environment.resources.cpus:g} CPU and {format_bytes(environment.resources.memory)} each",
@@ -328,7 +328,7 @@ def _duration(outlook: Forecast) -> str:
         if time.learned
         else "nominal: without what nodes take to come and go"
     )
-    lengths = ", ".join(f"{key} {format_seconds(s)}" for key, s in time.each.items())
+    lengths = ", ".join(f"{key} {format_seconds(s)}" for key, s in time.repetition_s.items())
     return (
         f"time: {format_seconds(time.total_s)}, at most {format_seconds(time.most_s)}; a "
         f"repetition: {lengths}; {source}"
@@ -371,7 +371,7 @@ def as_dict(outlook: Forecast) -> dict[str, Any]:
         "patience_s": Scaled(plan).patience_s,
         "seed": plan.seed,
         "order": list(outlook.order),
-        "repetition_s": None if time is None else dict(time.each),
+        "repetition_s": None if time is None else dict(time.repetition_s),
         "learned": None if time is None else time.learned,
         "total_s": None if time is None else time.total_s,
         "most_s": None if time is None else time.most_s,
@@ -387,7 +387,3 @@ def as_dict(outlook: Forecast) -> dict[str, Any]:
         ],
         "doubts": list(outlook.doubts),
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -13,10 +13,10 @@ from typing import Any
 
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Outcome
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, Setting
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.host import binaries, clock, paths
 from ullage.workloads.web import clip
 
@@ -106,8 +106,8 @@ class Stage:
     ) -> None:
         """`machines`: of the run's tag; None: the viewers are processes here."""
         told = USUAL | told
-        plan, document = plans.loads(PLAN.format(**told))
-        (environment,) = plans.resolve(plan, document)
+        plan, document = schema.loads(PLAN.format(**told))
+        (environment,) = schema.resolve(plan, document)
         size = round(told["length"] * 10_000)
         network: Any = SimpleNamespace(
             gateway="127.0.0.1", subnet=ipaddress.IPv4Network("127.0.0.0/8")
@@ -116,7 +116,7 @@ class Stage:
         tag = paths.new_tag()
         more = None if machines is None else machines(tag)
         hosts: dict[str, Any] = {environment.key: None}
-        setting = Setting(plan, root, tag, 1, network, hosts, film, more)
+        setting = RunSetup(plan, root, tag, 1, network, hosts, film, more)
         self.nodes = LocalNodes(size)
         self.repetition = Repetition(setting, environment, 0, 0, maker=self.nodes)
         self.outcome: Outcome

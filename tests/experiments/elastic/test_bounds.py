@@ -13,13 +13,12 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import YamlFile
 from ullage.environments.provisioning.node import Node as Host
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import checks
-from ullage.experiments.elastic.run import checks as bounds
 from ullage.experiments.elastic.run.front import Front
-from ullage.experiments.elastic.run.repetition import Repetition, Setting, front_settings
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup, front_settings
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import paths
 from ullage.host.network import Network
@@ -69,8 +68,8 @@ EDGES = [
 
 
 def of(text: str) -> tuple[ElasticPlan, Environment, YamlFile]:
-    plan, document = plans.loads(PLAN + text)
-    (environment,) = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN + text)
+    (environment,) = schema.resolve(plan, document)
     return plan, environment, document
 
 
@@ -86,7 +85,7 @@ async def viewers_take(plan: ElasticPlan, environment: Environment, folder: Path
     """Does the real program, as a repetition tells it?"""
     clip = Clip(folder / "film", "bytes", "", Scaled(plan).film_bytes, "a test")
     network = cast(Network, SimpleNamespace(subnet="127.0.0.0/8", gateway="127.0.0.1"))
-    setting = Setting(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
+    setting = RunSetup(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
     one = Repetition(setting, environment, 0, 0)
     one.folder.mkdir(parents=True)
     one.front = cast(Front, SimpleNamespace(address="127.0.0.1:9"))
@@ -172,9 +171,9 @@ def test_the_front_keeps_to_the_plans_patience(patience: str, scale: int) -> Non
 
 def test_every_bound_is_of_a_field_of_the_plan() -> None:
     plan, _, document = of(CROWD.format(at=1, decay=1) + "patience: 5s\n")
-    for bound in bounds._bounds(plan):
+    for bound in checks._bounds(plan):
         here = plan
         for name in bound.field:
             here = getattr(here, str(name))
-        assert bound.kept
-    bounds.check_bounds(plan, document)
+        assert bound.holds
+    checks.check_bounds(plan, document)

@@ -24,7 +24,7 @@ from ullage.experiments.elastic.folder import (
 )
 from ullage.experiments.elastic.plan.schema import Attempts, Budgets, Releases
 from ullage.experiments.elastic.run.controller import Acts, Controller
-from ullage.experiments.elastic.run.front import Restarted, Wanted
+from ullage.experiments.elastic.run.front import Restarted, Wish
 from ullage.host import clock
 
 LONG = 60.0
@@ -35,11 +35,11 @@ class QueueFront:
     """Says what a test puts in, and keeps what it is told."""
 
     def __init__(self) -> None:
-        self.wishes: asyncio.Queue[Wanted | Restarted | Exception | None] = asyncio.Queue()
+        self.wishes: asyncio.Queue[Wish | Restarted | Exception | None] = asyncio.Queue()
         self.told: list[dict[str, object]] = []
         self.heard = asyncio.Condition()
 
-    async def messages(self) -> AsyncIterator[Wanted | Restarted]:
+    async def messages(self) -> AsyncIterator[Wish | Restarted]:
         while (wish := await self.wishes.get()) is not None:
             if isinstance(wish, Exception):
                 raise wish
@@ -49,10 +49,10 @@ class QueueFront:
         self.told.append(fields)
 
     def allocate(self, node: int) -> None:
-        self.wishes.put_nowait(Wanted(node, release=False, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(node, release=False, at_ns=clock.ordered_ns()))
 
     def release(self, node: int) -> None:
-        self.wishes.put_nowait(Wanted(node, release=True, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(node, release=True, at_ns=clock.ordered_ns()))
 
 
 class Sham:
@@ -216,7 +216,7 @@ def test_what_cannot_be_removed_is_said_and_the_front_is_not_left_waiting(tmp_pa
     first, second = of(acts, Release)
     assert (first.attempts, first.left) == (2, "")
     assert (second.attempts, second.left) == (2, "every place is in use on the cloud")
-    assert stage.controller.left == ["n-1-1: every place is in use on the cloud"]
+    assert stage.controller.leftovers == ["n-1-1: every place is in use on the cloud"]
 
 
 def test_a_node_that_dies_is_told_and_removed(tmp_path: Path) -> None:
@@ -410,4 +410,4 @@ def test_a_full_disk_does_not_end_the_attempts_to_remove(
     assert stage.maker.removing == []
     assert stage.maker.there == (["n-0-1"] if attempts == 2 else [])
     why = "every place is in use on the cloud"
-    assert stage.controller.left == ([f"n-0-1: {why}"] if attempts == 2 else [])
+    assert stage.controller.leftovers == ([f"n-0-1: {why}"] if attempts == 2 else [])

@@ -19,7 +19,7 @@ from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Act, Release, Retried
 from ullage.experiments.elastic.plan.schema import Budgets, Releases
 from ullage.experiments.elastic.run.controller import Acts, Controller
-from ullage.experiments.elastic.run.front import Wanted
+from ullage.experiments.elastic.run.front import Wish
 from ullage.experiments.elastic.run.nodes import StreamingNode
 from ullage.host import clock
 
@@ -33,9 +33,9 @@ class AskingFront:
     """Wants one node, and wants it away when it is there."""
 
     told: list[dict[str, object]] = field(default_factory=list)
-    wishes: asyncio.Queue[Wanted | None] = field(default_factory=asyncio.Queue)
+    wishes: asyncio.Queue[Wish | None] = field(default_factory=asyncio.Queue)
 
-    async def messages(self) -> AsyncIterator[Wanted]:
+    async def messages(self) -> AsyncIterator[Wish]:
         self._want(release=False)
         while (wish := await self.wishes.get()) is not None:
             yield wish
@@ -48,7 +48,7 @@ class AskingFront:
             self.wishes.put_nowait(None)
 
     def _want(self, *, release: bool) -> None:
-        self.wishes.put_nowait(Wanted(0, release=release, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(0, release=release, at_ns=clock.ordered_ns()))
 
 
 @dataclass
@@ -95,7 +95,7 @@ def test_the_second_attempt_removes_what_the_first_could_not(
             assert host.used == 0
             (retried,) = (act for act in acts if isinstance(act, Retried))
             (released,) = (act for act in acts if isinstance(act, Release))
-            assert (released.attempts, released.left, controller.left) == (2, "", [])
+            assert (released.attempts, released.left, controller.leftovers) == (2, "", [])
             assert released.asked_ns <= retried.at_ns <= released.at_ns
 
     asyncio.run(scenario())
@@ -112,7 +112,7 @@ def test_what_no_attempt_removes_is_left_and_keeps_its_place(
             (released,) = (act for act in acts if isinstance(act, Release))
             assert released.attempts == 2
             assert "busy for a moment" in released.left
-            assert controller.left == [f"a-0-1: {released.left}"]
+            assert controller.leftovers == [f"a-0-1: {released.left}"]
             await kit.dead(maker.made[0].allocated.instance)
             assert host.used == 1
             await maker.made[0].remove(PATIENCE_S)  # in place of the end of the run

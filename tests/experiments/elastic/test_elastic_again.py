@@ -13,9 +13,9 @@ from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Summary, summarise
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.report import answer, tables
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.runs.records import RESOLVED
 
 PLAN = """\
@@ -46,8 +46,8 @@ def summary(path: Path) -> Summary:
 
 
 def test_the_copy_is_the_baseline_under_another_name() -> None:
-    plan, document = plans.loads(PLAN)
-    lxc, late, again = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN)
+    lxc, late, again = schema.resolve(plan, document)
     assert (again.key, again.again_of) == ("lxc~again", "lxc")
     assert (again.boot_delay, again.policy, again.resources) == (
         lxc.boot_delay,
@@ -67,7 +67,7 @@ def test_the_copy_is_the_baseline_under_another_name() -> None:
 )
 def test_without_a_baseline_or_a_folder_there_is_no_copy(old: str, new: str, said: str) -> None:
     with pytest.raises(UllageError, match=said) as caught:
-        plans.loads(PLAN.replace(old, new))
+        schema.loads(PLAN.replace(old, new))
     assert caught.value.kind is errors.PLAN_BAD_FIELD
 
 
@@ -106,7 +106,7 @@ def test_in_another_run_only_the_baseline_itself_has_a_partner(tmp_path: Path) -
     assert not any("again" in note for note in found.against.notes)
 
 
-def doubts(found: Found) -> dict[str, str]:
+def doubts(found: AnalysedRun) -> dict[str, str]:
     return {doubt.code: doubt.message for doubt in found.doubts}
 
 

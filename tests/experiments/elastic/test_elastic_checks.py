@@ -8,7 +8,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import checks
 
 PLAN = """\
@@ -33,8 +33,8 @@ def lacks(tmp_path: Path, policy: str, own: str = "boot_delay: 1s") -> list[Ulla
     """What stands against the plan, on any host; not what this one has not got."""
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(policy=policy, own=own))
-    plan, document = plans.load(file)
-    found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
+    plan, document = schema.load(file)
+    found = asyncio.run(checks.lacks(plan, schema.resolve(plan, document), document))
     return [error for error in found if error.kind is errors.PLAN_BAD_FIELD]
 
 
@@ -68,8 +68,8 @@ def test_a_film_that_is_larger_than_the_disk_is_not_begun(tmp_path: Path) -> Non
     text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
     for length, refused in (("10m", False), ("1000000000h", True)):
         file.write_text(text.replace("length: 10m", f"length: {length}"))
-        plan, document = plans.load(file)
-        found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
+        plan, document = schema.load(file)
+        found = asyncio.run(checks.lacks(plan, schema.resolve(plan, document), document))
         said = [e.message for e in found if e.kind is errors.ELASTIC_NO_CLIP]
         assert bool(said) == refused
         assert all("the disk of" in each for each in said)
@@ -87,12 +87,12 @@ def test_generators_must_fit_beside_the_fewest_nodes(
     own = "nodes: {min: 2, max: 4}"
     more = "resources: {memory: 1GiB}\ngenerators: {number: 3, resources: {memory: 512MiB}}\n"
     file.write_text(PLAN.format(policy="{name: elastic-movie}", own=own) + more)
-    plan, document = plans.load(file)
-    generators = plans.generators(plan, document)
+    plan, document = schema.load(file)
+    generators = schema.generators(plan, document)
 
     def told(has: int) -> list[str]:
         monkeypatch.setattr(checks, "memory_bytes", lambda: has)
-        lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+        lacks = checks.lacks(plan, schema.resolve(plan, document), document, generators)
         found = asyncio.run(lacks)
         return [error.message for error in found if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
 
@@ -109,9 +109,9 @@ def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(
     file = tmp_path / "plan.yaml"
     text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
     file.write_text(f"{text}resources: {{{asked}}}\n{more}")
-    plan, document = plans.load(file)
-    generators = plans.generators(plan, document)
-    lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
+    plan, document = schema.load(file)
+    generators = schema.generators(plan, document)
+    lacks = checks.lacks(plan, schema.resolve(plan, document), document, generators)
     found = [e for e in asyncio.run(lacks) if e.code.endswith("host-too-small")]
     assert {e.kind for e in found} == {errors.ELASTIC_HOST_TOO_SMALL}
     said = [e.message for e in found]

@@ -11,7 +11,7 @@ import pytest
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from tests.support import commandkit
 from ullage.cli.elastic_dryrun import parity
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.runs import records
 
@@ -70,20 +70,20 @@ def test_the_time_is_that_of_its_viewers(tmp_path: Path) -> None:
     watched = (20 / 0.0125 + 600) / 60
     assert found["repetition_s"] == pytest.approx({"lxc": watched, "late": watched + 40 / 60})
     assert found["total_s"] == pytest.approx(6 * (2 * watched + 40 / 60))
-    plan, _ = plans.loads(PLAN)
+    plan, _ = schema.loads(PLAN)
     assert found["most_s"] == pytest.approx(12 * Scaled(plan).repetition_s)
     assert found["learned"] is None
     assert sorted(found["order"]) == ["late", "lxc"]
 
 
 def test_an_earlier_run_with_the_same_viewers_tells_the_time(tmp_path: Path) -> None:
-    plan, document = plans.loads(PLAN)
+    plan, document = schema.loads(PLAN)
     runs = tmp_path / "runs"
     made = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, name="film", repetitions=3)
     file = make(runs, made) / records.RESOLVED
     resolved = json.loads(file.read_text())
     assert told(tmp_path)["learned"] is None, "its viewers were others"
-    resolved["users_time"] = Scaled(plan).users_time(plans.resolve(plan, document))
+    resolved["users_time"] = Scaled(plan).users_time(schema.resolve(plan, document))
     file.write_text(json.dumps(resolved))
     found = told(tmp_path)
     assert found["learned"] == "20260101T000000-film"
@@ -142,13 +142,13 @@ def test_no_patience_and_no_baseline_are_said(tmp_path: Path) -> None:
 
 
 def test_equal_means_equal_in_all() -> None:
-    plan, document = plans.loads(PLAN)
-    rows = {row.nuisance: row for row in parity(plan, plans.resolve(plan, document))}
+    plan, document = schema.loads(PLAN)
+    rows = {row.nuisance: row for row in parity(plan, schema.resolve(plan, document))}
     assert {name for name, row in rows.items() if not row.equal} == {"memory"}
     assert rows["memory"].values == {"lxc": "128MiB", "late": "256MiB"}
     half = PLAN.replace("cpus: 1, memory: 256MiB", "cpus: 0.5, memory: 128MiB")
-    plan, document = plans.loads(half)
-    rows = {row.nuisance: row for row in parity(plan, plans.resolve(plan, document))}
+    plan, document = schema.loads(half)
+    rows = {row.nuisance: row for row in parity(plan, schema.resolve(plan, document))}
     assert rows["cpus"].values == {"lxc": "1", "late": "1, quota 0.5"}
 
 

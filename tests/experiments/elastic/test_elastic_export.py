@@ -17,7 +17,7 @@ from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.experiments.elastic.report import export, show
 from ullage.experiments.elastic.report.answer import metrics_of
-from ullage.experiments.elastic.report.show import Found
+from ullage.experiments.elastic.report.show import AnalysedRun
 
 HOSTILE = "=1+1\x1b[31m & co"
 ENVIRONMENTS = {
@@ -37,15 +37,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(place: Path) -> Found:
+def found(place: Path) -> AnalysedRun:
     return show.find(Path("20260101T000000-a"), place / "runs")
 
 
-def table(found: Found, form: str) -> bytes:
+def table(found: AnalysedRun, form: str) -> bytes:
     return export.sheet(found).written(form)
 
 
-def test_a_row_for_each_environment_and_metric(found: Found) -> None:
+def test_a_row_for_each_environment_and_metric(found: AnalysedRun) -> None:
     known = export.rows(found)
     assert [(row["environment"], row["metric"]) for row in known] == [
         (e.key, estimate.metric) for e in found.summary.environments for estimate in e.estimates
@@ -54,7 +54,7 @@ def test_a_row_for_each_environment_and_metric(found: Found) -> None:
     assert len(known) == 3 * len(metrics_of(found.summary.environments))
 
 
-def test_every_form_has_the_same_rows(found: Found) -> None:
+def test_every_form_has_the_same_rows(found: AnalysedRun) -> None:
     known = export.rows(found)
     told = json.loads(table(found, "json"))
     assert told["rows"] == known and told["run"] == "20260101T000000-a" and told["format"] == 1
@@ -64,7 +64,7 @@ def test_every_form_has_the_same_rows(found: Found) -> None:
     assert [row["estimate"] for row in read] == [str(row["estimate"]) for row in known]
 
 
-def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: Found) -> None:
+def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: AnalysedRun) -> None:
     row = next(
         row
         for row in export.rows(found)
@@ -84,7 +84,9 @@ def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: Found) -> 
     assert "repetition-failed" in row["doubts"].split()
 
 
-def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(found: Found) -> None:
+def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(
+    found: AnalysedRun,
+) -> None:
     for row in export.rows(found):
         assert (row["baseline"] is None) is (row["environment"] == "lxc")
         assert row["is_again"] is (row["environment"] == "lxc-again")
@@ -94,14 +96,14 @@ def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(found: 
     assert failed == 1
 
 
-def test_what_a_label_says_is_no_formula_and_no_escape(found: Found) -> None:
+def test_what_a_label_says_is_no_formula_and_no_escape(found: AnalysedRun) -> None:
     text = table(found, "csv").decode()
     assert "'=1+1" in text and "\x1b" not in text
     latex = table(found, "latex").decode()
     assert "\\& co" in latex and "\x1b" not in latex
 
 
-def test_latex_has_the_primary_metrics_rounded(found: Found) -> None:
+def test_latex_has_the_primary_metrics_rounded(found: AnalysedRun) -> None:
     lines = table(found, "latex").decode().splitlines()
     assert lines[1] == "\\begin{tabular}{llrrlrll}" and lines[-1] == "\\end{tabular}"
     body = lines[lines.index("\\midrule") + 1 : lines.index("\\bottomrule")]

@@ -20,12 +20,12 @@ from ullage.experiments.elastic.folder import (
     Release,
     RepetitionDone,
 )
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run.controller import Acts
 from ullage.experiments.elastic.run.resolved import changes, resolved
-from ullage.runs import reader as ordinary
 from ullage.runs import records
 from ullage.runs.events import Reason
+from ullage.runs.reader import find_runs
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\
@@ -39,9 +39,9 @@ INSTANTS = st.integers(0, (1 << 62) - 1)
 
 
 def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folders.Resolved:
-    plan, document = plans.loads(text)
+    plan, document = schema.loads(text)
     film = Clip(Path("film"), "bytes", "00", 1000, "a test")
-    environments = plans.resolve(plan, document)
+    environments = schema.resolve(plan, document)
     return resolved(plan, environments, film, None, run=run, tag="u0000000", seed=seed)
 
 
@@ -71,7 +71,7 @@ def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "20261122T150000-begun").mkdir()
     assert folders.newest(tmp_path).name == "20261122T130000-film"
     assert folders.find(folders.newest(tmp_path)) == [folders.newest(tmp_path)]
-    assert ordinary.find_runs(tmp_path) == [other]
+    assert find_runs(tmp_path) == [other]
     for nowhere in (tmp_path / "none", other):
         with pytest.raises(UllageError) as caught:
             folders.newest(nowhere)

@@ -14,7 +14,7 @@ import pytest
 
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Outcome
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import run as runs
 from ullage.experiments.elastic.run.run import Run
 from ullage.host import paths
@@ -77,12 +77,14 @@ def played(
     terminal, and what the journal has.
     """
     folder.mkdir()
-    plan, document = plans.loads(PLAN)
+    plan, document = schema.loads(PLAN)
     said: list[str] = []
     numbers = iter(range(4))
 
     class Sham:
-        def __init__(self, _: Any, environment: plans.Environment, number: int, order: int) -> None:
+        def __init__(
+            self, _: Any, environment: schema.Environment, number: int, order: int
+        ) -> None:
             self.outcome = Outcome(
                 environment=environment.key,
                 repetition=number,
@@ -102,7 +104,7 @@ def played(
         progress: Any = SimpleNamespace(
             warning=said.append, step=lambda _: None, repetition=lambda *_: None
         )
-        run = Run(plan, plans.resolve(plan, document), folder, progress)
+        run = Run(plan, schema.resolve(plan, document), folder, progress)
         setting: Any = None
         with Journal(folder) as run.journal:
             await run._started((), resumed=False)

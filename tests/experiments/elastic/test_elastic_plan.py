@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.provisioning.node import Node as Host
-from ullage.experiments.elastic.plan import schema as plans
-from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import (
-    Setting,
+    RunSetup,
     arrivals_settings,
     front_settings,
     seed_of,
@@ -41,13 +40,13 @@ time_scale: 60
 
 def refused(text: str) -> UllageError:
     with pytest.raises(UllageError) as caught:
-        plans.resolve(*plans.loads(text))
+        schema.resolve(*schema.loads(text))
     return caught.value
 
 
 def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> None:
-    plan, document = plans.loads(GOOD)
-    lxc, vm = plans.resolve(plan, document)
+    plan, document = schema.loads(GOOD)
+    lxc, vm = schema.resolve(plan, document)
     scaled = Scaled(plan)
     assert (plan.policy.name, plan.patience, plan.baseline) == ("elastic-movie", 60, None)
     assert (lxc.boot_delay, vm.boot_delay) == (0, 40)
@@ -63,7 +62,7 @@ def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> 
 @given(scale=st.integers(1, 3600), rate=st.integers(1, 1000), patience=st.integers(0, 10_000))
 def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: int) -> None:
     text = GOOD.replace("time_scale: 60", f"time_scale: {scale}\npatience: {patience}")
-    plan, document = plans.loads(text.replace("rate: 0.01", f"rate: {rate}"))
+    plan, document = schema.loads(text.replace("rate: 0.01", f"rate: {rate}"))
     scaled = Scaled(plan)
     assert scaled.length_s * scale == pytest.approx(plan.video.length)
     assert scaled.patience_s * scale == pytest.approx(patience)
@@ -71,7 +70,7 @@ def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: i
     told = arrivals_settings(plan, 1, Path("unused"))
     assert told["rate_hz"] == pytest.approx(rate * scale)
     assert told["count"] == 20
-    _, vm = plans.resolve(plan, document)
+    _, vm = schema.resolve(plan, document)
     assert scaled.boot_delay_s(vm) * scale == pytest.approx(40)
     assert scaled.repetition_s > scaled.arriving_s + scaled.patience_s + scaled.length_s
 
@@ -135,9 +134,9 @@ def test_two_that_would_have_one_folder_are_refused(name: str) -> None:
 def test_no_two_nodes_of_a_run_have_one_name() -> None:
     names = ("a-1", "a", "a-1-0", "a-0r0", "a-0r0-1", "a_1", "A", "x" * 30 + "a", "x" * 30 + "b")
     text = "".join(f"  {name}: {{provider: lxc}}\n" for name in names)
-    environments = plans.resolve(*plans.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
+    environments = schema.resolve(*schema.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
     host = cast(Host, None)
-    setting = Setting(
+    setting = RunSetup(
         plan=cast(ElasticPlan, None),
         folder=Path(),
         tag="t",
@@ -157,7 +156,7 @@ def test_no_two_nodes_of_a_run_have_one_name() -> None:
 
 
 def test_patience_may_be_none() -> None:
-    plan, _ = plans.loads(GOOD + "patience: 0\n")
+    plan, _ = schema.loads(GOOD + "patience: 0\n")
     assert Scaled(plan).patience_s == 0
 
 
@@ -167,7 +166,7 @@ def test_a_trace_is_divided_in_order(tmp_path: Path) -> None:
     text = GOOD.replace(
         "{kind: poisson, rate: 0.01, viewers: 20}", f"{{kind: trace, file: {file}}}"
     )
-    plan, _ = plans.loads(text)
+    plan, _ = schema.loads(text)
     told = arrivals_settings(plan, 1, tmp_path / "real")
     assert told == {"kind": "trace", "path": str(tmp_path / "real")}
     assert [float(x) for x in (tmp_path / "real").read_text().split()] == [0, 1, 2]
@@ -180,7 +179,7 @@ def test_a_trace_is_divided_in_order(tmp_path: Path) -> None:
 
 def test_a_flash_crowd_has_its_own_fields() -> None:
     crowd = "kind: flash-crowd, rate: 0.01, peak: 1, at: 10m, decay: 2m, lasting: 1h"
-    plan, _ = plans.loads(GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", crowd))
+    plan, _ = schema.loads(GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", crowd))
     told = arrivals_settings(plan, 7, Path("unused"))
     assert told["seed"] == 7
     found = [told[name] for name in ("rate_hz", "peak_hz", "at_s", "decay_s", "duration_s")]
@@ -194,12 +193,12 @@ def test_what_a_field_without_a_word_of_its_own_is_described_by() -> None:
 
 
 def test_who_says_only_the_cpus_of_a_node_has_its_usual_memory() -> None:
-    plan, document = plans.loads(GOOD + "resources: {cpus: 2}\n")
-    assert plans.resolve(plan, document)[0].resources.memory == 256 << 20
+    plan, document = schema.loads(GOOD + "resources: {cpus: 2}\n")
+    assert schema.resolve(plan, document)[0].resources.memory == 256 << 20
 
 
 def test_attempts_have_their_own_limit_where_only_their_number_is_said() -> None:
-    plan, _ = plans.loads(GOOD + "budgets: {allocate: {tries: 5}, release: {tries: 5}}\n")
+    plan, _ = schema.loads(GOOD + "budgets: {allocate: {tries: 5}, release: {tries: 5}}\n")
     budgets = plan.budgets
     assert (budgets.allocate.tries, budgets.allocate.limit) == (5, 120)
     assert (budgets.release.tries, budgets.release.limit) == (5, 60)
@@ -207,8 +206,8 @@ def test_attempts_have_their_own_limit_where_only_their_number_is_said() -> None
 
 def together(text: str) -> list[str]:
     """What is said of viewers who watch at the same time."""
-    plan, document = plans.loads(text)
-    return [s for s in units.said_before(plan, plans.resolve(plan, document)) if "together" in s]
+    plan, document = schema.loads(text)
+    return [s for s in units.said_before(plan, schema.resolve(plan, document)) if "together" in s]
 
 
 @pytest.mark.parametrize("number", ["viewers: 20", "lasting: 1s"])
@@ -234,8 +233,8 @@ def test_nodes_that_nobody_asks_for_need_no_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(units, "memory_bytes", lambda: 8 << 30)
 
     def doubted(text: str) -> bool:
-        plan, document = plans.loads(text)
-        said = units.said_before(plan, plans.resolve(plan, document)[:1])
+        plan, document = schema.loads(text)
+        said = units.said_before(plan, schema.resolve(plan, document)[:1])
         return any("250 nodes may use" in each for each in said)
 
     assert not doubted(GOOD), "of 20 viewers each has one node at most"
@@ -252,11 +251,11 @@ def test_a_trace_is_a_file(tmp_path: Path) -> None:
 
 
 def test_too_much_is_said_before() -> None:
-    plan, document = plans.loads(GOOD)
-    assert not list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+    plan, document = schema.loads(GOOD)
+    assert not list(units.said_before(plan, schema.resolve(plan, document)[1:]))
     text = GOOD.replace("room: 4", "room: 20").replace("rate: 0.01", "rate: 1")
-    plan, document = plans.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
-    said = " ".join(units.said_before(plan, plans.resolve(plan, document)))
+    plan, document = schema.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
+    said = " ".join(units.said_before(plan, schema.resolve(plan, document)))
     for words in ("more than the 10 Gbit/s that Linux states", "a full node streams", "late"):
         assert words in said
     assert "×60" in (units.limits_of_scale(plan) or "")
@@ -274,8 +273,8 @@ DOCS = sorted((Path(__file__).parents[3] / "docs/plans").glob("elastic-*.yaml"))
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.stem)
 def test_the_plans_of_the_docs_are_good(file: Path) -> None:
-    plan, document = plans.load(file)
-    environments = plans.resolve(plan, document)
+    plan, document = schema.load(file)
+    environments = schema.resolve(plan, document)
     assert plan.name == file.stem
     assert not list(units.said_before(plan, environments))
 
@@ -284,17 +283,17 @@ GENERATORS = GOOD + "generators: {number: 3, provider: oci, resources: {cpus: 0.
 
 
 def test_viewers_may_come_from_machines_of_their_own() -> None:
-    plan, document = plans.loads(GENERATORS)
-    found = plans.generators(plan, document)
+    plan, document = schema.loads(GENERATORS)
+    found = schema.generators(plan, document)
     assert found is not None
     assert (found.number, found.provider.name, found.resources.cpus) == (3, "oci", 0.5)
-    lxc, _ = plans.resolve(plan, document)
+    lxc, _ = schema.resolve(plan, document)
     # They have addresses on the same bridge.
     assert Scaled(plan).machine(lxc)["max_nodes"] == units.MOST_NODES - 3
-    assert plans.generators(*plans.loads(GOOD)) is None
+    assert schema.generators(*schema.loads(GOOD)) is None
     spare = GENERATORS + "resources: {memory: 1TiB}\npolicy: {name: spare}\n"
-    plan, document = plans.loads(spare)
-    (said, *_) = units.said_before(plan, plans.resolve(plan, document))
+    plan, document = schema.loads(spare)
+    (said, *_) = units.said_before(plan, schema.resolve(plan, document))
     assert "lxc: 247 nodes and 3 generators may use" in said
 
 
@@ -315,7 +314,7 @@ def test_machines_that_cannot_be_are_refused(
         text = text.replace("lxc: {provider: lxc}", "lxc: {provider: oci}")
         text = text.replace("vm: {provider: qemu,", "vm: {provider: oci,") + "image: host\n"
     with pytest.raises(UllageError) as caught:
-        plans.generators(*plans.loads(text))
+        schema.generators(*schema.loads(text))
     assert caught.value.kind is kind
     assert said in f"{caught.value.message} {caught.value.hint}"
 
@@ -329,7 +328,7 @@ def test_plans_of_the_two_kinds_are_told_apart() -> None:
     assert "`ullage elastic run film.yaml`" in caught.value.hint
     text = "name: cpu\nbaseline: a\nenvironments: {a: {provider: native}}\n"
     with pytest.raises(UllageError) as caught:
-        plans.loads(text + "workloads: [{name: sysbench-cpu}]\n", "cpu.yaml")
+        schema.loads(text + "workloads: [{name: sysbench-cpu}]\n", "cpu.yaml")
     assert caught.value.kind is errors.PLAN_NOT_ELASTIC
     assert caught.value.message.startswith("cpu.yaml:4: no plan of an elastic run")
     assert "`ullage run cpu.yaml`" in caught.value.hint
@@ -348,8 +347,8 @@ def test_nodes_and_generators_use_memory_together(monkeypatch: pytest.MonkeyPatc
 
     def said(text: str, has: int) -> list[str]:
         monkeypatch.setattr(units, "memory_bytes", lambda: has)
-        plan, document = plans.loads(text)
-        return list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+        plan, document = schema.loads(text)
+        return list(units.said_before(plan, schema.resolve(plan, document)[1:]))
 
     assert said(text, 3 << 30) == said(beside, 4 << 30) == []
     (told,) = said(beside, (4 << 30) - 1)
@@ -377,7 +376,7 @@ def test_lasting_is_a_number_of_viewers_too(arrivals: str, most: str, more: str)
         )
 
     assert written(most) != GOOD
-    plans.loads(written(most))
+    schema.loads(written(most))
     line = next(n for n, text in enumerate(GOOD.splitlines(), 1) if "arrivals" in text)
     for longer in (more, "100000000h"):
         error = refused(written(longer))

@@ -13,7 +13,7 @@ from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run.run import Run
 
 PLAN = """\
@@ -30,9 +30,9 @@ class BegunError(Exception):
 
 
 def resumed(folder: Path, repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, document = plans.loads(PLAN.format(repetitions=repetitions))
+    plan, document = schema.loads(PLAN.format(repetitions=repetitions))
     progress: Any = SimpleNamespace(warning=lambda _: None)
-    run = Run(plan, plans.resolve(plan, document), folder, progress, resume=True)
+    run = Run(plan, schema.resolve(plan, document), folder, progress, resume=True)
 
     async def begun() -> None:
         raise BegunError

@@ -23,7 +23,7 @@ from ullage.experiments.elastic.folder import (
     Release,
     Retried,
 )
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import Arrivals
 from ullage.experiments.elastic.run import checks, front, nodes, viewers
 from ullage.host import binaries
@@ -214,8 +214,8 @@ def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> N
 def test_what_is_missing_is_said_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, document = plans.loads(PLAN.format(**USUAL))
-    environments = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN.format(**USUAL))
+    environments = schema.resolve(plan, document)
 
     def refused() -> UllageError:
         with pytest.raises(UllageError) as caught:
@@ -234,10 +234,10 @@ def test_what_is_missing_is_said_before_anything_starts(
     arrivals = Arrivals(kind="trace", file=trace)
     plan = plan.model_copy(update={"arrivals": arrivals})
     assert refused().kind is errors.ELASTIC_BAD_TRACE
-    plan, document = plans.loads(
+    plan, document = schema.loads(
         PLAN.format(**USUAL).replace("provider: lxc", "provider: qemu, network: user")
     )
-    environments = plans.resolve(plan, document)
+    environments = schema.resolve(plan, document)
     assert refused().kind is errors.ELASTIC_NO_ADDRESS
 
 

@@ -18,7 +18,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.report import page, show
 from ullage.experiments.elastic.report.page import PAGE
-from ullage.experiments.elastic.run import run as running
+from ullage.experiments.elastic.run.run import conclude
 
 PLAN = MadePlan(viewers=20, repetitions=6)
 
@@ -79,12 +79,12 @@ def test_report_goes_into_the_folder_or_where_it_is_asked(run: Path, tmp_path: P
 def test_a_run_ends_with_its_figures_and_its_page(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running.conclude(run, as_json=False)
+    conclude(run, as_json=False)
     said = capsys.readouterr()
     assert "of the requests were blocked" in said.out
     assert said.err.splitlines()[-1] == f"report: {run / PAGE}"
     (run / PAGE).unlink()
-    running.conclude(run, as_json=True)
+    conclude(run, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["report"] == str(run / PAGE) and (run / PAGE).is_file()
     assert found["folder"] == str(run) and found["environments"]
@@ -95,7 +95,7 @@ def test_a_run_without_a_good_repetition_has_a_page_too(
 ) -> None:
     bad = Made(fails=frozenset((0, 1)))
     run = make(tmp_path, MadePlan({"lxc": bad}, repetitions=2))
-    running.conclude(run, as_json=False)
+    conclude(run, as_json=False)
     assert "cut off" in (run / PAGE).read_text(encoding="utf-8")
 
 

@@ -23,7 +23,7 @@ from tests.experiments.elastic.frontkit import (
     settings,
     url,
 )
-from ullage.experiments.elastic.run import front as frontwatch
+from ullage.experiments.elastic.run.front import _heard, _state
 
 
 def found(front: Front) -> bool:
@@ -161,7 +161,7 @@ def test_who_is_gone_can_say_so_where_all_places_are_taken(tmp_path: Path) -> No
 def test_a_front_with_all_its_connections_in_use_is_not_silent(tmp_path: Path) -> None:
     with fronting(tmp_path, max_connections=3) as front:
         address = front.start["listening"]
-        assert frontwatch._heard(address, PATIENCE_S)
+        assert _heard(address, PATIENCE_S)
         for client in range(3):
             front.watch(client)
         front.until('viewers{state="waiting"}', 3)
@@ -169,13 +169,13 @@ def test_a_front_with_all_its_connections_in_use_is_not_silent(tmp_path: Path) -
         beyond = front.connect()
         answer = beyond.answer()
         assert (answer.status, answer.word) == (503, "crowded") and beyond.ended()
-        assert frontwatch._state(address) is None
-        assert frontwatch._heard(address, PATIENCE_S)
+        assert _state(address) is None
+        assert _heard(address, PATIENCE_S)
         for connection in silent:
             connection.close()
         front.until("connections", 4)
         os.kill(front.process.pid, signal.SIGSTOP)
-        assert not frontwatch._heard(address, 0.2)
+        assert not _heard(address, 0.2)
         os.kill(front.process.pid, signal.SIGCONT)
         serves(front)
 

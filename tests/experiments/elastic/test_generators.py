@@ -24,7 +24,7 @@ from ullage.environments.provisioning import allocate as allocating
 from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.run import viewers as viewersprocess
+from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import Generators, Machines
 from ullage.host import binaries, clock, leftovers, paths
 
@@ -190,7 +190,7 @@ def test_a_front_that_is_not_reached_is_told(built: Path, tmp_path: Path) -> Non
             nowhere = {"front": "http://127.0.0.1:9", "arrivals": {"kind": "uniform"}}
             with pytest.raises(UllageError) as caught:
                 await generators.run(nowhere)
-        assert generators.left == ()
+        assert generators.leftovers == ()
         return caught.value
 
     error = asyncio.run(play())
@@ -283,7 +283,7 @@ def test_machines_are_removed_side_by_side(
 
     generators, left = asyncio.run(play())
     assert left == []
-    (why,) = generators.left
+    (why,) = generators.leftovers
     assert why.startswith("one-m1: ") and "the cloud" in why
 
 
@@ -297,7 +297,7 @@ def test_what_answers_in_the_place_of_a_front_is_told(built: Path) -> None:
         async with await asyncio.start_server(strange, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             asking = await asyncio.create_subprocess_exec(
-                str(binaries.program(viewersprocess.PROGRAM)),
+                str(binaries.program(viewers.PROGRAM)),
                 *("reach", "--front", f"http://{host}:{port}"),
                 stderr=asyncio.subprocess.PIPE,
             )

@@ -9,8 +9,8 @@ import yaml
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage import _elastic
 from ullage.common.yamlfile import read
-from ullage.experiments.elastic.simulator import spec as simspec
 from ullage.experiments.elastic.simulator import sweep
+from ullage.experiments.elastic.simulator.spec import load
 
 GUIDE = Path(__file__).parents[3] / "docs/guide"
 PAGE = (GUIDE / "elastic-policies.md").read_text()
@@ -36,7 +36,7 @@ def test_every_field_of_a_row_is_one_of_that_policy(tmp_path: Path) -> None:
         arrivals = {"rate": 1, "viewers": 1}
         spec = {"room": 1, "arrivals": arrivals, "allocation": 1, "policy": policy}
         file.write_text(yaml.safe_dump(spec))
-        assert simspec.load(file).rust["policy"]["name"] == name
+        assert load(file).rust["policy"]["name"] == name
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ import pytest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.folder import FRONT_STDERR, VIEWERS
-from ullage.experiments.elastic.run import front as frontprocess
-from ullage.experiments.elastic.run import front as frontwatch
 from ullage.experiments.elastic.run import repetition
-from ullage.experiments.elastic.run.front import Front, Restarted, Wanted
+from ullage.experiments.elastic.run.front import Front, Restarted, Wish, moving
+from ullage.experiments.elastic.run.process import ended
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import leftovers, paths
 
@@ -64,7 +63,7 @@ def test_a_front_that_is_killed_comes_back_with_what_it_knew(built: None, tmp_pa
             messages = front.messages()
             first = asyncio.create_task(watch(front, 1, 3_600_000))
             wanted = await anext(messages)
-            assert isinstance(wanted, Wanted)
+            assert isinstance(wanted, Wish)
             assert not wanted.release
             place = {"address": "127.0.0.1:9", "url": "http://127.0.0.1:9/film"}
             front.tell(ready=wanted.node, **place)
@@ -180,7 +179,7 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
             del many["nodes"]
             running = asyncio.create_task(viewers(tmp_path).run(many))
             wanted = await anext(messages)
-            assert isinstance(wanted, Wanted)
+            assert isinstance(wanted, Wish)
             outside = "192.0.2.1:80"  # RFC 5737: nobody's, and in no network that is allowed
             front.tell(ready=wanted.node, address=outside, url=f"http://{outside}/film")
             await running
@@ -204,7 +203,7 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
 
 
 @pytest.mark.parametrize(
-    ("body", "length", "moving"),
+    ("body", "length", "expected"),
     [
         (b'{"nodes": [{"state": "ready"}]}', 31, False),
         (b'{"nodes": [{"state": "ready"}, {"state": "coming"}]}', 52, True),
@@ -213,7 +212,7 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
     ],
 )
 def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
-    monkeypatch: pytest.MonkeyPatch, body: bytes, length: int, moving: bool
+    monkeypatch: pytest.MonkeyPatch, body: bytes, length: int, expected: bool
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not asked: the front is here
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -227,13 +226,13 @@ def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         host, port = listener.getsockname()
-        assert asyncio.run(frontwatch.moving(f"{host}:{port}")) == moving
+        assert asyncio.run(moving(f"{host}:{port}")) == expected
         thread.join(LONG)
-    assert asyncio.run(frontwatch.moving(f"{host}:{port}"))
+    assert asyncio.run(moving(f"{host}:{port}"))
 
 
 def test_how_processes_end_is_said_in_words() -> None:
-    assert frontprocess.ended(3) == "it ended with status 3"
-    assert frontprocess.ended(-signal.SIGTERM) == "it was ended by SIGTERM"
-    assert frontprocess.ended(-33) == "it was ended by signal 33"
+    assert ended(3) == "it ended with status 3"
+    assert ended(-signal.SIGTERM) == "it was ended by SIGTERM"
+    assert ended(-33) == "it was ended by signal 33"
     assert repetition._reason(OSError(28, "No space left on device")).code == "os-error"

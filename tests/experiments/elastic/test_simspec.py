@@ -242,7 +242,7 @@ def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
     took = rows[0]["stages"][0]["time"]["values_s"]
     injected = [act.injected_s for act in _ready(run)]
     assert len(took) == len(injected) > 3
-    measured = sorted(seconds for _, _, seconds in _told(run))
+    measured = sorted(seconds for _, _, seconds in _allocations(run))
     assert sorted(took) == pytest.approx([s + 59 * injected[0] for s in measured])
     # One whose viewers turn out not to have come as they should does not count any more.
     summary = folders.repetition_folder(run, "lxc", 1) / folders.VIEWERS
@@ -257,13 +257,13 @@ def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
     refused(tmp_path, errors.RUN_NOT_FOUND, allocation=missing)
 
 
-def _told(run: Path) -> list[tuple[int, Any, float]]:
-    opened = ElasticRun.open(run)
-    return [one for repetition in opened.of("lxc") for one in latencies.allocations(repetition.acts)]
+def _allocations(run: Path) -> list[tuple[int, Any, float]]:
+    repetitions = ElasticRun.open(run).of("lxc")
+    return [node for each in repetitions for node in latencies.allocations(each.acts)]
 
 
 def _ready(run: Path) -> list[Any]:
-    return [act for _, act, _ in _told(run)]
+    return [act for _, act, _ in _allocations(run)]
 
 
 @pytest.mark.parametrize(

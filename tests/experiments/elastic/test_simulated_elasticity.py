@@ -11,7 +11,7 @@ from ullage import _elastic
 from ullage.experiments.elastic.analysis import elasticity, metrics
 from ullage.experiments.elastic.analysis.curves import Steps
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, ELASTICITY
-from ullage.experiments.elastic.analysis.elasticity import Interval
+from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.simulator import twin
 from ullage.experiments.elastic.simulator.fields import FIGURES, figures, in_words
@@ -71,14 +71,14 @@ def spans(records: list[Json], begin: str, ends: tuple[str, ...], last: float) -
     return [(ns(a), ns(b)) for a, b in found]
 
 
-def by_hand(found: Json) -> tuple[elasticity.Elasticity, float | None, int, Interval]:
+def by_hand(found: Json) -> tuple[elasticity.Elasticity, float | None, int, Span]:
     """What the real metrics say of the records of a simulation."""
     offered = [
         (ns(one["asked_s"]), ns(one["asked_s"]) + ns(one["watch_s"])) for one in found["records"]
     ]
     nodes = spans(found["node_records"], "ready_s", ("release_s", "gone_s"), last=found["ended_s"])
     demand, supply = Steps.counted(offered).over(found["room"]), Steps.counted(nodes)
-    over = Interval(0, max(end for _, end in offered))
+    over = Span(0, max(end for _, end in offered))
     window = ns(found["elasticity"]["window_s"])
     mine = elasticity.measure(demand, supply, over, window)
     still, standing = elasticity.standing(demand, over)

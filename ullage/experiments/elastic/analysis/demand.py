@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage.experiments.elastic.analysis.curves import Steps
-from ullage.experiments.elastic.analysis.elasticity import Interval
+from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
     Act,
@@ -28,7 +28,7 @@ from ullage.experiments.elastic.folder import (
 class Curves:
     """Everything that is drawn, and integrated, of a repetition."""
 
-    over: Interval
+    over: Span
     """From the first instant at which a viewer may come until the last one offered would be gone,
     had all been served at once: the same in every environment of a repetition."""
     offered: Steps
@@ -60,7 +60,7 @@ def curves(repetition: Repetition, resolved: Resolved) -> Curves | None:
     last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
     supplied, allocated = _nodes(repetition.acts, last)
     return Curves(
-        over=Interval(begin, max(s.due_ns for s in sessions) + length),
+        over=Span(begin, max(s.due_ns for s in sessions) + length),
         offered=offered,
         demanded=offered.over(resolved.room),
         present=Steps.counted((s.due_ns, s.ended_ns) for s in sessions),

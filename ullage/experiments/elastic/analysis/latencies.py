@@ -105,11 +105,11 @@ LEAST: Final = 3
 MOST_ROWS: Final = 1_000_000
 LONGEST_S: Final = 1e9
 
-Measured = Mapping[int, Sequence[float]]
+Latencies = Mapping[int, Sequence[float]]
 """Nodes that were allocated at the same time, this one included → seconds that each took."""
 
 
-def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Measured:
+def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Latencies:
     """Of an elastic run its nodes, of an ordinary one the trials of `provisioning`.
 
     RUN_NOT_FOUND, RUN_BAD_FORMAT, SIMULATION_NO_LATENCIES.
@@ -121,7 +121,7 @@ def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Mea
     return _of_elastic(path, environment)
 
 
-def _of_elastic(path: Path, environment: str | None) -> Measured:
+def _of_elastic(path: Path, environment: str | None) -> Latencies:
     """From the front's request until it was told that the node streams, in the users' time.
 
     What a machine takes it takes in any time scale; a delay that was injected counts as the users
@@ -162,7 +162,7 @@ def allocations(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
     return result
 
 
-def of_table(file: Path, environment: str | None) -> Measured:
+def of_table(file: Path, environment: str | None) -> Latencies:
     """Of a CSV with a header: `seconds`, and where known `concurrent` and `environment`.
 
     SIMULATION_BAD_TABLE, SIMULATION_NO_LATENCIES.
@@ -220,7 +220,7 @@ def _bad(file: Path, line: int, reason: str) -> UllageError:
     return UllageError(SIMULATION_BAD_TABLE, file=file, line=line, reason=reason)
 
 
-def rows(measured: Measured, name: str = "allocation") -> list[dict[str, Any]]:
+def rows(measured: Latencies, name: str = "allocation") -> list[dict[str, Any]]:
     """As the simulator has them: a distribution for each number at a time that has enough values.
 
     Those of a number with too few go to the next smaller one that has enough, or to the first.

@@ -15,7 +15,7 @@ import numpy as np
 from ullage.experiments.elastic.analysis.curves import Steps
 from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
 from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
-from ullage.experiments.elastic.analysis.elasticity import NS, Interval, measure, speed_up, standing
+from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
 from ullage.experiments.elastic.analysis.reading import Repetition, Session
 from ullage.experiments.elastic.folder import Asked, NotReady, Ready, Release, Resolved
 
@@ -199,7 +199,7 @@ def _energy(repetition: Repetition) -> dict[str, float]:
 def _clock_share(repetition: Repetition, course: Curves) -> float:
     """Each step of the supply may stand wrong by the bound, against the demand."""
     bound = repetition.outcome.clock_bound_ns if repetition.outcome else 0
-    over: Interval = course.over
+    over: Span = course.over
     steps = np.abs(np.diff([v for _, v in course.supplied.corners(over.begin, over.end)])).sum()
     return float(bound * steps / (over.end - over.begin))
 

@@ -147,7 +147,8 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
             generators = "" if machines is None else f" and {many(machines.number, 'generator')}"
             yield (
                 f"{environment.key}: {many(most, 'node')}{generators} may use "
-                f"{format_bytes(needed)} of memory and the host has {format_bytes(memory_bytes())}: set `nodes: max:`"
+                f"{format_bytes(needed)} of memory and the host has "
+                f"{format_bytes(memory_bytes())}: set `nodes: max:`"
             )
 
 

@@ -22,7 +22,7 @@ from ullage.experiments.elastic.analysis.words import (
     spanned,
 )
 from ullage.experiments.elastic.report import answer
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.report.export import PICTURES, Sheet, cleaned, level, refuse_picture, tabular
 
 # The figures of an elastic run as a table: a row for each environment and metric.
@@ -71,19 +71,19 @@ the codes of all doubts about the run.
 """
 
 
-def sheet(analysed: Found) -> Sheet:
+def sheet(analysed: AnalysedRun) -> Sheet:
     """The table, for each format."""
     name = analysed.run.resolved.run
     latex = partial(_latex, analysed.summary)
     return Sheet(name, COLUMNS, partial(rows, analysed), latex, folder.FORMAT)
 
 
-def rows(analysed: Found) -> list[dict[str, Any]]:
+def rows(analysed: AnalysedRun) -> list[dict[str, Any]]:
     """Its rows, their text cleaned; in the order of the environments, then of the definitions."""
     return cleaned(_rows(analysed))
 
 
-def _rows(analysed: Found) -> Iterator[dict[str, Any]]:
+def _rows(analysed: AnalysedRun) -> Iterator[dict[str, Any]]:
     records = {e.key: e for e in analysed.run.resolved.environments}
     doubts = " ".join(dict.fromkeys(doubt.code for doubt in analysed.doubts))
     for e in analysed.summary.environments:
@@ -198,7 +198,7 @@ def command(
     give(data, out)
 
 
-def _picture(analysed: Found, name: str, form: str) -> bytes:
+def _picture(analysed: AnalysedRun, name: str, form: str) -> bytes:
     # What draws takes a second to import, and a table needs none of it.
     from ullage.experiments.elastic.report import charts, page  # noqa: PLC0415
     from ullage.report.pictures import picked  # noqa: PLC0415

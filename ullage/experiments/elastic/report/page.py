@@ -23,10 +23,9 @@ from ullage.experiments.elastic.analysis.metrics import Measured
 from ullage.experiments.elastic.analysis.summary import Against, Summary
 from ullage.experiments.elastic.analysis.words import counted
 from ullage.experiments.elastic.report import answer, charts, provenance
-from ullage.experiments.elastic.report import charts as drawn
 from ullage.experiments.elastic.report import tables as pagetables
-from ullage.experiments.elastic.report.charts import Report, Twins
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.charts import Report, Twins, pictures
+from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.experiments.elastic.simulator import twin
 from ullage.report import answer as report_answer
 from ullage.report import page as report_page
@@ -266,7 +265,7 @@ def report(
     content = report_of(analysed)
     files = [_write(content, out)]
     if charts is not None:
-        files += save(drawn.pictures(content), charts)
+        files += save(pictures(content), charts)
     for file in files:
         stdout.print(escape(str(file)), soft_wrap=True)
     if analysed.against is not None:
@@ -274,12 +273,12 @@ def report(
             stdout.print(escape(sentence), soft_wrap=True)
 
 
-def write(analysed: Found, out: Path | None = None) -> Path:
+def write(analysed: AnalysedRun, out: Path | None = None) -> Path:
     """The page of a run, in its folder or in `out`, whole or not at all."""
     return _write(report_of(analysed), out)
 
 
-def report_of(analysed: Found) -> Report:
+def report_of(analysed: AnalysedRun) -> Report:
     """All that is drawn of a run, with its simulated twins."""
     twins = _twins(analysed)
     return Report(
@@ -293,7 +292,7 @@ def _write(content: Report, out: Path | None) -> Path:
     return file
 
 
-def _twins(analysed: Found) -> Twins:
+def _twins(analysed: AnalysedRun) -> Twins:
     """The simulated twins; none where there are too many viewers, or the simulator refuses."""
     viewers = sum(len(r.sessions) for r in analysed.run.repetitions)
     why = f"{viewers:,} viewers are too many" if viewers > MOST_VIEWERS else ""

@@ -15,7 +15,7 @@ from ullage.common.console import print_json, stderr, stdout
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
-from ullage.experiments.elastic.analysis import doubts as sound
+from ullage.experiments.elastic.analysis import doubts
 from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS
 from ullage.experiments.elastic.analysis.doubts import Doubt
@@ -136,7 +136,7 @@ def _differs(name: str, value: str, other: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Found:
+class AnalysedRun:
     """A run with all that follows from it."""
 
     run: ElasticRun
@@ -146,7 +146,7 @@ class Found:
     against: Against | None = None
 
 
-def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
+def find(run: Path | None, runs: Path, other: Path | None = None) -> AnalysedRun:
     """Read a run (None: the newest under `runs`), and the one to compare it with.
 
     Both are paths, or bare names of folders in `runs`.
@@ -160,7 +160,7 @@ def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
     if other is not None:
         second = ElasticRun.open(named(other, runs))
         against = compare(opened, mine, second, sides(second))
-    return Found(opened, mine, summary, sound.doubts(opened, summary, mine), against)
+    return AnalysedRun(opened, mine, summary, doubts.doubts(opened, summary, mine), against)
 
 
 def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
@@ -172,7 +172,7 @@ def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
         tell(analysed)
 
 
-def tell(analysed: Found) -> None:
+def tell(analysed: AnalysedRun) -> None:
     for sentence in answer.answer(analysed.summary):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(_metrics(analysed.summary))
@@ -183,7 +183,7 @@ def tell(analysed: Found) -> None:
         stderr.print(f"[yellow]doubt:[/] {escape(line)}", soft_wrap=True)
 
 
-def dumped(analysed: Found) -> dict[str, Any]:
+def dumped(analysed: AnalysedRun) -> dict[str, Any]:
     """Everything, for programs; with the definitions of the metrics, which it cannot be read
     without."""
     return {

@@ -30,9 +30,7 @@ from ullage.environments.agent import client
 from ullage.experiments.elastic.plan import units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
 from ullage.experiments.elastic.plan.units import Scaled
-from ullage.experiments.elastic.run import front
-from ullage.experiments.elastic.run import nodes as elastic_nodes
-from ullage.experiments.elastic.run import viewers as viewer_process
+from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.host import binaries, image
 from ullage.host.paths import cache_dir
 
@@ -146,14 +144,14 @@ def _steps(
 ) -> Iterator[Callable[[], Awaitable[None]]]:
     """Each finds one thing out."""
     yield partial(_now, _as_root)
-    for program in (front.PROGRAM, viewer_process.PROGRAM):
+    for program in (front.PROGRAM, viewers.PROGRAM):
         yield partial(_now, partial(binaries.program, program))
     yield partial(_now, client.binary)
     yield partial(_now, partial(check_bounds, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
     if plan.image == "host":
-        yield partial(_now, partial(image.require_on_host, elastic_nodes.PROGRAMS))
+        yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
         yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
         if generators is not None:

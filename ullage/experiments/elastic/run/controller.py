@@ -28,7 +28,7 @@ from ullage.experiments.elastic.folder import (
     TakenBack,
 )
 from ullage.experiments.elastic.plan.schema import Budgets
-from ullage.experiments.elastic.run.front import Front, Restarted, Wanted
+from ullage.experiments.elastic.run.front import Front, Restarted, Wish
 from ullage.host import clock
 
 # The writer of `controller.jsonl`.
@@ -64,7 +64,7 @@ _REST_S: Final = 0.25
 at once, and a provider that refuses at once would be asked thousands of times a second."""
 
 
-class Made(Protocol):
+class ServingNode(Protocol):
     """A node that streams."""
 
     address: str
@@ -99,7 +99,7 @@ class Maker(Protocol):
     def name(self, node: int, attempt: int) -> str:
         """What the instance is called."""
 
-    async def make(self, name: str, limit_s: float) -> Made:
+    async def make(self, name: str, limit_s: float) -> ServingNode:
         """A node; raises when that fails, or takes longer: nothing of it is left then."""
 
 
@@ -112,8 +112,8 @@ class _Node:
 
     phase: Phase = "coming"
     instance: str = ""
-    made: Made | None = None
-    told: dict[str, object] = field(default_factory=dict)
+    serving: ServingNode | None = None
+    message: dict[str, object] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
@@ -127,7 +127,7 @@ class Controller:
         """Nodes that ended while they streamed."""
         self.failed = 0
         """Nodes that could not be had."""
-        self.left: list[str] = []
+        self.leftovers: list[str] = []
         """What could not be removed, and why."""
         self._nodes: dict[int, _Node] = {}
         self._busy = 0
@@ -157,7 +157,7 @@ class Controller:
                     if isinstance(message, Restarted):
                         self._again(message)
                     else:
-                        self._wanted(message, group)
+                        self._obey(message, group)
             finally:
                 for node in self._nodes.values():
                     if node.task is not None and node.phase != "leaving":
@@ -173,14 +173,14 @@ class Controller:
         return [node.instance for node in self._nodes.values() if node.phase == "ready"]
 
     # --- what the front wants ---------------------------------------------------------------------
-    def _wanted(self, wish: Wanted, group: asyncio.TaskGroup) -> None:
+    def _obey(self, wish: Wish, group: asyncio.TaskGroup) -> None:
         node = self._nodes.get(wish.node)
         if not wish.release:
             if node is None:
                 node = self._nodes[wish.node] = _Node()
                 node.task = group.create_task(self._live(wish.node, node, wish.at_ns))
-            elif node.told:  # it was started again, and has not heard
-                self.front.tell(**node.told)
+            elif node.message:  # it was started again, and has not heard
+                self.front.tell(**node.message)
             return
         if node is None or node.phase == "gone":
             self.front.tell(released=wish.node)
@@ -198,8 +198,8 @@ class Controller:
             FrontEnded(at_ns=restarted.ended_ns, back_ns=restarted.back_ns, how=restarted.how)
         )
         for node in self._nodes.values():
-            if node.told:
-                self.front.tell(**node.told)
+            if node.message:
+                self.front.tell(**node.message)
 
     # --- a node's life ----------------------------------------------------------------------------
     async def _live(self, number: int, node: _Node, front_ns: int) -> None:
@@ -207,8 +207,8 @@ class Controller:
         with _Busy(self):
             if not await self._make(number, node, front_ns):
                 return
-        assert node.made is not None
-        why = printable(await node.made.gone(), _LONGEST_WHY)
+        assert node.serving is not None
+        why = printable(await node.serving.gone(), _LONGEST_WHY)
         node.phase = "failed"
         self.lost += 1
         self.acts.add(Lost(node=number, instance=node.instance, at_ns=clock.ordered_ns(), why=why))
@@ -224,7 +224,7 @@ class Controller:
         for attempt in range(1, budget.tries + 1):
             node.instance, asked_ns = self.maker.name(number, attempt), clock.ordered_ns()
             try:
-                serving = node.made = await self.maker.make(node.instance, budget.limit)
+                serving = node.serving = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
                 self._retried(number, node, "allocate", attempt, why)
@@ -269,14 +269,14 @@ class Controller:
 
     async def _hold(self, node: _Node) -> str:
         """Hold it back as long as the plan says, from when it served; why it died then, if so."""
-        assert node.made is not None
-        until = node.made.serving_ns + round(self.boot_delay_s * 1e9)
+        assert node.serving is not None
+        until = node.serving.serving_ns + round(self.boot_delay_s * 1e9)
         left_s = (until - clock.ordered_ns()) / 1e9
         if left_s <= 0:
             return ""
         try:
             async with asyncio.timeout(left_s):
-                how = await node.made.gone()
+                how = await node.serving.gone()
         except TimeoutError:
             return ""
         return printable(f"it ended before it was told to the front: {how}", _LONGEST_WHY)
@@ -296,7 +296,7 @@ class Controller:
                 before.cancel()
                 await asyncio.wait({before})
             asked_ns = clock.ordered_ns()
-            if node.made is not None:
+            if node.serving is not None:
                 done = await self._remove(number, node)
                 self._released(number, node, done, front_ns=front_ns, asked_ns=asked_ns)
             elif coming and node.phase == "leaving" and node.instance:  # it was asked for
@@ -314,7 +314,7 @@ class Controller:
     async def _away(self, number: int) -> None:
         """Remove what is left of it, though the front did not ask for that."""
         node = self._nodes[number]
-        if node.made is None:
+        if node.serving is None:
             return
         asked_ns = clock.ordered_ns()
         done = await self._remove(number, node)
@@ -326,7 +326,7 @@ class Controller:
         A failure that cannot be written down (a full disk) is raised when there is no more to try.
         """
         budget = self.budgets.release
-        serving, node.made = node.made, None
+        serving, node.serving = node.serving, None
         assert serving is not None
         why = ""
         unwritten: OSError | None = None
@@ -340,13 +340,13 @@ class Controller:
                 except OSError as full:
                     unwritten = full
             except asyncio.CancelledError:
-                node.made = serving  # the end of the repetition tries again
+                node.serving = serving  # the end of the repetition tries again
                 raise
             else:
                 done = attempt, ""
                 break
         else:
-            self.left.append(f"{node.instance}: {why}")
+            self.leftovers.append(f"{node.instance}: {why}")
             done = budget.tries, why
         if unwritten is not None:
             raise unwritten
@@ -397,7 +397,7 @@ class Controller:
         )
 
     def _tell(self, node: _Node, **fields: object) -> None:
-        node.told = fields
+        node.message = fields
         self.front.tell(**fields)
 
 

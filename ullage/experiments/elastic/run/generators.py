@@ -27,7 +27,7 @@ from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic.folder import GENERATORS, SESSIONS, VIEWERS
 from ullage.experiments.elastic.run.merging import Came, Merged, NotToBelieveError, merged
-from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, Summary
+from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, ViewersOutcome
 from ullage.host import binaries, clock
 from ullage.runs.writer import disk_full_as_error
 from ullage.workloads.base import Task
@@ -73,14 +73,14 @@ class Generators:
         """How well they did, when they have."""
         self.clock_bound_ns = 0
         """Their instants are not further off."""
-        self.left: Sequence[str] = ()
+        self.leftovers: Sequence[str] = ()
         """What could not be removed, and why."""
-        self._made: list[Allocated] = []
+        self._allocated: list[Allocated] = []
 
     async def __aenter__(self) -> Generators:
         """Make all machines. What `allocating.allocate` raises; nothing is left then."""
         try:
-            self._made = await _all(map(self._make, self.names))  # in their order
+            self._allocated = await _all(map(self._make, self.names))  # in their order
         except BaseException:
             await self._remove()
             raise
@@ -88,7 +88,9 @@ class Generators:
 
     async def _make(self, name: str) -> Allocated:
         machine = await allocate.allocate(self.machines.host, name)
-        self._made.append(machine)  # so that it is removed, even if nobody waits for the others
+        self._allocated.append(
+            machine
+        )  # so that it is removed, even if nobody waits for the others
         return machine
 
     async def __aexit__(self, *_: object) -> None:
@@ -102,9 +104,9 @@ class Generators:
     @property
     def instances(self) -> list[Instance]:
         """Those that are there."""
-        return [machine.instance for machine in self._made]
+        return [machine.instance for machine in self._allocated]
 
-    async def run(self, settings: dict[str, Any]) -> Summary:
+    async def run(self, settings: dict[str, Any]) -> ViewersOutcome:
         """Let them all come, and write what they saw as if they had come from one place.
 
         ELASTIC_GENERATOR_FAILED, ELASTIC_GENERATOR_CUT_OFF, or what an agent raises: of one, and
@@ -188,7 +190,7 @@ class Generators:
     # --- after -----------------------------------------------------------------------------------
     async def _heard(
         self, parts: Sequence[Part], instant: int, zero: int, most_bytes: int
-    ) -> Summary:
+    ) -> ViewersOutcome:
         """What they say, on the run's clock, in the repetition's folder."""
         try:
             maps = await trial_clocks.close(parts)
@@ -214,7 +216,7 @@ class Generators:
             put(self.folder / SESSIONS, record.sessions)
             put(self.folder / VIEWERS, json.dumps(record.summary, indent=1).encode())
         self.clock_bound_ns, self.notes = record.clock_bound_ns, (record.note,)
-        return Summary.model_validate(record.summary)
+        return ViewersOutcome.model_validate(record.summary)
 
     async def _records(self, part: Part) -> bytes:
         """Of its viewers, in its own time; verbatim in the folder too."""
@@ -230,7 +232,7 @@ class Generators:
         """All machines, side by side; what cannot be removed is `left`, for the end of the run to
         try again.
         """
-        machines, self._made = self._made, []
+        machines, self._allocated = self._allocated, []
         releases = asyncio.ensure_future(self._release_all(machines))
         try:
             await asyncio.shield(releases)
@@ -248,7 +250,8 @@ class Generators:
             await allocate.release(machine)
         except Exception as error:  # whatever a provider does
             message = error.message if isinstance(error, UllageError) else str(error)
-            self.left = (*self.left, f"{machine.instance.name}: {printable(message, 500)}")
+            leftover = f"{machine.instance.name}: {printable(message, 500)}"
+            self.leftovers = (*self.leftovers, leftover)
 
 
 def _most_bytes(settings: dict[str, Any]) -> int:

@@ -62,7 +62,7 @@ class Memory(BaseModel):
     per_viewer_bytes: Quantity | None
 
 
-class Told(BaseModel):
+class MachineSummary(BaseModel):
     """The summary of a machine's viewers (docs/guide/elastic-viewers.md), and no less of it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -105,7 +105,7 @@ _SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.
 
 
 def together(
-    of: Mapping[str, Told], span_ns: tuple[int, int], lengths_ns: Iterable[int]
+    of: Mapping[str, MachineSummary], span_ns: tuple[int, int], lengths_ns: Iterable[int]
 ) -> dict[str, Any]:
     """One of all machines, who are told by name.
 
@@ -181,7 +181,7 @@ def _quantiles(ordered: Sequence[float]) -> dict[str, float]:
     return {"count": count, **{name: ordered[rank - 1] for name, rank in ranks.items()}}
 
 
-def _memory(summaries: Sequence[Told]) -> dict[str, float | None]:
+def _memory(summaries: Sequence[MachineSummary]) -> dict[str, float | None]:
     """What each viewer added to all: a machine tells it of as many as it had at once."""
     grown = [
         (summary.most_at_once, summary.memory.per_viewer_bytes)
@@ -240,13 +240,13 @@ def merged(came: Sequence[Came], zero_ns: int, most_bytes: int) -> Merged:
     zero_ns: where the schedule began; most_bytes: what a viewer can have got of the film.
     """
     machines = [
-        _One.read(machine, number, len(came), zero_ns, most_bytes)
+        _Machine.read(machine, number, len(came), zero_ns, most_bytes)
         for number, machine in enumerate(came)
     ]
     _check_shares(machines)
     ended_ns = max(machine.ended_ns for machine in machines)
     summary = together(
-        {machine.came.name: machine.told for machine in machines},
+        {machine.came.name: machine.summary for machine in machines},
         (zero_ns, ended_ns),
         [ns for machine in machines for ns in machine.lengths_ns],
     )
@@ -261,11 +261,11 @@ def merged(came: Sequence[Came], zero_ns: int, most_bytes: int) -> Merged:
 
 
 @dataclass(frozen=True)
-class _One:
+class _Machine:
     """One machine, believed."""
 
     came: Came
-    told: Told
+    summary: MachineSummary
     off_ns: int
     """So much after the agreed instant its schedule began: no more than clocks can be off."""
     ended_ns: int
@@ -276,9 +276,9 @@ class _One:
     """Of their violations."""
 
     @classmethod
-    def read(cls, came: Came, number: int, of: int, zero_ns: int, most_bytes: int) -> _One:
+    def read(cls, came: Came, number: int, of: int, zero_ns: int, most_bytes: int) -> _Machine:
         try:
-            summary = Told.model_validate_json(came.summary)
+            summary = MachineSummary.model_validate_json(came.summary)
         except ValidationError as error:
             raise NotToBelieveError(came.name, f"its summary: {first_fault(error)}") from None
         if (summary.valid and summary.why) or (not summary.valid and not summary.why):
@@ -290,7 +290,7 @@ class _One:
 
     def record(self) -> dict[str, Any]:
         """What is kept of it beside the figures of all."""
-        done, clock, summary = self.came.finished, self.came.clock, self.told
+        done, clock, summary = self.came.finished, self.came.clock, self.summary
         return {
             "name": self.came.name,
             "valid": summary.valid,
@@ -371,7 +371,7 @@ class _Way:
 
 
 def _lines(
-    came: Came, summary: Told, way: _Way, share: tuple[int, int], most_bytes: int
+    came: Came, summary: MachineSummary, way: _Way, share: tuple[int, int], most_bytes: int
 ) -> tuple[bytes, tuple[int, ...]]:
     """Its viewers' records, and how long their violations were.
 
@@ -422,11 +422,11 @@ def _impossible(session: Session, most_bytes: int) -> str:
     return ""
 
 
-def _check_shares(machines: Sequence[_One]) -> None:
+def _check_shares(machines: Sequence[_Machine]) -> None:
     """NotToBelieveError unless viewers came in turn from all: where all came, shares are equal."""
-    due = [machine.told.due for machine in machines]
+    due = [machine.summary.due for machine in machines]
     fair = [-(-(sum(due) - number) // len(machines)) for number in range(len(machines))]
-    if due != fair and all(machine.told.valid for machine in machines):
+    if due != fair and all(machine.summary.valid for machine in machines):
         wrong = next(
             number
             for number, (came, share) in enumerate(zip(due, fair, strict=True))
@@ -439,7 +439,7 @@ def _check_shares(machines: Sequence[_One]) -> None:
         )
 
 
-def _note(machines: Sequence[_One], bound_ns: int) -> str:
+def _note(machines: Sequence[_Machine], bound_ns: int) -> str:
     """How well all of them did, in a sentence."""
     starts = [machine.came.finished.start_ns for machine in machines]
     shared = sum(machine.came.clock.shared for machine in machines)
@@ -453,7 +453,7 @@ def _note(machines: Sequence[_One], bound_ns: int) -> str:
     late = [
         span(1e9 * p99)
         for machine in machines
-        if (p99 := machine.told.lateness_s.get("p99")) is not None
+        if (p99 := machine.summary.lateness_s.get("p99")) is not None
     ]
     if not late:
         return note

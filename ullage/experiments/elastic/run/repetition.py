@@ -34,7 +34,7 @@ from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import Generators, Machines
 from ullage.experiments.elastic.run.nodes import StreamingNodes
-from ullage.experiments.elastic.run.viewers import AnyViewers, Summary, Viewers
+from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
 from ullage.host.network import Network
 from ullage.runs.events import Reason
@@ -53,7 +53,7 @@ _ASKS: Final = 10
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetup:
     """What all repetitions of a run share."""
 
     plan: ElasticPlan
@@ -99,7 +99,7 @@ def seed_of(run: int, repetition: int) -> int:
 class Repetition:
     """One of one environment."""
 
-    setting: Setting
+    setting: RunSetup
     environment: Environment
     number: int
     order: int
@@ -155,7 +155,7 @@ class Repetition:
             put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
         return outcome
 
-    def _doubt(self, summary: Summary) -> Reason | None:
+    def _doubt(self, summary: ViewersOutcome) -> Reason | None:
         """Why what was measured means nothing; None: it does."""
         if not summary.valid:
             return Reason(code="viewers-invalid", message=summary.reason)
@@ -170,11 +170,11 @@ class Repetition:
             )
         return None
 
-    async def _work(self) -> Summary:
+    async def _work(self) -> ViewersOutcome:
         async with self.viewers:
             return await self._served()
 
-    async def _served(self) -> Summary:
+    async def _served(self) -> ViewersOutcome:
         """The viewers' word, with a front and nodes for them."""
         setting, scaled = self.setting, self.setting.scaled
         budgets = setting.plan.budgets
@@ -194,12 +194,12 @@ class Repetition:
             control.result()
             return summary
 
-    async def _heard(self, control: asyncio.Task[None]) -> Summary:
+    async def _heard(self, control: asyncio.Task[None]) -> ViewersOutcome:
         """The viewers' word, while the front answers. ELASTIC_FRONT_SILENT."""
         limit_s = self.setting.plan.budgets.silence
         watching = asyncio.create_task(self._watch(control))
         silent = asyncio.create_task(silence(self.front, limit_s))
-        both: set[asyncio.Task[Summary]] = {watching, silent}
+        both: set[asyncio.Task[ViewersOutcome]] = {watching, silent}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             return await (silent if silent.done() and not watching.done() else watching)
@@ -208,7 +208,7 @@ class Repetition:
                 task.cancel()
             await asyncio.wait(both)
 
-    async def _watch(self, control: asyncio.Task[None]) -> Summary:
+    async def _watch(self, control: asyncio.Task[None]) -> ViewersOutcome:
         """The viewers from first to last; raises what ends them, or the front, before its time."""
         limit_s = self.setting.scaled.repetition_s
         deadline = time.monotonic() + limit_s
@@ -286,8 +286,8 @@ class Repetition:
                 notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
                 notes.append(f"{many(controller.failed, 'node')} could not be had")
-            notes += [f"not removed: {leftover}" for leftover in controller.left]
-        notes += [f"not removed: {leftover}" for leftover in self.viewers.left]
+            notes += [f"not removed: {leftover}" for leftover in controller.leftovers]
+        notes += [f"not removed: {leftover}" for leftover in self.viewers.leftovers]
         notes += self.viewers.notes
         notes += [f"nodes still came or went {when}" for when in self.unsettled]
         return notes

@@ -23,14 +23,13 @@ from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Finished, Outcome, RepetitionDone, Resolved
-from ullage.experiments.elastic.plan import schema as plans
-from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.experiments.elastic.run.checks import check
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, Setting
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.host import binaries, image
 from ullage.host.network import Network
@@ -38,11 +37,11 @@ from ullage.meters.energy.base import PlannedMeter
 from ullage.meters.energy.metering import Metering
 from ullage.plan import schedule
 from ullage.plan.meters import named
-from ullage.runs import reader as runfolders
 from ullage.runs.events import Started
+from ullage.runs.reader import typed
 from ullage.runs.records import PLAN, RESOLVED, ImageRecord
 from ullage.runs.writer import Journal, now_ns
-from ullage.workloads.web import clip as clips
+from ullage.workloads.web import clip
 
 # The run's own copy of the trace that its plan names.
 #
@@ -50,15 +49,15 @@ from ullage.workloads.web import clip as clips
 # is taken up from anywhere, and although the file has changed, it goes by what it was given first.
 
 
-def keep(plan: ElasticPlan, run: Path) -> ElasticPlan:
+def keep_trace(plan: ElasticPlan, run: Path) -> ElasticPlan:
     """Copy it into the run's folder; the plan that reads it there. OSError."""
     if plan.arrivals.file is None:
         return plan
     put(run / folders.TRACE, plan.arrivals.file.read_bytes())
-    return kept(plan, run)
+    return with_kept_trace(plan, run)
 
 
-def kept(plan: ElasticPlan, run: Path) -> ElasticPlan:
+def with_kept_trace(plan: ElasticPlan, run: Path) -> ElasticPlan:
     """The plan with the copy of an earlier session; as it is where there is none."""
     file = run / folders.TRACE
     if plan.arrivals.file is None or not file.is_file():
@@ -95,12 +94,12 @@ class Task:
 
 def load(source: Path) -> Task:
     """Read a plan; a fault names its line."""
-    plan, document = plans.load(source)
+    plan, document = schema.load(source)
     return Task(
         plan,
-        plans.resolve(plan, document),
+        schema.resolve(plan, document),
         document,
-        plans.generators(plan, document),
+        schema.generators(plan, document),
         named(plan.meters, document),
     )
 
@@ -108,7 +107,7 @@ def load(source: Path) -> Task:
 def load_again(run: Path) -> Task:
     """The plan of an earlier session, with the run's own copy of its trace."""
     task = load(run / PLAN)
-    return replace(task, plan=kept(task.plan, run))
+    return replace(task, plan=with_kept_trace(task.plan, run))
 
 
 class Progress(Protocol):
@@ -138,7 +137,7 @@ def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> E
     try:
         outcomes = interruptible(run.run())
     except asyncio.CancelledError:
-        again = runfolders.typed(folder)
+        again = typed(folder)
         stderr.print(
             escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
             soft_wrap=True,
@@ -233,11 +232,11 @@ class Run(Session):
             change = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
             raise UllageError(RUN_CHANGED, path=self.folder, what=change)
 
-    async def _prepared(self) -> Setting:
+    async def _prepared(self) -> RunSetup:
         """Image, film and bridge: what all repetitions share."""
         plan = self.plan
         built = await self._image()
-        film = await clips.make(
+        film = await clip.make(
             self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
         )
         await self.metering.open()
@@ -266,7 +265,7 @@ class Run(Session):
         more = self.generators
         machines = None if more is None else Machines(more.number, self._host(more, built))
         shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
-        return Setting(*shared, machines)
+        return RunSetup(*shared, machines)
 
     @staticmethod
     def _programs() -> Iterator[Path]:
@@ -301,7 +300,7 @@ class Run(Session):
         self.image = built.record()
         return built
 
-    async def _repetitions(self, setting: Setting) -> None:
+    async def _repetitions(self, setting: RunSetup) -> None:
         todo = list(self._todo())
         for environment, number, order in todo:
             key = environment.key
