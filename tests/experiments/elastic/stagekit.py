@@ -78,7 +78,7 @@ class LocalNodes:
         program = str(binaries.program(viewers.PROGRAM))
         self.argv: tuple[str, ...] = (program, "node", "--bytes", str(size))
         """Of a server that says where it listens."""
-        self.made: list[LocalNode] = []
+        self.running: list[LocalNode] = []
         self.trouble: Callable[[int], Awaitable[None]] | None = None
 
     def name(self, node: int, attempt: int) -> str:
@@ -86,7 +86,7 @@ class LocalNodes:
 
     async def make(self, name: str, limit_s: float) -> LocalNode:
         if self.trouble is not None:
-            await self.trouble(len(self.made))
+            await self.trouble(len(self.running))
         process = await asyncio.create_subprocess_exec(
             *self.argv,
             stdin=asyncio.subprocess.PIPE,
@@ -94,21 +94,21 @@ class LocalNodes:
         )
         assert process.stdout is not None
         address = json.loads(await process.stdout.readline())["listening"]
-        self.made.append(LocalNode(process, address))
-        return self.made[-1]
+        self.running.append(LocalNode(process, address))
+        return self.running[-1]
 
 
 class Stage:
     """One repetition, and what it left."""
 
     def __init__(
-        self, root: Path, *, machines: Callable[[str], Machines] | None = None, **told: float
+        self, root: Path, *, machines: Callable[[str], Machines] | None = None, **times: float
     ) -> None:
         """`machines`: of the run's tag; None: the viewers are processes here."""
-        told = USUAL | told
-        plan, document = schema.loads(PLAN.format(**told))
+        times = USUAL | times
+        plan, document = schema.loads(PLAN.format(**times))
         (environment,) = schema.resolve(plan, document)
-        size = round(told["length"] * 10_000)
+        size = round(times["length"] * 10_000)
         network: Any = SimpleNamespace(
             gateway="127.0.0.1", subnet=ipaddress.IPv4Network("127.0.0.0/8")
         )
@@ -134,13 +134,13 @@ class Stage:
                     await asyncio.wait({running})
 
         asyncio.run(whole())
-        assert all(node.process.returncode is not None for node in self.nodes.made)
+        assert all(node.process.returncode is not None for node in self.nodes.running)
         assert self.outcome == folders.read_outcome(self.repetition.folder)
         return self
 
     def acts(self, kind: type) -> list[Any]:
-        found = folders.read_acts(self.repetition.folder)
-        return [act for act in found if isinstance(act, kind)]
+        acts = folders.read_acts(self.repetition.folder)
+        return [act for act in acts if isinstance(act, kind)]
 
     @property
     def sessions(self) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 class AskingFront:
     """Wants one node, and wants it away when it is there."""
 
-    told: list[dict[str, object]] = field(default_factory=list)
+    sent: list[dict[str, object]] = field(default_factory=list)
     wishes: asyncio.Queue[Wish | None] = field(default_factory=asyncio.Queue)
 
     async def messages(self) -> AsyncIterator[Wish]:
@@ -41,7 +41,7 @@ class AskingFront:
             yield wish
 
     def tell(self, **fields: object) -> None:
-        self.told.append(fields)
+        self.sent.append(fields)
         if "ready" in fields:
             self._want(release=True)
         else:
@@ -56,15 +56,15 @@ class RealMaker:
     """Makes instances with a server in them."""
 
     host: Node
-    made: list[StreamingNode] = field(default_factory=list)
+    nodes: list[StreamingNode] = field(default_factory=list)
 
     def name(self, node: int, attempt: int) -> str:
         return f"a-{node}-{attempt}"
 
     async def make(self, name: str, limit_s: float) -> StreamingNode:
-        made = await allocate(self.host, name, application=kit.server(), limit_s=limit_s)
-        self.made.append(StreamingNode(made, "nowhere", "http://nowhere/"))
-        return self.made[-1]
+        node = await allocate(self.host, name, application=kit.server(), limit_s=limit_s)
+        self.nodes.append(StreamingNode(node, "nowhere", "http://nowhere/"))
+        return self.nodes[-1]
 
 
 async def busy() -> None:
@@ -78,7 +78,7 @@ async def played(host: Node, folder: Path) -> tuple[Controller, RealMaker, tuple
         controller = Controller(front, maker, acts, Budgets(allocate=attempts, release=attempts))
         async with asyncio.timeout(PATIENCE_S):
             await controller.run()
-    assert front.told[-1] == {"released": 0}
+    assert front.sent[-1] == {"released": 0}
     return controller, maker, folders.read_acts(folder)
 
 
@@ -91,7 +91,7 @@ def test_the_second_attempt_removes_what_the_first_could_not(
         async with kit.node() as host:
             controller, maker, acts = await played(host, tmp_path)
             assert len(tried) == 2
-            await kit.dead(maker.made[0].allocated.instance)
+            await kit.dead(maker.nodes[0].allocated.instance)
             assert host.used == 0
             (retried,) = (act for act in acts if isinstance(act, Retried))
             (released,) = (act for act in acts if isinstance(act, Release))
@@ -113,9 +113,9 @@ def test_what_no_attempt_removes_is_left_and_keeps_its_place(
             assert released.attempts == 2
             assert "busy for a moment" in released.left
             assert controller.leftovers == [f"a-0-1: {released.left}"]
-            await kit.dead(maker.made[0].allocated.instance)
+            await kit.dead(maker.nodes[0].allocated.instance)
             assert host.used == 1
-            await maker.made[0].remove(PATIENCE_S)  # in place of the end of the run
+            await maker.nodes[0].remove(PATIENCE_S)  # in place of the end of the run
             assert host.used == 0
 
     asyncio.run(scenario())

@@ -47,19 +47,19 @@ def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folde
 
 def write(run: Path) -> folders.Resolved:
     run.mkdir(parents=True)
-    found = record(run=run)
-    (run / records.RESOLVED).write_text(found.model_dump_json(indent=1), encoding="utf-8")
-    return found
+    resolved_run = record(run=run)
+    (run / records.RESOLVED).write_text(resolved_run.model_dump_json(indent=1), encoding="utf-8")
+    return resolved_run
 
 
 def test_the_plan_as_it_was_understood_is_read_again(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "20261122T120000-film"
-    found = write(run)
-    assert folders.read_resolved(run) == found
-    assert (found.patience_s, found.settings["late"].boot_delay_s) == (1, 40 / 60)
-    assert found.users_time["boot_delay_s"] == {"box": 0, "late": 40}
-    assert found.arrivals == {"kind": "poisson", "rate_hz": 0.6, "count": 20}
-    assert [each.key for each in found.environments] == ["box", "late"]
+    resolved_run = write(run)
+    assert folders.read_resolved(run) == resolved_run
+    assert (resolved_run.patience_s, resolved_run.settings["late"].boot_delay_s) == (1, 40 / 60)
+    assert resolved_run.users_time["boot_delay_s"] == {"box": 0, "late": 40}
+    assert resolved_run.arrivals == {"kind": "poisson", "rate_hz": 0.6, "count": 20}
+    assert [environment.key for environment in resolved_run.environments] == ["box", "late"]
 
 
 def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
@@ -85,21 +85,21 @@ def test_what_the_controller_did_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, node: int, times: list[int], why: str
 ) -> None:
     folder = tmp_path_factory.mktemp("repetition")
-    one, two, three, four, five = times
+    first, two, three, four, five = times
     did: list[folders.Act] = [
-        Asked(node=node, instance="a", front_ns=one, at_ns=two),
+        Asked(node=node, instance="a", front_ns=first, at_ns=two),
         Ready(
             node=node,
             instance="a",
             address="10.0.0.1:80",
-            asked_ns=one,
+            asked_ns=first,
             made_ns=two,
             serving_ns=three,
             at_ns=four,
             stages={"TiI": 0.25},
             steps={"up": five},
         ),
-        Release(node=node, instance="a", front_ns=one, asked_ns=two, at_ns=three, left=why),
+        Release(node=node, instance="a", front_ns=first, asked_ns=two, at_ns=three, left=why),
     ]
     with Acts(folder / folders.CONTROLLER_LOG) as acts:
         for act in did:
@@ -116,7 +116,7 @@ def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> Non
     (run / records.JOURNAL).write_text('{"event":"party"}\n', encoding="utf-8")
     (run / folders.OUTCOME).write_text("{}", encoding="utf-8")
     (run / folders.CONTROLLER_LOG).write_text('{"event":"asked"}\n', encoding="utf-8")
-    for read, said in (
+    for read, where in (
         (folders.read_events, "journal.jsonl, line 1"),
         (folders.read_acts, "controller.jsonl, line 1: asked.node"),
         (folders.read_outcome, "outcome.json: environment"),
@@ -124,7 +124,7 @@ def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> Non
         with pytest.raises(UllageError) as caught:
             read(run)
         assert caught.value.kind is errors.RUN_BAD_FORMAT
-        assert said in caught.value.message
+        assert where in caught.value.message
     (run / records.RESOLVED).write_text('{"format": 1, "kind": "elastic"}', encoding="utf-8")
     with pytest.raises(UllageError) as caught:
         folders.read_resolved(run)
@@ -165,7 +165,7 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "what"),
+    ("old", "new", "fields"),
     [
         ("room: 4", "room: 5", ["room", "settings"]),
         ("rate: 0.01", "rate: 0.02", ["arrivals", "users_time"]),
@@ -173,8 +173,8 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
         ("time_scale: 60", "time_scale: 60\nrepetitions: 9", []),
     ],
 )
-def test_a_resumed_run_must_be_the_same(old: str, new: str, what: list[str]) -> None:
-    assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == what
+def test_a_resumed_run_must_be_the_same(old: str, new: str, fields: list[str]) -> None:
+    assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == fields
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def played(
     """
     folder.mkdir()
     plan, document = schema.loads(PLAN)
-    said: list[str] = []
+    warnings: list[str] = []
     numbers = iter(range(4))
 
     class Sham:
@@ -102,7 +102,7 @@ def played(
 
     async def whole() -> None:
         progress: Any = SimpleNamespace(
-            warning=said.append, step=lambda _: None, repetition=lambda *_: None
+            warning=warnings.append, step=lambda _: None, repetition=lambda *_: None
         )
         run = Run(plan, schema.resolve(plan, document), folder, progress)
         setting: Any = None
@@ -115,8 +115,8 @@ def played(
     monkeypatch.setattr(runs, "Repetition", Sham)
     asyncio.run(whole())
     warned = [event for event in folders.read_events(folder) if isinstance(event, Warned)]
-    assert [event.message for event in warned] == said
-    return said, [event.code for event in warned]
+    assert [event.message for event in warned] == warnings
+    return warnings, [event.code for event in warned]
 
 
 def test_who_is_alone_is_told_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +130,8 @@ def test_another_run_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             if number == 1:
                 other.begin()
 
-        said, codes = played(tmp_path / "run", monkeypatch, comes_and_stays)
-    assert said == ["another run works on this host at the same time: /other"]
+        warnings, codes = played(tmp_path / "run", monkeypatch, comes_and_stays)
+    assert warnings == ["another run works on this host at the same time: /other"]
     assert codes == [HOST_SHARED]
 
 

@@ -28,9 +28,9 @@ SHOWN = "⟨U+202E⟩gnp.exe"
 def browser() -> Iterator[Browser]:
     """One Chromium for this module."""
     with sync_playwright() as playwright:
-        found = launch(playwright)
-        yield found
-        found.close()
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +43,16 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     path = make(root, MadePlan(environments=environments, viewers=40, watts=90.0))
     other = make(root, MadePlan(name="other", seed=9, repetitions=1, viewers=20))
-    found = find(path, root, other)
-    return write(found, root / "page.html")
+    analysed = find(path, root, other)
+    return write(analysed, root / "page.html")
 
 
 @pytest.fixture(scope="module")
 def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every text that a guest or a plan can choose is an attack."""
     root = tmp_path_factory.mktemp("hostile")
-    made = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
-    plan = MadePlan(environments={"lxc": made}, viewers=10, repetitions=4, why=HOSTILE)
+    environment = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
+    plan = MadePlan(environments={"lxc": environment}, viewers=10, repetitions=4, why=HOSTILE)
     path = make(root, plan)
     (path / PLAN).write_text(f"name: {HOSTILE}\n")
     file = path / RESOLVED
@@ -236,8 +236,8 @@ def test_structure_reads_without_eyes(desktop: Watched) -> None:
 
 
 def test_a_run_without_figures_has_a_page(browser: Browser, tmp_path: Path) -> None:
-    made = Made(fails=frozenset({0, 1}))
-    path = make(tmp_path, MadePlan(environments={"lxc": made}, repetitions=2))
+    environment = Made(fails=frozenset({0, 1}))
+    path = make(tmp_path, MadePlan(environments={"lxc": environment}, repetitions=2))
     watched = watch(browser, write(find(path, tmp_path)))
     try:
         text = watched.page.locator("main").inner_text()

@@ -46,8 +46,8 @@ def test_fewer_repetitions_than_are_done_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """With them the folder could not be read any more."""
-    made = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
-    folder = make(tmp_path, made)
+    plan = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
+    folder = make(tmp_path, plan)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(UllageError) as caught:
         resumed(folder, done - 1, monkeypatch)

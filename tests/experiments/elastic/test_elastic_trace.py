@@ -32,17 +32,17 @@ def record(plan: ElasticPlan, run: Path) -> Resolved:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was started in a directory with the trace, and is looked at from another."""
-    here, there = tmp_path / "here", tmp_path / "there"
+    start, elsewhere = tmp_path / "here", tmp_path / "there"
     run = tmp_path / "runs" / "20261122T120000-film"
-    for folder in (here, there, run):
+    for folder in (start, elsewhere, run):
         folder.mkdir(parents=True)
-    (here / "day.txt").write_text("0\n30\n60\n", encoding="ascii")
-    monkeypatch.chdir(here)
+    (start / "day.txt").write_text("0\n30\n60\n", encoding="ascii")
+    monkeypatch.chdir(start)
     plan, _ = schema.loads(PLAN)
     assert units.trace_times(plan.arrivals) == [0, 30, 60], "from where the command is started"
     first = keep_trace(plan, run)
     (run / RESOLVED).write_text(record(first, run).model_dump_json(), encoding="utf-8")
-    monkeypatch.chdir(there)
+    monkeypatch.chdir(elsewhere)
     return run
 
 
@@ -50,21 +50,21 @@ def test_a_run_is_taken_up_from_anywhere(run: Path) -> None:
     plan, _ = schema.loads(PLAN)
     with pytest.raises(OSError, match=r"day\.txt"):
         units.trace_times(plan.arrivals)
-    kept = with_kept_trace(plan, run)
-    assert units.trace_times(kept.arrivals) == [0, 30, 60]
-    assert changes(folders.read_resolved(run), record(kept, run)) == []
+    copied = with_kept_trace(plan, run)
+    assert units.trace_times(copied.arrivals) == [0, 30, 60]
+    assert changes(folders.read_resolved(run), record(copied, run)) == []
 
 
 def test_another_file_of_the_same_name_is_not_read(run: Path) -> None:
     Path("day.txt").write_text("7\n", encoding="ascii")
-    kept = with_kept_trace(schema.loads(PLAN)[0], run)
-    assert units.trace_times(kept.arrivals) == [0, 30, 60]
+    copied = with_kept_trace(schema.loads(PLAN)[0], run)
+    assert units.trace_times(copied.arrivals) == [0, 30, 60]
 
 
 def test_a_copy_that_was_changed_is_another_run(run: Path) -> None:
     (run / folders.TRACE).write_text("0\n30\n", encoding="ascii")
-    kept = with_kept_trace(schema.loads(PLAN)[0], run)
-    assert changes(folders.read_resolved(run), record(kept, run)) == ["arrivals"]
+    copied = with_kept_trace(schema.loads(PLAN)[0], run)
+    assert changes(folders.read_resolved(run), record(copied, run)) == ["arrivals"]
 
 
 def test_without_a_trace_or_its_copy_the_plan_is_what_it_was(tmp_path: Path) -> None:

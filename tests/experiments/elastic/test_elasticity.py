@@ -41,20 +41,23 @@ def test_integrals_are_sums_over_every_instant(demanded: Spans, supplied: Spans,
     d, s = every(demanded), every(supplied)
     pairs = list(zip(d, s, strict=True))
     curves = Steps.counted(demanded), Steps.counted(supplied)
-    found = measure(*curves, Span(0, LONG), h)
-    assert found.accuracy_u == pytest.approx(mean([max(a - b, 0) for a, b in pairs]))
-    assert found.accuracy_o == pytest.approx(mean([max(b - a, 0) for a, b in pairs]))
-    assert found.timeshare_u == pytest.approx(mean([a > b for a, b in pairs]))
-    assert found.timeshare_o == pytest.approx(mean([a < b for a, b in pairs]))
-    assert found.theta_u == pytest.approx(mean([max(a - b, 0) / max(a, 1) for a, b in pairs]))
-    assert found.theta_o == pytest.approx(mean([max(b - a, 0) / max(a, 1) for a, b in pairs]))
+    measured = measure(*curves, Span(0, LONG), h)
+    assert measured.accuracy_u == pytest.approx(mean([max(a - b, 0) for a, b in pairs]))
+    assert measured.accuracy_o == pytest.approx(mean([max(b - a, 0) for a, b in pairs]))
+    assert measured.timeshare_u == pytest.approx(mean([a > b for a, b in pairs]))
+    assert measured.timeshare_o == pytest.approx(mean([a < b for a, b in pairs]))
+    assert measured.theta_u == pytest.approx(mean([max(a - b, 0) / max(a, 1) for a, b in pairs]))
+    assert measured.theta_o == pytest.approx(mean([max(b - a, 0) / max(a, 1) for a, b in pairs]))
     moves = sum(abs(s[t] - s[t - 1]) - abs(d[t] - d[t - 1]) for t in range(1, LONG))
-    assert found.jitter == pytest.approx(moves / (LONG / NS))
+    assert measured.jitter == pytest.approx(moves / (LONG / NS))
     against = [min(abs(sign(s[t] - s[t - h]) - sign(d[t] - d[t - h])), 1) for t in range(h, LONG)]
-    assert found.instability == pytest.approx(mean([float(x) for x in against]))
-    theta, tau = (found.theta_u + found.theta_o) / 2, (found.timeshare_u + found.timeshare_o) / 2
-    sigma = (theta**3 + tau**3 + found.instability**3) ** (1 / 3)
-    assert found.deviation == pytest.approx(sigma)
+    assert measured.instability == pytest.approx(mean([float(x) for x in against]))
+    theta, tau = (
+        (measured.theta_u + measured.theta_o) / 2,
+        (measured.timeshare_u + measured.timeshare_o) / 2,
+    )
+    sigma = (theta**3 + tau**3 + measured.instability**3) ** (1 / 3)
+    assert measured.deviation == pytest.approx(sigma)
 
 
 @given(SPANS, st.integers(1, LONG))
@@ -68,16 +71,16 @@ def test_by_hand() -> None:
     s = int(NS)
     demand = Steps.counted([(0, 20 * s), (0, 10 * s)])
     supply = Steps.counted([(4 * s, 20 * s), (4 * s, 20 * s)])
-    found = measure(demand, supply, Span(0, 20 * s), 2 * s)
-    assert found.accuracy_u == pytest.approx(8 / 20)
-    assert found.accuracy_o == pytest.approx(10 / 20)
-    assert found.timeshare_u == pytest.approx(4 / 20)
-    assert found.timeshare_o == pytest.approx(10 / 20)
-    assert found.theta_u == pytest.approx(4 / 20)
-    assert found.theta_o == pytest.approx(10 / 20)
-    assert found.jitter == pytest.approx((2 - 1) / 20)
+    measured = measure(demand, supply, Span(0, 20 * s), 2 * s)
+    assert measured.accuracy_u == pytest.approx(8 / 20)
+    assert measured.accuracy_o == pytest.approx(10 / 20)
+    assert measured.timeshare_u == pytest.approx(4 / 20)
+    assert measured.timeshare_o == pytest.approx(10 / 20)
+    assert measured.theta_u == pytest.approx(4 / 20)
+    assert measured.theta_o == pytest.approx(10 / 20)
+    assert measured.jitter == pytest.approx((2 - 1) / 20)
     # Supply moves in [4, 6) as seen over the last 2 s, demand in [10, 12): 4 of 18 s.
-    assert found.instability == pytest.approx(4 / 18)
+    assert measured.instability == pytest.approx(4 / 18)
 
 
 def test_instability_of_a_window_that_is_too_long_is_none() -> None:
