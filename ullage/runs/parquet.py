@@ -326,10 +326,6 @@ ROWS: Final[dict[str, Callable[[RunFolder], Iterator[Row]]]] = {
 """Who makes the rows of each file."""
 
 
-# The derived Parquet files of a run folder, and SQL over all runs.
-#
-# `ullage.runs.parquet` says what stands in them.
-
 _OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,

@@ -14,10 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-# What an energy meter says of each thing that it tells: how, of what, seen by whom, how exactly.
-#
-# So a figure at the wall is never taken for one of a package, nor an estimate for a measurement.
-
+# A figure at the wall is never taken for one of a package, nor an estimate for a measurement.
 Kind = Literal["power", "energy"]
 """A power in W at the instant of the reading; or an energy in J that only grows, until it wraps."""
 Method = Literal["measured", "attributed", "estimated"]

@@ -20,8 +20,6 @@ from ullage.runs.records import Record
 from ullage.stats.interval import Moments, moments, t_quantile
 from ullage.stats.verdict import LEAST_PAIRS, Case, Judgement, Verdict, Why, judge, p_values
 
-# The environments of a run with the figures of their repetitions: what is compared.
-
 
 @dataclass(frozen=True)
 class Side:

@@ -7,8 +7,6 @@ from typing import Final, Literal
 
 from ullage.runs.records import Better
 
-# What is said of a metric of elastic runs.
-
 Scale = Literal["ratio", "difference"]
 """How two environments are compared: by the ratio of a figure that is above 0, or by the difference
 of one that may be 0, such as a share."""
@@ -67,8 +65,6 @@ class Definition:
         return low, high
 
 
-# How fast nodes came and went.
-
 ALLOCATION: Final[tuple[Definition, ...]] = (
     Definition(
         name="tar",
@@ -120,8 +116,6 @@ ALLOCATION: Final[tuple[Definition, ...]] = (
     ),
 )
 
-
-# What a run took.
 
 COST: Final[tuple[Definition, ...]] = (
     Definition(
@@ -199,8 +193,6 @@ COST: Final[tuple[Definition, ...]] = (
     ),
 )
 
-
-# How well supply followed demand.
 
 ELASTICITY: Final[tuple[Definition, ...]] = (
     Definition(
@@ -343,8 +335,6 @@ ELASTICITY: Final[tuple[Definition, ...]] = (
     ),
 )
 
-
-# What the viewers felt.
 
 BRIEF_WAIT_S: Final = 1.0
 """Seconds of the users' time: who waits longer has waited for a node, and not for the front."""

@@ -22,8 +22,6 @@ from ullage.runs.allocations import Batch, Copy
 from ullage.runs.events import Trial
 from ullage.runs.reader import ORDINARY, RunFolder, is_elastic
 
-# What nodes took to come, as the trials of `provisioning` in an ordinary run measured it.
-
 WORKLOAD: Final = "provisioning"
 RAW: Final = "main*.stdout"
 """What a trial keeps of each of its batches."""

@@ -42,8 +42,6 @@ from ullage.environments.placement import Resources
 from ullage.plan.matrix import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
 
-# When viewers come, as a plan of an elastic run says it.
-
 MOST_VIEWERS: Final = 1_000_000
 """In a repetition: each has a record."""
 

@@ -264,8 +264,6 @@ def waits(waits_by_label: Mapping[str, tuple[Sequence[float], int]], patience_s:
     return finish(layers, HEIGHT, data)
 
 
-# What is drawn of an elastic run: for its page, and as pictures for papers.
-
 Twins = Mapping[tuple[str, int], Simulated]
 """(environment, repetition) → its twin, of those that have one."""
 

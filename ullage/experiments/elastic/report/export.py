@@ -25,8 +25,6 @@ from ullage.experiments.elastic.report import answer
 from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.report.export import PICTURES, Sheet, cleaned, level, refuse_picture, tabular
 
-# The figures of an elastic run as a table: a row for each environment and metric.
-
 COLUMNS: Final[dict[str, Any]] = {
     "run": pa.string(),
     "environment": pa.string(),

@@ -242,8 +242,6 @@ def _definitions() -> list[tuple[str, str]]:
     ]
 
 
-# `ullage elastic report`: writes the page of a run. Long to import.
-
 PAGE: Final = "report.html"
 MOST_VIEWERS: Final = 200_000
 """Of a run with more, all repetitions together, no twins are made: each is simulated many times."""

@@ -27,8 +27,6 @@ from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer
 from ullage.runs.reader import named
 
-# Two elastic runs beside each other: which environments are partners, and what differs.
-
 Pairs = list[tuple[Side, Side]]
 
 

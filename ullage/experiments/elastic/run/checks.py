@@ -224,7 +224,7 @@ def _fit_together(environment: Environment, generators: Generators) -> None:
 
 async def _provider(provider: Provider, machines: str) -> None:
     if getattr(provider.options, "network", None) == "user":
-        raise UllageError(ELASTIC_NO_ADDRESS, these=machines)
+        raise UllageError(ELASTIC_NO_ADDRESS, machines=machines)
     await provider.check()
 
 

@@ -31,8 +31,6 @@ from ullage.experiments.elastic.plan.schema import Budgets
 from ullage.experiments.elastic.run.front import Front, Restarted, Wish
 from ullage.host import clock
 
-# The writer of `controller.jsonl`.
-
 
 class Acts:
     """Writes `controller.jsonl`; on the disk when it is closed."""

@@ -134,7 +134,7 @@ class Front:
             self.deaths.append(how)
             if len(self.deaths) > self._restarts:
                 raise UllageError(
-                    ELASTIC_FRONT_DIED, times=len(self.deaths), how=how, said=self._last_words()
+                    ELASTIC_FRONT_DIED, times=len(self.deaths), how=how, stderr=self._last_words()
                 )
             try:
                 await self.start()
@@ -206,8 +206,6 @@ def shared_clock() -> dict[str, str]:
     """Our line of the counter, for a program on this kernel to take over."""
     return {"boot_id": paths.boot_id(), "line": clock.line().hex()}
 
-
-# Whether the front answers: asked beside the viewers, from the first node to the last.
 
 _HTTP_S: Final = 10.0
 _LOOK_S: Final = 1.0

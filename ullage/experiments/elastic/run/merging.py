@@ -2,7 +2,7 @@
 
 What comes from a machine is untrusted: every field is checked, nobody may tell of another machine's
 viewers, and no instant may lie outside of what was seen from here, or before the one that it
-follows. The summary of all is made by `ullage.experiments.elastic.run.merging`.
+follows.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ from ullage.experiments.clock.view import span
 from ullage.experiments.elastic.analysis.reading import Session, disorder
 from ullage.runs.records import Nanoseconds
 
-# What each machine says of its viewers, and one summary of all.
-#
-# Counts, CPU time and memory are summed, and what follows from sums (bytes in a second, the memory
-# of a viewer) is worked out from them. The lengths of violations are in the records, so their
-# quantiles are those of all. The quantiles of lateness, of turns and of the viewers' rates, and the
-# errors of rates, are told without what they were made of, so they cannot be put together: the
-# worst machine's stand, and what each machine said is in a file of its own. Every field is there;
-# of a machine's reasons against itself the first few.
+# In the summary of all, counts, CPU time and memory are summed, and what follows from sums (bytes
+# in a second, the memory of a viewer) is worked out from them. The lengths of violations are in the
+# records, so their quantiles are those of all. The quantiles of lateness, of turns and of the
+# viewers' rates, and the errors of rates, are told without what they were made of, so they cannot
+# be put together: the worst machine's stand, and what each machine said is in a file of its own.
+# Every field is there; of a machine's reasons against itself the first few.
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 Signed = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]

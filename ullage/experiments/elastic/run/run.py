@@ -43,7 +43,7 @@ from ullage.runs.records import PLAN, RESOLVED, ImageRecord
 from ullage.runs.writer import Journal, now_ns
 from ullage.workloads.web import clip
 
-# The run's own copy of the trace that its plan names.
+# A run has its own copy of the trace that its plan names.
 #
 # A relative path in a plan is one from where the command was started, as in any plan. So that a run
 # is taken up from anywhere, and although the file has changed, it goes by what it was given first.

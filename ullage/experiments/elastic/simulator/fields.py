@@ -20,13 +20,11 @@ from ullage.common.quantities import Delay, Seconds
 from ullage.experiments.elastic.plan.schema import COMING, Policy, check_kind_fields
 from ullage.runs.allocations import Copy
 
-# The figures of a simulation: what each means, and where it stands in the simulator's outcome.
-#
-# One with the name of a metric of real runs is that metric; what has no such one has another name.
-
 
 @dataclass(frozen=True)
 class Figure:
+    """A figure of a simulation. One with the name of a metric of real runs is that metric."""
+
     name: str
     unit: str
     meaning: str
