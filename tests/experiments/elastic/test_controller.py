@@ -306,7 +306,7 @@ def test_nothing_is_left_when_the_front_is_given_up_or_we_are_cancelled(tmp_path
         stage.front.allocate(1)
         await stage.maker.begun.wait()
         stage.front.wishes.put_nowait(
-            UllageError(errors.ELASTIC_FRONT_DIED, times=3, how="x", said="")
+            UllageError(errors.ELASTIC_FRONT_DIED, times=3, how="x", stderr="")
         )
         await asyncio.Event().wait()
 

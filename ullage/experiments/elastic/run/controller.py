@@ -135,7 +135,7 @@ class Controller:
     async def run(self) -> None:
         """Do what the front wants until it quits, then remove what is left.
 
-        ELASTIC_FRONT_DIED. Whatever ends it, nothing is left but what `left` names.
+        ELASTIC_FRONT_DIED. Whatever ends it, nothing is left but what `leftovers` names.
         """
         try:
             await self._run()

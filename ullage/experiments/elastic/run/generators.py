@@ -58,7 +58,7 @@ class Machines:
 
 
 class Generators:
-    """All viewers of one repetition, as `viewersprocess.Viewers`."""
+    """All viewers of one repetition, as `viewers.Viewers`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Generators:
         self._allocated: list[Allocated] = []
 
     async def __aenter__(self) -> Generators:
-        """Make all machines. What `allocating.allocate` raises; nothing is left then."""
+        """Make all machines. What `allocate.allocate` raises; nothing is left then."""
         try:
             self._allocated = await _all(map(self._make, self.names))  # in their order
         except BaseException:
@@ -229,7 +229,7 @@ class Generators:
         return self.folder / GENERATORS / f"{part.name}.{kind}"
 
     async def _remove(self) -> None:
-        """All machines, side by side; what cannot be removed is `left`, for the end of the run to
+        """All machines, side by side; what cannot be removed is in `leftovers`, for the end of the run to
         try again.
         """
         machines, self._allocated = self._allocated, []

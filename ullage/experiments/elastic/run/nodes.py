@@ -29,7 +29,7 @@ _PARTS: Final[dict[str, tuple[Step, Step]]] = {
 
 @dataclass
 class StreamingNode:
-    """An instance whose NGINX has answered: `ullage.experiments.elastic.run.controller.Made`."""
+    """An instance whose NGINX has answered: `ullage.experiments.elastic.run.controller.ServingNode`."""
 
     allocated: Allocated
     address: str
@@ -92,7 +92,7 @@ class StreamingNodes:
         return f"{self.prefix}-{node}{again}"
 
     async def make(self, name: str, limit_s: float) -> StreamingNode:
-        """A node that streams; what `allocating.allocate` raises."""
+        """A node that streams; what `allocate.allocate` raises."""
         application = application_of(self.film, self.host.resources.cpus, name)
         allocated = await allocate.allocate(
             self.host, name, application=application, limit_s=limit_s
