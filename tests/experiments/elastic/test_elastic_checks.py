@@ -104,7 +104,7 @@ def test_generators_must_fit_beside_the_fewest_nodes(
 
 
 @pytest.mark.parametrize("more", ["", "generators: {number: 1, resources: {cpus: 1024}}\n"])
-@pytest.mark.parametrize("asked", ["cpus: 1024", "memory: 1024TiB"])
+@pytest.mark.parametrize("field", ["cpus: 1024", "memory: 1024TiB"])
 def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(
     tmp_path: Path, field: str, more: str
 ) -> None:

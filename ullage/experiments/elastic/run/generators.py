@@ -229,9 +229,7 @@ class Generators:
         return self.folder / GENERATORS / f"{part.name}.{kind}"
 
     async def _remove(self) -> None:
-        """All machines, side by side; what cannot be removed is in `leftovers`, for the end of the run to
-        try again.
-        """
+        """All machines, side by side; the end of the run tries `leftovers` again."""
         machines, self._allocated = self._allocated, []
         releases = asyncio.ensure_future(self._release_all(machines))
         try:

@@ -29,7 +29,7 @@ _PARTS: Final[dict[str, tuple[Step, Step]]] = {
 
 @dataclass
 class StreamingNode:
-    """An instance whose NGINX has answered: `ullage.experiments.elastic.run.controller.ServingNode`."""
+    """An instance whose NGINX has answered: a `controller.ServingNode`."""
 
     allocated: Allocated
     address: str
