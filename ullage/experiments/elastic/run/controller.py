@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
@@ -108,6 +109,7 @@ Phase = Literal["coming", "ready", "failed", "leaving", "gone"]
 class _Node:
     """What is known of a node, and what the front was told of it last."""
 
+    number: int
     phase: Phase = "coming"
     instance: str = ""
     serving: ServingNode | None = None
@@ -142,7 +144,7 @@ class Controller:
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
         finally:
-            away = (self._away(n) for n in self._nodes)
+            away = (self._away(node) for node in self._nodes.values())
             # One whose end cannot be written down does not keep the others.
             for ended in await asyncio.gather(*away, return_exceptions=True):
                 if ended is not None:
@@ -175,8 +177,8 @@ class Controller:
         node = self._nodes.get(wish.node)
         if not wish.release:
             if node is None:
-                node = self._nodes[wish.node] = _Node()
-                node.task = group.create_task(self._live(wish.node, node, wish.at_ns))
+                node = self._nodes[wish.node] = _Node(wish.node)
+                node.task = group.create_task(self._live(node, wish.at_ns))
             elif node.message:  # it was started again, and has not heard
                 self.front.tell(**node.message)
             return
@@ -184,7 +186,7 @@ class Controller:
             self.front.tell(released=wish.node)
         elif node.phase != "leaving":
             coming, node.phase = node.phase == "coming", "leaving"
-            leave = self._leave(wish.node, node, node.task, wish.at_ns, coming=coming)
+            leave = self._leave(node, node.task, wish.at_ns, coming=coming)
             node.task = group.create_task(leave)
 
     def _again(self, restarted: Restarted) -> None:
@@ -200,69 +202,57 @@ class Controller:
                 self.front.tell(**node.message)
 
     # --- a node's life ----------------------------------------------------------------------------
-    async def _live(self, number: int, node: _Node, front_ns: int) -> None:
+    async def _live(self, node: _Node, front_ns: int) -> None:
         """Make it, tell the front, and watch it until it dies or is to leave."""
         with _Busy(self):
-            if not await self._make(number, node, front_ns):
+            if not await self._make(node, front_ns):
                 return
         assert node.serving is not None
         why = printable(await node.serving.gone(), _LONGEST_WHY)
         node.phase = "failed"
         self.lost += 1
-        self.acts.add(Lost(node=number, instance=node.instance, at_ns=clock.ordered_ns(), why=why))
-        self._tell(node, failed=number, why=why)
+        self._add(Lost, node, why=why)
+        self._tell(node, failed=node.number, why=why)
         with _Busy(self):
-            await self._away(number)
+            await self._away(node)
 
-    async def _make(self, number: int, node: _Node, front_ns: int) -> bool:
+    async def _make(self, node: _Node, front_ns: int) -> bool:
         """Try within the budget; False when it could not be had."""
         budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
-        node.instance = self.maker.name(number, 1)
-        self.acts.add(Asked(node=number, instance=node.instance, front_ns=front_ns, at_ns=began))
+        node.instance = self.maker.name(node.number, 1)
+        self._add(Asked, node, front_ns=front_ns, at_ns=began)
         for attempt in range(1, budget.tries + 1):
-            node.instance, asked_ns = self.maker.name(number, attempt), clock.ordered_ns()
+            node.instance, asked_ns = self.maker.name(node.number, attempt), clock.ordered_ns()
             try:
                 serving = node.serving = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
-                self._retried(number, node, "allocate", attempt, why)
+                self._add(Retried, node, what="allocate", attempt=attempt, why=why)
                 continue
             why = await self._hold(node)
             if not why:
                 node.phase = "ready"
-                self.acts.add(
-                    Ready(
-                        node=number,
-                        instance=node.instance,
-                        address=serving.address,
-                        asked_ns=asked_ns,
-                        made_ns=serving.made_ns,
-                        serving_ns=serving.serving_ns,
-                        at_ns=clock.ordered_ns(),
-                        attempts=attempt,
-                        injected_s=self.boot_delay_s,
-                        stages=serving.stages,
-                        steps=serving.steps,
-                    )
+                self._add(
+                    Ready,
+                    node,
+                    address=serving.address,
+                    asked_ns=asked_ns,
+                    made_ns=serving.made_ns,
+                    serving_ns=serving.serving_ns,
+                    attempts=attempt,
+                    injected_s=self.boot_delay_s,
+                    stages=serving.stages,
+                    steps=serving.steps,
                 )
-                self._tell(node, ready=number, address=serving.address, url=serving.url)
+                self._tell(node, ready=node.number, address=serving.address, url=serving.url)
                 return True
-            self._retried(number, node, "allocate", attempt, why)
-            await self._remove(number, node)
+            self._add(Retried, node, what="allocate", attempt=attempt, why=why)
+            await self._remove(node)
         node.phase = "failed"
         self.failed += 1
-        self.acts.add(
-            NotReady(
-                node=number,
-                instance=node.instance,
-                asked_ns=began,
-                at_ns=clock.ordered_ns(),
-                attempts=budget.tries,
-                why=why,
-            )
-        )
+        self._add(NotReady, node, asked_ns=began, attempts=budget.tries, why=why)
         await asyncio.sleep(_REST_S)
-        self._tell(node, failed=number, why=why)
+        self._tell(node, failed=node.number, why=why)
         return False
 
     async def _hold(self, node: _Node) -> str:
@@ -280,13 +270,7 @@ class Controller:
         return printable(f"it ended before it was told to the front: {how}", _LONGEST_WHY)
 
     async def _leave(
-        self,
-        number: int,
-        node: _Node,
-        before: asyncio.Task[None] | None,
-        front_ns: int,
-        *,
-        coming: bool,
+        self, node: _Node, before: asyncio.Task[None] | None, front_ns: int, *, coming: bool
     ) -> None:
         """Remove it because the front wants so, whatever it is doing."""
         with _Busy(self):
@@ -295,30 +279,24 @@ class Controller:
                 await asyncio.wait({before})
             asked_ns = clock.ordered_ns()
             if node.serving is not None:
-                done = await self._remove(number, node)
-                self._released(number, node, done, front_ns=front_ns, asked_ns=asked_ns)
+                attempts, left = await self._remove(node)
+                times = {"front_ns": front_ns, "asked_ns": asked_ns}
+                self._add(Release, node, **times, attempts=attempts, left=left)
             elif coming and node.phase == "leaving" and node.instance:  # it was asked for
-                self.acts.add(
-                    TakenBack(
-                        node=number,
-                        instance=node.instance,
-                        front_ns=front_ns,
-                        at_ns=clock.ordered_ns(),
-                    )
-                )
+                self._add(TakenBack, node, front_ns=front_ns)
             node.phase = "gone"
-            self._tell(node, released=number)
+            self._tell(node, released=node.number)
 
-    async def _away(self, number: int) -> None:
+    async def _away(self, node: _Node) -> None:
         """Remove what is left of it, though the front did not ask for that."""
-        node = self._nodes[number]
         if node.serving is None:
             return
-        asked_ns = clock.ordered_ns()
-        done = await self._remove(number, node)
-        self._released(number, node, done, front_ns=asked_ns, asked_ns=asked_ns, end=True)
+        now_ns = clock.ordered_ns()
+        attempts, left = await self._remove(node)
+        times = {"front_ns": now_ns, "asked_ns": now_ns}
+        self._add(Release, node, **times, attempts=attempts, left=left, end=True)
 
-    async def _remove(self, number: int, node: _Node) -> tuple[int, str]:
+    async def _remove(self, node: _Node) -> tuple[int, str]:
         """Try within the budget; attempts that it took, and why it is left if all failed.
 
         A failure that cannot be written down (a full disk) is raised when there is no more to try.
@@ -334,7 +312,7 @@ class Controller:
             except Exception as error:  # whatever a provider does
                 why = _why(error)
                 try:
-                    self._retried(number, node, "release", attempt, why)
+                    self._add(Retried, node, what="release", attempt=attempt, why=why)
                 except OSError as full:
                     unwritten = full
             except asyncio.CancelledError:
@@ -350,49 +328,10 @@ class Controller:
             raise unwritten
         return done
 
-    def _retried(
-        self,
-        number: int,
-        node: _Node,
-        step: Literal["allocate", "release"],
-        attempt: int,
-        why: str,
-    ) -> None:
-        """Write down that an attempt failed."""
-        self.acts.add(
-            Retried(
-                node=number,
-                instance=node.instance,
-                what=step,
-                attempt=attempt,
-                at_ns=clock.ordered_ns(),
-                why=why,
-            )
-        )
-
-    def _released(
-        self,
-        number: int,
-        node: _Node,
-        done: tuple[int, str],
-        *,
-        front_ns: int,
-        asked_ns: int,
-        end: bool = False,
-    ) -> None:
-        attempts, leftover = done
-        self.acts.add(
-            Release(
-                node=number,
-                instance=node.instance,
-                front_ns=front_ns,
-                asked_ns=asked_ns,
-                at_ns=clock.ordered_ns(),
-                attempts=attempts,
-                left=leftover,
-                end=end,
-            )
-        )
+    def _add(self, act: Callable[..., Act], node: _Node, **fields: Any) -> None:
+        """Write down what happened to a node: now, if nothing else is said."""
+        at_ns = fields.pop("at_ns", None) or clock.ordered_ns()
+        self.acts.add(act(node=node.number, instance=node.instance, at_ns=at_ns, **fields))
 
     def _tell(self, node: _Node, **fields: object) -> None:
         node.message = fields
