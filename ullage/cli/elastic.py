@@ -86,11 +86,10 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
     from ullage.experiments.elastic import folder as folders
     from ullage.runs.reader import is_elastic
 
-    plan = task.plan
     if resume is not None and is_elastic(resume):
-        plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
-    arguments = (plan, task.environments, task.document, task.meters)
-    elastic_dryrun.show(*arguments, generators=task.generators, runs=runs, as_json=as_json)
+        seed = folders.read_resolved(resume).seed
+        task = replace(task, plan=task.plan.model_copy(update={"seed": seed}))
+    elastic_dryrun.show(task, runs=runs, as_json=as_json)
 
 
 @elastic_app.command("show")

@@ -15,16 +15,14 @@ from rich.markup import escape
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.quantities import format_bytes, format_seconds, many
-from ullage.common.yamlfile import YamlFile
 from ullage.environments import placement
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import RepetitionDone
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
-from ullage.experiments.elastic.run.checks import lacks
+from ullage.experiments.elastic.run.run import Task
 from ullage.meters.energy import metering
-from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import schedule
 from ullage.runs.records import Parity
 
@@ -46,8 +44,7 @@ class Duration:
 class Forecast:
     """All that is known of a run before it begins."""
 
-    plan: ElasticPlan
-    environments: Sequence[Environment]
+    task: Task
     order: tuple[str, ...]
     """Of the first repetition."""
     time: Duration | None
@@ -55,26 +52,15 @@ class Forecast:
     parity: tuple[Parity, ...]
     treatments: Mapping[str, Mapping[str, str]]
     """What differs on purpose → environment → how it is there."""
-    meters: Sequence[PlannedMeter]
-    generators: Generators | None
     lacks: Sequence[UllageError]
     """Why it could not be run here and now."""
     doubts: tuple[str, ...]
     """What this host, or any, cannot do well; and the limits of the time scale."""
 
 
-def show(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    *,
-    generators: Generators | None = None,
-    runs: Path,
-    as_json: bool,
-) -> None:
+def show(task: Task, *, runs: Path, as_json: bool) -> None:
     """Print it; a plan may be for another host, so what is missing here is said, not refused."""
-    outlook = forecast(plan, environments, document, meters, runs, generators=generators)
+    outlook = forecast(task, runs)
     if as_json:
         print_json(as_dict(outlook))
         return
@@ -87,35 +73,25 @@ def show(
         stderr.print(f"[yellow]warning:[/] {escape(doubt)}", soft_wrap=True)
 
 
-def forecast(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    runs: Path,
-    *,
-    generators: Generators | None = None,
-) -> Forecast:
+def forecast(task: Task, runs: Path) -> Forecast:
     """Look ahead. runs: where an earlier run of the plan may tell how long one takes.
 
     PLAN_BAD_FIELD of a policy's field, which is wrong on any host.
     """
+    plan, environments = task.plan, task.environments
     scale = units.limits_of_scale(plan)
-    missing = asyncio.run(_missing(plan, environments, document, meters, generators))
+    missing = asyncio.run(_missing(task))
     for error in missing:
         if error.kind is PLAN_BAD_FIELD:
             raise error
     keys = [environment.key for environment in environments]
     time = _time(plan, environments, runs)
     return Forecast(
-        plan=plan,
-        environments=environments,
+        task=task,
         order=tuple(slot.environment for slot in schedule.block(plan.seed or 0, 0, keys, ["film"])),
         time=time,
         parity=parity(plan, environments),
         treatments=_treatments(environments),
-        meters=meters,
-        generators=generators,
         # Environments of one kind lack the same: once is enough.
         lacks=list({error.message: error for error in missing}.values()),
         doubts=(
@@ -139,17 +115,11 @@ def _cut_short(plan: ElasticPlan, time: Duration | None) -> Iterator[str]:
         )
 
 
-async def _missing(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    generators: Generators | None,
-) -> list[UllageError]:
+async def _missing(task: Task) -> list[UllageError]:
     """Of the host, and of energy meters that the run cannot do without."""
-    absent = await metering.absent(meters)
+    absent = await metering.absent(task.meters)
     needed = [error for meter, error in absent if not meter.optional]
-    return [*await lacks(plan, environments, document, generators), *needed]
+    return [*await task.lacks(), *needed]
 
 
 def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Parity, ...]:
@@ -258,20 +228,20 @@ def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[tuple[str,
 
 
 def _lines(outlook: Forecast) -> list[str]:
-    plan, number = outlook.plan, outlook.plan.repetitions
-    count = len(outlook.environments)
+    plan, number = outlook.task.plan, outlook.task.plan.repetitions
+    count = len(outlook.task.environments)
     lines = [
         f"{many(count, 'environment')} × {many(number, 'repetition')}, each with the same "
         f"viewers: {_viewers(plan)}",
-        *(f"  {_environment(plan, environment)}" for environment in outlook.environments),
+        *(f"  {_environment(plan, environment)}" for environment in outlook.task.environments),
     ]
-    if (more := outlook.generators) is not None:
+    if (more := outlook.task.generators) is not None:
         lines.append(
             f"they come from {many(more.number, 'machine')} of {more.provider.name}, "
             f"{more.resources.cpus:g} CPU and {format_bytes(more.resources.memory)} each"
         )
-    if outlook.meters:
-        names = (f"{meter.label} ({meter.kind.name})" for meter in outlook.meters)
+    if outlook.task.meters:
+        names = (f"{meter.label} ({meter.kind.name})" for meter in outlook.task.meters)
         lines.append(f"energy meters: {', '.join(names)}")
     drawn = "" if plan.seed is not None else " (the seed is drawn at the start; this is seed 0's)"
     lines.append(f"order of the first repetition{drawn}: {', '.join(outlook.order)}")
@@ -344,7 +314,7 @@ def _parity(row: Parity) -> str:
 
 def as_dict(outlook: Forecast) -> dict[str, Any]:
     """All of it, for `--json`."""
-    plan, time = outlook.plan, outlook.time
+    plan, time = outlook.task.plan, outlook.time
     return {
         "name": plan.name,
         "baseline": plan.baseline,
@@ -357,14 +327,14 @@ def as_dict(outlook: Forecast) -> dict[str, Any]:
                 "machine": Scaled(plan).machine(environment),
                 "policy": environment.policy.model_dump(mode="json"),
             }
-            for environment in outlook.environments
+            for environment in outlook.task.environments
         ],
         "generators": None
-        if outlook.generators is None
+        if outlook.task.generators is None
         else {
-            "number": outlook.generators.number,
-            "provider": outlook.generators.provider.name,
-            "resources": outlook.generators.resources.model_dump(mode="json"),
+            "number": outlook.task.generators.number,
+            "provider": outlook.task.generators.provider.name,
+            "resources": outlook.task.generators.resources.model_dump(mode="json"),
         },
         "repetitions": plan.repetitions,
         "time_scale": plan.time_scale,
@@ -379,7 +349,7 @@ def as_dict(outlook: Forecast) -> dict[str, Any]:
         "treatments": {name: dict(of) for name, of in outlook.treatments.items()},
         "energy_meters": [
             {"label": meter.label, "meter": meter.kind.name, "optional": meter.optional}
-            for meter in outlook.meters
+            for meter in outlook.task.meters
         ],
         "lacks": [
             {"code": error.code, "message": error.message, "hint": error.hint}

@@ -16,7 +16,7 @@ from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Outcome
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import run as runs
-from ullage.experiments.elastic.run.run import Run
+from ullage.experiments.elastic.run.run import Run, task_of
 from ullage.host import paths
 from ullage.runs.events import HOST_SHARED, Warned
 from ullage.runs.writer import Journal
@@ -104,7 +104,7 @@ def played(
         progress: Any = SimpleNamespace(
             warning=warnings.append, step=lambda _: None, repetition=lambda *_: None
         )
-        run = Run(plan, schema.resolve(plan, document), folder, progress)
+        run = Run(task_of(plan, document), folder, progress)
         setting: Any = None
         with Journal(folder) as run.journal:
             await run._started((), resumed=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +27,7 @@ from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
-from ullage.experiments.elastic.run.checks import check
+from ullage.experiments.elastic.run.checks import check, lacks
 from ullage.experiments.elastic.run.generators import Machines
 from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
@@ -91,10 +91,18 @@ class Task:
         """Raise what the plan lacks on this host."""
         await check(self.plan, self.environments, self.document, self.generators)
 
+    async def lacks(self) -> list[UllageError]:
+        """All of that."""
+        return await lacks(self.plan, self.environments, self.document, self.generators)
+
 
 def load(source: Path) -> Task:
     """Read a plan; a fault names its line."""
-    plan, document = schema.load(source)
+    return task_of(*schema.load(source))
+
+
+def task_of(plan: ElasticPlan, document: YamlFile) -> Task:
+    """A plan with all that it names; a fault names its line in the document."""
     return Task(
         plan,
         schema.resolve(plan, document),
@@ -125,15 +133,7 @@ class Progress(Protocol):
 
 def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> ExitCode:
     """Run it in `folder`, which has its plan; where it was interrupted, the user is told so."""
-    run = Run(
-        task.plan,
-        task.environments,
-        folder,
-        progress,
-        generators=task.generators,
-        meters=task.meters,
-        resume=resume,
-    )
+    run = Run(task, folder, progress, resume=resume)
     try:
         outcomes = interruptible(run.run())
     except asyncio.CancelledError:
@@ -168,19 +168,11 @@ class Run(Session):
     ended = Finished
 
     def __init__(
-        self,
-        plan: ElasticPlan,
-        environments: tuple[Environment, ...],
-        folder: Path,
-        progress: Progress,
-        *,
-        meters: Sequence[PlannedMeter] = (),
-        generators: Generators | None = None,
-        resume: bool = False,
+        self, task: Task, folder: Path, progress: Progress, *, resume: bool = False
     ) -> None:
         super().__init__(folder, progress.warning)
-        self.generators = generators
-        self.plan, self.environments = plan, environments
+        plan = self.plan = task.plan
+        self.environments, self.generators = task.environments, task.generators
         self.progress, self.resume = progress, resume
         self.scaled = Scaled(plan)
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
@@ -189,7 +181,7 @@ class Run(Session):
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
-        self.metering = Metering(meters, self.tag, folder, self._warn)
+        self.metering = Metering(task.meters, self.tag, folder, self._warn)
 
     async def run(self) -> list[Outcome]:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
