@@ -79,12 +79,10 @@ def _missing(run: ElasticRun) -> Iterator[Doubt]:
         repetitions = [r for r in run.repetitions if r.status == status]
         if repetitions:
             head = f"{counted(len(repetitions))} {_how(status, len(repetitions))} no figures: "
-            named = [_named(run, r) for r in repetitions[:MOST_NAMED]]
-            unnamed = len(repetitions) - len(named)
-            more = f"; and {unnamed} more" if unnamed else ""
+            names = _first([_named(run, r) for r in repetitions])
             yield Doubt(
                 code=f"repetition-{status}",
-                message=f"{head}{'; '.join(named)}{more}.",
+                message=f"{head}{names}.",
                 advice=hint,
             )
     if run.finished is None:
@@ -123,15 +121,20 @@ def _untold(run: ElasticRun) -> Iterator[Doubt]:
     good = [r for r in run.repetitions if r.counts]
     untold = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
     if untold:
-        places = "; ".join(f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in untold[:MOST_NAMED])
-        more = f"; and {len(untold) - MOST_NAMED} more" if len(untold) > MOST_NAMED else ""
+        places = _first([f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in untold])
         yield Doubt(
             code="viewers-untold",
             message="Viewers were gone and could not tell the front, which kept their places until "
-            f"the end of the repetition: {places}{more}.",
+            f"the end of the repetition: {places}.",
             advice="A node with such a place is never idle, and has room for fewer: supply, PcBl "
             "and the metrics of elasticity are off. Look why the front was away for so long.",
         )
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _named(run: ElasticRun, r: Repetition) -> str:
@@ -299,12 +302,10 @@ def _unended(run: ElasticRun) -> Iterator[Doubt]:
         elif r.torn:
             torn.append(_named(run, r))
     if torn:
-        unnamed = len(torn) - MOST_NAMED
-        more = f"; and {unnamed} more" if unnamed > 0 else ""
         yield Doubt(
             code="log-not-whole",
             message="The log of the nodes ends too early, or does not say what became of all that "
-            f"were asked for: {'; '.join(torn[:MOST_NAMED])}{more}.",
+            f"were asked for: {_first(torn)}.",
             advice="Such a node counts as there until the end, one whose line is lost not at all: "
             "figures of supply and allocation are off. Run it again, or use a copy that is whole.",
         )
