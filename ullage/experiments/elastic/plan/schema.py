@@ -228,14 +228,10 @@ class Budgets(Fields):
     )
 
 
-class GeneratorsPlan(BaseModel):
-    """Machines from which the viewers come. Fields not named here belong to their provider."""
+class ProviderPlan(BaseModel):
+    """Machines of one kind. Fields not named here belong to their provider."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-
-    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
-    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
-    resources: NodeResources = Field(NodeResources(), description="of each")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -243,21 +239,22 @@ class GeneratorsPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
-class ElasticEnvironment(BaseModel):
-    """One environment. Fields not named here belong to its provider."""
+class GeneratorsPlan(ProviderPlan):
+    """Machines from which the viewers come."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
+    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
+    resources: NodeResources = Field(NodeResources(), description="of each")
+
+
+class ElasticEnvironment(ProviderPlan):
+    """One environment."""
 
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
     resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
     boot_delay: Delay | None = Field(None, description="other than the plan's")
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The provider's own fields."""
-        return dict(self.model_extra or {})
 
 
 class ElasticPlan(Fields):
