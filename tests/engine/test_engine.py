@@ -12,8 +12,8 @@ from tests.support.enginekit import Quiet, engine, prepare, resumed, run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine.engine import Engine
-from ullage.runs import writer
 from ullage.runs.reader import RunFolder
+from ullage.runs.records import JOURNAL
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
@@ -118,7 +118,7 @@ def test_a_block_whose_end_was_not_written_keeps_its_trials(tmp_path: Path) -> N
     """`kill -9` between the last trial of a block and the line that closes it."""
     first_run = engine(tmp_path, ['name: command, argv: ["sleep", "0.1"]'], blocks=2)
     asyncio.run(first_run.run())
-    file = first_run.folder / writer.JOURNAL
+    file = first_run.folder / JOURNAL
     lines = file.read_bytes().splitlines(keepends=True)
     (_, last) = [i for i, line in enumerate(lines) if b'"event":"block"' in line]
     file.write_bytes(b"".join(lines[:last]))
@@ -135,7 +135,7 @@ def test_a_block_whose_end_was_not_written_keeps_its_trials(tmp_path: Path) -> N
 def test_a_block_of_which_trials_were_lost_does_only_these_again(tmp_path: Path) -> None:
     first_run = engine(tmp_path, ['name: command, argv: ["true"]'], blocks=2)
     asyncio.run(first_run.run())
-    file = first_run.folder / writer.JOURNAL
+    file = first_run.folder / JOURNAL
     lines = file.read_bytes().splitlines(keepends=True)
     trials = [i for i, line in enumerate(lines) if b'"event":"trial"' in line]
     file.write_bytes(b"".join(lines[: trials[-1]]) + lines[trials[-1]][:20])
@@ -204,6 +204,6 @@ def test_several_instances_start_together(tmp_path: Path) -> None:
 
 def test_the_journal_is_json_lines(tmp_path: Path) -> None:
     _, folder = run(tmp_path, ['name: command, argv: ["true"]'], blocks=1)
-    lines = (folder.path / writer.JOURNAL).read_text().splitlines()
+    lines = (folder.path / JOURNAL).read_text().splitlines()
     assert json.loads(lines[0])["event"] == "started"
     assert json.loads(lines[-1])["event"] == "finished"

@@ -23,7 +23,7 @@ from ullage.environments.placement import Resources
 from ullage.runs.events import Trial
 from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder
-from ullage.runs.writer import JOURNAL
+from ullage.runs.records import JOURNAL
 from ullage.workloads import command
 from ullage.workloads.base import Context, Task
 

@@ -15,6 +15,7 @@ from tests.lab import elastickit as kit
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Finished, FrontEnded, Lost, Ready, Release
 from ullage.host import leftovers
+from ullage.runs.records import PLAN
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -59,7 +60,7 @@ def test_a_run_is_interrupted_and_resumed(tmp_path: Path) -> None:
     events = [event.event for event in folders.read_events(run)]
     assert events.count("repetition") == 2
     assert events[-1] == "finished"
-    changed = run / folders.PLAN
+    changed = run / PLAN
     changed.write_text(changed.read_text(encoding="utf-8").replace("room: 2", "room: 3"))
     refused = kit.run("run", "--resume", str(run))
     assert refused.returncode == 2

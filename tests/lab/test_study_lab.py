@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.lab.traces import left_with
-from ullage.runs.writer import JOURNAL
+from ullage.runs.records import JOURNAL
 
 # Of an idle machine's minutes, with room for a busy one's.
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(3600)]

@@ -14,6 +14,7 @@ from ullage.common.errors import UllageError
 from ullage.common.files import put
 from ullage.runs import writer
 from ullage.runs.events import BlockDone
+from ullage.runs.records import JOURNAL
 from ullage.runs.writer import Journal
 
 
@@ -22,7 +23,7 @@ def event(number: int) -> BlockDone:
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / writer.JOURNAL).read_text().splitlines()]
+    return [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
 
 
 def test_events_are_lines(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_partial_line_is_cut_and_whole_ones_stay(
     folder = tmp_path_factory.mktemp("run")
     with Journal(folder) as written:
         written.append(event(1))
-    with (folder / writer.JOURNAL).open("ab") as stream:
+    with (folder / JOURNAL).open("ab") as stream:
         stream.write(tail)
     with Journal(folder) as written:
         written.append(event(2))

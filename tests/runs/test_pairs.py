@@ -41,8 +41,8 @@ def _cells(
 @pytest.mark.parametrize(("metric", "ratio"), [(RATE, 2.0), (TIME, 0.5)])
 def test_above_one_is_worse(metric: Metric, ratio: float) -> None:
     cells = _cells([{metric.name: 10.0}], [{metric.name: 20.0}])
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), metric)
-    assert found.log_ratios == pytest.approx([math.log(ratio)])
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), metric)
+    assert paired.log_ratios == pytest.approx([math.log(ratio)])
 
 
 def test_a_failed_trial_drops_its_pair_and_is_counted() -> None:
@@ -50,33 +50,33 @@ def test_a_failed_trial_drops_its_pair_and_is_counted() -> None:
         [{"rate": 1.0}, None, {"rate": 1.0}, {"other": 1.0}],
         [{"rate": 1.0}, {"rate": 1.0}, None, {"rate": 1.0}],
     )
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
-    assert [p.block for p in found.pairs] == [0]
-    assert (found.failed, found.missing, found.blocks, found.dropped) == (2, 1, 4, 3)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
+    assert [p.block for p in paired.pairs] == [0]
+    assert (paired.failed, paired.missing, paired.blocks, paired.dropped) == (2, 1, 4, 3)
 
 
 def test_a_block_that_is_not_done_is_no_failure() -> None:
     cells = _cells([{"rate": 1.0}, {"rate": 1.0}], [{"rate": 1.0}])
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
-    assert (len(found.pairs), found.dropped) == (1, 0)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
+    assert (len(paired.pairs), paired.dropped) == (1, 0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0])
 def test_one_figure_of_nothing_forbids_the_ratio(bad: float) -> None:
     """Dropping only the zeros would select: three retransmits against two, never none."""
     cells = _cells([{"rate": 1.0}, {"rate": bad}], [{"rate": 1.0}, {"rate": 1.0}])
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
-    assert (found.pairs, found.no_ratio, found.dropped) == ((), 1, 2)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
+    assert (paired.pairs, paired.no_ratio, paired.dropped) == ((), 1, 2)
 
 
 def test_a_curve_is_one_number_by_its_geometric_mean() -> None:
     cells = _cells(
         [{"throughput": [(1.0, 5.0), (2.0, 20.0)]}], [{"throughput": [(1.0, 10.0), (2.0, 20.0)]}]
     )
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert found.coordinates == (1.0, 2.0)
-    assert found.pairs[0].along == pytest.approx((math.log(2), 0.0))
-    assert found.log_ratios == pytest.approx([math.log(2) / 2])
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert paired.coordinates == (1.0, 2.0)
+    assert paired.pairs[0].along == pytest.approx((math.log(2), 0.0))
+    assert paired.log_ratios == pytest.approx([math.log(2) / 2])
 
 
 def test_curves_are_compared_where_all_have_points() -> None:
@@ -84,20 +84,20 @@ def test_curves_are_compared_where_all_have_points() -> None:
         [{"throughput": [(1.0, 5.0), (2.0, 20.0)]}, {"throughput": [(1.0, 5.0)]}],
         [{"throughput": [(1.0, 10.0), (2.0, 20.0)]}, {"throughput": [(1.0, 10.0), (4.0, 1.0)]}],
     )
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert (found.coordinates, found.ragged, len(found.pairs)) == ((1.0,), True, 2)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert (paired.coordinates, paired.ragged, len(paired.pairs)) == ((1.0,), True, 2)
 
 
 def test_curves_without_a_common_point_make_no_pair() -> None:
     cells = _cells([{"throughput": [(1.0, 5.0)]}], [{"throughput": [(2.0, 5.0)]}])
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert found.pairs == ()
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert paired.pairs == ()
 
 
 def test_a_number_where_a_curve_was_promised_is_missing() -> None:
     cells = _cells([{"throughput": 5.0}], [{"throughput": [(2.0, 5.0)]}])
-    found = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert found.missing == 1
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert paired.missing == 1
 
 
 def test_the_stop_rule_sees_the_primary_metrics_only() -> None:
@@ -105,14 +105,14 @@ def test_the_stop_rule_sees_the_primary_metrics_only() -> None:
         _trial(0, "vm", {"rate": 1.0, "time": 1.0}),
         _trial(0, "native", {"rate": 2.0, "time": 1.0}),
     ]
-    found = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE, TIME)})
-    assert found == {"vm/w/rate": pytest.approx([math.log(2)])}
+    ratios = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE, TIME)})
+    assert ratios == {"vm/w/rate": pytest.approx([math.log(2)])}
     assert primary_log_ratios([], "native", ["vm"], {w.key: w.metrics for w in WORKLOADS[:1]}) == {
         "vm/sysbench-cpu/events_rate": []
     }
 
 
-def _beside(block: int, environment: str, partner: str, rate: float, order: int = 0) -> Trial:
+def _duet(block: int, environment: str, partner: str, rate: float, order: int = 0) -> Trial:
     return _trial(block, environment, {"rate": rate}).model_copy(
         update={"partner": partner, "order": order, "trial": f"b{block}-{environment}-{partner}"}
     )
@@ -120,12 +120,12 @@ def _beside(block: int, environment: str, partner: str, rate: float, order: int 
 
 def test_of_a_duet_only_what_ran_beside_is_paired() -> None:
     trials = [
-        _beside(0, "vm", "native", 1.0, 0),
-        _beside(0, "native", "vm", 2.0, 1),
-        _beside(0, "lxc", "native", 1.0, 2),
-        _beside(0, "native", "lxc", 8.0, 3),
-        _beside(1, "lxc", "native", 1.0, 0),
-        _beside(1, "native", "lxc", 4.0, 1),
+        _duet(0, "vm", "native", 1.0, 0),
+        _duet(0, "native", "vm", 2.0, 1),
+        _duet(0, "lxc", "native", 1.0, 2),
+        _duet(0, "native", "lxc", 8.0, 3),
+        _duet(1, "lxc", "native", 1.0, 0),
+        _duet(1, "native", "lxc", 4.0, 1),
     ]
     cells = Cells(trials)
     assert [t.metrics["rate"] for t in cells.series("native", "w", "lxc").values()] == [8.0, 4.0]
@@ -134,9 +134,9 @@ def test_of_a_duet_only_what_ran_beside_is_paired() -> None:
     assert cells.series("vm", "w", "native") == cells.series("vm", "w")
     first = cells.series("native", "w")
     assert [first[block].partner for block in (0, 1)] == ["vm", "lxc"]
-    found = primary_log_ratios(trials, "native", ["vm", "lxc"], {"w": (RATE,)})
-    assert found["vm/w/rate"] == pytest.approx([math.log(2)])
-    assert found["lxc/w/rate"] == pytest.approx([math.log(8), math.log(4)])
+    ratios = primary_log_ratios(trials, "native", ["vm", "lxc"], {"w": (RATE,)})
+    assert ratios["vm/w/rate"] == pytest.approx([math.log(2)])
+    assert ratios["lxc/w/rate"] == pytest.approx([math.log(8), math.log(4)])
 
 
 def test_without_a_duet_a_partner_changes_nothing() -> None:
@@ -148,9 +148,9 @@ def test_without_a_duet_a_partner_changes_nothing() -> None:
 def test_the_stop_rule_sees_means_of_generations() -> None:
     ratios = [1.0, 4.0, 2.0, 2.0, 8.0]
     trials = [
-        each.model_copy(update={"generation": block // 2})
+        trials_of.model_copy(update={"generation": block // 2})
         for block, ratio in enumerate(ratios)
-        for each in (
+        for trials_of in (
             _trial(block, "vm", {"rate": 1.0}),
             _trial(block, "native", {"rate": ratio}),
         )
@@ -158,7 +158,9 @@ def test_the_stop_rule_sees_means_of_generations() -> None:
     cells = Cells(trials)
     paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
     assert paired.generations == [0, 0, 1, 1, 2]
-    found = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE,)})
-    assert found["vm/w/rate"] == pytest.approx([math.log(2), math.log(2), math.log(8)])
-    one = primary_log_ratios(trials[:4], "native", ["vm"], {"w": (RATE,)})
-    assert one["vm/w/rate"] == pytest.approx([0.0, math.log(4)]), "one generation: its own values"
+    by_key = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE,)})
+    assert by_key["vm/w/rate"] == pytest.approx([math.log(2), math.log(2), math.log(8)])
+    one_generation = primary_log_ratios(trials[:4], "native", ["vm"], {"w": (RATE,)})
+    assert one_generation["vm/w/rate"] == pytest.approx([0.0, math.log(4)]), (
+        "one generation: its own values"
+    )

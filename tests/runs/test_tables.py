@@ -22,7 +22,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _one(sql: str, root: Path) -> dict[str, Any]:
+def _row(sql: str, root: Path) -> dict[str, Any]:
     rows: list[dict[str, Any]] = parquet.query(sql, root).to_pylist()
     assert len(rows) == 1
     return rows[0]
@@ -59,12 +59,12 @@ def test_files_say_their_format_and_leave_nothing_behind(runs: Path) -> None:
 
 def test_a_curve_has_a_row_for_each_point(tmp_path: Path) -> None:
     run = make_run(tmp_path / "c", workloads=[CURVE_WORKLOAD], blocks=1, failures=[], raw=False)
-    found = _one(
+    row = _row(
         "select count(*) as n, min(coordinate) as least, max(coordinate_unit) as unit "
         "from samples where environment = 'lxc'",
         run,
     )
-    assert found == {"n": 4, "least": 64.0, "unit": "B"}
+    assert row == {"n": 4, "least": 64.0, "unit": "B"}
 
 
 def test_events_stand_on_the_wall_clock_with_their_bound(runs: Path) -> None:
@@ -87,9 +87,9 @@ def test_events_stand_on_the_wall_clock_with_their_bound(runs: Path) -> None:
 
 def test_sql_over_all_runs(runs: Path) -> None:
     sql = "select count(distinct run) as runs, count(distinct trial) as trials from samples"
-    assert _one(sql, runs) == {"runs": 2, "trials": 120}
-    assert _one(sql, runs / "20261121T000000-b") == {"runs": 1, "trials": 40}
-    steal = _one("select avg(value) as steal from meters where name = 'steal'", runs)
+    assert _row(sql, runs) == {"runs": 2, "trials": 120}
+    assert _row(sql, runs / "20261121T000000-b") == {"runs": 1, "trials": 40}
+    steal = _row("select avg(value) as steal from meters where name = 'steal'", runs)
     assert steal["steal"] == pytest.approx(0.002, rel=0.1)
 
 
@@ -103,18 +103,18 @@ def test_a_meter_has_the_unit_that_the_run_says(runs: Path) -> None:
     for trial in trials:
         if trial["event"] == "trial":
             trial["meters"] = {"power": {"wall": 23.0}}
-    (run / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in trials))
-    found = _one("select distinct meter, name, value, unit from meters", run)
-    assert found == {"meter": "power", "name": "wall", "value": 23.0, "unit": "W"}
+    (run / "journal.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in trials))
+    row = _row("select distinct meter, name, value, unit from meters", run)
+    assert row == {"meter": "power", "name": "wall", "value": 23.0, "unit": "W"}
 
 
 def test_how_well_clocks_are_known(runs: Path) -> None:
     sql = "select distinct shared, bound_ns, round(drifted_ns / between_ns * 1e9) as ppb, reasons"
-    found = _one(f"{sql} from clocks where environment = 'vm'", runs)
-    assert found == {"shared": False, "bound_ns": 400_000, "ppb": 11_250, "reasons": "moves-unseen"}
-    other = _one(f"{sql} from clocks where environment = 'lxc'", runs)
+    row = _row(f"{sql} from clocks where environment = 'vm'", runs)
+    assert row == {"shared": False, "bound_ns": 400_000, "ppb": 11_250, "reasons": "moves-unseen"}
+    other = _row(f"{sql} from clocks where environment = 'lxc'", runs)
     assert other == {"shared": True, "bound_ns": 120, "ppb": None, "reasons": ""}
-    trials = _one("select count(distinct bound_ns) as n from samples", runs)
+    trials = _row("select count(distinct bound_ns) as n from samples", runs)
     assert trials == {"n": 2}
 
 
@@ -126,10 +126,10 @@ def test_every_column_can_be_named_without_quotes(runs: Path) -> None:
 
 def test_tables_follow_the_journal(runs: Path) -> None:
     sql = "select count(*) as n from events where kind = 'warning'"
-    assert _one(sql, runs) == {"n": 2}
+    assert _row(sql, runs) == {"n": 2}
     with (runs / "20261120T000000-a" / "journal.jsonl").open("a") as journal:
         journal.write('{"event":"warning","epoch_ns":1,"code":"c","message":"m"}\n')
-    assert _one(sql, runs) == {"n": 3}
+    assert _row(sql, runs) == {"n": 3}
 
 
 def test_tables_are_stamped_with_what_was_read(runs: Path) -> None:
@@ -139,16 +139,16 @@ def test_tables_are_stamped_with_what_was_read(runs: Path) -> None:
     with (run / "journal.jsonl").open("a") as journal:
         journal.write('{"event":"warning","epoch_ns":1,"code":"c","message":"m"}\n')
     parquet.write(folder)
-    assert _one("select count(*) as n from events where detail = 'c: m'", runs) == {"n": 1}
+    assert _row("select count(*) as n from events where detail = 'c: m'", runs) == {"n": 1}
 
 
 def test_tables_follow_resolved_json(runs: Path) -> None:
     run = runs / "20261120T000000-a"
     sql = "select count(*) as n from samples where environment_label = 'NATIVE'"
-    assert _one(sql, runs) == {"n": 0}
+    assert _row(sql, runs) == {"n": 0}
     text = (run / "resolved.json").read_text()
     (run / "resolved.json").write_text(text.replace('"label": "native"', '"label": "NATIVE"'))
-    assert _one(sql, runs)["n"] > 0
+    assert _row(sql, runs)["n"] > 0
 
 
 @pytest.mark.parametrize("field", ["epoch_ns", "start_ns", "end_ns", "block", "order"])
@@ -167,13 +167,13 @@ def test_numbers_that_no_table_holds_are_refused(runs: Path, field: str, value: 
 def test_a_copied_run_is_a_run_of_its_own(runs: Path) -> None:
     parquet.query("select 1 as one", runs)
     shutil.copytree(runs / "20261120T000000-a", runs / "copy")
-    assert _one("select count(distinct run) as runs from samples", runs) == {"runs": 3}
+    assert _row("select count(distinct run) as runs from samples", runs) == {"runs": 3}
 
 
 def test_a_damaged_table_is_made_again(runs: Path) -> None:
     parquet.query("select 1 as one", runs)
     (runs / "20261120T000000-a" / "samples.parquet").write_bytes(b"PAR1 no more")
-    assert _one("select count(distinct run) as runs from samples", runs) == {"runs": 2}
+    assert _row("select count(distinct run) as runs from samples", runs) == {"runs": 2}
 
 
 @pytest.mark.parametrize("sql", ["select nope from samples", "selec", "select * from nowhere"])
@@ -194,11 +194,11 @@ def test_a_run_that_cannot_be_read_is_told_or_raised(runs: Path) -> None:
     with pytest.raises(UllageError) as caught:
         parquet.query("select 1 as one", runs)
     assert caught.value.kind is errors.RUN_BAD_FORMAT
-    told: list[Path] = []
+    left_out: list[Path] = []
     sql = "select count(distinct run) as runs from samples"
-    found = parquet.query(sql, runs, on_bad_run=lambda path, _: told.append(path))
-    assert found.to_pylist() == [{"runs": 1}]
-    assert told == [bad]
+    table = parquet.query(sql, runs, on_bad_run=lambda path, _: left_out.append(path))
+    assert table.to_pylist() == [{"runs": 1}]
+    assert left_out == [bad]
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from ullage.plan import matrix, schema
 from ullage.runs import writer
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder, sessions
+from ullage.runs.records import JOURNAL
 
 PLAN = """\
 name: engine
@@ -59,7 +60,7 @@ def places_of_its_own(
         monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setattr(*patient.LAG)
     yield
-    for file in tmp_path.rglob(writer.JOURNAL):
+    for file in tmp_path.rglob(JOURNAL):
         for session in sessions(file.parent):
             assert leftovers.find(session.tag, own=True) == []
 

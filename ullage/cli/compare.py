@@ -164,13 +164,14 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     """The overheads of several runs against those of the first."""
     from ullage.analysis import runchanges
     from ullage.cli import compare_show
-    from ullage.runs.reader import RunFolder, elastic_run, is_elastic, typed
+    from ullage.runs.reader import RunFolder, another_kind, is_elastic, typed
 
     if len(paths) < MIN_RUNS:
         shows = f"`ullage show {typed(paths[0])}` shows one"
         raise typer.BadParameter(f"name at least two run folders; {shows}")
     if all(map(is_elastic, paths)):
-        raise elastic_run(paths[0], f"report {typed(paths[1])} --against {typed(paths[0])}")
+        command = f"report {typed(paths[1])} --against {typed(paths[0])}"
+        raise another_kind(paths[0], "elastic", command)
     first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
     found = runchanges.compare(first, later)
     if out is not None:

@@ -21,6 +21,7 @@ from ullage.cli.options import (
 from ullage.common.errors import ExitCode
 from ullage.common.files import put
 from ullage.runs.reader import RUNS
+from ullage.runs.records import PLAN
 from ullage.runs.writer import new_folder
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def run_command(
         folder = resume
     else:
         folder = new_folder(runs, task.plan.name)
-        put(folder / folders.PLAN, Path(file or "").read_bytes())
-        task = replace(task, plan=run.keep(task.plan, folder))
+        put(folder / PLAN, Path(file or "").read_bytes())
+        task = replace(task, plan=run.keep_trace(task.plan, folder))
     with ElasticProgress(task.repetitions) as progress:
         code = run.run_plan(task, folder, progress, resume=resume is not None)
     if code != ExitCode.INTERRUPTED:
@@ -85,11 +86,10 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
     from ullage.experiments.elastic import folder as folders
     from ullage.runs.reader import is_elastic
 
-    plan = task.plan
     if resume is not None and is_elastic(resume):
-        plan = plan.model_copy(update={"seed": folders.read_resolved(resume).seed})
-    shown = (plan, task.environments, task.document, task.meters)
-    elastic_dryrun.show(*shown, generators=task.generators, runs=runs, as_json=as_json)
+        seed = folders.read_resolved(resume).seed
+        task = replace(task, plan=task.plan.model_copy(update={"seed": seed}))
+    elastic_dryrun.show(task, runs=runs, as_json=as_json)
 
 
 @elastic_app.command("show")

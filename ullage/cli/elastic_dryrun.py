@@ -14,26 +14,24 @@ from rich.markup import escape
 
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
-from ullage.common.quantities import format_bytes, format_seconds
-from ullage.common.yamlfile import YamlFile
+from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.environments import placement
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import RepetitionDone
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
-from ullage.experiments.elastic.run.checks import lacks
+from ullage.experiments.elastic.run.run import Task
 from ullage.meters.energy import metering
-from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import schedule
 from ullage.runs.records import Parity
 
 
 @dataclass(frozen=True)
-class Time:
+class Duration:
     """How long the run will take, in real seconds."""
 
-    each: Mapping[str, float]
+    repetition_s: Mapping[str, float]
     """Environment → one repetition: the mean of an earlier run's, else that of its viewers."""
     learned: str | None
     """Name of the earlier run; None: reckoned from the plan, without what nodes take to come."""
@@ -46,76 +44,54 @@ class Time:
 class Forecast:
     """All that is known of a run before it begins."""
 
-    plan: ElasticPlan
-    environments: Sequence[Environment]
+    task: Task
     order: tuple[str, ...]
     """Of the first repetition."""
-    time: Time | None
+    time: Duration | None
     """None: its trace cannot be read, which is among the lacks."""
     parity: tuple[Parity, ...]
     treatments: Mapping[str, Mapping[str, str]]
     """What differs on purpose → environment → how it is there."""
-    meters: Sequence[PlannedMeter]
-    generators: Generators | None
     lacks: Sequence[UllageError]
     """Why it could not be run here and now."""
     doubts: tuple[str, ...]
     """What this host, or any, cannot do well; and the limits of the time scale."""
 
 
-def show(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    *,
-    generators: Generators | None = None,
-    runs: Path,
-    as_json: bool,
-) -> None:
+def show(task: Task, *, runs: Path, as_json: bool) -> None:
     """Print it; a plan may be for another host, so what is missing here is said, not refused."""
-    found = forecast(plan, environments, document, meters, runs, generators=generators)
+    outlook = forecast(task, runs)
     if as_json:
-        print_json(as_dict(found))
+        print_json(as_dict(outlook))
         return
-    for line in _lines(found):
+    for line in _lines(outlook):
         stdout.print(escape(line), soft_wrap=True)
-    for error in found.lacks:
-        said = f"{error.message}; {error.hint}" if error.hint else error.message
-        stderr.print(f"[yellow]warning:[/] not on this host: {escape(said)}", soft_wrap=True)
-    for doubt in found.doubts:
+    for error in outlook.lacks:
+        message = f"{error.message}; {error.hint}" if error.hint else error.message
+        stderr.print(f"[yellow]warning:[/] not on this host: {escape(message)}", soft_wrap=True)
+    for doubt in outlook.doubts:
         stderr.print(f"[yellow]warning:[/] {escape(doubt)}", soft_wrap=True)
 
 
-def forecast(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    runs: Path,
-    *,
-    generators: Generators | None = None,
-) -> Forecast:
+def forecast(task: Task, runs: Path) -> Forecast:
     """Look ahead. runs: where an earlier run of the plan may tell how long one takes.
 
     PLAN_BAD_FIELD of a policy's field, which is wrong on any host.
     """
+    plan, environments = task.plan, task.environments
     scale = units.limits_of_scale(plan)
-    missing = asyncio.run(_missing(plan, environments, document, meters, generators))
+    missing = asyncio.run(_missing(task))
     for error in missing:
         if error.kind is PLAN_BAD_FIELD:
             raise error
-    keys = [each.key for each in environments]
+    keys = [environment.key for environment in environments]
     time = _time(plan, environments, runs)
     return Forecast(
-        plan=plan,
-        environments=environments,
+        task=task,
         order=tuple(slot.environment for slot in schedule.block(plan.seed or 0, 0, keys, ["film"])),
         time=time,
         parity=parity(plan, environments),
         treatments=_treatments(environments),
-        meters=meters,
-        generators=generators,
         # Environments of one kind lack the same: once is enough.
         lacks=list({error.message: error for error in missing}.values()),
         doubts=(
@@ -126,12 +102,12 @@ def forecast(
     )
 
 
-def _cut_short(plan: ElasticPlan, time: Time | None) -> Iterator[str]:
+def _cut_short(plan: ElasticPlan, time: Duration | None) -> Iterator[str]:
     """Repetitions that are ended before their viewers are gone."""
     if time is None:
         return
     most_s = Scaled(plan).repetition_s
-    if longer := [key for key, s in time.each.items() if s > most_s]:
+    if longer := [key for key, s in time.repetition_s.items() if s > most_s]:
         yield (
             f"a repetition of {' and '.join(longer)} takes longer than the "
             f"{format_seconds(most_s)} that one may take, and would fail: "
@@ -139,17 +115,11 @@ def _cut_short(plan: ElasticPlan, time: Time | None) -> Iterator[str]:
         )
 
 
-async def _missing(
-    plan: ElasticPlan,
-    environments: Sequence[Environment],
-    document: YamlFile,
-    meters: Sequence[PlannedMeter],
-    generators: Generators | None,
-) -> list[UllageError]:
+async def _missing(task: Task) -> list[UllageError]:
     """Of the host, and of energy meters that the run cannot do without."""
-    absent = await metering.absent(meters)
+    absent = await metering.absent(task.meters)
     needed = [error for meter, error in absent if not meter.optional]
-    return [*await lacks(plan, environments, document, generators), *needed]
+    return [*await task.lacks(), *needed]
 
 
 def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Parity, ...]:
@@ -160,12 +130,12 @@ def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Pari
     """
     image = "host" if plan.image == "host" else "one built image"
     values: dict[str, dict[str, str]] = {"cpus": {}, "pinning": {}, "memory": {}, "userland": {}}
-    for each in environments:
-        cpus, pinning = _cpus(each)
-        values["cpus"][each.key] = cpus
-        values["pinning"][each.key] = pinning
-        values["memory"][each.key] = format_bytes(each.resources.memory)
-        values["userland"][each.key] = image
+    for environment in environments:
+        cpus, pinning = _cpus(environment)
+        values["cpus"][environment.key] = cpus
+        values["pinning"][environment.key] = pinning
+        values["memory"][environment.key] = format_bytes(environment.resources.memory)
+        values["userland"][environment.key] = image
     return tuple(
         Parity(
             nuisance=name, equal=(equal := len(set(of.values())) == 1), allowed=not equal, values=of
@@ -176,54 +146,57 @@ def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Pari
 
 def _cpus(environment: Environment) -> tuple[str, str]:
     """CPUs of a node, and how it has them."""
-    asked = environment.resources.cpus
+    number = environment.resources.cpus
     try:
         own, quota = placement.place(environment.resources, 0)
     except UllageError:  # more than this host has: among the lacks
-        return f"{asked:g}", "not on this host"
+        return f"{number:g}", "not on this host"
     part = f", quota {quota:g}" if quota is not None else ""
     return f"{len(own)}{part}", "the host's CPUs in turn"
 
 
 def _treatments(environments: Sequence[Environment]) -> dict[str, dict[str, str]]:
     """What is compared: everything that is not the same in all of them."""
-    found: dict[str, dict[str, str]] = {}
-    for each in environments:
-        nodes = each.nodes.model_dump(mode="json", exclude_defaults=True)
-        told = {
-            "provider": each.provider.name,
-            "options": _plain(each.provider.options.model_dump(mode="json", exclude_defaults=True)),
-            "boot_delay": format_seconds(each.boot_delay),
-            "policy": _plain(each.policy.model_dump(mode="json")),
+    treatments: dict[str, dict[str, str]] = {}
+    for environment in environments:
+        nodes = environment.nodes.model_dump(mode="json", exclude_defaults=True)
+        settings = {
+            "provider": environment.provider.name,
+            "options": _plain(
+                environment.provider.options.model_dump(mode="json", exclude_defaults=True)
+            ),
+            "boot_delay": format_seconds(environment.boot_delay),
+            "policy": _plain(environment.policy.model_dump(mode="json")),
             "nodes": _plain(nodes),
         }
-        for name, how in told.items():
-            found.setdefault(name, {})[each.key] = how
-    return {name: of for name, of in found.items() if len(set(of.values())) > 1}
+        for name, how in settings.items():
+            treatments.setdefault(name, {})[environment.key] = how
+    return {name: of for name, of in treatments.items() if len(set(of.values())) > 1}
 
 
 def _plain(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) or "as usual"
 
 
-def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) -> Time | None:
+def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) -> Duration | None:
     scaled = Scaled(plan)
     try:
         watched_s, most_s = scaled.arriving_s + scaled.length_s, scaled.repetition_s
     except (OSError, ValueError):
         return None
-    name, taken = _earlier(plan, runs)
-    each = {
-        one.key: taken.get(
-            (one.key, scaled.boot_delay_s(one)), watched_s + scaled.boot_delay_s(one)
+    name, means_s = _earlier(plan, runs)
+    repetition_s = {
+        environment.key: means_s.get(
+            (environment.key, scaled.boot_delay_s(environment)),
+            watched_s + scaled.boot_delay_s(environment),
         )
-        for one in environments
+        for environment in environments
     }
     number = plan.repetitions
-    return Time(
-        each=each,
+    return Duration(
+        repetition_s=repetition_s,
         learned=name,
-        total_s=number * sum(each.values()),
+        total_s=number * sum(repetition_s.values()),
         most_s=number * len(environments) * most_s,
     )
 
@@ -238,48 +211,49 @@ def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[tuple[str,
             resolved, events = folders.read_resolved(folder), folders.read_events(folder)
         except UllageError:
             continue
-        told = {**resolved.users_time, "boot_delay_s": {}}
-        if (resolved.name, resolved.time_scale, told) != (plan.name, plan.time_scale, same):
+        users_time = {**resolved.users_time, "boot_delay_s": {}}
+        if (resolved.name, resolved.time_scale, users_time) != (plan.name, plan.time_scale, same):
             continue
-        taken: dict[str, list[float]] = {}
+        seconds_by_key: dict[str, list[float]] = {}
         for event in events:
             if isinstance(event, RepetitionDone) and event.status == "ok":
-                taken.setdefault(event.environment, []).append(event.seconds)
-        if taken:
-            held = {key: setting.boot_delay_s for key, setting in resolved.settings.items()}
+                seconds_by_key.setdefault(event.environment, []).append(event.seconds)
+        if seconds_by_key:
+            held_s = {key: setting.boot_delay_s for key, setting in resolved.settings.items()}
             return folder.name, {
-                (key, held.get(key, 0.0)): fmean(seconds) for key, seconds in taken.items()
+                (key, held_s.get(key, 0.0)): fmean(seconds)
+                for key, seconds in seconds_by_key.items()
             }
     return None, {}
 
 
-def _lines(found: Forecast) -> list[str]:
-    plan, number = found.plan, found.plan.repetitions
-    count = len(found.environments)
-    told = [
-        f"{_count(count, 'environment')} × {_count(number, 'repetition')}, each with the same "
+def _lines(outlook: Forecast) -> list[str]:
+    plan, number = outlook.task.plan, outlook.task.plan.repetitions
+    count = len(outlook.task.environments)
+    lines = [
+        f"{many(count, 'environment')} × {many(number, 'repetition')}, each with the same "
         f"viewers: {_viewers(plan)}",
-        *(f"  {_environment(plan, each)}" for each in found.environments),
+        *(f"  {_environment(plan, environment)}" for environment in outlook.task.environments),
     ]
-    if (more := found.generators) is not None:
-        told.append(
-            f"they come from {_count(more.number, 'machine')} of {more.provider.name}, "
+    if (more := outlook.task.generators) is not None:
+        lines.append(
+            f"they come from {many(more.number, 'machine')} of {more.provider.name}, "
             f"{more.resources.cpus:g} CPU and {format_bytes(more.resources.memory)} each"
         )
-    if found.meters:
-        names = (f"{one.label} ({one.kind.name})" for one in found.meters)
-        told.append(f"energy meters: {', '.join(names)}")
+    if outlook.task.meters:
+        names = (f"{meter.label} ({meter.kind.name})" for meter in outlook.task.meters)
+        lines.append(f"energy meters: {', '.join(names)}")
     drawn = "" if plan.seed is not None else " (the seed is drawn at the start; this is seed 0's)"
-    told.append(f"order of the first repetition{drawn}: {', '.join(found.order)}")
-    told.append(_duration(found))
-    told += [_parity(row) for row in found.parity]
-    told += [
+    lines.append(f"order of the first repetition{drawn}: {', '.join(outlook.order)}")
+    lines.append(_duration(outlook))
+    lines += [_parity(row) for row in outlook.parity]
+    lines += [
         f"compared: {name}: {'; '.join(f'{key}: {how}' for key, how in of.items())}"
-        for name, of in found.treatments.items()
+        for name, of in outlook.treatments.items()
     ]
     if plan.baseline is None and count > 1:
-        told.append("no baseline: the environments are shown side by side, without verdicts")
-    return told
+        lines.append("no baseline: the environments are shown side by side, without verdicts")
+    return lines
 
 
 def _viewers(plan: ElasticPlan) -> str:
@@ -300,23 +274,23 @@ def _viewers(plan: ElasticPlan) -> str:
     return f"{come}, {format_seconds(plan.video.length)} of film, {patience}{scale}"
 
 
-def _environment(plan: ElasticPlan, each: Environment) -> str:
-    most = each.nodes.max or Scaled(plan).most_nodes
+def _environment(plan: ElasticPlan, environment: Environment) -> str:
+    most = environment.nodes.max or Scaled(plan).most_nodes
     parts = [
-        f"{each.key}: {each.provider.name}",
-        f"{_count(most, 'node')}"
-        if each.nodes.min == most
-        else f"{each.nodes.min} to {most} nodes",
-        f"{each.resources.cpus:g} CPU and {format_bytes(each.resources.memory)} each",
-        f"policy {each.policy.name}",
+        f"{environment.key}: {environment.provider.name}",
+        f"{many(most, 'node')}"
+        if environment.nodes.min == most
+        else f"{environment.nodes.min} to {most} nodes",
+        f"{environment.resources.cpus:g} CPU and {format_bytes(environment.resources.memory)} each",
+        f"policy {environment.policy.name}",
     ]
-    if each.boot_delay:
-        parts.append(f"held back for {format_seconds(each.boot_delay)}")
+    if environment.boot_delay:
+        parts.append(f"held back for {format_seconds(environment.boot_delay)}")
     return ", ".join(parts)
 
 
-def _duration(found: Forecast) -> str:
-    time = found.time
+def _duration(outlook: Forecast) -> str:
+    time = outlook.time
     if time is None:
         return "time: not known, as the trace cannot be read"
     source = (
@@ -324,10 +298,10 @@ def _duration(found: Forecast) -> str:
         if time.learned
         else "nominal: without what nodes take to come and go"
     )
-    each = ", ".join(f"{key} {format_seconds(s)}" for key, s in time.each.items())
+    lengths = ", ".join(f"{key} {format_seconds(s)}" for key, s in time.repetition_s.items())
     return (
         f"time: {format_seconds(time.total_s)}, at most {format_seconds(time.most_s)}; a "
-        f"repetition: {each}; {source}"
+        f"repetition: {lengths}; {source}"
     )
 
 
@@ -338,52 +312,48 @@ def _parity(row: Parity) -> str:
     return f"not equal, as the plan has it: {row.nuisance}: {values}"
 
 
-def as_dict(found: Forecast) -> dict[str, Any]:
+def as_dict(outlook: Forecast) -> dict[str, Any]:
     """All of it, for `--json`."""
-    plan, time = found.plan, found.time
+    plan, time = outlook.task.plan, outlook.time
     return {
         "name": plan.name,
         "baseline": plan.baseline,
         "environments": [
             {
-                "key": each.key,
-                "provider": each.provider.name,
-                "resources": each.resources.model_dump(mode="json"),
-                "boot_delay_s": Scaled(plan).boot_delay_s(each),
-                "machine": Scaled(plan).machine(each),
-                "policy": each.policy.model_dump(mode="json"),
+                "key": environment.key,
+                "provider": environment.provider.name,
+                "resources": environment.resources.model_dump(mode="json"),
+                "boot_delay_s": Scaled(plan).boot_delay_s(environment),
+                "machine": Scaled(plan).machine(environment),
+                "policy": environment.policy.model_dump(mode="json"),
             }
-            for each in found.environments
+            for environment in outlook.task.environments
         ],
         "generators": None
-        if found.generators is None
+        if outlook.task.generators is None
         else {
-            "number": found.generators.number,
-            "provider": found.generators.provider.name,
-            "resources": found.generators.resources.model_dump(mode="json"),
+            "number": outlook.task.generators.number,
+            "provider": outlook.task.generators.provider.name,
+            "resources": outlook.task.generators.resources.model_dump(mode="json"),
         },
         "repetitions": plan.repetitions,
         "time_scale": plan.time_scale,
         "patience_s": Scaled(plan).patience_s,
         "seed": plan.seed,
-        "order": list(found.order),
-        "repetition_s": None if time is None else dict(time.each),
+        "order": list(outlook.order),
+        "repetition_s": None if time is None else dict(time.repetition_s),
         "learned": None if time is None else time.learned,
         "total_s": None if time is None else time.total_s,
         "most_s": None if time is None else time.most_s,
-        "parity": [row.model_dump(mode="json") for row in found.parity],
-        "treatments": {name: dict(of) for name, of in found.treatments.items()},
+        "parity": [row.model_dump(mode="json") for row in outlook.parity],
+        "treatments": {name: dict(of) for name, of in outlook.treatments.items()},
         "energy_meters": [
-            {"label": one.label, "meter": one.kind.name, "optional": one.optional}
-            for one in found.meters
+            {"label": meter.label, "meter": meter.kind.name, "optional": meter.optional}
+            for meter in outlook.task.meters
         ],
         "lacks": [
             {"code": error.code, "message": error.message, "hint": error.hint}
-            for error in found.lacks
+            for error in outlook.lacks
         ],
-        "doubts": list(found.doubts),
+        "doubts": list(outlook.doubts),
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

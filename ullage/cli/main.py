@@ -31,6 +31,7 @@ from ullage.common.files import put
 from ullage.common.quantities import many
 from ullage.runs import writer
 from ullage.runs.reader import RUNS, RunFolder, begun, named, typed
+from ullage.runs.records import PLAN
 
 if TYPE_CHECKING:
     from ullage.engine.progress import Progress
@@ -197,7 +198,7 @@ def run_command(
     if pilot is not None and not dry_run:
         raise typer.BadParameter("--pilot goes with --dry-run")
     resume = None if resume is None else begun(named(resume, runs))
-    source = file if file is not None else Path(resume or "") / writer.PLAN
+    source = file if file is not None else Path(resume or "") / PLAN
     checked, document = schema.load(source)
     cells = matrix.resolve(checked, document)
     if dry_run:
@@ -217,7 +218,7 @@ def run_command(
         folder = resume
     else:
         folder = writer.new_folder(runs, checked.name)
-        put(folder / writer.PLAN, source.read_bytes())
+        put(folder / PLAN, source.read_bytes())
     with ExitStack() as stack:
         progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
         if live:

@@ -29,8 +29,8 @@ from ullage.plan.schema import Plan
 from ullage.runs.events import BlockDone, Finished, Provisioned, Synchronised, Trial
 from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder, sessions
-from ullage.runs.records import FORMAT, ImageRecord, Parity, Resolved
-from ullage.runs.writer import RESOLVED, TRIALS, Journal, now_ns
+from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
+from ullage.runs.writer import Journal, now_ns
 from ullage.stats.stop import StopRule
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ullage.common.errors import PARITY_UNEQUAL, UllageError
 from ullage.common.files import sha256_of
@@ -137,27 +137,39 @@ def own_clock() -> ClockSaid:
 
 
 def changed(old: Resolved, now: Resolved) -> list[str]:
-    """What has changed that must stay the same through a run."""
-    pairs = {
-        "the baseline": (old.baseline, now.baseline),
-        "resources": (old.resources, now.resources),
-        "confidence": (old.confidence, now.confidence),
-        "margin": (old.margin, now.margin),
-        "the design": (old.design, now.design),
-        "the levels of repetition": tuple({**_ONCE, **r.repeat} for r in (old, now)),
-        "the correction": (old.correction, now.correction),
-        "the stop rule": tuple((r.blocks.get("min"), r.blocks.get("until")) for r in (old, now)),
-        "the image": tuple(r.image and r.image.digest for r in (old, now)),
+    """What of a run may not change while it goes on, and did."""
+    before, after = _fixed(old), _fixed(now)
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]
+
+
+def _fixed(record: Resolved) -> dict[str, object]:
+    """In words → what may not change."""
+    return {
+        **_settings(record, record.baseline),
+        "the stop rule": (record.blocks.get("min"), record.blocks.get("until")),
+        "the image": record.image and record.image.digest,
+        **{f"environment {cell.key}": _identity(cell) for cell in record.environments},
+        **{f"workload {case.key}": _identity(case) for case in record.workloads},
+        **{f"the energy meter {label}": meter for label, meter in _energy_meters(record).items()},
     }
-    changes = [name for name, (before, after) in pairs.items() if before != after]
-    for kind in ("environments", "workloads"):
-        before = {record.key: _identity(record) for record in getattr(old, kind)}
-        after = {record.key: _identity(record) for record in getattr(now, kind)}
-        keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-        changes += [f"{kind.removesuffix('s')} {key}" for key in keys]
-    meters = [_energy_meters(resolved) for resolved in (old, now)]
-    labels = [key for key in {**meters[0], **meters[1]} if meters[0].get(key) != meters[1].get(key)]
-    return changes + [f"the energy meter {label}" for label in labels]
+
+
+_SETTINGS: Final = {
+    "resources": "resources",
+    "confidence": "confidence",
+    "margin": "margin",
+    "design": "the design",
+    "repeat": "the levels of repetition",
+    "correction": "the correction",
+}
+"""Fields that a plan and its record have in common → what they are called in words."""
+
+
+def _settings(source: Resolved | Plan, baseline: str) -> dict[str, object]:
+    """In words → what the plan says of the whole run."""
+    fields = source.model_dump(include=set(_SETTINGS))
+    fields["repeat"] = {**_ONCE, **fields["repeat"]}
+    return {"the baseline": baseline} | {name: fields[key] for key, name in _SETTINGS.items()}
 
 
 def _energy_meters(resolved: Resolved) -> dict[str, object]:
@@ -166,27 +178,16 @@ def _energy_meters(resolved: Resolved) -> dict[str, object]:
 
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
-    """True when the plan is not that of the run. Unlike `changed` it needs nothing of the host."""
-    scalars = (
-        (old.baseline, matrix.baseline),
-        (old.resources, plan.resources.model_dump()),
-        (old.confidence, plan.confidence),
-        (old.margin, plan.margin),
-        (old.design, plan.design),
-        ({**_ONCE, **old.repeat}, plan.repeat.model_dump()),
-        (old.correction, plan.correction),
-    )
-    environments = [(e.key, e.provider, e.options, e.factors) for e in old.environments]
-    workloads = [(w.key, w.workload, w.parameters) for w in old.workloads]
+    """True when the plan is not the one of the run; asks nothing of the host, unlike `changed`."""
     return (
-        any(before != now for before, now in scalars)
+        _settings(old, old.baseline) != _settings(plan, matrix.baseline)
         or _energy_meters(old) != {m.label: (m.kind.name, m.plain_options) for m in matrix.meters}
-        or environments
+        or [(e.key, e.provider, e.options, e.factors) for e in old.environments]
         != [
             (e.key, e.provider.name, e.provider.options.model_dump(mode="json"), dict(e.factors))
             for e in matrix.environments
         ]
-        or workloads
+        or [(w.key, w.workload, w.parameters) for w in old.workloads]
         != [
             (case.key, case.workload.name, case.parameters.model_dump(mode="json"))
             for case in matrix.cases

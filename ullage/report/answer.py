@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -56,21 +56,19 @@ def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
         found.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
     if analysis.failed:
         found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
-    machine = machine_name(folder)
-    if machine:
-        found.append(Fact(machine, wraps=True))
+    if name := machine(folder.resolved.host):
+        found.append(Fact(name, wraps=True))
     return found
 
 
-def machine_name(folder: RunFolder) -> str:
-    """CPU model, CPUs and memory of the host, as far as they are known."""
-    host = folder.resolved.host
-    cpus = host.get("cpus")
+def machine(host: Mapping[str, Any]) -> str:
+    """CPU model, CPUs and memory of a run's host, as far as they are known."""
+    cpus, memory = host.get("cpus"), host.get("memory_bytes")
     count = len(cpus) if isinstance(cpus, list) else cpus
     parts = [
-        str(host["cpu_model"]) if host.get("cpu_model") else "",
-        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
-        format_bytes(host["memory_bytes"]) if isinstance(host.get("memory_bytes"), int) else "",
+        str(host.get("cpu_model") or ""),
+        many(count, "CPU") if isinstance(count, int) else "",
+        format_bytes(memory) if isinstance(memory, int) else "",
     ]
     return clean(", ".join(part for part in parts if part), 120)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from ullage.analysis.comparison import rounding
@@ -17,7 +18,7 @@ from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, cells, heads
 from ullage.report.workloads import shown
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import EnvironmentRecord
+from ullage.runs.records import PLAN, EnvironmentRecord
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
@@ -210,7 +211,7 @@ def _unbroken(name: str) -> str:
 def folds(folder: RunFolder) -> list[Fold]:
     """What is long: plan, facts, packages, order."""
     r = folder.resolved
-    found = [Fold("The plan", text=_plan(folder))]
+    found = [plan(folder.path)]
     if r.host:
         rows = tuple(cells(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items())
         found.append(Fold("The host", table=Table("Host facts", heads("what", "value"), rows)))
@@ -247,12 +248,14 @@ def _energy_meters(folder: RunFolder) -> Table:
     return Table("Energy meters and what they tell", heading, tuple(rows))
 
 
-def _plan(folder: RunFolder) -> str:
+def plan(run: Path) -> Fold:
+    """The plan of the run in that folder, as it was written."""
     try:
-        with (folder.path / "plan.yaml").open(encoding="utf-8", errors="replace") as file:
-            return clean(file.read(MOST_TEXT + 1), MOST_TEXT)
+        with (run / PLAN).open(encoding="utf-8", errors="replace") as file:
+            text = clean(file.read(MOST_TEXT + 1), MOST_TEXT)
     except OSError:
-        return "plan.yaml is not in the run folder."
+        text = f"{PLAN} is not in the run folder."
+    return Fold("The plan", text=text)
 
 
 def _trials(folder: RunFolder) -> Table:

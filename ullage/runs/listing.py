@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from ullage.common.errors import UllageError
-from ullage.runs.reader import RunFolder, find_runs
+from ullage.runs.reader import RunFolder, find_runs, first_start
 from ullage.runs.records import Record
 
 
@@ -17,15 +18,15 @@ class RunSummary(Record):
     kind: Literal["ordinary"] = "ordinary"
     run: str
     path: str
-    name: str
-    started: str
+    name: str = ""
+    started: str = ""
     """Of the first session, UTC, ISO 8601; empty when it never started."""
-    blocks: int
-    trials: int
-    ok: int
-    failed: int
+    blocks: int = 0
+    trials: int = 0
+    ok: int = 0
+    failed: int = 0
     """Trials without figures: failed or invalid."""
-    finished: str | None
+    finished: str | None = None
     """The reason of the end; None: interrupted without an end, or still running."""
     problem: str | None = None
     """Why the folder cannot be read."""
@@ -40,24 +41,13 @@ def _summary(path: Path) -> RunSummary:
     try:
         folder = RunFolder.open(path)
     except UllageError as error:
-        return RunSummary(
-            run=path.name,
-            path=str(path),
-            name="",
-            started="",
-            blocks=0,
-            trials=0,
-            ok=0,
-            failed=0,
-            finished=None,
-            problem=error.message,
-        )
+        return RunSummary(run=path.name, path=str(path), problem=error.message)
     ok = sum(trial.status == "ok" for trial in folder.trials)
     return RunSummary(
         run=path.name,
         path=str(path),
         name=folder.resolved.name,
-        started=iso(folder.sessions[0].epoch_ns) if folder.sessions else "",
+        started=first_instant(folder.events),
         blocks=len(folder.complete_blocks),
         trials=len(folder.trials),
         ok=ok,
@@ -66,6 +56,9 @@ def _summary(path: Path) -> RunSummary:
     )
 
 
-def iso(epoch_ns: int) -> str:
-    """An instant as lists have it: UTC, to the second."""
-    return datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def first_instant(events: Sequence[object]) -> str:
+    """When a run was first started, as lists have it: UTC, to the second; empty when never."""
+    if (started := first_start(events)) is None:
+        return ""
+    seconds = started.epoch_ns // 1_000_000_000
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

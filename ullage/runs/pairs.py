@@ -99,8 +99,8 @@ class Cells:
         solo run nothing ran beside, and `partner` is ignored.
         """
         cell = self._series.get((environment, workload, None), {})
-        one = next(iter(cell.values()), None)
-        if partner is None or one is None or one.partner is None:
+        first = next(iter(cell.values()), None)
+        if partner is None or first is None or first.partner is None:
             return cell
         return self._series.get((environment, workload, partner), {})
 
@@ -113,14 +113,14 @@ def pair(environment: Series, baseline: Series, metric: Metric) -> Paired:
     having = [(e, b) for e, b in usable if _has(e, metric) and _has(b, metric)]
     failed, missing = len(both) - len(usable), len(usable) - len(having)
     if metric.coordinate is None:
-        found = [_scalar_pair(e, b, metric) for e, b in having]
+        candidates = [_scalar_pair(e, b, metric) for e, b in having]
         coordinates: tuple[float, ...] = ()
         ragged = False
     else:
         coordinates, ragged = _shared(having, metric.name)
-        found = [_curve_pair(e, b, metric, coordinates) for e, b in having]
-    pairs = tuple(each for each in found if each is not None)
-    no_ratio = len(found) - len(pairs)
+        candidates = [_curve_pair(e, b, metric, coordinates) for e, b in having]
+    pairs = tuple(pair for pair in candidates if pair is not None)
+    no_ratio = len(candidates) - len(pairs)
     return Paired(
         pairs=pairs if no_ratio == 0 else (),
         coordinates=coordinates,
@@ -145,7 +145,7 @@ def primary_log_ratios(
     workload key.
     """
     cells = Cells(trials)
-    found: dict[str, list[float]] = {}
+    log_ratios: dict[str, list[float]] = {}
     for environment in environments:
         for workload, of_workload in metrics.items():
             mine = cells.series(environment, workload)
@@ -153,8 +153,8 @@ def primary_log_ratios(
             for metric in of_workload:
                 if metric.primary:
                     key = comparison_key(environment, workload, metric.name)
-                    found[key] = _units(pair(mine, theirs, metric))
-    return found
+                    log_ratios[key] = _units(pair(mine, theirs, metric))
+    return log_ratios
 
 
 def _units(paired: Paired) -> list[float]:
@@ -174,8 +174,8 @@ def values(trial: Trial, name: str) -> Scalar | Curve | None:
 
 
 def _has(trial: Trial, metric: Metric) -> bool:
-    found = trial.metrics.get(metric.name)
-    return found is not None and isinstance(found, list) == (metric.coordinate is not None)
+    figure = trial.metrics.get(metric.name)
+    return figure is not None and isinstance(figure, list) == (metric.coordinate is not None)
 
 
 def _scalar_pair(environment: Trial, baseline: Trial, metric: Metric) -> Pair | None:
@@ -190,17 +190,17 @@ def _scalar_pair(environment: Trial, baseline: Trial, metric: Metric) -> Pair | 
 
 
 def _curve(trial: Trial, name: str) -> dict[float, float]:
-    found = trial.metrics[name]
-    return dict(found) if isinstance(found, list) else {}
+    curve = trial.metrics[name]
+    return dict(curve) if isinstance(curve, list) else {}
 
 
 def _shared(both: Sequence[tuple[Trial, Trial]], name: str) -> tuple[tuple[float, ...], bool]:
     """Coordinates that all curves have, and whether some have more."""
-    sets = [frozenset(_curve(trial, name)) for each in both for trial in each]
+    sets = [frozenset(_curve(trial, name)) for pair in both for trial in pair]
     if not sets:
         return (), False
     shared = frozenset.intersection(*sets)
-    return tuple(sorted(shared)), any(each != shared for each in sets)
+    return tuple(sorted(shared)), any(coordinates != shared for coordinates in sets)
 
 
 def _curve_pair(

@@ -172,15 +172,15 @@ def _figures(trial: Trial, metric: Metric) -> Iterator[Row]:
         "better": metric.better,
         "is_primary": metric.primary,
     }
-    found = trial.metrics.get(metric.name) if trial.status == "ok" else None
+    figure = trial.metrics.get(metric.name) if trial.status == "ok" else None
     if metric.coordinate is not None:
         row["coordinate_name"] = metric.coordinate.name
         row["coordinate_unit"] = metric.coordinate.unit
-    if isinstance(found, list):
-        for coordinate, value in found:
+    if isinstance(figure, list):
+        for coordinate, value in figure:
             yield row | {"coordinate": coordinate, "value": value}
     else:
-        yield row | {"value": found}
+        yield row | {"value": figure}
 
 
 def _of_trial(trial: Trial) -> Row:
@@ -212,20 +212,20 @@ def meters(folder: RunFolder) -> Iterator[Row]:
 def clocks(folder: RunFolder) -> Iterator[Row]:
     """A row for each trial × instance: how well its instants are known."""
     for trial in folder.trials:
-        for instance, found in trial.clocks.items():
+        for instance, clock in trial.clocks.items():
             yield _of_trial(trial) | {
                 "instance": instance,
-                "shared": found.shared,
-                "bound_ns": found.hard_ns,
-                "sure_ns": found.sure_ns,
-                "drifted_ns": found.drifted_ns,
-                "drift_unsure_ns": found.drift_unsure_ns,
-                "between_ns": found.between_ns,
-                "residual_ns": found.residual_ns,
-                "looks": len(found.looks),
-                "messages": found.messages,
-                "took_ns": found.took_ns,
-                "reasons": ", ".join(found.reasons),
+                "shared": clock.shared,
+                "bound_ns": clock.hard_ns,
+                "sure_ns": clock.sure_ns,
+                "drifted_ns": clock.drifted_ns,
+                "drift_unsure_ns": clock.drift_unsure_ns,
+                "between_ns": clock.between_ns,
+                "residual_ns": clock.residual_ns,
+                "looks": len(clock.looks),
+                "messages": clock.messages,
+                "took_ns": clock.took_ns,
+                "reasons": ", ".join(clock.reasons),
             }
 
 
@@ -304,7 +304,7 @@ def _trial_events(trial: Trial) -> Iterator[Row]:
     }
     yield common | bounds | {"kind": "trial-start", "epoch_ns": start}
     for role in trial.roles:
-        who = common | {
+        role_columns = common | {
             "instance": role.instance,
             "role": role.role,
             "bound_ns": role.clock_bound_ns,
@@ -312,8 +312,8 @@ def _trial_events(trial: Trial) -> Iterator[Row]:
         }
         at = trial.epoch_ns - trial.start_ns
         start_local, end_local = {"local_ns": role.start_local_ns}, {"local_ns": role.end_local_ns}
-        yield who | start_local | {"kind": "role-start", "epoch_ns": at + role.start_ns}
-        yield who | end_local | {"kind": "role-end", "epoch_ns": at + role.end_ns}
+        yield role_columns | start_local | {"kind": "role-start", "epoch_ns": at + role.start_ns}
+        yield role_columns | end_local | {"kind": "role-end", "epoch_ns": at + role.end_ns}
     yield common | bounds | {"kind": "trial-end", "epoch_ns": end, "detail": trial.status}
 
 
@@ -325,10 +325,6 @@ ROWS: Final[dict[str, Callable[[RunFolder], Iterator[Row]]]] = {
 }
 """Who makes the rows of each file."""
 
-
-# The derived Parquet files of a run folder, and SQL over all runs.
-#
-# `ullage.runs.parquet` says what stands in them.
 
 _OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,

@@ -1,4 +1,4 @@
-"""Reads a run folder: all that analysis, tables and report know of a run."""
+"""Reads run folders: what all kinds have in common, and all that is known of an ordinary run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import gc
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -22,20 +22,195 @@ from ullage.common.errors import (
     RUN_OF_ANOTHER_KIND,
     UllageError,
 )
+from ullage.common.faults import first_fault
 from ullage.runs.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
-from ullage.runs.records import FORMAT, Resolved, size
+from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Resolved, size
 
-JOURNAL = "journal.jsonl"
-PLAN = "plan.yaml"
-RESOLVED = "resolved.json"
-TRIALS = "trials"
 RUNS: Final = Path("runs")
 """Where run folders lie, unless said otherwise."""
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
+KindName = Literal["ordinary", "elastic"]
+_COMMANDS: Final[dict[KindName, str]] = {"ordinary": "ullage", "elastic": "ullage elastic"}
+R = TypeVar("R", bound=BaseModel)
+E = TypeVar("E")
+M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+class _Formatted(BaseModel):
+    """All that is the same in every format."""
+
+    format: int
+
+
+@dataclass(frozen=True)
+class Kind(Generic[R, E]):
+    """A kind of run: what stands in its folders, and how they are found, checked and read."""
+
+    name: KindName
+    format: int
+    resolved: type[R]
+    event: TypeAdapter[E]
+    """A line of the journal."""
+    results: str
+    """The folder of what was measured; there from the first measurement on."""
+
+    def find(self, root: Path) -> list[Path]:
+        """The folders under `root` (or `root` itself), newest name first."""
+        if is_elastic(root) if self.name == "elastic" else (root / RESOLVED).is_file():
+            return [root]
+        if not root.is_dir():
+            return []
+        folders = (path for path in root.iterdir() if self._has(path))
+        return sorted(folders, key=lambda path: path.name, reverse=True)
+
+    def newest(self, root: Path) -> Path:
+        """The run that was started last; RUN_NOT_FOUND when there is none."""
+        folders = self.find(root)
+        if not folders:
+            raise UllageError(RUN_NOT_FOUND, path=root)
+        return folders[0]
+
+    def chosen(self, run: Path | None, root: Path) -> Path:
+        """The folder that a user means (see `named`); None: the newest run in `root`.
+
+        RUN_NOT_FOUND when there is none.
+        """
+        return self.newest(root) if run is None else named(run, root)
+
+    def begun(self, path: Path) -> Path:
+        """The folder of a run that can be taken up, even if it made no more than its plan.
+
+        RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND.
+        """
+        self.refuse_other(path, "run --resume")
+        if not (path / PLAN).is_file():
+            raise UllageError(RUN_NOT_FOUND, path=path)
+        return path
+
+    def refuse_other(self, path: Path, verb: str) -> None:
+        """RUN_OF_ANOTHER_KIND when the folder is of the other kind, whose command has that verb."""
+        if self.name == "ordinary" and is_elastic(path):
+            raise another_kind(path, "elastic", f"{verb} {typed(path)}")
+        if self.name == "elastic" and is_ordinary(path):
+            raise another_kind(path, "ordinary", f"{verb} {typed(path)}")
+
+    def read_resolved(self, path: Path) -> R:
+        """`resolved.json`. RUN_NOT_FOUND, RUN_NOT_BEGUN, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
+        self.refuse_other(path, "show")
+        return self.parse_resolved(path, self.resolved_bytes(path))
+
+    def resolved_bytes(self, path: Path) -> bytes:
+        """The same as it lies there.
+
+        RUN_NOT_FOUND when it is no run's folder, RUN_NOT_BEGUN when the run ended while it was
+        prepared.
+        """
+        if (path / RESOLVED).is_file():
+            return self.content(path, RESOLVED)
+        if not (path / PLAN).is_file() or (path / self.results).exists():
+            raise UllageError(RUN_NOT_FOUND, path=path)
+        resume = f"{_COMMANDS[self.name]} run --resume {typed(path)}"
+        raise UllageError(RUN_NOT_BEGUN, path=path, command=resume)
+
+    def parse_resolved(self, path: Path, text: bytes) -> R:
+        """Its format is told before all else. RUN_BAD_FORMAT."""
+        try:
+            if (number := _Formatted.model_validate_json(text).format) != self.format:
+                raise self.bad(path, f"it is of format {number}")
+            return self.resolved.model_validate_json(text)
+        except ValidationError as error:
+            raise self.bad(path, f"{RESOLVED}: {first_fault(error)}") from error
+
+    def read_events(self, path: Path) -> tuple[E, ...]:
+        """The journal, also of a folder that has no `resolved.json` yet; see `lines`."""
+        return tuple(self.lines(path, JOURNAL, self.content(path, JOURNAL), self.event))
+
+    def lines(self, path: Path, name: str, text: bytes, line: TypeAdapter[T]) -> Iterator[T]:
+        """What stands in a file of the folder, line by line. RUN_BAD_FORMAT.
+
+        A last line without its newline was never acknowledged and is left out.
+        """
+        validate = line.validate_json
+        *whole, _ = text.split(b"\n")
+        for number, written in enumerate(whole, start=1):
+            try:
+                yield validate(written)
+            except ValidationError as error:
+                raise self.bad(path, f"{name}, line {number}: {first_fault(error)}") from error
+
+    def read(self, path: Path, name: str, model: type[M]) -> M | None:
+        """A file of the folder with one record; None when it is not there. RUN_BAD_FORMAT."""
+        if not (path / name).is_file():
+            return None
+        try:
+            return model.model_validate_json(self.content(path, name))
+        except ValidationError as error:
+            raise self.bad(path, f"{name}: {first_fault(error)}") from error
+
+    def content(self, path: Path, name: str) -> bytes:
+        """Of a file of the folder; empty when it is not there. RUN_BAD_FORMAT."""
+        try:
+            return (path / name).read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise self.bad(path, f"cannot read {name}: {error.strerror}") from error
+
+    def bad(self, path: Path, reason: str) -> UllageError:
+        """The complaint about a folder that is not as this kind has it."""
+        form = self.format if self.name == "ordinary" else f"{self.name} {self.format}"
+        return UllageError(RUN_BAD_FORMAT, path=path, format=form, reason=reason)
+
+    def _has(self, path: Path) -> bool:
+        """Ordinary is every folder that does not say that it is another's."""
+        elastic = is_elastic(path)
+        return elastic if self.name == "elastic" else (path / RESOLVED).is_file() and not elastic
+
+
+ORDINARY: Final = Kind("ordinary", FORMAT, Resolved, TypeAdapter[Event](Event), TRIALS)
+begun, chosen = ORDINARY.begun, ORDINARY.chosen
+find_runs, newest_run = ORDINARY.find, ORDINARY.newest
+
+
+def is_elastic(path: Path) -> bool:
+    """Is it the folder of an elastic run (`experiments/elastic/folder.py`)?"""
+    try:
+        with (path / RESOLVED).open("rb") as file:
+            return b'"kind": "elastic"' in file.read(_HEAD)
+    except OSError:
+        return False
+
+
+def is_ordinary(path: Path) -> bool:
+    """Is it the folder of an ordinary run of today's format?"""
+    try:
+        text = (path / RESOLVED).read_bytes()
+        return _Formatted.model_validate_json(text).format == FORMAT and not is_elastic(path)
+    except (OSError, ValidationError):
+        return False
+
+
+def another_kind(path: Path, kind: KindName, command: str) -> UllageError:
+    """That the run in `path` is of that kind, for which there is that command."""
+    whole = f"{_COMMANDS[kind]} {command}"
+    return UllageError(RUN_OF_ANOTHER_KIND, path=path, what=f"an {kind}", command=whole)
+
+
+def first_start(events: Sequence[object]) -> Started | None:
+    """The start of a run's first session."""
+    return next((event for event in events if isinstance(event, Started)), None)
+
+
+def last_end(events: Sequence[object], ended: type[T]) -> T | None:
+    """How a run's last session ended; None when it did not, or not in order."""
+    for event in reversed(events):
+        if isinstance(event, ended):
+            return event
+        if isinstance(event, Started):
+            return None
+    return None
 
 
 @dataclass(frozen=True)
@@ -59,15 +234,14 @@ class RunFolder:
         RUN_NOT_FOUND or RUN_NOT_BEGUN when there is no `resolved.json`, RUN_OF_ANOTHER_KIND for an
         elastic run.
         """
-        if is_elastic(path):
-            raise elastic_run(path, f"{command} {typed(path)}")
-        text = _read_resolved(path)
-        resolved = _resolved(path, text)
-        journal = _read(path, path / JOURNAL)
-        *lines, tail = journal.split(b"\n")
+        ORDINARY.refuse_other(path, command)
+        text = ORDINARY.resolved_bytes(path)
+        resolved = ORDINARY.parse_resolved(path, text)
+        journal = ORDINARY.content(path, JOURNAL)
+        truncated = bool(journal) and not journal.endswith(b"\n")
         with _no_garbage_collection():
-            events = tuple(_parse(path, lines))
-            folder = cls(path, resolved, events, tail != b"", _stamp(text, len(journal)))
+            events = tuple(ORDINARY.lines(path, JOURNAL, journal, ORDINARY.event))
+            folder = cls(path, resolved, events, truncated, _stamp(text, len(journal)))
             folder.check_cells()
         return folder
 
@@ -127,19 +301,14 @@ class RunFolder:
     @property
     def finished(self) -> Finished | None:
         """How the last session ended; None when it did not, or not in order."""
-        for event in reversed(self.events):
-            if isinstance(event, Finished):
-                return event
-            if isinstance(event, Started):
-                return None
-        return None
+        return last_end(self.events, Finished)
 
     def raw(self, relative: str) -> Path:
         """Path of a raw output that a trial names; RUN_BAD_FORMAT if it leads out of the folder."""
         root = self.path.resolve()
         file = (root / relative).resolve()
         if not file.is_relative_to(root):
-            raise _bad(self.path, f"the output {relative!r} lies outside of it")
+            raise ORDINARY.bad(self.path, f"the output {relative!r} lies outside of it")
         return file
 
     def check_cells(self) -> None:
@@ -149,76 +318,33 @@ class RunFolder:
         named = {self.resolved.baseline}
         named |= {e.again_of for e in self.resolved.environments if e.again_of is not None}
         if not named <= environments:
-            raise _bad(self.path, f"no environment {', '.join(sorted(named - environments))}")
+            raise ORDINARY.bad(
+                self.path, f"no environment {', '.join(sorted(named - environments))}"
+            )
         names: set[str] = set()
         cells: set[tuple[int, str, str, str | None]] = set()
         for trial in self.trials:
             cell = (trial.block, trial.environment, trial.workload, trial.partner)
             if trial.trial in names:
-                raise _bad(self.path, f"trial {trial.trial} stands in the journal twice")
+                raise ORDINARY.bad(self.path, f"trial {trial.trial} stands in the journal twice")
             if cell in cells:
-                raise _bad(self.path, f"block {trial.block} has {cell[1]} × {cell[2]} twice")
+                raise ORDINARY.bad(
+                    self.path, f"block {trial.block} has {cell[1]} × {cell[2]} twice"
+                )
             if (trial.partner is None) != (self.resolved.design == "solo"):
-                raise _bad(self.path, f"trial {trial.trial} is not of the design of its run")
-            known = {trial.environment, trial.partner or trial.environment} <= environments
-            if not known or trial.workload not in workloads:
-                raise _bad(self.path, f"trial {trial.trial} is of an unknown cell {cell[1:]}")
+                raise ORDINARY.bad(
+                    self.path, f"trial {trial.trial} is not of the design of its run"
+                )
+            in_plan = {trial.environment, trial.partner or trial.environment} <= environments
+            if not in_plan or trial.workload not in workloads:
+                raise ORDINARY.bad(
+                    self.path, f"trial {trial.trial} is of an unknown cell {cell[1:]}"
+                )
             names.add(trial.trial)
             cells.add(cell)
 
     def _of(self, kind: type[T]) -> tuple[T, ...]:
         return tuple(event for event in self.events if isinstance(event, kind))
-
-
-class _Formatted(BaseModel):
-    """All that is the same in every format."""
-
-    format: int
-
-
-def _read_resolved(path: Path) -> bytes:
-    file = path / RESOLVED
-    if not file.is_file():
-        raise unresolved(path, TRIALS, "run")
-    return _read(path, file)
-
-
-def unresolved(path: Path, work: str, command: str) -> UllageError:
-    """Of a folder without `resolved.json`: it is no run's, or its run ended while it was prepared.
-
-    work: what a run that measured anything has in its folder.
-    """
-    if not (path / PLAN).is_file() or (path / work).exists():
-        return UllageError(RUN_NOT_FOUND, path=path)
-    resume = f"ullage {command} --resume {typed(path)}"
-    return UllageError(RUN_NOT_BEGUN, path=path, command=resume)
-
-
-def _resolved(path: Path, text: bytes) -> Resolved:
-    try:
-        if (found := _Formatted.model_validate_json(text).format) != FORMAT:
-            raise _bad(path, f"it is of format {found}")
-        return Resolved.model_validate_json(text)
-    except ValidationError as error:
-        raise _bad(path, f"{RESOLVED}: {_first(error)}") from error
-
-
-def begun(path: Path) -> Path:
-    """The folder of a run that can be taken up, even if it made no more than its plan.
-
-    RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an elastic run.
-    """
-    if is_elastic(path):
-        raise elastic_run(path, f"run --resume {typed(path)}")
-    if not (path / PLAN).is_file():
-        raise UllageError(RUN_NOT_FOUND, path=path)
-    return path
-
-
-def elastic_run(path: Path, command: str) -> UllageError:
-    """That an elastic run was given for an ordinary one. command: of `ullage elastic`."""
-    whole = f"ullage elastic {command}"
-    return UllageError(RUN_OF_ANOTHER_KIND, path=path, what="an elastic", command=whole)
 
 
 def stamp(path: Path) -> str:
@@ -228,7 +354,8 @@ def stamp(path: Path) -> str:
     grows.
     """
     journal = path / JOURNAL
-    return _stamp(_read_resolved(path), journal.stat().st_size if journal.is_file() else 0)
+    length = journal.stat().st_size if journal.is_file() else 0
+    return _stamp(ORDINARY.resolved_bytes(path), length)
 
 
 def _stamp(resolved: bytes, journal_bytes: int) -> str:
@@ -237,26 +364,7 @@ def _stamp(resolved: bytes, journal_bytes: int) -> str:
 
 def sessions(path: Path) -> tuple[Started, ...]:
     """The starts of the controller, also of a folder that has no `resolved.json` yet."""
-    whole = _read(path, path / JOURNAL).rpartition(b"\n")[0]
-    return tuple(e for e in _parse(path, whole.splitlines()) if isinstance(e, Started))
-
-
-def _read(path: Path, file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise _bad(path, f"cannot read {file.name}: {error.strerror}") from error
-
-
-def _parse(path: Path, lines: Iterable[bytes]) -> Iterable[Event]:
-    validate = _EVENT.validate_json
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield validate(line)
-        except ValidationError as error:
-            raise _bad(path, f"{JOURNAL}, line {number}: {_first(error)}") from error
+    return tuple(e for e in ORDINARY.read_events(path) if isinstance(e, Started))
 
 
 @contextmanager
@@ -271,57 +379,6 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _first(error: ValidationError) -> str:
-    """The first complaint, without the input: that may be long, and a guest's."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if fault["type"] == "union_tag_invalid":
-        return "unknown event"
-    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
-    return f"{where}: {fault['msg']}" if where else fault["msg"]
-
-
-def _bad(path: Path, reason: str) -> UllageError:
-    return UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason)
-
-
-def is_elastic(path: Path) -> bool:
-    """Is it the folder of an elastic run (`experiments/elastic/folder.py`)?"""
-    try:
-        with (path / RESOLVED).open("rb") as file:
-            return b'"kind": "elastic"' in file.read(_HEAD)
-    except OSError:
-        return False
-
-
-def is_ordinary(path: Path) -> bool:
-    """Is it the folder of an ordinary run? Its format is told before all else."""
-    try:
-        return _Formatted.model_validate_json((path / RESOLVED).read_bytes()).format == FORMAT
-    except (OSError, ValidationError):
-        return False
-
-
-def find_runs(root: Path) -> list[Path]:
-    """The run folders under `root` (or `root` itself), newest name first; not elastic runs."""
-    if (root / RESOLVED).is_file():
-        return [root]
-    if not root.is_dir():
-        return []
-    return sorted(
-        (path for path in root.iterdir() if (path / RESOLVED).is_file() and not is_elastic(path)),
-        key=lambda path: path.name,
-        reverse=True,
-    )
-
-
-def newest_run(root: Path) -> Path:
-    """The run that was started last; RUN_NOT_FOUND when there is none."""
-    found = find_runs(root)
-    if not found:
-        raise UllageError(RUN_NOT_FOUND, path=root)
-    return found[0]
-
-
 def named(run: Path, root: Path) -> Path:
     """The folder that a user means by `run`: a path, or the bare name of a folder in `root`.
 
@@ -331,16 +388,8 @@ def named(run: Path, root: Path) -> Path:
     return root / run if bare and not run.exists() and (root / run).is_dir() else run
 
 
-def chosen(run: Path | None, root: Path) -> Path:
-    """The folder that a user means (see `named`); None: the run in `root` that was started last.
-
-    RUN_NOT_FOUND when there is none.
-    """
-    return newest_run(root) if run is None else named(run, root)
-
-
 def typed(path: Path) -> str:
     """A path as it is typed in a shell here: quoted, and relative where it lies below."""
-    here, whole = Path.cwd(), path.absolute()
-    text = str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+    cwd, whole = Path.cwd(), path.absolute()
+    text = str(whole.relative_to(cwd) if whole.is_relative_to(cwd) else whole)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -10,14 +10,11 @@ controller's clock, which is the run's global one (`ullage.host.clock`), unless 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-# What an energy meter says of each thing that it tells: how, of what, seen by whom, how exactly.
-#
-# So a figure at the wall is never taken for one of a package, nor an estimate for a measurement.
-
+# A figure at the wall is never taken for one of a package, nor an estimate for a measurement.
 Kind = Literal["power", "energy"]
 """A power in W at the instant of the reading; or an energy in J that only grows, until it wraps."""
 Method = Literal["measured", "attributed", "estimated"]
@@ -57,12 +54,19 @@ def addable(channels: Iterable[Channel], scope: Scope, method: Method) -> tuple[
     A power and a counter of the same thing are never added: where a meter has both, it is the
     power's, as the counters of boards that have both are coarse.
     """
-    found = [each for each in channels if (each.scope, each.method) == (scope, method)]
-    powers = [each for each in found if each.kind == "power"]
-    return tuple(powers or found)
+    matching = [
+        channel for channel in channels if (channel.scope, channel.method) == (scope, method)
+    ]
+    powers = [channel for channel in matching if channel.kind == "power"]
+    return tuple(powers or matching)
 
 
-FORMAT = 2
+JOURNAL: Final = "journal.jsonl"
+PLAN: Final = "plan.yaml"
+RESOLVED: Final = "resolved.json"
+TRIALS: Final = "trials"
+
+FORMAT: Final = 2
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 

@@ -99,13 +99,13 @@ class Symbols(Record):
         parts = -(-(self.end_ns - self.start_ns) // self.bin_ns) if self.bin_ns else 0
         courses: tuple[GroupOverTime | CoreOverTime, ...]
         courses = (*self.over_time, *self.cores_over_time)
-        if any(len(each.samples) != parts for each in courses):
+        if any(len(course.samples) != parts for course in courses):
             raise ValueError(f"over_time: the trial has {parts} parts")
-        if len({each.group for each in self.over_time}) != len(self.over_time):
+        if len({course.group for course in self.over_time}) != len(self.over_time):
             raise ValueError("over_time: a group stands twice")
-        if len({each.group for each in self.by_core}) != len(self.by_core):
+        if len({core.group for core in self.by_core}) != len(self.by_core):
             raise ValueError("by_core: a group stands twice")
-        if len({(each.core, each.group) for each in self.cores_over_time}) != len(
+        if len({(course.core, course.group) for course in self.cores_over_time}) != len(
             self.cores_over_time
         ):
             raise ValueError("cores_over_time: a group stands twice on a core")

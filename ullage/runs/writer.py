@@ -15,12 +15,7 @@ from types import TracebackType
 
 from ullage.common.errors import RUN_DISK_FULL, RUN_IN_USE, RUN_NOT_FOUND, UllageError
 from ullage.common.files import append, cut_torn_end, put
-from ullage.runs.records import Record, Resolved
-
-JOURNAL = "journal.jsonl"
-RESOLVED = "resolved.json"
-PLAN = "plan.yaml"
-TRIALS = "trials"
+from ullage.runs.records import JOURNAL, RESOLVED, TRIALS, Record
 
 
 def new_folder(root: Path, name: str) -> Path:
@@ -75,7 +70,7 @@ class Journal:
         with disk_full_as_error(self.folder):
             append(self._fd, self.folder / JOURNAL, lines, wait=wait)
 
-    def resolve(self, resolved: Resolved) -> None:
+    def resolve(self, resolved: Record) -> None:
         """Write `resolved.json` anew."""
         with disk_full_as_error(self.folder):
             put(self.folder / RESOLVED, resolved.model_dump_json(indent=1).encode())
@@ -120,21 +115,21 @@ class Journal:
         cut = cut_torn_end(self._fd)
         data = (self.folder / JOURNAL).read_bytes()
         *_, before, last = [b"", b"", *data.splitlines(keepends=True)]
-        if (half := _beside(last)) and half != _beside(before, swapped=True):
+        if (half := _duet_half(last)) and half != _duet_half(before, swapped=True):
             os.ftruncate(self._fd, len(data) - len(last))
             cut = True
         if cut:
             os.fsync(self._fd)
 
 
-def _beside(line: bytes, *, swapped: bool = False) -> tuple[object, ...] | None:
+def _duet_half(line: bytes, *, swapped: bool = False) -> tuple[object, ...] | None:
     """Block, workload and the two environments of one half of a duet; None of all else."""
     try:
-        found = json.loads(line)
-        if found["event"] != "trial" or found["partner"] is None:
+        event = json.loads(line)
+        if event["event"] != "trial" or event["partner"] is None:
             return None
-        two = found["environment"], found["partner"]
-        return found["block"], found["workload"], *(two[::-1] if swapped else two)
+        two = event["environment"], event["partner"]
+        return event["block"], event["workload"], *(two[::-1] if swapped else two)
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -19,7 +19,14 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import Act, Asked, Outcome, Ready, Release, RepetitionDone
 from ullage.runs.events import Reason, Started
 from ullage.runs.readings import Channel, Opened, Reading
-from ullage.runs.records import EnergyMeterRecord, EnvironmentRecord, Record
+from ullage.runs.records import (
+    JOURNAL,
+    PLAN,
+    RESOLVED,
+    EnergyMeterRecord,
+    EnvironmentRecord,
+    Record,
+)
 
 NS = 1_000_000_000
 ZERO = 1_000 * NS
@@ -80,20 +87,20 @@ def make(root: Path, plan: MadePlan | None = None) -> Path:
     plan = plan or MadePlan()
     path = root / f"20260101T000000-{plan.name}"
     path.mkdir(parents=True)
-    (path / folder.PLAN).write_text(f"name: {plan.name}\n")
-    put(path / folder.RESOLVED, resolved(plan, path.name))
+    (path / PLAN).write_text(f"name: {plan.name}\n")
+    put(path / RESOLVED, resolved(plan, path.name))
     events: list[Record] = [
         Started(epoch_ns=1_767_225_600 * NS, start_ns=1, pid=1, tag="t", resumed=False, boot_id="b")
     ]
     reached = plan.repetitions if plan.done is None else plan.done
     for number in range(reached):
-        for order, (key, made) in enumerate(plan.environments.items()):
-            events.append(_repetition(path, plan, key, made, number, order))
+        for order, (key, environment) in enumerate(plan.environments.items()):
+            events.append(_repetition(path, plan, key, environment, number, order))
     if plan.finished:
         events.append(
             folder.Finished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
         )
-    put_lines(path / folder.JOURNAL, events)
+    put_lines(path / JOURNAL, events)
     if plan.watts is not None:
         put_meter(path, plan.watts)
     return path
@@ -153,10 +160,10 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
         budgets={},
         settings={
             key: folder.Setting(
-                boot_delay_s=made.boot_delay_s,
+                boot_delay_s=environment.boot_delay_s,
                 machine={
                     "room": plan.room,
-                    "max_nodes": made.max_nodes,
+                    "max_nodes": environment.max_nodes,
                     "min_nodes": 0,
                     "allocation": "one_at_a_time",
                     "placement": "fullest",
@@ -164,7 +171,7 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
                 },
                 policy={"name": "elastic-movie"},
             )
-            for key, made in plan.environments.items()
+            for key, environment in plan.environments.items()
         },
         energy_meters=()
         if plan.watts is None
@@ -173,19 +180,22 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
         ),
         environments=tuple(
             EnvironmentRecord(
-                key=key, label=made.label or key, provider=made.provider, again_of=made.again_of
+                key=key,
+                label=environment.label or key,
+                provider=environment.provider,
+                again_of=environment.again_of,
             )
-            for key, made in plan.environments.items()
+            for key, environment in plan.environments.items()
         ),
     )
 
 
 def _repetition(
-    path: Path, plan: MadePlan, key: str, made: Made, number: int, order: int
+    path: Path, plan: MadePlan, key: str, environment: Made, number: int, order: int
 ) -> RepetitionDone:
     place = folder.repetition_folder(path, key, number)
     place.mkdir(parents=True)
-    failed = number in made.fails
+    failed = number in environment.fails
     done = RepetitionDone(
         environment=key,
         repetition=number,
@@ -196,10 +206,10 @@ def _repetition(
     )
     if failed:
         return done
-    sessions, acts, end = played(plan, made, number)
-    put_lines(place / folder.CONTROLLER_LOG, [*acts, *made.more(number)])
+    sessions, acts, end = played(plan, environment, number)
+    put_lines(place / folder.CONTROLLER_LOG, [*acts, *environment.more(number)])
     (place / folder.SESSIONS).write_text("".join(json.dumps(s) + "\n" for s in sessions))
-    late = number in made.late
+    late = number in environment.late
     viewers = {
         "valid": not late,
         "why": ["p99 lateness 0.2 s"] if late else [],
@@ -216,7 +226,7 @@ def _repetition(
         epoch_ns=(1_767_225_601 + number) * NS,
         start_ns=ZERO,
         end_ns=end,
-        clock_bound_ns=made.bound_ns,
+        clock_bound_ns=environment.bound_ns,
     )
     put(place / folder.OUTCOME, outcome)
     return done
@@ -233,8 +243,8 @@ class _Node:
 class _Model:
     """The decisions, by an event heap in nanoseconds."""
 
-    def __init__(self, plan: MadePlan, made: Made, chance: random.Random) -> None:
-        self.plan, self.made, self.chance = plan, made, chance
+    def __init__(self, plan: MadePlan, environment: Made, chance: random.Random) -> None:
+        self.plan, self.environment, self.chance = plan, environment, chance
         self.nodes: list[_Node] = []
         self.queue: list[dict[str, Any]] = []
         self.acts: list[Act] = []
@@ -277,7 +287,7 @@ class _Model:
         node.watching += 1
         session |= {"answered_ns": now, "node": self.plan.node, "first_byte_ns": now + 1000}
         stop = now + round(self.plan.length_s * NS)
-        if self.chance.random() < self.made.stall:
+        if self.chance.random() < self.environment.stall:
             session["violations"] = [{"at_ns": now + NS, "length_ns": NS // 2}]
             stop += NS // 2
         self.at(stop, lambda then: self.leave(session, node, then))
@@ -295,7 +305,7 @@ class _Model:
                     instance=f"n{node.number}",
                     front_ns=now,
                     asked_ns=now + 1000,
-                    at_ns=now + 1000 + self.long(self.made.tlr_s),
+                    at_ns=now + 1000 + self.long(self.environment.tlr_s),
                 )
             )
 
@@ -303,33 +313,33 @@ class _Model:
         if any(not n.ready for n in self.nodes):
             return
         standing = sum(not n.gone for n in self.nodes)
-        if self.made.max_nodes is not None and standing >= self.made.max_nodes:
+        if self.environment.max_nodes is not None and standing >= self.environment.max_nodes:
             return
         node = _Node(len(self.nodes))
         self.nodes.append(node)
         name = f"n{node.number}"
         self.acts.append(Asked(node=node.number, instance=name, front_ns=now, at_ns=now + 1000))
-        up = now + self.long(self.made.tar_s)
+        up = now + self.long(self.environment.tar_s)
         self.at(up, lambda then: self.ready(node, now, then))
 
-    def ready(self, node: _Node, asked: int, now: int) -> None:
+    def ready(self, node: _Node, asked_ns: int, now: int) -> None:
         node.ready = True
-        taken = (now - asked) / NS
+        took_s = (now - asked_ns) / NS
         self.acts.append(
             Ready(
                 node=node.number,
                 instance=f"n{node.number}",
                 address=self.plan.node,
-                asked_ns=asked + 1000,
-                made_ns=(asked + now) // 2,
+                asked_ns=asked_ns + 1000,
+                made_ns=(asked_ns + now) // 2,
                 serving_ns=now,
                 at_ns=now,
-                injected_s=self.made.boot_delay_s,
+                injected_s=self.environment.boot_delay_s,
                 stages={
-                    "TeF": 0.1 * taken,
-                    "TcI": 0.3 * taken,
-                    "TiI": 0.4 * taken,
-                    "application": 0.2 * taken,
+                    "TeF": 0.1 * took_s,
+                    "TcI": 0.3 * took_s,
+                    "TiI": 0.4 * took_s,
+                    "application": 0.2 * took_s,
                 },
             )
         )
@@ -339,10 +349,12 @@ class _Model:
         return round(NS * seconds * self.chance.uniform(0.8, 1.2))
 
 
-def played(plan: MadePlan, made: Made, number: int) -> tuple[list[dict[str, Any]], list[Act], int]:
+def played(
+    plan: MadePlan, environment: Made, number: int
+) -> tuple[list[dict[str, Any]], list[Act], int]:
     """Sessions, acts and end of one repetition; the arrivals are the same in all environments."""
     arrivals = random.Random(plan.seed + number)
-    model = _Model(plan, made, random.Random(f"{made.tar_s} {number}"))
+    model = _Model(plan, environment, random.Random(f"{environment.tar_s} {number}"))
     sessions: list[dict[str, Any]] = []
     due = ZERO
     for client in range(plan.viewers):

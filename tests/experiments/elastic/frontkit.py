@@ -146,8 +146,8 @@ class Front:
 
     def state(self) -> dict[str, Any]:
         """`/state`."""
-        found: dict[str, Any] = json.loads(self.page("/state"))
-        return found
+        state: dict[str, Any] = json.loads(self.page("/state"))
+        return state
 
     def metrics(self) -> dict[str, float]:
         """`/metrics`, without the prefix."""
@@ -158,7 +158,7 @@ class Front:
     def order(self) -> dict[str, Any]:
         """What it tells the controller next."""
         line = self.lines.get(timeout=PATIENCE_S)
-        assert line is not None, f"it ended: {self.said()}"
+        assert line is not None, f"it ended: {self.last_words()}"
         return line
 
     def tell(self, **fields: Any) -> None:
@@ -183,18 +183,18 @@ class Front:
     def until(self, name: str, value: float) -> None:
         """Waits until a metric is this."""
         deadline = time.monotonic() + PATIENCE_S
-        while (found := self.metrics()[name]) != value:
-            assert time.monotonic() < deadline, f"{name} is {found}, not {value}"
+        while (reading := self.metrics()[name]) != value:
+            assert time.monotonic() < deadline, f"{name} is {reading}, not {value}"
             time.sleep(0.01)
 
     def until_said(self, text: str) -> None:
         """Waits until it is on standard error."""
         deadline = time.monotonic() + PATIENCE_S
-        while text not in self.said():
-            assert time.monotonic() < deadline, self.said()
+        while text not in self.last_words():
+            assert time.monotonic() < deadline, self.last_words()
             time.sleep(0.01)
 
-    def said(self) -> str:
+    def last_words(self) -> str:
         """Standard error so far."""
         return self.errors.read_text()
 
@@ -240,11 +240,11 @@ def settings(folder: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def launch(folder: Path, given: dict[str, Any], **options: Any) -> subprocess.Popen[str]:
+def launch(folder: Path, start_config: dict[str, Any], **options: Any) -> subprocess.Popen[str]:
     """The process; its standard error is kept in the folder."""
     need_program()
     config = folder / "front.json"
-    config.write_text(json.dumps(given))
+    config.write_text(json.dumps(start_config))
     with (folder / "front.err").open("a") as errors:
         return subprocess.Popen(
             [str(binaries.program(PROGRAM)), "--config", str(config)],
@@ -279,9 +279,9 @@ def fronting(folder: Path, options: dict[str, Any] | None = None, **more: Any) -
         front.end()
 
 
-def refused(folder: Path, given: dict[str, Any], **options: Any) -> tuple[int, str]:
+def refused(folder: Path, config: dict[str, Any], **options: Any) -> tuple[int, str]:
     """Status and words of a front that does not start."""
-    process = launch(folder, given, **options)
+    process = launch(folder, config, **options)
     try:
         out, _ = process.communicate(timeout=PATIENCE_S)
     finally:

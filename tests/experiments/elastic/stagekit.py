@@ -13,10 +13,10 @@ from typing import Any
 
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Outcome
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, Setting
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.host import binaries, clock, paths
 from ullage.workloads.web import clip
 
@@ -78,7 +78,7 @@ class LocalNodes:
         program = str(binaries.program(viewers.PROGRAM))
         self.argv: tuple[str, ...] = (program, "node", "--bytes", str(size))
         """Of a server that says where it listens."""
-        self.made: list[LocalNode] = []
+        self.running: list[LocalNode] = []
         self.trouble: Callable[[int], Awaitable[None]] | None = None
 
     def name(self, node: int, attempt: int) -> str:
@@ -86,7 +86,7 @@ class LocalNodes:
 
     async def make(self, name: str, limit_s: float) -> LocalNode:
         if self.trouble is not None:
-            await self.trouble(len(self.made))
+            await self.trouble(len(self.running))
         process = await asyncio.create_subprocess_exec(
             *self.argv,
             stdin=asyncio.subprocess.PIPE,
@@ -94,21 +94,21 @@ class LocalNodes:
         )
         assert process.stdout is not None
         address = json.loads(await process.stdout.readline())["listening"]
-        self.made.append(LocalNode(process, address))
-        return self.made[-1]
+        self.running.append(LocalNode(process, address))
+        return self.running[-1]
 
 
 class Stage:
     """One repetition, and what it left."""
 
     def __init__(
-        self, root: Path, *, machines: Callable[[str], Machines] | None = None, **told: float
+        self, root: Path, *, machines: Callable[[str], Machines] | None = None, **times: float
     ) -> None:
         """`machines`: of the run's tag; None: the viewers are processes here."""
-        told = USUAL | told
-        plan, document = plans.loads(PLAN.format(**told))
-        (environment,) = plans.resolve(plan, document)
-        size = round(told["length"] * 10_000)
+        times = USUAL | times
+        plan, document = schema.loads(PLAN.format(**times))
+        (environment,) = schema.resolve(plan, document)
+        size = round(times["length"] * 10_000)
         network: Any = SimpleNamespace(
             gateway="127.0.0.1", subnet=ipaddress.IPv4Network("127.0.0.0/8")
         )
@@ -116,7 +116,7 @@ class Stage:
         tag = paths.new_tag()
         more = None if machines is None else machines(tag)
         hosts: dict[str, Any] = {environment.key: None}
-        setting = Setting(plan, root, tag, 1, network, hosts, film, more)
+        setting = RunSetup(plan, root, tag, 1, network, hosts, film, more)
         self.nodes = LocalNodes(size)
         self.repetition = Repetition(setting, environment, 0, 0, maker=self.nodes)
         self.outcome: Outcome
@@ -134,13 +134,13 @@ class Stage:
                     await asyncio.wait({running})
 
         asyncio.run(whole())
-        assert all(node.process.returncode is not None for node in self.nodes.made)
+        assert all(node.process.returncode is not None for node in self.nodes.running)
         assert self.outcome == folders.read_outcome(self.repetition.folder)
         return self
 
     def acts(self, kind: type) -> list[Any]:
-        found = folders.read_acts(self.repetition.folder)
-        return [act for act in found if isinstance(act, kind)]
+        acts = folders.read_acts(self.repetition.folder)
+        return [act for act in acts if isinstance(act, kind)]
 
     @property
     def sessions(self) -> list[dict[str, Any]]:

@@ -13,13 +13,12 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import YamlFile
 from ullage.environments.provisioning.node import Node as Host
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import checks
-from ullage.experiments.elastic.run import checks as bounds
 from ullage.experiments.elastic.run.front import Front
-from ullage.experiments.elastic.run.repetition import Repetition, Setting, front_settings
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup, front_settings
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import paths
 from ullage.host.network import Network
@@ -69,31 +68,31 @@ EDGES = [
 
 
 def of(text: str) -> tuple[ElasticPlan, Environment, YamlFile]:
-    plan, document = plans.loads(PLAN + text)
-    (environment,) = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN + text)
+    (environment,) = schema.resolve(plan, document)
     return plan, environment, document
 
 
 def lacks(text: str) -> list[UllageError]:
     """What stands against the plan on any host."""
     plan, environment, document = of(text)
-    found = asyncio.run(checks.lacks(plan, [environment], document))
+    faults = asyncio.run(checks.lacks(plan, [environment], document))
     kinds = (errors.PLAN_BAD_FIELD, errors.ELASTIC_BAD_TRACE)
-    return [error for error in found if error.kind in kinds]
+    return [error for error in faults if error.kind in kinds]
 
 
 async def viewers_take(plan: ElasticPlan, environment: Environment, folder: Path) -> bool:
     """Does the real program, as a repetition tells it?"""
     clip = Clip(folder / "film", "bytes", "", Scaled(plan).film_bytes, "a test")
     network = cast(Network, SimpleNamespace(subnet="127.0.0.0/8", gateway="127.0.0.1"))
-    setting = Setting(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
-    one = Repetition(setting, environment, 0, 0)
-    one.folder.mkdir(parents=True)
-    one.front = cast(Front, SimpleNamespace(address="127.0.0.1:9"))
-    told = one._viewers_settings()
-    told["limits"] |= {"run_s": 0.05}
+    setting = RunSetup(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
+    repetition = Repetition(setting, environment, 0, 0)
+    repetition.folder.mkdir(parents=True)
+    repetition.front = cast(Front, SimpleNamespace(address="127.0.0.1:9"))
+    config = repetition._viewers_settings()
+    config["limits"] |= {"run_s": 0.05}
     try:
-        await Viewers(one.folder, paths.new_tag()).run(told)
+        await Viewers(repetition.folder, paths.new_tag()).run(config)
     except UllageError as error:
         assert error.kind is errors.ELASTIC_VIEWERS_FAILED
         return False
@@ -102,8 +101,8 @@ async def viewers_take(plan: ElasticPlan, environment: Environment, folder: Path
 
 async def front_takes(plan: ElasticPlan, environment: Environment, folder: Path) -> bool:
     """The same of the front."""
-    told = front_settings(plan, environment, "127.0.0.1:0", folder / "front.jsonl")
-    front = Front(told, folder, paths.new_tag(), restarts=0)
+    config = front_settings(plan, environment, "127.0.0.1:0", folder / "front.jsonl")
+    front = Front(config, folder, paths.new_tag(), restarts=0)
     try:
         await front.start()
     except UllageError as error:
@@ -154,8 +153,8 @@ def test_a_trace_ends_before_the_viewers_clock_does(built: None, tmp_path: Path)
         file.write_text(f"0\n{last}\n")
         text = f"arrivals: {{kind: trace, file: {file}}}\ntime_scale: {scale}\n"
         plan, environment, _ = of(text)
-        found = [error.kind for error in lacks(text)]
-        assert found == ([] if good else [errors.ELASTIC_BAD_TRACE])
+        kinds = [error.kind for error in lacks(text)]
+        assert kinds == ([] if good else [errors.ELASTIC_BAD_TRACE])
         place = tmp_path / f"{last}-{scale}"
         place.mkdir()
         assert asyncio.run(viewers_take(plan, environment, place)) == good
@@ -165,16 +164,16 @@ def test_a_trace_ends_before_the_viewers_clock_does(built: None, tmp_path: Path)
 def test_the_front_keeps_to_the_plans_patience(patience: str, scale: int) -> None:
     """Its own longest wait is an hour: it would block who is told to wait longer."""
     plan, environment, _ = of(f"{ONE}patience: {patience}\ntime_scale: {scale}\n")
-    told = front_settings(plan, environment, "127.0.0.1:0", Path("log"))
-    asked = Scaled(plan).patience_s * 1e3
-    assert asked <= told["patience_ms_max"] < asked + 1
+    config = front_settings(plan, environment, "127.0.0.1:0", Path("log"))
+    patience_ms = Scaled(plan).patience_s * 1e3
+    assert patience_ms <= config["patience_ms_max"] < patience_ms + 1
 
 
 def test_every_bound_is_of_a_field_of_the_plan() -> None:
     plan, _, document = of(CROWD.format(at=1, decay=1) + "patience: 5s\n")
-    for bound in bounds._bounds(plan):
-        here = plan
+    for bound in checks._bounds(plan):
+        part = plan
         for name in bound.field:
-            here = getattr(here, str(name))
-        assert bound.kept
-    bounds.check_bounds(plan, document)
+            part = getattr(part, str(name))
+        assert bound.holds
+    checks.check_bounds(plan, document)

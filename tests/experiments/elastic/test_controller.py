@@ -24,7 +24,7 @@ from ullage.experiments.elastic.folder import (
 )
 from ullage.experiments.elastic.plan.schema import Attempts, Budgets, Releases
 from ullage.experiments.elastic.run.controller import Acts, Controller
-from ullage.experiments.elastic.run.front import Restarted, Wanted
+from ullage.experiments.elastic.run.front import Restarted, Wish
 from ullage.host import clock
 
 LONG = 60.0
@@ -35,24 +35,24 @@ class QueueFront:
     """Says what a test puts in, and keeps what it is told."""
 
     def __init__(self) -> None:
-        self.wishes: asyncio.Queue[Wanted | Restarted | Exception | None] = asyncio.Queue()
-        self.told: list[dict[str, object]] = []
+        self.wishes: asyncio.Queue[Wish | Restarted | Exception | None] = asyncio.Queue()
+        self.sent: list[dict[str, object]] = []
         self.heard = asyncio.Condition()
 
-    async def messages(self) -> AsyncIterator[Wanted | Restarted]:
+    async def messages(self) -> AsyncIterator[Wish | Restarted]:
         while (wish := await self.wishes.get()) is not None:
             if isinstance(wish, Exception):
                 raise wish
             yield wish
 
     def tell(self, **fields: object) -> None:
-        self.told.append(fields)
+        self.sent.append(fields)
 
     def allocate(self, node: int) -> None:
-        self.wishes.put_nowait(Wanted(node, release=False, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(node, release=False, at_ns=clock.ordered_ns()))
 
     def release(self, node: int) -> None:
-        self.wishes.put_nowait(Wanted(node, release=True, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(node, release=True, at_ns=clock.ordered_ns()))
 
 
 class Sham:
@@ -77,15 +77,15 @@ class Sham:
         trouble = self.maker.removing.pop(0) if self.maker.removing else None
         if trouble is not None:
             await trouble()
-        self.maker.there.remove(self.name)
+        self.maker.instances.remove(self.name)
 
 
 class ShamMaker:
     """Makes nodes as the test says; counts what is there."""
 
     def __init__(self) -> None:
-        self.there: list[str] = []
-        self.made: dict[str, Sham] = {}
+        self.instances: list[str] = []
+        self.nodes: dict[str, Sham] = {}
         self.making: list[Callable[[], Coroutine[Any, Any, None]] | None] = []
         self.removing: list[Callable[[], Coroutine[Any, Any, None]] | None] = []
         self.begun = asyncio.Event()
@@ -100,9 +100,9 @@ class ShamMaker:
         trouble = self.making.pop(0) if self.making else None
         if trouble is not None:
             await trouble()
-        self.there.append(name)
-        self.made[name] = Sham(self, name)
-        return self.made[name]
+        self.instances.append(name)
+        self.nodes[name] = Sham(self, name)
+        return self.nodes[name]
 
 
 async def refuse() -> None:
@@ -145,14 +145,16 @@ class Stage:
         return folders.read_acts(self.folder)
 
     async def hears(self, **fields: object) -> None:
-        while fields not in [{name: told.get(name) for name in fields} for told in self.front.told]:
+        while fields not in [
+            {name: message.get(name) for name in fields} for message in self.front.sent
+        ]:
             await asyncio.sleep(0.005)
 
 
 def play(stage: Callable[[], Stage], script: Callable[[Stage], Coroutine[Any, Any, None]]) -> Any:
     async def whole() -> tuple[Stage, tuple[Act, ...]]:
-        made = stage()
-        return made, await made.play(script)
+        played = stage()
+        return played, await played.play(script)
 
     return asyncio.run(whole())
 
@@ -172,12 +174,12 @@ def test_a_node_is_made_and_removed_as_the_front_wants(tmp_path: Path) -> None:
 
     stage, acts = play(lambda: Stage(tmp_path), script)
     assert [act.event for act in acts] == ["asked", "ready", "released"]
-    asked, ready, released = acts
-    assert asked.front_ns <= asked.at_ns <= ready.asked_ns <= ready.serving_ns <= ready.at_ns
+    request, ready, released = acts
+    assert request.front_ns <= request.at_ns <= ready.asked_ns <= ready.serving_ns <= ready.at_ns
     assert released.front_ns <= released.asked_ns <= released.at_ns
     assert ready.stages == {"TiI": 0.5}
     assert not released.end
-    assert stage.maker.there == []
+    assert stage.maker.instances == []
 
 
 def test_what_fails_is_tried_again_within_the_budget(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_what_fails_is_tried_again_within_the_budget(tmp_path: Path) -> None:
         await stage.hears(failed=1)
 
     stage, acts = play(lambda: Stage(tmp_path), script)
-    assert [each.why for each in of(acts, Retried)] == [
+    assert [act.why for act in of(acts, Retried)] == [
         "every place is in use on the cloud",
         "a provider of somebody else's",
         "every place is in use on the cloud",
@@ -200,7 +202,7 @@ def test_what_fails_is_tried_again_within_the_budget(tmp_path: Path) -> None:
     assert (failed.node, failed.attempts, stage.controller.failed) == (1, 2, 1)
     (end,) = of(acts, Release)
     assert (end.node, end.end) == (0, True)
-    assert stage.maker.there == []
+    assert stage.maker.instances == []
 
 
 def test_what_cannot_be_removed_is_said_and_the_front_is_not_left_waiting(tmp_path: Path) -> None:
@@ -216,24 +218,24 @@ def test_what_cannot_be_removed_is_said_and_the_front_is_not_left_waiting(tmp_pa
     first, second = of(acts, Release)
     assert (first.attempts, first.left) == (2, "")
     assert (second.attempts, second.left) == (2, "every place is in use on the cloud")
-    assert stage.controller.left == ["n-1-1: every place is in use on the cloud"]
+    assert stage.controller.leftovers == ["n-1-1: every place is in use on the cloud"]
 
 
 def test_a_node_that_dies_is_told_and_removed(tmp_path: Path) -> None:
     async def script(stage: Stage) -> None:
         stage.front.allocate(0)
         await stage.hears(ready=0)
-        stage.maker.made["n-0-1"].death.set_result("its NGINX\x1b ended")
+        stage.maker.nodes["n-0-1"].death.set_result("its NGINX\x1b ended")
         await stage.hears(failed=0)
         await stage.controller.idle()
-        assert stage.maker.there == []
+        assert stage.maker.instances == []
 
     stage, acts = play(lambda: Stage(tmp_path), script)
     (lost,) = of(acts, Lost)
     assert lost.why.startswith("its NGINX")
     assert "\x1b" not in lost.why
     assert stage.controller.lost == 1
-    assert [each.end for each in of(acts, Release)] == [True]
+    assert [act.end for act in of(acts, Release)] == [True]
 
 
 def test_a_node_is_held_back_and_may_die_meanwhile(tmp_path: Path) -> None:
@@ -243,8 +245,8 @@ def test_a_node_is_held_back_and_may_die_meanwhile(tmp_path: Path) -> None:
         await stage.hears(ready=0)
 
     _, acts = play(lambda: Stage(tmp_path, boot_delay_s=0.2), script)
-    asked, retried, ready = acts[:3]
-    assert (asked.event, ready.event) == ("asked", "ready")
+    request, retried, ready = acts[:3]
+    assert (request.event, ready.event) == ("asked", "ready")
     assert (retried.what, retried.instance, retried.attempt) == ("allocate", "n-0-1", 1)
     assert retried.why == "it ended before it was told to the front: at once"
     assert (ready.instance, ready.injected_s) == ("n-0-2", 0.2)
@@ -269,8 +271,8 @@ def test_a_release_ends_whatever_the_node_is_doing(tmp_path: Path, hanging: str)
         ["asked", "taken-back"] if hanging == "making" else ["asked", "ready", "released"]
     )
     assert acts[0].at_ns <= acts[-1].at_ns
-    assert stage.maker.there == []
-    assert stage.front.told.count({"released": 0}) == 1
+    assert stage.maker.instances == []
+    assert stage.front.sent.count({"released": 0}) == 1
 
 
 def test_a_front_that_was_started_again_hears_everything_again(tmp_path: Path) -> None:
@@ -280,19 +282,19 @@ def test_a_front_that_was_started_again_hears_everything_again(tmp_path: Path) -
             await stage.hears(ready=node)
         stage.front.release(1)
         await stage.hears(released=1)
-        stage.front.told.clear()
+        stage.front.sent.clear()
         stage.front.wishes.put_nowait(Restarted(5, 7, "it was ended by SIGKILL"))
         stage.front.allocate(0)  # as its log remembers
         stage.front.release(1)
         stage.front.release(9)  # it never came to us
         await stage.hears(released=9)
-        assert stage.front.told.count({"released": 1}) == 2
-        assert [told.get("ready") for told in stage.front.told].count(0) == 2
+        assert stage.front.sent.count({"released": 1}) == 2
+        assert [message.get("ready") for message in stage.front.sent].count(0) == 2
 
     stage, acts = play(lambda: Stage(tmp_path), script)
     (ended,) = of(acts, FrontEnded)
     assert (ended.at_ns, ended.back_ns, ended.how) == (5, 7, "it was ended by SIGKILL")
-    assert stage.maker.there == []
+    assert stage.maker.instances == []
 
 
 def test_nothing_is_left_when_the_front_is_given_up_or_we_are_cancelled(tmp_path: Path) -> None:
@@ -304,7 +306,7 @@ def test_nothing_is_left_when_the_front_is_given_up_or_we_are_cancelled(tmp_path
         stage.front.allocate(1)
         await stage.maker.begun.wait()
         stage.front.wishes.put_nowait(
-            UllageError(errors.ELASTIC_FRONT_DIED, times=3, how="x", said="")
+            UllageError(errors.ELASTIC_FRONT_DIED, times=3, how="x", stderr="")
         )
         await asyncio.Event().wait()
 
@@ -319,7 +321,7 @@ def test_nothing_is_left_when_the_front_is_given_up_or_we_are_cancelled(tmp_path
         assert caught.value.kind is errors.ELASTIC_FRONT_DIED
         return stage
 
-    assert asyncio.run(whole()).maker.there == []
+    assert asyncio.run(whole()).maker.instances == []
 
 
 def test_a_log_that_cannot_be_written_keeps_no_node(
@@ -349,7 +351,7 @@ def test_a_log_that_cannot_be_written_keeps_no_node(
                 stage.front.wishes.put_nowait(None)
                 with pytest.raises(OSError, match="no space"):
                     await control
-            assert stage.maker.there == []
+            assert stage.maker.instances == []
         return stage
 
     asyncio.run(whole())
@@ -377,7 +379,7 @@ def test_a_cancelled_release_is_taken_up_at_the_end(tmp_path: Path) -> None:
                     await control
         return stage
 
-    assert asyncio.run(whole()).maker.there == []
+    assert asyncio.run(whole()).maker.instances == []
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
@@ -408,6 +410,6 @@ def test_a_full_disk_does_not_end_the_attempts_to_remove(
 
     stage = asyncio.run(whole())
     assert stage.maker.removing == []
-    assert stage.maker.there == (["n-0-1"] if attempts == 2 else [])
+    assert stage.maker.instances == (["n-0-1"] if attempts == 2 else [])
     why = "every place is in use on the cloud"
-    assert stage.controller.left == ([f"n-0-1: {why}"] if attempts == 2 else [])
+    assert stage.controller.leftovers == ([f"n-0-1: {why}"] if attempts == 2 else [])

@@ -19,7 +19,7 @@ from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Act, Release, Retried
 from ullage.experiments.elastic.plan.schema import Budgets, Releases
 from ullage.experiments.elastic.run.controller import Acts, Controller
-from ullage.experiments.elastic.run.front import Wanted
+from ullage.experiments.elastic.run.front import Wish
 from ullage.experiments.elastic.run.nodes import StreamingNode
 from ullage.host import clock
 
@@ -32,23 +32,23 @@ PATIENCE_S = 120.0
 class AskingFront:
     """Wants one node, and wants it away when it is there."""
 
-    told: list[dict[str, object]] = field(default_factory=list)
-    wishes: asyncio.Queue[Wanted | None] = field(default_factory=asyncio.Queue)
+    sent: list[dict[str, object]] = field(default_factory=list)
+    wishes: asyncio.Queue[Wish | None] = field(default_factory=asyncio.Queue)
 
-    async def messages(self) -> AsyncIterator[Wanted]:
+    async def messages(self) -> AsyncIterator[Wish]:
         self._want(release=False)
         while (wish := await self.wishes.get()) is not None:
             yield wish
 
     def tell(self, **fields: object) -> None:
-        self.told.append(fields)
+        self.sent.append(fields)
         if "ready" in fields:
             self._want(release=True)
         else:
             self.wishes.put_nowait(None)
 
     def _want(self, *, release: bool) -> None:
-        self.wishes.put_nowait(Wanted(0, release=release, at_ns=clock.ordered_ns()))
+        self.wishes.put_nowait(Wish(0, release=release, at_ns=clock.ordered_ns()))
 
 
 @dataclass
@@ -56,15 +56,15 @@ class RealMaker:
     """Makes instances with a server in them."""
 
     host: Node
-    made: list[StreamingNode] = field(default_factory=list)
+    nodes: list[StreamingNode] = field(default_factory=list)
 
     def name(self, node: int, attempt: int) -> str:
         return f"a-{node}-{attempt}"
 
     async def make(self, name: str, limit_s: float) -> StreamingNode:
-        made = await allocate(self.host, name, application=kit.server(), limit_s=limit_s)
-        self.made.append(StreamingNode(made, "nowhere", "http://nowhere/"))
-        return self.made[-1]
+        node = await allocate(self.host, name, application=kit.server(), limit_s=limit_s)
+        self.nodes.append(StreamingNode(node, "nowhere", "http://nowhere/"))
+        return self.nodes[-1]
 
 
 async def busy() -> None:
@@ -78,7 +78,7 @@ async def played(host: Node, folder: Path) -> tuple[Controller, RealMaker, tuple
         controller = Controller(front, maker, acts, Budgets(allocate=attempts, release=attempts))
         async with asyncio.timeout(PATIENCE_S):
             await controller.run()
-    assert front.told[-1] == {"released": 0}
+    assert front.sent[-1] == {"released": 0}
     return controller, maker, folders.read_acts(folder)
 
 
@@ -91,11 +91,11 @@ def test_the_second_attempt_removes_what_the_first_could_not(
         async with kit.node() as host:
             controller, maker, acts = await played(host, tmp_path)
             assert len(tried) == 2
-            await kit.dead(maker.made[0].allocated.instance)
+            await kit.dead(maker.nodes[0].allocated.instance)
             assert host.used == 0
             (retried,) = (act for act in acts if isinstance(act, Retried))
             (released,) = (act for act in acts if isinstance(act, Release))
-            assert (released.attempts, released.left, controller.left) == (2, "", [])
+            assert (released.attempts, released.left, controller.leftovers) == (2, "", [])
             assert released.asked_ns <= retried.at_ns <= released.at_ns
 
     asyncio.run(scenario())
@@ -112,10 +112,10 @@ def test_what_no_attempt_removes_is_left_and_keeps_its_place(
             (released,) = (act for act in acts if isinstance(act, Release))
             assert released.attempts == 2
             assert "busy for a moment" in released.left
-            assert controller.left == [f"a-0-1: {released.left}"]
-            await kit.dead(maker.made[0].allocated.instance)
+            assert controller.leftovers == [f"a-0-1: {released.left}"]
+            await kit.dead(maker.nodes[0].allocated.instance)
             assert host.used == 1
-            await maker.made[0].remove(PATIENCE_S)  # in place of the end of the run
+            await maker.nodes[0].remove(PATIENCE_S)  # in place of the end of the run
             assert host.used == 0
 
     asyncio.run(scenario())

@@ -31,22 +31,22 @@ def test_counts_the_spans_that_hold_an_instant(spans: Spans, at: int) -> None:
 @given(SPANS, INSTANT, st.integers(1, 40))
 def test_integral_is_the_sum_over_every_instant(spans: Spans, begin: int, length: int) -> None:
     end = begin + length
-    each = [counted(spans, t) for t in range(begin, end)]
+    values = [counted(spans, t) for t in range(begin, end)]
     curve = Steps.counted(spans)
-    assert curve.integral(begin, end) == sum(each)
-    assert curve.most(begin, end) == max(each)
+    assert curve.integral(begin, end) == sum(values)
+    assert curve.most(begin, end) == max(values)
 
 
 @given(SPANS, SPANS, INSTANT, st.integers(1, 40))
 def test_times_are_those_of_every_combination(
-    one: Spans, other: Spans, begin: int, length: int
+    spans: Spans, other: Spans, begin: int, length: int
 ) -> None:
     end = begin + length
-    found = times(begin, end, Steps.counted(one), Steps.counted(other))
-    assert sum(ns for ns, _ in found) == length
-    assert len({values for _, values in found}) == len(found)
-    for ns, values in found:
-        same = [t for t in range(begin, end) if (counted(one, t), counted(other, t)) == values]
+    parts = times(begin, end, Steps.counted(spans), Steps.counted(other))
+    assert sum(ns for ns, _ in parts) == length
+    assert len({values for _, values in parts}) == len(parts)
+    for ns, values in parts:
+        same = [t for t in range(begin, end) if (counted(spans, t), counted(other, t)) == values]
         assert ns == len(same)
 
 

@@ -13,7 +13,7 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, 
 from ullage.experiments.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, TakenBack
 
 
-def asked(node: int, at: int) -> Asked:
+def requested(node: int, at: int) -> Asked:
     return Asked(node=node, instance=f"n{node}", front_ns=at - 1, at_ns=at)
 
 
@@ -57,10 +57,12 @@ def run(tmp_path: Path) -> ElasticRun:
 def with_parts(
     run: ElasticRun, sessions: tuple[Session, ...], acts: tuple[Act, ...], end: int
 ) -> Repetition:
-    (found,) = run.repetitions
-    assert found.outcome is not None
-    outcome = found.outcome.model_copy(update={"end_ns": ZERO + end})
-    return Repetition("lxc", 0, found.path, "ok", None, outcome, acts, sessions, found.viewers)
+    (repetition,) = run.repetitions
+    assert repetition.outcome is not None
+    outcome = repetition.outcome.model_copy(update={"end_ns": ZERO + end})
+    return Repetition(
+        "lxc", 0, repetition.path, "ok", None, outcome, acts, sessions, repetition.viewers
+    )
 
 
 def test_demand_is_of_all_who_are_due(run: ElasticRun) -> None:
@@ -71,13 +73,13 @@ def test_demand_is_of_all_who_are_due(run: ElasticRun) -> None:
         viewer(2, 2 * s, None, 3 * s),
     )
     repetition = with_parts(run, sessions, (), 13 * s)
-    found = curves(repetition, run.resolved)
-    assert found is not None
-    assert (found.over.begin, found.over.end) == (ZERO, ZERO + 12 * s)
+    course = curves(repetition, run.resolved)
+    assert course is not None
+    assert (course.over.begin, course.over.end) == (ZERO, ZERO + 12 * s)
 
     def at(second: float) -> tuple[int, ...]:
         when = ZERO + round(second * s)
-        kinds = (found.offered, found.demanded, found.present, found.waiting)
+        kinds = (course.offered, course.demanded, course.present, course.waiting)
         return tuple(int(curve(when)) for curve in kinds)
 
     assert at(0.5) == (1, 1, 1, 1)
@@ -96,14 +98,14 @@ def test_nobody_is_no_demand(run: ElasticRun) -> None:
 def test_a_node_counts_from_ready_to_the_decision_to_release(run: ElasticRun) -> None:
     s = NS
     acts = (
-        asked(0, ZERO + 1 * s),
+        requested(0, ZERO + 1 * s),
         ready(0, ZERO + 1 * s, ZERO + 3 * s),
         released(0, ZERO + 8 * s, ZERO + 9 * s, ZERO + 10 * s),
     )
-    found = curves(with_parts(run, (viewer(0, 0, 3 * s, 8 * s),), acts, 11 * s), run.resolved)
-    assert found is not None
-    assert found.supplied.integral(ZERO, ZERO + 20 * s) == 5 * s
-    assert found.allocated.integral(ZERO, ZERO + 20 * s) == 9 * s
+    course = curves(with_parts(run, (viewer(0, 0, 3 * s, 8 * s),), acts, 11 * s), run.resolved)
+    assert course is not None
+    assert course.supplied.integral(ZERO, ZERO + 20 * s) == 5 * s
+    assert course.allocated.integral(ZERO, ZERO + 20 * s) == 9 * s
 
 
 ENDS: list[tuple[str, tuple[Act, ...], int, int]] = [
@@ -132,11 +134,11 @@ def test_how_a_node_ends(
     run: ElasticRun, name: str, over: tuple[Act, ...], supplied: int, paid: int
 ) -> None:
     s = NS
-    acts = (asked(0, ZERO + 1 * s), ready(0, ZERO + 1 * s, ZERO + 3 * s), *over)
-    found = curves(with_parts(run, (viewer(0, 0, 3 * s, 8 * s),), acts, 20 * s), run.resolved)
-    assert found is not None
-    assert found.supplied.integral(ZERO, ZERO + 30 * s) == supplied * s
-    assert found.allocated.integral(ZERO, ZERO + 30 * s) == paid * s
+    acts = (requested(0, ZERO + 1 * s), ready(0, ZERO + 1 * s, ZERO + 3 * s), *over)
+    course = curves(with_parts(run, (viewer(0, 0, 3 * s, 8 * s),), acts, 20 * s), run.resolved)
+    assert course is not None
+    assert course.supplied.integral(ZERO, ZERO + 30 * s) == supplied * s
+    assert course.allocated.integral(ZERO, ZERO + 30 * s) == paid * s
 
 
 NEVER_HAD = [
@@ -148,21 +150,21 @@ NEVER_HAD = [
 @pytest.mark.parametrize("over", NEVER_HAD, ids=lambda act: act.event)
 def test_a_node_that_was_never_had_is_paid_for_until_then(run: ElasticRun, over: Act) -> None:
     s = NS
-    acts = (asked(0, ZERO + 1 * s), over)
-    found = curves(with_parts(run, (viewer(0, 0, None, 8 * s),), acts, 9 * s), run.resolved)
-    assert found is not None
-    assert found.supplied.integral(ZERO, ZERO + 30 * s) == 0
-    assert found.allocated.integral(ZERO, ZERO + 30 * s) == 4 * s
+    acts = (requested(0, ZERO + 1 * s), over)
+    course = curves(with_parts(run, (viewer(0, 0, None, 8 * s),), acts, 9 * s), run.resolved)
+    assert course is not None
+    assert course.supplied.integral(ZERO, ZERO + 30 * s) == 0
+    assert course.allocated.integral(ZERO, ZERO + 30 * s) == 4 * s
 
 
 def test_a_real_course_never_serves_more_than_it_supplies(run: ElasticRun) -> None:
     (repetition,) = run.repetitions
-    found = curves(repetition, run.resolved)
-    assert found is not None
-    for at in (*found.present.at.tolist(), *found.supplied.at.tolist()):
-        watching = int(found.present(at)) - int(found.waiting(at))
-        assert watching <= run.resolved.room * int(found.supplied(at))
-        assert int(found.supplied(at)) <= int(found.allocated(at))
+    course = curves(repetition, run.resolved)
+    assert course is not None
+    for at in (*course.present.at.tolist(), *course.supplied.at.tolist()):
+        watching = int(course.present(at)) - int(course.waiting(at))
+        assert watching <= run.resolved.room * int(course.supplied(at))
+        assert int(course.supplied(at)) <= int(course.allocated(at))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Summary, summarise
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.report import answer, tables
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.show import AnalysedRun, find
+from ullage.runs.records import RESOLVED
 
 PLAN = """\
 name: film
@@ -35,7 +35,7 @@ TWICE = {
 }
 
 
-def made(tmp_path: Path, copy: Made, number: int = 8) -> Path:
+def make_twice(tmp_path: Path, copy: Made, number: int = 8) -> Path:
     environments = TWICE | {"lxc~again": copy}
     return make(tmp_path, MadePlan(environments=environments, repetitions=number, viewers=30))
 
@@ -46,8 +46,8 @@ def summary(path: Path) -> Summary:
 
 
 def test_the_copy_is_the_baseline_under_another_name() -> None:
-    plan, document = plans.loads(PLAN)
-    lxc, late, again = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN)
+    lxc, late, again = schema.resolve(plan, document)
     assert (again.key, again.again_of) == ("lxc~again", "lxc")
     assert (again.boot_delay, again.policy, again.resources) == (
         lxc.boot_delay,
@@ -59,38 +59,38 @@ def test_the_copy_is_the_baseline_under_another_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("baseline: lxc\n", "", "found true, and no `baseline`"),
         ("  late:", "  lxc-again:", "found true, and lxc-again"),
     ],
 )
-def test_without_a_baseline_or_a_folder_there_is_no_copy(old: str, new: str, said: str) -> None:
-    with pytest.raises(UllageError, match=said) as caught:
-        plans.loads(PLAN.replace(old, new))
+def test_without_a_baseline_or_a_folder_there_is_no_copy(old: str, new: str, message: str) -> None:
+    with pytest.raises(UllageError, match=message) as caught:
+        schema.loads(PLAN.replace(old, new))
     assert caught.value.kind is errors.PLAN_BAD_FIELD
 
 
 def test_it_is_never_judged_and_changes_no_verdict(tmp_path: Path) -> None:
-    found = summary(made(tmp_path, TWICE["lxc~again"]))
-    copies = [c for c in found.contrasts if c.again]
+    summed = summary(make_twice(tmp_path, TWICE["lxc~again"]))
+    copies = [c for c in summed.contrasts if c.again]
     assert {c.environment for c in copies} == {"lxc~again"}
     assert not any(c.primary or c.verdict or c.why or c.more for c in copies)
     assert any(c.low is not None for c in copies)
     two = {key: TWICE[key] for key in ("lxc", "late")}
     path = make(tmp_path, MadePlan(environments=two, viewers=30, name="alone"))
     alone = summary(path)
-    assert alone.contrasts == tuple(c for c in found.contrasts if not c.again)
+    assert alone.contrasts == tuple(c for c in summed.contrasts if not c.again)
 
 
 def test_its_difference_is_shown_as_the_noise_floor(tmp_path: Path) -> None:
-    path = made(tmp_path, TWICE["lxc~again"])
-    found = summary(path)
-    (last,) = [s for s in answer.answer(found) if "noise floor" in s]
+    path = make_twice(tmp_path, TWICE["lxc~again"])
+    summed = summary(path)
+    (last,) = [s for s in answer.answer(summed) if "noise floor" in s]
     assert last.startswith("lxc against itself, 8 pairs of repetitions: ")
     assert "allocation of a node (" in last
-    assert not any("lxc~again against" in s for s in answer.compared(found.contrasts))
-    captions = [table.caption for table in tables.contrasts(found.contrasts)]
+    assert not any("lxc~again against" in s for s in answer.compared(summed.contrasts))
+    captions = [table.caption for table in tables.contrasts(summed.contrasts)]
     assert captions == [
         "late against lxc",
         "lxc~again against lxc: the noise floor, which chance alone makes",
@@ -98,20 +98,20 @@ def test_its_difference_is_shown_as_the_noise_floor(tmp_path: Path) -> None:
 
 
 def test_in_another_run_only_the_baseline_itself_has_a_partner(tmp_path: Path) -> None:
-    path = made(tmp_path, TWICE["lxc~again"])
+    path = make_twice(tmp_path, TWICE["lxc~again"])
     other = make(tmp_path, MadePlan(environments=TWICE, name="other", viewers=30))
-    found = find(path, tmp_path, other)
-    assert found.against is not None
-    assert {c.environment for c in found.against.contrasts} == {"lxc", "late"}
-    assert not any("again" in note for note in found.against.notes)
+    analysed = find(path, tmp_path, other)
+    assert analysed.against is not None
+    assert {c.environment for c in analysed.against.contrasts} == {"lxc", "late"}
+    assert not any("again" in note for note in analysed.against.notes)
 
 
-def doubts(found: Found) -> dict[str, str]:
-    return {doubt.code: doubt.message for doubt in found.doubts}
+def doubts(analysed: AnalysedRun) -> dict[str, str]:
+    return {doubt.code: doubt.message for doubt in analysed.doubts}
 
 
 def test_a_baseline_that_differs_from_itself_is_doubted(tmp_path: Path) -> None:
-    path = made(tmp_path, Made(tar_s=1.0, again_of="lxc"))
+    path = make_twice(tmp_path, Made(tar_s=1.0, again_of="lxc"))
     message = doubts(find(path, tmp_path))["again-differs"]
     assert "allocation of a node (" in message
     same = make(
@@ -122,8 +122,8 @@ def test_a_baseline_that_differs_from_itself_is_doubted(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_something_else_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path, TWICE["lxc~again"], number=1)
-    file = path / folder.RESOLVED
+    path = make_twice(tmp_path, TWICE["lxc~again"], number=1)
+    file = path / RESOLVED
     resolved = json.loads(file.read_text())
     resolved["environments"][2]["again_of"] = "late"
     file.write_text(json.dumps(resolved))

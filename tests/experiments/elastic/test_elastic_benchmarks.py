@@ -42,12 +42,12 @@ def test_one_that_fails_takes_no_rows_with_it(
     with pytest.raises(SystemExit) as ended:
         main_of_all({"one": row("first"), "broken": fails, "two": row("second")}, "all")
     assert ended.value.code == "failed, so that rows are missing: broken"  # status 1
-    said = capsys.readouterr()
-    assert [(each["name"], each["value"]) for each in json.loads(said.out)] == [
+    output = capsys.readouterr()
+    assert [(entry["name"], entry["value"]) for entry in json.loads(output.out)] == [
         ("first", 2.0),
         ("second", 2.0),
     ]
-    assert "no such tool" in said.err
+    assert "no such tool" in output.err
 
 
 def test_all_that_go_well_end_well(
@@ -71,29 +71,29 @@ def test_an_environment_without_figures_has_a_row_that_says_so(
 ) -> None:
     metrics = tuple(metric for metric in Provisioning.metrics if metric.coordinate is None)
     load = WORKLOADS[0].model_copy(update={"metrics": metrics, "title": "allocate 1"})
-    made = make_run(
+    run = make_run(
         tmp_path / "run",
         blocks=BLOCKS,
         workloads=[load],
         failures=[(block, "vm", load.key) for block in range(BLOCKS)] + [(0, "lxc", load.key)],
         raw=False,
     )
-    rows = {figure.name: figure for figure in allocation.rows(RunFolder.open(made))}
+    rows = {figure.name: figure for figure in allocation.rows(RunFolder.open(run))}
     assert len(rows) == 2 * 4
     for name in ("TaR", "TlR"):
         lost = rows[f"{name}, qemu-tcg (emulated), allocate 1"]
         assert math.isnan(lost.value)
         assert (lost.low, lost.high, lost.holds) == (None, None, None)
         assert lost.note.startswith(f"{BLOCKS} failed: ")
-    one = rows["TaR, LXC, allocate 1"]
-    assert "2 trials, 1 failed" in one.note
-    assert one.note.startswith("geometric mean; arithmetic ")
+    row = rows["TaR, LXC, allocate 1"]
+    assert "2 trials, 1 failed" in row.note
+    assert row.note.startswith("geometric mean; arithmetic ")
     monkeypatch.setattr(sys, "argv", ["benchmarks"])
     main_of_all({"rows": lambda _: list(rows.values())}, "all")
     assert "no figure" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--json"])
     main_of_all({"rows": lambda _: list(rows.values())}, "all")
-    values = {each["name"]: each["value"] for each in json.loads(capsys.readouterr().out)}
+    values = {entry["name"]: entry["value"] for entry in json.loads(capsys.readouterr().out)}
     assert values["TaR, qemu-tcg (emulated), allocate 1"] is None
 
 
@@ -138,8 +138,8 @@ def test_no_aim_is_held_by_an_invalid_run(monkeypatch: pytest.MonkeyPatch, valid
 def test_one_run_decides_nothing_and_seven_by_their_interval(
     monkeypatch: pytest.MonkeyPatch, runs: list[float], holds: bool | None
 ) -> None:
-    left = iter(runs)
-    monkeypatch.setattr(viewers, "_begun", lambda stalled: next(left) if stalled else 1.0)
+    remaining = iter(runs)
+    monkeypatch.setattr(viewers, "_begun", lambda stalled: next(remaining) if stalled else 1.0)
     assert viewers._stalled(len(runs) == 1).holds is holds
     assert viewers._lateness("plain", [1e-5], [0.5], 0).holds is None
     assert viewers._lateness("plain", [1e-5] * 4 + [1.0] * 3, [0.5] * 7, 3).holds is True
@@ -155,42 +155,44 @@ def test_repetitions_without_a_twin_have_rows_too(monkeypatch: pytest.MonkeyPatc
         label=str,
     )
     good = SimpleNamespace(real=0.02, blocked=0.03, difference=0.01)
-    for found in ({("lxc-40", n): good for n in range(3)}, {}):
-        monkeypatch.setattr(twin, "twins", lambda _, found=found: found)
+    for twins in ({("lxc-40", n): good for n in range(3)}, {}):
+        monkeypatch.setattr(twin, "twins", lambda _, twins=twins: twins)
         none, some, every = twin.rows(cast(ElasticRun, run))
         assert math.isnan(none.value)
         assert none.note == "3 repetitions without figures, none with"
-        assert math.isnan(some.value) is math.isnan(every.value) is (not found)
+        assert math.isnan(some.value) is math.isnan(every.value) is (not twins)
         assert (none.holds, some.holds, every.holds) == (None, None, None)
         assert every.reach == "within ±0.5"
 
 
 def test_every_reading_has_every_published_experiment() -> None:
-    known = published.experiments()
-    exact = [[each.blocked] * 2 for each in known]
-    off = [[max(0.0, 2 * each.blocked - 0.1), 0.1] for each in known]
+    experiments = published.experiments()
+    exact = [[experiment.blocked] * 2 for experiment in experiments]
+    off = [[max(0.0, 2 * experiment.blocked - 0.1), 0.1] for experiment in experiments]
     first, *others = published.READINGS
-    found = published.rows(known, {**dict.fromkeys(others, off), first: exact})
-    distances, each = found[: len(published.READINGS)], found[len(published.READINGS) :]
+    rows = published.rows(experiments, {**dict.fromkeys(others, off), first: exact})
+    distances, blocked_rows = rows[: len(published.READINGS)], rows[len(published.READINGS) :]
     assert (distances[0].name.endswith(first.name), distances[0].value) == (True, 0.0)
     assert distances[1].value > 0
-    names = {f"PcBl, {reading.name}: {one.name}" for reading in (first, *others) for one in known}
-    assert {figure.name for figure in each} == names
-    assert len(each) == len(known) * len(published.READINGS)
-    for figure, experiment in zip(each, known, strict=False):  # the nearest is first
+    names = {
+        f"PcBl, {reading.name}: {one.name}" for reading in (first, *others) for one in experiments
+    }
+    assert {figure.name for figure in blocked_rows} == names
+    assert len(blocked_rows) == len(experiments) * len(published.READINGS)
+    for figure, experiment in zip(blocked_rows, experiments, strict=False):  # the nearest is first
         assert figure.value == pytest.approx(figure.peer_value)
         assert figure.peer_value == pytest.approx(100 * experiment.blocked)
         assert (figure.low, figure.high) == (None, None)  # all seeds agree
-    assert any(figure.low is not None for figure in each)
+    assert any(figure.low is not None for figure in blocked_rows)
 
 
 def test_every_policy_is_beside_the_same_viewers_of_elastic_movie(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(policies, "DEMANDS", {"steady": policies.DEMANDS["steady"]})
-    found = {figure.name: figure for figure in policies.measure(True)}
-    assert len(found) == len(policies.FIGURES) * len(policies.POLICIES)
-    base, spare = (found[f"PcBl, steady: {name}"] for name in ("elastic-movie", "spare, 1 node"))
+    figures = {figure.name: figure for figure in policies.measure(True)}
+    assert len(figures) == len(policies.FIGURES) * len(policies.POLICIES)
+    base, spare = (figures[f"PcBl, steady: {name}"] for name in ("elastic-movie", "spare, 1 node"))
     assert (base.peer, base.note) == ("", "")
     assert spare.peer_value == base.value
     assert spare.value < base.value
@@ -213,16 +215,16 @@ def test_decisions_have_a_row_for_each_size_and_kind_of_id(
 
     monkeypatch.setattr(decisions, "_run", run)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
-    found = {figure.name: figure for figure in decisions.measure(True)}
-    assert len(found) == 6
-    slow = found["decisions, 900,000 viewers, any ids, as in the front"]
+    figures = {figure.name: figure for figure in decisions.measure(True)}
+    assert len(figures) == 6
+    slow = figures["decisions, 900,000 viewers, any ids, as in the front"]
     assert (slow.value, slow.holds) == (1e5, False)
-    assert found["decisions, 360 viewers, small ids, as in the simulator"].value == 5e8
+    assert figures["decisions, 360 viewers, small ids, as in the simulator"].value == 5e8
 
 
 def test_the_pace_of_connections_is_told_by_when_their_requests_began() -> None:
     first = [0.3, 0.0, 0.7]
     even = [start + 1.0 * second for second in range(5) for start in first]
     assert paced.pace_of(even, 3) == pytest.approx((0.0, 0.0))
-    late = [each + 0.25 * (each >= 4) for each in even]  # the last request of each
+    late = [begun_s + 0.25 * (begun_s >= 4) for begun_s in even]  # the last request of each
     assert paced.pace_of(late, 3) == pytest.approx((0.25, 1 - 4 / 4.25))

@@ -8,7 +8,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import checks
 
 PLAN = """\
@@ -33,13 +33,13 @@ def lacks(tmp_path: Path, policy: str, own: str = "boot_delay: 1s") -> list[Ulla
     """What stands against the plan, on any host; not what this one has not got."""
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.format(policy=policy, own=own))
-    plan, document = plans.load(file)
-    found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
-    return [error for error in found if error.kind is errors.PLAN_BAD_FIELD]
+    plan, document = schema.load(file)
+    faults = asyncio.run(checks.lacks(plan, schema.resolve(plan, document), document))
+    return [error for error in faults if error.kind is errors.PLAN_BAD_FIELD]
 
 
 @pytest.mark.parametrize(
-    ("policy", "own", "said"),
+    ("policy", "own", "reason"),
     [
         ("{name: clairvoyant}", "boot_delay: 1s", r"plan\.yaml:10: policy\.name: found \"clair"),
         ("{name: elastic-movie, rom: 3}", "boot_delay: 1s", r":10: policy\.rom: found no field"),
@@ -50,15 +50,17 @@ def lacks(tmp_path: Path, policy: str, own: str = "boot_delay: 1s") -> list[Ulla
         ),
     ],
 )
-def test_a_policy_is_refused_by_its_line(tmp_path: Path, policy: str, own: str, said: str) -> None:
+def test_a_policy_is_refused_by_its_line(
+    tmp_path: Path, policy: str, own: str, reason: str
+) -> None:
     error, *_ = lacks(tmp_path, policy, own)
-    assert re.search(said, error.message)
+    assert re.search(reason, error.message)
     assert "; allowed: " in error.message and "column" not in error.message
 
 
 def test_the_baselines_copy_has_the_policy_of_the_baseline(tmp_path: Path) -> None:
-    told = lacks(tmp_path, "{name: clairvoyant}\nagain: true")
-    assert [re.search(r":10: policy\.name", error.message) is not None for error in told] == [
+    messages = lacks(tmp_path, "{name: clairvoyant}\nagain: true")
+    assert [re.search(r":10: policy\.name", error.message) is not None for error in messages] == [
         True
     ] * 3
 
@@ -68,11 +70,11 @@ def test_a_film_that_is_larger_than_the_disk_is_not_begun(tmp_path: Path) -> Non
     text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
     for length, refused in (("10m", False), ("1000000000h", True)):
         file.write_text(text.replace("length: 10m", f"length: {length}"))
-        plan, document = plans.load(file)
-        found = asyncio.run(checks.lacks(plan, plans.resolve(plan, document), document))
-        said = [e.message for e in found if e.kind is errors.ELASTIC_NO_CLIP]
-        assert bool(said) == refused
-        assert all("the disk of" in each for each in said)
+        plan, document = schema.load(file)
+        faults = asyncio.run(checks.lacks(plan, schema.resolve(plan, document), document))
+        messages = [e.message for e in faults if e.kind is errors.ELASTIC_NO_CLIP]
+        assert bool(messages) == refused
+        assert all("the disk of" in message for message in messages)
 
 
 def test_policies_that_the_decisions_know_pass(tmp_path: Path) -> None:
@@ -87,34 +89,34 @@ def test_generators_must_fit_beside_the_fewest_nodes(
     own = "nodes: {min: 2, max: 4}"
     more = "resources: {memory: 1GiB}\ngenerators: {number: 3, resources: {memory: 512MiB}}\n"
     file.write_text(PLAN.format(policy="{name: elastic-movie}", own=own) + more)
-    plan, document = plans.load(file)
-    generators = plans.generators(plan, document)
+    plan, document = schema.load(file)
+    generators = schema.generators(plan, document)
 
-    def told(has: int) -> list[str]:
+    def lacking(has: int) -> list[str]:
         monkeypatch.setattr(checks, "memory_bytes", lambda: has)
-        lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
-        found = asyncio.run(lacks)
-        return [error.message for error in found if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
+        lacks = checks.lacks(plan, schema.resolve(plan, document), document, generators)
+        faults = asyncio.run(lacks)
+        return [error.message for error in faults if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
 
-    assert told(7 << 29) == []
-    (message,) = told((7 << 29) - 1)
+    assert lacking(7 << 29) == []
+    (message,) = lacking((7 << 29) - 1)
     assert "3.5GiB of memory for 2 nodes of other and 3 generators" in message
 
 
 @pytest.mark.parametrize("more", ["", "generators: {number: 1, resources: {cpus: 1024}}\n"])
-@pytest.mark.parametrize("asked", ["cpus: 1024", "memory: 1024TiB"])
+@pytest.mark.parametrize("field", ["cpus: 1024", "memory: 1024TiB"])
 def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(
-    tmp_path: Path, asked: str, more: str
+    tmp_path: Path, field: str, more: str
 ) -> None:
     file = tmp_path / "plan.yaml"
     text = PLAN.format(policy="{name: elastic-movie}", own="boot_delay: 1s")
-    file.write_text(f"{text}resources: {{{asked}}}\n{more}")
-    plan, document = plans.load(file)
-    generators = plans.generators(plan, document)
-    lacks = checks.lacks(plan, plans.resolve(plan, document), document, generators)
-    found = [e for e in asyncio.run(lacks) if e.code.endswith("host-too-small")]
-    assert {e.kind for e in found} == {errors.ELASTIC_HOST_TOO_SMALL}
-    said = [e.message for e in found]
-    assert any("a node of lxc" in each for each in said), said
-    assert any("a generator" in each for each in said) == bool(more), said
-    assert all("duet" not in e.hint and "`nodes: min:`" in e.hint for e in found)
+    file.write_text(f"{text}resources: {{{field}}}\n{more}")
+    plan, document = schema.load(file)
+    generators = schema.generators(plan, document)
+    lacks = checks.lacks(plan, schema.resolve(plan, document), document, generators)
+    faults = [e for e in asyncio.run(lacks) if e.code.endswith("host-too-small")]
+    assert {e.kind for e in faults} == {errors.ELASTIC_HOST_TOO_SMALL}
+    messages = [e.message for e in faults]
+    assert any("a node of lxc" in message for message in messages), messages
+    assert any("a generator" in message for message in messages) == bool(more), messages
+    assert all("duet" not in e.hint and "`nodes: min:`" in e.hint for e in faults)

@@ -11,9 +11,9 @@ import pytest
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from tests.support import commandkit
 from ullage.cli.elastic_dryrun import parity
-from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.units import Scaled
+from ullage.runs import records
 
 PLAN = """\
 name: film
@@ -41,11 +41,11 @@ def dry(folder: Path, text: str = PLAN, *more: str) -> commandkit.Done:
     return done
 
 
-def told(folder: Path, text: str = PLAN) -> dict[str, Any]:
+def forecast_of(folder: Path, text: str = PLAN) -> dict[str, Any]:
     done = dry(folder, text, "--json")
     assert done.code == 0, done
-    found: dict[str, Any] = done.json
-    return found
+    document: dict[str, Any] = done.json
+    return document
 
 
 def test_it_says_what_would_happen(tmp_path: Path) -> None:
@@ -66,47 +66,47 @@ def test_it_says_what_would_happen(tmp_path: Path) -> None:
 
 
 def test_the_time_is_that_of_its_viewers(tmp_path: Path) -> None:
-    found = told(tmp_path)
+    forecast = forecast_of(tmp_path)
     watched = (20 / 0.0125 + 600) / 60
-    assert found["repetition_s"] == pytest.approx({"lxc": watched, "late": watched + 40 / 60})
-    assert found["total_s"] == pytest.approx(6 * (2 * watched + 40 / 60))
-    plan, _ = plans.loads(PLAN)
-    assert found["most_s"] == pytest.approx(12 * Scaled(plan).repetition_s)
-    assert found["learned"] is None
-    assert sorted(found["order"]) == ["late", "lxc"]
+    assert forecast["repetition_s"] == pytest.approx({"lxc": watched, "late": watched + 40 / 60})
+    assert forecast["total_s"] == pytest.approx(6 * (2 * watched + 40 / 60))
+    plan, _ = schema.loads(PLAN)
+    assert forecast["most_s"] == pytest.approx(12 * Scaled(plan).repetition_s)
+    assert forecast["learned"] is None
+    assert sorted(forecast["order"]) == ["late", "lxc"]
 
 
 def test_an_earlier_run_with_the_same_viewers_tells_the_time(tmp_path: Path) -> None:
-    plan, document = plans.loads(PLAN)
+    plan, document = schema.loads(PLAN)
     runs = tmp_path / "runs"
-    made = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, name="film", repetitions=3)
-    file = make(runs, made) / folders.RESOLVED
+    ran = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, name="film", repetitions=3)
+    file = make(runs, ran) / records.RESOLVED
     resolved = json.loads(file.read_text())
-    assert told(tmp_path)["learned"] is None, "its viewers were others"
-    resolved["users_time"] = Scaled(plan).users_time(plans.resolve(plan, document))
+    assert forecast_of(tmp_path)["learned"] is None, "its viewers were others"
+    resolved["users_time"] = Scaled(plan).users_time(schema.resolve(plan, document))
     file.write_text(json.dumps(resolved))
-    found = told(tmp_path)
-    assert found["learned"] == "20260101T000000-film"
-    assert found["repetition_s"]["lxc"] == 10
-    assert found["repetition_s"]["late"] > 30, "which that run did not have"
-    held = told(
+    forecast = forecast_of(tmp_path)
+    assert forecast["learned"] == "20260101T000000-film"
+    assert forecast["repetition_s"]["lxc"] == 10
+    assert forecast["repetition_s"]["late"] > 30, "which that run did not have"
+    delayed = forecast_of(
         tmp_path, PLAN.replace("lxc: {provider: lxc}", "lxc: {provider: lxc, boot_delay: 1h}")
     )
-    assert held["repetition_s"]["lxc"] > 60, "which was not held back there"
+    assert delayed["repetition_s"]["lxc"] > 60, "which was not held back there"
 
 
 def test_a_budget_that_ends_each_repetition_is_said(tmp_path: Path) -> None:
-    cut = told(tmp_path, PLAN + "budgets: {repetition: 5s}\n")["doubts"]
+    cut = forecast_of(tmp_path, PLAN + "budgets: {repetition: 5s}\n")["doubts"]
     assert any("of lxc and late takes longer than the 5 s that" in doubt for doubt in cut), cut
-    held = told(tmp_path, PLAN.replace("boot_delay: 40s", "boot_delay: 100h"))["doubts"]
-    assert any("a repetition of late takes longer" in doubt for doubt in held), held
-    assert not any("budgets" in doubt for doubt in told(tmp_path)["doubts"])
+    delayed = forecast_of(tmp_path, PLAN.replace("boot_delay: 40s", "boot_delay: 100h"))["doubts"]
+    assert any("a repetition of late takes longer" in doubt for doubt in delayed), delayed
+    assert not any("budgets" in doubt for doubt in forecast_of(tmp_path)["doubts"])
 
 
 def test_a_run_that_is_taken_up_has_the_order_that_it_drew(tmp_path: Path) -> None:
     run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=3))
-    (run / folders.PLAN).write_text(PLAN)
-    seed = json.loads((run / folders.RESOLVED).read_text())["seed"]
+    (run / records.PLAN).write_text(PLAN)
+    seed = json.loads((run / records.RESOLVED).read_text())["seed"]
     done = commandkit.ullage("elastic", "run", "--resume", str(run), "--dry-run", "--json")
     assert done.code == 0, done
     assert done.json["seed"] == seed
@@ -115,12 +115,12 @@ def test_a_run_that_is_taken_up_has_the_order_that_it_drew(tmp_path: Path) -> No
 def test_what_the_host_lacks_is_said_and_not_refused(tmp_path: Path) -> None:
     text = PLAN.replace("cpus: 1, memory: 256MiB", "cpus: 1000, memory: 256MiB")
     text = text.replace("kind: uniform, rate: 0.0125, viewers: 20", "kind: trace, file: none.txt")
-    found = told(tmp_path, text)
-    codes = [each["code"] for each in found["lacks"]]
+    forecast = forecast_of(tmp_path, text)
+    codes = [lack["code"] for lack in forecast["lacks"]]
     for code in ("elastic-host-too-small", "elastic-bad-trace"):
-        assert code in codes, found["lacks"]
+        assert code in codes, forecast["lacks"]
     assert codes.count("elastic-host-too-small") == 1, "said of each environment"
-    assert found["total_s"] is None
+    assert forecast["total_s"] is None
     done = dry(tmp_path, text)
     assert done.code == 0
     assert "not on this host: the plan asks for 1000 CPUs" in done.stderr
@@ -142,22 +142,22 @@ def test_no_patience_and_no_baseline_are_said(tmp_path: Path) -> None:
 
 
 def test_equal_means_equal_in_all() -> None:
-    plan, document = plans.loads(PLAN)
-    rows = {row.nuisance: row for row in parity(plan, plans.resolve(plan, document))}
+    plan, document = schema.loads(PLAN)
+    rows = {row.nuisance: row for row in parity(plan, schema.resolve(plan, document))}
     assert {name for name, row in rows.items() if not row.equal} == {"memory"}
     assert rows["memory"].values == {"lxc": "128MiB", "late": "256MiB"}
     half = PLAN.replace("cpus: 1, memory: 256MiB", "cpus: 0.5, memory: 128MiB")
-    plan, document = plans.loads(half)
-    rows = {row.nuisance: row for row in parity(plan, plans.resolve(plan, document))}
+    plan, document = schema.loads(half)
+    rows = {row.nuisance: row for row in parity(plan, schema.resolve(plan, document))}
     assert rows["cpus"].values == {"lxc": "1", "late": "1, quota 0.5"}
 
 
 def test_it_says_from_which_machines_viewers_come(tmp_path: Path) -> None:
     text = f"{PLAN}generators: {{number: 3, provider: native, resources: {{memory: 64MiB}}}}\n"
     assert "they come from 3 machines of native, 1 CPU and 64MiB each" in dry(tmp_path, text).stdout
-    machines = told(tmp_path, text)["generators"]
+    machines = forecast_of(tmp_path, text)["generators"]
     assert machines["number"] == 3 and machines["provider"] == "native"
     assert machines["resources"] == {"cpus": 1, "memory": 64 << 20}
-    assert told(tmp_path)["generators"] is None
+    assert forecast_of(tmp_path)["generators"] is None
     anybody = text.replace("nodes: {max: 8}\n", "")
     assert "lxc: lxc, 0 to 247 nodes, " in dry(tmp_path, anybody).stdout, "they have addresses too"

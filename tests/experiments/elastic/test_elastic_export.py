@@ -17,7 +17,7 @@ from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.experiments.elastic.report import export, show
 from ullage.experiments.elastic.report.answer import metrics_of
-from ullage.experiments.elastic.report.show import Found
+from ullage.experiments.elastic.report.show import AnalysedRun
 
 HOSTILE = "=1+1\x1b[31m & co"
 ENVIRONMENTS = {
@@ -37,40 +37,44 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(place: Path) -> Found:
+def analysed(place: Path) -> AnalysedRun:
     return show.find(Path("20260101T000000-a"), place / "runs")
 
 
-def table(found: Found, form: str) -> bytes:
-    return export.sheet(found).written(form)
+def table(analysed: AnalysedRun, form: str) -> bytes:
+    return export.sheet(analysed).written(form)
 
 
-def test_a_row_for_each_environment_and_metric(found: Found) -> None:
-    known = export.rows(found)
-    assert [(row["environment"], row["metric"]) for row in known] == [
-        (e.key, estimate.metric) for e in found.summary.environments for estimate in e.estimates
+def test_a_row_for_each_environment_and_metric(analysed: AnalysedRun) -> None:
+    rows = export.rows(analysed)
+    assert [(row["environment"], row["metric"]) for row in rows] == [
+        (e.key, estimate.metric) for e in analysed.summary.environments for estimate in e.estimates
     ]
-    assert all(list(row) == list(export.COLUMNS) for row in known)
-    assert len(known) == 3 * len(metrics_of(found.summary.environments))
+    assert all(list(row) == list(export.COLUMNS) for row in rows)
+    assert len(rows) == 3 * len(metrics_of(analysed.summary.environments))
 
 
-def test_every_form_has_the_same_rows(found: Found) -> None:
-    known = export.rows(found)
-    told = json.loads(table(found, "json"))
-    assert told["rows"] == known and told["run"] == "20260101T000000-a" and told["format"] == 1
-    parquet = pq.read_table(pa.BufferReader(table(found, "parquet")))
-    assert parquet.to_pylist() == known and parquet.schema.metadata[b"format"] == b"1"
-    read = list(csv.DictReader(io.StringIO(table(found, "csv").decode())))
-    assert [row["estimate"] for row in read] == [str(row["estimate"]) for row in known]
+def test_every_form_has_the_same_rows(analysed: AnalysedRun) -> None:
+    rows = export.rows(analysed)
+    document = json.loads(table(analysed, "json"))
+    assert (
+        document["rows"] == rows
+        and document["run"] == "20260101T000000-a"
+        and document["format"] == 1
+    )
+    parquet = pq.read_table(pa.BufferReader(table(analysed, "parquet")))
+    assert parquet.to_pylist() == rows and parquet.schema.metadata[b"format"] == b"1"
+    read = list(csv.DictReader(io.StringIO(table(analysed, "csv").decode())))
+    assert [row["estimate"] for row in read] == [str(row["estimate"]) for row in rows]
 
 
-def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: Found) -> None:
+def test_a_row_has_the_figure_its_interval_and_how_it_compares(analysed: AnalysedRun) -> None:
     row = next(
         row
-        for row in export.rows(found)
+        for row in export.rows(analysed)
         if (row["environment"], row["metric"]) == ("qemu", "blocked")
     )
-    estimate = found.summary.environment("qemu").estimate("blocked")
+    estimate = analysed.summary.environment("qemu").estimate("blocked")
     assert estimate is not None
     assert (row["symbol"], row["unit"], row["repetitions"]) == ("PcBl", "1", 8)
     assert (row["estimate"], row["low"], row["high"]) == (
@@ -84,25 +88,27 @@ def test_a_row_has_the_figure_its_interval_and_how_it_compares(found: Found) -> 
     assert "repetition-failed" in row["doubts"].split()
 
 
-def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(found: Found) -> None:
-    for row in export.rows(found):
+def test_the_baseline_is_compared_with_nothing_and_its_copy_never_judged(
+    analysed: AnalysedRun,
+) -> None:
+    for row in export.rows(analysed):
         assert (row["baseline"] is None) is (row["environment"] == "lxc")
         assert row["is_again"] is (row["environment"] == "lxc-again")
         if row["is_again"]:
             assert row["verdict"] is None and row["no_verdict"] is None
-    (failed,) = {r["without_figures"] for r in export.rows(found) if r["baseline"] is None}
+    (failed,) = {r["without_figures"] for r in export.rows(analysed) if r["baseline"] is None}
     assert failed == 1
 
 
-def test_what_a_label_says_is_no_formula_and_no_escape(found: Found) -> None:
-    text = table(found, "csv").decode()
+def test_what_a_label_says_is_no_formula_and_no_escape(analysed: AnalysedRun) -> None:
+    text = table(analysed, "csv").decode()
     assert "'=1+1" in text and "\x1b" not in text
-    latex = table(found, "latex").decode()
+    latex = table(analysed, "latex").decode()
     assert "\\& co" in latex and "\x1b" not in latex
 
 
-def test_latex_has_the_primary_metrics_rounded(found: Found) -> None:
-    lines = table(found, "latex").decode().splitlines()
+def test_latex_has_the_primary_metrics_rounded(analysed: AnalysedRun) -> None:
+    lines = table(analysed, "latex").decode().splitlines()
     assert lines[1] == "\\begin{tabular}{llrrlrll}" and lines[-1] == "\\end{tabular}"
     body = lines[lines.index("\\midrule") + 1 : lines.index("\\bottomrule")]
     assert len(body) == 3 * 5
@@ -143,9 +149,9 @@ def test_the_command_draws_the_field(place: Path) -> None:
 
 def test_one_environment_alone_and_a_picture_that_is_not_there(place: Path) -> None:
     argv = ("elastic", "export", "20260101T000000-a", "--format", "svg", "--picture")
-    one = ullage(*argv, "field-qemu", cwd=place)
-    assert one.code == 0, one.stderr
-    assert "lxc: container (lxc)" not in one.stdout and "=1+1" in one.stdout
+    single = ullage(*argv, "field-qemu", cwd=place)
+    assert single.code == 0, single.stderr
+    assert "lxc: container (lxc)" not in single.stdout and "=1+1" in single.stdout
     done = ullage(*argv, "feld", cwd=place)
     assert done.code == 2 and errors.EXPORT_UNKNOWN_PICTURE.code in done.stderr
     assert "field, field-lxc, field-lxc-again, field-qemu, allocations, waits" in done.stderr

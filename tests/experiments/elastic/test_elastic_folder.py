@@ -20,11 +20,12 @@ from ullage.experiments.elastic.folder import (
     Release,
     RepetitionDone,
 )
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run.controller import Acts
 from ullage.experiments.elastic.run.resolved import changes, resolved
-from ullage.runs import reader as ordinary
+from ullage.runs import records
 from ullage.runs.events import Reason
+from ullage.runs.reader import find_runs
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\
@@ -38,27 +39,27 @@ INSTANTS = st.integers(0, (1 << 62) - 1)
 
 
 def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folders.Resolved:
-    plan, document = plans.loads(text)
+    plan, document = schema.loads(text)
     film = Clip(Path("film"), "bytes", "00", 1000, "a test")
-    environments = plans.resolve(plan, document)
+    environments = schema.resolve(plan, document)
     return resolved(plan, environments, film, None, run=run, tag="u0000000", seed=seed)
 
 
 def write(run: Path) -> folders.Resolved:
     run.mkdir(parents=True)
-    found = record(run=run)
-    (run / folders.RESOLVED).write_text(found.model_dump_json(indent=1), encoding="utf-8")
-    return found
+    resolved_run = record(run=run)
+    (run / records.RESOLVED).write_text(resolved_run.model_dump_json(indent=1), encoding="utf-8")
+    return resolved_run
 
 
 def test_the_plan_as_it_was_understood_is_read_again(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "20261122T120000-film"
-    found = write(run)
-    assert folders.read_resolved(run) == found
-    assert (found.patience_s, found.settings["late"].boot_delay_s) == (1, 40 / 60)
-    assert found.users_time["boot_delay_s"] == {"box": 0, "late": 40}
-    assert found.arrivals == {"kind": "poisson", "rate_hz": 0.6, "count": 20}
-    assert [each.key for each in found.environments] == ["box", "late"]
+    resolved_run = write(run)
+    assert folders.read_resolved(run) == resolved_run
+    assert (resolved_run.patience_s, resolved_run.settings["late"].boot_delay_s) == (1, 40 / 60)
+    assert resolved_run.users_time["boot_delay_s"] == {"box": 0, "late": 40}
+    assert resolved_run.arrivals == {"kind": "poisson", "rate_hz": 0.6, "count": 20}
+    assert [environment.key for environment in resolved_run.environments] == ["box", "late"]
 
 
 def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
@@ -66,11 +67,11 @@ def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
         write(tmp_path / name)
     other = tmp_path / "20261122T140000-other"
     other.mkdir()
-    (other / ordinary.RESOLVED).write_text('{"format": 2}', encoding="utf-8")
+    (other / records.RESOLVED).write_text('{"format": 2}', encoding="utf-8")
     (tmp_path / "20261122T150000-begun").mkdir()
     assert folders.newest(tmp_path).name == "20261122T130000-film"
     assert folders.find(folders.newest(tmp_path)) == [folders.newest(tmp_path)]
-    assert ordinary.find_runs(tmp_path) == [other]
+    assert find_runs(tmp_path) == [other]
     for nowhere in (tmp_path / "none", other):
         with pytest.raises(UllageError) as caught:
             folders.newest(nowhere)
@@ -84,21 +85,21 @@ def test_what_the_controller_did_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, node: int, times: list[int], why: str
 ) -> None:
     folder = tmp_path_factory.mktemp("repetition")
-    one, two, three, four, five = times
+    first, two, three, four, five = times
     did: list[folders.Act] = [
-        Asked(node=node, instance="a", front_ns=one, at_ns=two),
+        Asked(node=node, instance="a", front_ns=first, at_ns=two),
         Ready(
             node=node,
             instance="a",
             address="10.0.0.1:80",
-            asked_ns=one,
+            asked_ns=first,
             made_ns=two,
             serving_ns=three,
             at_ns=four,
             stages={"TiI": 0.25},
             steps={"up": five},
         ),
-        Release(node=node, instance="a", front_ns=one, asked_ns=two, at_ns=three, left=why),
+        Release(node=node, instance="a", front_ns=first, asked_ns=two, at_ns=three, left=why),
     ]
     with Acts(folder / folders.CONTROLLER_LOG) as acts:
         for act in did:
@@ -112,10 +113,10 @@ def test_what_the_controller_did_is_read_again(
 def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> None:
     run = tmp_path / "run"
     write(run)
-    (run / folders.JOURNAL).write_text('{"event":"party"}\n', encoding="utf-8")
+    (run / records.JOURNAL).write_text('{"event":"party"}\n', encoding="utf-8")
     (run / folders.OUTCOME).write_text("{}", encoding="utf-8")
     (run / folders.CONTROLLER_LOG).write_text('{"event":"asked"}\n', encoding="utf-8")
-    for read, said in (
+    for read, where in (
         (folders.read_events, "journal.jsonl, line 1"),
         (folders.read_acts, "controller.jsonl, line 1: asked.node"),
         (folders.read_outcome, "outcome.json: environment"),
@@ -123,8 +124,8 @@ def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> Non
         with pytest.raises(UllageError) as caught:
             read(run)
         assert caught.value.kind is errors.RUN_BAD_FORMAT
-        assert said in caught.value.message
-    (run / folders.RESOLVED).write_text('{"format": 1, "kind": "elastic"}', encoding="utf-8")
+        assert where in caught.value.message
+    (run / records.RESOLVED).write_text('{"format": 1, "kind": "elastic"}', encoding="utf-8")
     with pytest.raises(UllageError) as caught:
         folders.read_resolved(run)
     assert caught.value.kind is errors.RUN_BAD_FORMAT
@@ -142,7 +143,7 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
         Finished(epoch_ns=2, seconds=3, reason="interrupted"),
     ]
     lines = "".join(event.model_dump_json() + "\n" for event in events)
-    (tmp_path / folders.JOURNAL).write_text(lines + '{"event":"fin', encoding="utf-8")
+    (tmp_path / records.JOURNAL).write_text(lines + '{"event":"fin', encoding="utf-8")
     assert list(folders.read_events(tmp_path)) == events
     assert folders.read_outcome(tmp_path) is None
     outcome = Outcome(
@@ -164,7 +165,7 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "what"),
+    ("old", "new", "fields"),
     [
         ("room: 4", "room: 5", ["room", "settings"]),
         ("rate: 0.01", "rate: 0.02", ["arrivals", "users_time"]),
@@ -172,8 +173,8 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
         ("time_scale: 60", "time_scale: 60\nrepetitions: 9", []),
     ],
 )
-def test_a_resumed_run_must_be_the_same(old: str, new: str, what: list[str]) -> None:
-    assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == what
+def test_a_resumed_run_must_be_the_same(old: str, new: str, fields: list[str]) -> None:
+    assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == fields
 
 
 @pytest.mark.parametrize(
@@ -190,8 +191,8 @@ def test_a_run_that_ended_before_it_was_prepared_is_told_with_what_takes_it_up(
     """As a full disk leaves it: a plan, and a journal that has no more than a beginning."""
     run = tmp_path / "runs" / "20261122T120000-film"
     run.mkdir(parents=True)
-    (run / folders.PLAN).write_text(PLAN, encoding="utf-8")
-    (run / folders.JOURNAL).touch()
+    (run / records.PLAN).write_text(PLAN, encoding="utf-8")
+    (run / records.JOURNAL).touch()
     done = ullage(*command, run.name, cwd=tmp_path)
     assert done.code == errors.RUN_NOT_BEGUN.exit_code
     assert f"[{errors.RUN_NOT_BEGUN.code}]" in done.stderr

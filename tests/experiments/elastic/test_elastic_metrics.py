@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.elastic.elastic_made import NS, ZERO, Made, MadePlan, make, put_meter
-from tests.experiments.elastic.test_demand import asked, ready, released, viewer, with_parts
+from tests.experiments.elastic.test_demand import ready, released, requested, viewer, with_parts
 from ullage.experiments.elastic.analysis.definitions import (
     BUNGEE,
     BY_NAME,
@@ -55,9 +55,9 @@ def course(run: ElasticRun) -> dict[str, float]:
         viewer(3, 2 * s, None, 7 * s),
     )
     acts: tuple[Act, ...] = (
-        asked(0, ZERO),
+        requested(0, ZERO),
         ready(0, ZERO, ZERO + 2 * s),
-        asked(1, ZERO + 3 * s),
+        requested(1, ZERO + 3 * s),
         NotReady(
             node=1, instance="n1", asked_ns=ZERO + 3 * s, at_ns=ZERO + 5 * s, attempts=1, why=""
         ),
@@ -67,30 +67,30 @@ def course(run: ElasticRun) -> dict[str, float]:
 
 
 def test_what_the_viewers_felt(run: ElasticRun) -> None:
-    found = course(run)
-    assert found["requests"] == 4
-    assert found["blocked"] == 1 / 4
-    assert found["affected"] == 2 / 3
-    assert found["turned_away"] == 0
-    assert found["stalled"] == pytest.approx(1 / 3)
-    assert found["wait_mean"] == pytest.approx((2 + 1 + 1) / 3)
-    assert found["waited"] == 2 / 4
-    assert found["bandwidth"] == pytest.approx(8 * 8_000 / 14)
+    run_course = course(run)
+    assert run_course["requests"] == 4
+    assert run_course["blocked"] == 1 / 4
+    assert run_course["affected"] == 2 / 3
+    assert run_course["turned_away"] == 0
+    assert run_course["stalled"] == pytest.approx(1 / 3)
+    assert run_course["wait_mean"] == pytest.approx((2 + 1 + 1) / 3)
+    assert run_course["waited"] == 2 / 4
+    assert run_course["bandwidth"] == pytest.approx(8 * 8_000 / 14)
 
 
 def test_a_late_generator_or_a_late_answer_hides_nothing(run: ElasticRun) -> None:
     """Waits are from when he was due; a brief one is of the users' time; bits go on to the last."""
     late = viewer(0, 0, NS, 20 * NS).model_copy(update={"asked_ns": ZERO + NS // 2, "bytes": 500})
     repetition = with_parts(run, (late,), (), 14 * NS)
-    found = measured(repetition, run.resolved).figures
-    assert (found["wait_mean"], found["waited"]) == (1.0, 0.0)
-    assert found["bandwidth"] == pytest.approx(8 * 500 / 20)
+    figures = measured(repetition, run.resolved).figures
+    assert (figures["wait_mean"], figures["waited"]) == (1.0, 0.0)
+    assert figures["bandwidth"] == pytest.approx(8 * 500 / 20)
     twice_as_fast = run.resolved.model_copy(update={"time_scale": 2 * run.resolved.time_scale})
     assert measured(repetition, twice_as_fast).figures["waited"] == 1
 
 
 def test_an_allocation_takes_from_the_first_attempt(run: ElasticRun) -> None:
-    acts = (asked(0, ZERO), ready(0, ZERO + 3 * NS, ZERO + 4 * NS))
+    acts = (requested(0, ZERO), ready(0, ZERO + 3 * NS, ZERO + 4 * NS))
     repetition = with_parts(run, (viewer(0, 0, 4 * NS, 12 * NS),), acts, 14 * NS)
     assert measured(repetition, run.resolved).figures["tar"] == 4
 
@@ -116,34 +116,34 @@ def test_who_lost_his_node_while_he_watched_is_served_and_affected(run: ElasticR
         viewer(3, 0, None, 5 * NS),
     )
     repetition = with_parts(run, sessions, (), 14 * NS)
-    found = measured(repetition, run.resolved).figures
-    assert found["affected"] == 1 / 2
-    assert found["blocked"] == 1 / 4
-    assert found["turned_away"] == 2 / 4
-    assert found["requests"] == 4
-    assert found["wait_mean"] == pytest.approx((2 + 1) / 2)
+    figures = measured(repetition, run.resolved).figures
+    assert figures["affected"] == 1 / 2
+    assert figures["blocked"] == 1 / 4
+    assert figures["turned_away"] == 2 / 4
+    assert figures["requests"] == 4
+    assert figures["wait_mean"] == pytest.approx((2 + 1) / 2)
     only_broken = with_parts(run, (broken(1, began=True),), (), 14 * NS)
     assert measured(only_broken, run.resolved).figures["affected"] == 1
 
 
 def test_what_nodes_took(run: ElasticRun) -> None:
-    found = course(run)
-    assert (found["tar"], found["tlr"]) == (2.0, 1.0)
-    assert (found["allocations"], found["not_had"]) == (2, 1 / 2)
-    assert found["node_seconds"] == pytest.approx(14 + 2)
-    assert found["ready_seconds"] == pytest.approx(13 - 2)
-    assert found["node_time"] == pytest.approx(16 / 3)
-    assert found["nodes_most"] == 2
+    run_course = course(run)
+    assert (run_course["tar"], run_course["tlr"]) == (2.0, 1.0)
+    assert (run_course["allocations"], run_course["not_had"]) == (2, 1 / 2)
+    assert run_course["node_seconds"] == pytest.approx(14 + 2)
+    assert run_course["ready_seconds"] == pytest.approx(13 - 2)
+    assert run_course["node_time"] == pytest.approx(16 / 3)
+    assert run_course["nodes_most"] == 2
 
 
 def test_how_supply_followed(run: ElasticRun) -> None:
     """Demanded: 1 to 1 s, 2 to 11 s, 1 to 12 s. Supplied: 1 from 2 s on."""
-    found = course(run)
-    assert found["demanded_seconds"] == pytest.approx(1 + 2 * 10 + 1)
-    assert found["accuracy_u"] == pytest.approx((1 + 2 + 9) / 12)
-    assert found["timeshare_u"] == pytest.approx(11 / 12)
-    assert found["timeshare_o"] == found["theta_o"] == 0
-    assert "speed_up" not in found
+    run_course = course(run)
+    assert run_course["demanded_seconds"] == pytest.approx(1 + 2 * 10 + 1)
+    assert run_course["accuracy_u"] == pytest.approx((1 + 2 + 9) / 12)
+    assert run_course["timeshare_u"] == pytest.approx(11 / 12)
+    assert run_course["timeshare_o"] == run_course["theta_o"] == 0
+    assert "speed_up" not in run_course
 
 
 def test_absent_is_not_zero(run: ElasticRun) -> None:
@@ -160,11 +160,11 @@ def test_absent_is_not_zero(run: ElasticRun) -> None:
 
 def test_energy_is_that_of_a_meter(tmp_path: Path) -> None:
     plan = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=5, watts=50.0)
-    found = ElasticRun.open(make(tmp_path, plan))
-    for repetition in found.repetitions:
+    run = ElasticRun.open(make(tmp_path, plan))
+    for repetition in run.repetitions:
         assert repetition.outcome is not None
         seconds = (repetition.outcome.end_ns - repetition.outcome.start_ns) / NS
-        figures = measured(repetition, found.resolved).figures
+        figures = measured(repetition, run.resolved).figures
         assert figures["energy"] == pytest.approx(50.0 * seconds)
         served = sum(session.was_served for session in repetition.sessions)
         assert figures["energy_per_viewer"] == pytest.approx(50.0 * seconds / served)
@@ -181,41 +181,41 @@ def test_a_meter_of_another_time_gives_no_energy(tmp_path: Path, session: str, l
 
 def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) -> None:
     plan = MadePlan(environments={"lxc": Made(boot_delay_s=0.25)}, repetitions=1, viewers=20)
-    found = ElasticRun.open(make(tmp_path, plan))
-    stages = measured(found.repetitions[0], found.resolved).stages
+    run = ElasticRun.open(make(tmp_path, plan))
+    stages = measured(run.repetitions[0], run.resolved).stages
     assert list(stages) == ["TeF", "TcI", "TiI", "application", INJECTED]
     assert set(stages[INJECTED]) == {0.25}
 
 
 def test_releases_at_the_end_and_those_that_left_something_do_not_count(run: ElasticRun) -> None:
-    left = released(0, ZERO, ZERO, ZERO + 4 * NS).model_copy(update={"left": "a mount"})
+    unremoved = released(0, ZERO, ZERO, ZERO + 4 * NS).model_copy(update={"left": "a mount"})
     acts = (
-        asked(0, ZERO),
+        requested(0, ZERO),
         ready(0, ZERO, ZERO + NS),
-        left,
-        asked(1, ZERO),
+        unremoved,
+        requested(1, ZERO),
         ready(1, ZERO, ZERO + NS),
         released(1, ZERO, ZERO + 2 * NS, ZERO + 5 * NS, end=True),
     )
-    found = measured(with_parts(run, (viewer(0, 0, NS, 9 * NS),), acts, 9 * NS), run.resolved)
-    assert "tlr" not in found.figures and found.figures["tar"] == 1.0
+    figures = measured(with_parts(run, (viewer(0, 0, NS, 9 * NS),), acts, 9 * NS), run.resolved)
+    assert "tlr" not in figures.figures and figures.figures["tar"] == 1.0
 
 
 def test_a_bound_of_the_clocks_is_told_as_a_share(tmp_path: Path) -> None:
     bounded = MadePlan(environments={"lxc": Made(bound_ns=10**6)}, repetitions=1, viewers=20)
-    found = ElasticRun.open(make(tmp_path, bounded))
-    each = measured(found.repetitions[0], found.resolved)
-    assert each.curves is not None
-    over = each.curves.over
-    inside = [v for _, v in each.curves.supplied.corners(over.begin, over.end)]
+    run = ElasticRun.open(make(tmp_path, bounded))
+    course_of = measured(run.repetitions[0], run.resolved)
+    assert course_of.curves is not None
+    over = course_of.curves.over
+    inside = [v for _, v in course_of.curves.supplied.corners(over.begin, over.end)]
     steps = int(np.abs(np.diff(inside)).sum())
-    assert each.clock_share == pytest.approx(10**6 * steps / (over.end - over.begin))
+    assert course_of.clock_share == pytest.approx(10**6 * steps / (over.end - over.begin))
 
 
 def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
     plan = MadePlan(environments={"lxc": Made(stall=0.5)}, repetitions=1, watts=5.0)
-    found = ElasticRun.open(make(tmp_path, plan))
-    figures = measured(found.repetitions[0], found.resolved).figures
+    run = ElasticRun.open(make(tmp_path, plan))
+    figures = measured(run.repetitions[0], run.resolved).figures
     assert figures.keys() <= BY_NAME.keys()
     assert {d.name for d in DEFINITIONS} - figures.keys() <= {"speed_up"}
     assert len(BY_NAME) == len(DEFINITIONS)
@@ -223,5 +223,5 @@ def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
 
 def test_the_source_of_a_metric_is_one_that_can_be_found() -> None:
     assert ElasticClock.source == STUDY, "`ullage study` names it so"
-    sources = {source for each in DEFINITIONS for source in each.source.split("; ")}
+    sources = {source for definition in DEFINITIONS for source in definition.source.split("; ")}
     assert sources == {STUDY, BUNGEE, SPEC_RG, HERE}

@@ -35,11 +35,11 @@ def test_the_stub_has_the_same_names_parameters_and_defaults() -> None:
     assert public == CLASSES | set(FUNCTIONS)
     for name, node in FUNCTIONS.items():
         real = inspect.signature(getattr(_elastic, name)).parameters.values()
-        told = node.args
-        bare = len(told.args) - len(told.defaults)
-        assert [(one.name, one.default is not one.empty) for one in real] == [
-            (one.arg, place >= bare) for place, one in enumerate(told.args)
-        ]
+        parameters = node.args
+        bare = len(parameters.args) - len(parameters.defaults)
+        assert [
+            (parameter.name, parameter.default is not parameter.empty) for parameter in real
+        ] == [(parameter.arg, place >= bare) for place, parameter in enumerate(parameters.args)]
         assert getattr(_elastic, name).__doc__
 
 
@@ -64,18 +64,18 @@ def test_what_cannot_be_simulated_is_named() -> None:
 
 
 def test_what_the_progress_raises_ends_it() -> None:
-    told = []
+    calls = []
 
     def enough(requests: int, at_s: float, part: float) -> None:
-        told.append((requests, at_s, part))
-        if len(told) == 3:
+        calls.append((requests, at_s, part))
+        if len(calls) == 3:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         _elastic.simulate(json.dumps(ENDLESS), enough)
-    assert len(told) == 3
-    assert told == sorted(told)
-    assert told[-1][0] > 0
+    assert len(calls) == 3
+    assert calls == sorted(calls)
+    assert calls[-1][0] > 0
 
 
 def test_others_run_meanwhile() -> None:
@@ -118,9 +118,9 @@ def test_ctrl_c_ends_it() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         os.kill(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
-    assert "KeyboardInterrupt" in said
+    assert "KeyboardInterrupt" in stderr
     assert process.returncode != 0

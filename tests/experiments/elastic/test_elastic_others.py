@@ -14,9 +14,9 @@ import pytest
 
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Outcome
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import run as runs
-from ullage.experiments.elastic.run.run import Run
+from ullage.experiments.elastic.run.run import Run, task_of
 from ullage.host import claims
 from ullage.runs.events import HOST_SHARED, Warned
 from ullage.runs.writer import Journal
@@ -77,12 +77,14 @@ def played(
     terminal, and what the journal has.
     """
     folder.mkdir()
-    plan, document = plans.loads(PLAN)
-    said: list[str] = []
+    plan, document = schema.loads(PLAN)
+    warnings: list[str] = []
     numbers = iter(range(4))
 
     class Sham:
-        def __init__(self, _: Any, environment: plans.Environment, number: int, order: int) -> None:
+        def __init__(
+            self, _: Any, environment: schema.Environment, number: int, order: int
+        ) -> None:
             self.outcome = Outcome(
                 environment=environment.key,
                 repetition=number,
@@ -100,9 +102,9 @@ def played(
 
     async def whole() -> None:
         progress: Any = SimpleNamespace(
-            warning=said.append, step=lambda _: None, repetition=lambda *_: None
+            warning=warnings.append, step=lambda _: None, repetition=lambda *_: None
         )
-        run = Run(plan, plans.resolve(plan, document), folder, progress)
+        run = Run(task_of(plan, document), folder, progress)
         setting: Any = None
         with Journal(folder) as run.journal:
             await run._begin((), resumed=False)
@@ -113,8 +115,8 @@ def played(
     monkeypatch.setattr(runs, "Repetition", Sham)
     asyncio.run(whole())
     warned = [event for event in folders.read_events(folder) if isinstance(event, Warned)]
-    assert [event.message for event in warned] == said
-    return said, [event.code for event in warned]
+    assert [event.message for event in warned] == warnings
+    return warnings, [event.code for event in warned]
 
 
 def test_who_is_alone_is_told_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +130,8 @@ def test_another_run_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             if number == 1:
                 other.begin()
 
-        said, codes = played(tmp_path / "run", monkeypatch, comes_and_stays)
-    assert said == ["another run works on this host at the same time: /other"]
+        warnings, codes = played(tmp_path / "run", monkeypatch, comes_and_stays)
+    assert warnings == ["another run works on this host at the same time: /other"]
     assert codes == [HOST_SHARED]
 
 

@@ -18,6 +18,7 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.report.page import write
 from ullage.experiments.elastic.report.show import find
 from ullage.report.charts import theme
+from ullage.runs.records import JOURNAL, PLAN, RESOLVED
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}\u202egnp.exe\x1b[31m"
 SHOWN = "⟨U+202E⟩gnp.exe"
@@ -27,9 +28,9 @@ SHOWN = "⟨U+202E⟩gnp.exe"
 def browser() -> Iterator[Browser]:
     """One Chromium for this module."""
     with sync_playwright() as playwright:
-        found = launch(playwright)
-        yield found
-        found.close()
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +43,19 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     path = make(root, MadePlan(environments=environments, viewers=40, watts=90.0))
     other = make(root, MadePlan(name="other", seed=9, repetitions=1, viewers=20))
-    found = find(path, root, other)
-    return write(found, root / "page.html")
+    analysed = find(path, root, other)
+    return write(analysed, root / "page.html")
 
 
 @pytest.fixture(scope="module")
 def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every text that a guest or a plan can choose is an attack."""
     root = tmp_path_factory.mktemp("hostile")
-    made = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
-    plan = MadePlan(environments={"lxc": made}, viewers=10, repetitions=4, why=HOSTILE)
+    environment = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
+    plan = MadePlan(environments={"lxc": environment}, viewers=10, repetitions=4, why=HOSTILE)
     path = make(root, plan)
-    (path / folder.PLAN).write_text(f"name: {HOSTILE}\n")
-    file = path / folder.RESOLVED
+    (path / PLAN).write_text(f"name: {HOSTILE}\n")
+    file = path / RESOLVED
     resolved = json.loads(file.read_text())
     resolved |= {"name": HOSTILE, "users_time": {HOSTILE: HOSTILE}, "host": {"cpu_model": HOSTILE}}
     file.write_text(json.dumps(resolved))
@@ -65,7 +66,7 @@ def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sessions.write_text(sessions.read_text().replace("10.0.0.1:80", json.dumps(HOSTILE)[1:-1]))
     viewers = place.parent / "003" / folder.VIEWERS
     viewers.write_text(json.dumps({"valid": False, "why": [HOSTILE]}))
-    with (path / folder.JOURNAL).open("a") as journal:
+    with (path / JOURNAL).open("a") as journal:
         warning = {"event": "warning", "epoch_ns": 1, "code": HOSTILE, "message": HOSTILE}
         journal.write(json.dumps(warning) + "\n")
     return write(find(path, root))
@@ -235,8 +236,8 @@ def test_structure_reads_without_eyes(desktop: Watched) -> None:
 
 
 def test_a_run_without_figures_has_a_page(browser: Browser, tmp_path: Path) -> None:
-    made = Made(fails=frozenset({0, 1}))
-    path = make(tmp_path, MadePlan(environments={"lxc": made}, repetitions=2))
+    environment = Made(fails=frozenset({0, 1}))
+    path = make(tmp_path, MadePlan(environments={"lxc": environment}, repetitions=2))
     watched = watch(browser, write(find(path, tmp_path)))
     try:
         text = watched.page.locator("main").inner_text()

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.provisioning.node import Node as Host
-from ullage.experiments.elastic.plan import schema as plans
-from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import (
-    Setting,
+    RunSetup,
     arrivals_settings,
     front_settings,
     seed_of,
@@ -41,13 +40,13 @@ time_scale: 60
 
 def refused(text: str) -> UllageError:
     with pytest.raises(UllageError) as caught:
-        plans.resolve(*plans.loads(text))
+        schema.resolve(*schema.loads(text))
     return caught.value
 
 
 def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> None:
-    plan, document = plans.loads(GOOD)
-    lxc, vm = plans.resolve(plan, document)
+    plan, document = schema.loads(GOOD)
+    lxc, vm = schema.resolve(plan, document)
     scaled = Scaled(plan)
     assert (plan.policy.name, plan.patience, plan.baseline) == ("elastic-movie", 60, None)
     assert (lxc.boot_delay, vm.boot_delay) == (0, 40)
@@ -63,21 +62,21 @@ def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> 
 @given(scale=st.integers(1, 3600), rate=st.integers(1, 1000), patience=st.integers(0, 10_000))
 def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: int) -> None:
     text = GOOD.replace("time_scale: 60", f"time_scale: {scale}\npatience: {patience}")
-    plan, document = plans.loads(text.replace("rate: 0.01", f"rate: {rate}"))
+    plan, document = schema.loads(text.replace("rate: 0.01", f"rate: {rate}"))
     scaled = Scaled(plan)
     assert scaled.length_s * scale == pytest.approx(plan.video.length)
     assert scaled.patience_s * scale == pytest.approx(patience)
     assert scaled.film_bytes * 8 / scaled.length_s == pytest.approx(plan.video.bitrate, rel=0.01)
-    told = arrivals_settings(plan, 1, Path("unused"))
-    assert told["rate_hz"] == pytest.approx(rate * scale)
-    assert told["count"] == 20
-    _, vm = plans.resolve(plan, document)
+    settings = arrivals_settings(plan, 1, Path("unused"))
+    assert settings["rate_hz"] == pytest.approx(rate * scale)
+    assert settings["count"] == 20
+    _, vm = schema.resolve(plan, document)
     assert scaled.boot_delay_s(vm) * scale == pytest.approx(40)
     assert scaled.repetition_s > scaled.arriving_s + scaled.patience_s + scaled.length_s
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "reason"),
     [
         ("room: 4", "room: 0", "greater than or equal to 1"),
         ("room: 4", "", "this field is needed"),
@@ -94,10 +93,10 @@ def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: i
         ("time_scale: 60", "policy: {name: predictor, alpha: }", "`alpha` is None"),
     ],
 )
-def test_a_bad_field_is_named_with_its_line(old: str, new: str, said: str) -> None:
+def test_a_bad_field_is_named_with_its_line(old: str, new: str, reason: str) -> None:
     error = refused(GOOD.replace(old, new))
     assert error.kind is errors.PLAN_BAD_FIELD
-    assert said in error.message
+    assert reason in error.message
     assert "plan.yaml:" in error.message
 
 
@@ -127,37 +126,37 @@ def test_only_what_can_be_had_once_more_is_an_environment() -> None:
 @pytest.mark.parametrize("name", ["a--b", "a-b-"])
 def test_two_that_would_have_one_folder_are_refused(name: str) -> None:
     names = f"  a-b: {{provider: lxc}}\n  {name}: {{provider: lxc}}\n"
-    found = refused(GOOD.replace("  lxc: {provider: lxc}\n", names))
-    assert found.kind is errors.PLAN_IMPOSSIBLE_MATRIX
-    assert f"'a-b' and '{name}' would have one folder, 'a-b'" in found.message
+    fault = refused(GOOD.replace("  lxc: {provider: lxc}\n", names))
+    assert fault.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+    assert f"'a-b' and '{name}' would have one folder, 'a-b'" in fault.message
 
 
 def test_no_two_nodes_of_a_run_have_one_name() -> None:
     names = ("a-1", "a", "a-1-0", "a-0r0", "a-0r0-1", "a_1", "A", "x" * 30 + "a", "x" * 30 + "b")
     text = "".join(f"  {name}: {{provider: lxc}}\n" for name in names)
-    environments = plans.resolve(*plans.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
+    environments = schema.resolve(*schema.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
     host = cast(Host, None)
-    setting = Setting(
+    setting = RunSetup(
         plan=cast(ElasticPlan, None),
         folder=Path(),
         tag="t",
         seed=1,
         network=cast(Network, None),
-        hosts={each.key: host for each in environments},
+        hosts={record.key: host for record in environments},
         clip=cast(Clip, SimpleNamespace(file=Path("film"))),
     )
-    made = [
+    instances = [
         setting.maker(environment, repetition).name(node, attempt)
         for environment in environments
         for repetition in range(12)
         for node in range(12)
         for attempt in (1, 2, 11)
     ]
-    assert len(set(made)) == len(made)
+    assert len(set(instances)) == len(instances)
 
 
 def test_patience_may_be_none() -> None:
-    plan, _ = plans.loads(GOOD + "patience: 0\n")
+    plan, _ = schema.loads(GOOD + "patience: 0\n")
     assert Scaled(plan).patience_s == 0
 
 
@@ -167,9 +166,9 @@ def test_a_trace_is_divided_in_order(tmp_path: Path) -> None:
     text = GOOD.replace(
         "{kind: poisson, rate: 0.01, viewers: 20}", f"{{kind: trace, file: {file}}}"
     )
-    plan, _ = plans.loads(text)
-    told = arrivals_settings(plan, 1, tmp_path / "real")
-    assert told == {"kind": "trace", "path": str(tmp_path / "real")}
+    plan, _ = schema.loads(text)
+    settings = arrivals_settings(plan, 1, tmp_path / "real")
+    assert settings == {"kind": "trace", "path": str(tmp_path / "real")}
     assert [float(x) for x in (tmp_path / "real").read_text().split()] == [0, 1, 2]
     assert Scaled(plan).arriving_s == 2
     for bad in ("soon\n", "-1\n", "inf\n", "\n"):
@@ -180,11 +179,11 @@ def test_a_trace_is_divided_in_order(tmp_path: Path) -> None:
 
 def test_a_flash_crowd_has_its_own_fields() -> None:
     crowd = "kind: flash-crowd, rate: 0.01, peak: 1, at: 10m, decay: 2m, lasting: 1h"
-    plan, _ = plans.loads(GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", crowd))
-    told = arrivals_settings(plan, 7, Path("unused"))
-    assert told["seed"] == 7
-    found = [told[name] for name in ("rate_hz", "peak_hz", "at_s", "decay_s", "duration_s")]
-    assert found == pytest.approx([0.6, 60, 10, 2, 60])
+    plan, _ = schema.loads(GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", crowd))
+    settings = arrivals_settings(plan, 7, Path("unused"))
+    assert settings["seed"] == 7
+    values = [settings[name] for name in ("rate_hz", "peak_hz", "at_s", "decay_s", "duration_s")]
+    assert values == pytest.approx([0.6, 60, 10, 2, 60])
 
 
 def test_what_a_field_without_a_word_of_its_own_is_described_by() -> None:
@@ -194,12 +193,12 @@ def test_what_a_field_without_a_word_of_its_own_is_described_by() -> None:
 
 
 def test_who_says_only_the_cpus_of_a_node_has_its_usual_memory() -> None:
-    plan, document = plans.loads(GOOD + "resources: {cpus: 2}\n")
-    assert plans.resolve(plan, document)[0].resources.memory == 256 << 20
+    plan, document = schema.loads(GOOD + "resources: {cpus: 2}\n")
+    assert schema.resolve(plan, document)[0].resources.memory == 256 << 20
 
 
 def test_attempts_have_their_own_limit_where_only_their_number_is_said() -> None:
-    plan, _ = plans.loads(GOOD + "budgets: {allocate: {tries: 5}, release: {tries: 5}}\n")
+    plan, _ = schema.loads(GOOD + "budgets: {allocate: {tries: 5}, release: {tries: 5}}\n")
     budgets = plan.budgets
     assert (budgets.allocate.tries, budgets.allocate.limit) == (5, 120)
     assert (budgets.release.tries, budgets.release.limit) == (5, 60)
@@ -207,8 +206,8 @@ def test_attempts_have_their_own_limit_where_only_their_number_is_said() -> None
 
 def together(text: str) -> list[str]:
     """What is said of viewers who watch at the same time."""
-    plan, document = plans.loads(text)
-    return [s for s in units.said_before(plan, plans.resolve(plan, document)) if "together" in s]
+    plan, document = schema.loads(text)
+    return [s for s in units.said_before(plan, schema.resolve(plan, document)) if "together" in s]
 
 
 @pytest.mark.parametrize("number", ["viewers: 20", "lasting: 1s"])
@@ -224,8 +223,8 @@ def test_those_of_a_trace_who_watch_together_are_counted(tmp_path: Path) -> None
     file.write_text("".join(f"{1000 + 6 * n}\n" for n in range(11)), encoding="ascii")
     text = GOOD.replace("kind: poisson, rate: 0.01, viewers: 20", f"kind: trace, file: {file}")
     assert not together(text + "video: {length: 60s, bitrate: 1000000000}\n")
-    (said,) = together(text + "video: {length: 61s, bitrate: 1000000000}\n")
-    assert "about 11 viewers watch together, 11 Gbit/s" in said
+    (doubt,) = together(text + "video: {length: 61s, bitrate: 1000000000}\n")
+    assert "about 11 viewers watch together, 11 Gbit/s" in doubt
     file.unlink()
     assert not together(text + "video: {length: 61s, bitrate: 1000000000}\n"), "it is a lack"
 
@@ -234,9 +233,9 @@ def test_nodes_that_nobody_asks_for_need_no_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(units, "memory_bytes", lambda: 8 << 30)
 
     def doubted(text: str) -> bool:
-        plan, document = plans.loads(text)
-        said = units.said_before(plan, plans.resolve(plan, document)[:1])
-        return any("250 nodes may use" in each for each in said)
+        plan, document = schema.loads(text)
+        doubts = units.said_before(plan, schema.resolve(plan, document)[:1])
+        return any("250 nodes may use" in doubt for doubt in doubts)
 
     assert not doubted(GOOD), "of 20 viewers each has one node at most"
     assert doubted(GOOD.replace("viewers: 20", "viewers: 400"))
@@ -252,13 +251,13 @@ def test_a_trace_is_a_file(tmp_path: Path) -> None:
 
 
 def test_too_much_is_said_before() -> None:
-    plan, document = plans.loads(GOOD)
-    assert not list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+    plan, document = schema.loads(GOOD)
+    assert not list(units.said_before(plan, schema.resolve(plan, document)[1:]))
     text = GOOD.replace("room: 4", "room: 20").replace("rate: 0.01", "rate: 1")
-    plan, document = plans.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
-    said = " ".join(units.said_before(plan, plans.resolve(plan, document)))
+    plan, document = schema.loads(text + "video: {bitrate: 1000000000, length: 1m, buffer: 30}\n")
+    text_of_doubts = " ".join(units.said_before(plan, schema.resolve(plan, document)))
     for words in ("more than the 10 Gbit/s that Linux states", "a full node streams", "late"):
-        assert words in said
+        assert words in text_of_doubts
     assert "×60" in (units.limits_of_scale(plan) or "")
     assert units.limits_of_scale(plan.model_copy(update={"time_scale": 1.0})) is None
 
@@ -274,8 +273,8 @@ DOCS = sorted((Path(__file__).parents[3] / "docs/plans").glob("elastic-*.yaml"))
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.stem)
 def test_the_plans_of_the_docs_are_good(file: Path) -> None:
-    plan, document = plans.load(file)
-    environments = plans.resolve(plan, document)
+    plan, document = schema.load(file)
+    environments = schema.resolve(plan, document)
     assert plan.name == file.stem
     assert not list(units.said_before(plan, environments))
 
@@ -284,22 +283,22 @@ GENERATORS = GOOD + "generators: {number: 3, provider: oci, resources: {cpus: 0.
 
 
 def test_viewers_may_come_from_machines_of_their_own() -> None:
-    plan, document = plans.loads(GENERATORS)
-    found = plans.generators(plan, document)
-    assert found is not None
-    assert (found.number, found.provider.name, found.resources.cpus) == (3, "oci", 0.5)
-    lxc, _ = plans.resolve(plan, document)
+    plan, document = schema.loads(GENERATORS)
+    machines = schema.generators(plan, document)
+    assert machines is not None
+    assert (machines.number, machines.provider.name, machines.resources.cpus) == (3, "oci", 0.5)
+    lxc, _ = schema.resolve(plan, document)
     # They have addresses on the same bridge.
     assert Scaled(plan).machine(lxc)["max_nodes"] == units.MOST_NODES - 3
-    assert plans.generators(*plans.loads(GOOD)) is None
+    assert schema.generators(*schema.loads(GOOD)) is None
     spare = GENERATORS + "resources: {memory: 1TiB}\npolicy: {name: spare}\n"
-    plan, document = plans.loads(spare)
-    (said, *_) = units.said_before(plan, plans.resolve(plan, document))
-    assert "lxc: 247 nodes and 3 generators may use" in said
+    plan, document = schema.loads(spare)
+    (doubt, *_) = units.said_before(plan, schema.resolve(plan, document))
+    assert "lxc: 247 nodes and 3 generators may use" in doubt
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "kind", "said"),
+    ("old", "new", "kind", "reason"),
     [
         ("provider: oci", "provider: ocy", errors.PLAN_UNKNOWN_PROVIDER, "oci"),
         ("number: 3", "number: 0", errors.PLAN_BAD_FIELD, "generators.number"),
@@ -308,16 +307,16 @@ def test_viewers_may_come_from_machines_of_their_own() -> None:
     ],
 )
 def test_machines_that_cannot_be_are_refused(
-    old: str, new: str, kind: errors.ErrorKind, said: str
+    old: str, new: str, kind: errors.ErrorKind, reason: str
 ) -> None:
     text = GENERATORS.replace(old, new)
     if new == "lxc,":
         text = text.replace("lxc: {provider: lxc}", "lxc: {provider: oci}")
         text = text.replace("vm: {provider: qemu,", "vm: {provider: oci,") + "image: host\n"
     with pytest.raises(UllageError) as caught:
-        plans.generators(*plans.loads(text))
+        schema.generators(*schema.loads(text))
     assert caught.value.kind is kind
-    assert said in f"{caught.value.message} {caught.value.hint}"
+    assert reason in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_plans_of_the_two_kinds_are_told_apart() -> None:
@@ -329,7 +328,7 @@ def test_plans_of_the_two_kinds_are_told_apart() -> None:
     assert "`ullage elastic run film.yaml`" in caught.value.hint
     text = "name: cpu\nbaseline: a\nenvironments: {a: {provider: native}}\n"
     with pytest.raises(UllageError) as caught:
-        plans.loads(text + "workloads: [{name: sysbench-cpu}]\n", "cpu.yaml")
+        schema.loads(text + "workloads: [{name: sysbench-cpu}]\n", "cpu.yaml")
     assert caught.value.kind is errors.PLAN_NOT_ELASTIC
     assert caught.value.message.startswith("cpu.yaml:4: no plan of an elastic run")
     assert "`ullage run cpu.yaml`" in caught.value.hint
@@ -344,18 +343,18 @@ def test_what_is_neither_or_both_is_told_by_its_fields() -> None:
 def test_nodes_and_generators_use_memory_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three nodes of 1 GiB each and two generators of 512 MiB each: 4 GiB."""
     text = GOOD + "resources: {memory: 1GiB}\n"
-    beside = text + "generators: {number: 2, resources: {memory: 512MiB}}\n"
+    with_generators = text + "generators: {number: 2, resources: {memory: 512MiB}}\n"
 
-    def said(text: str, has: int) -> list[str]:
+    def doubts(text: str, has: int) -> list[str]:
         monkeypatch.setattr(units, "memory_bytes", lambda: has)
-        plan, document = plans.loads(text)
-        return list(units.said_before(plan, plans.resolve(plan, document)[1:]))
+        plan, document = schema.loads(text)
+        return list(units.said_before(plan, schema.resolve(plan, document)[1:]))
 
-    assert said(text, 3 << 30) == said(beside, 4 << 30) == []
-    (told,) = said(beside, (4 << 30) - 1)
-    assert "vm: 3 nodes and 2 generators may use 4GiB of memory" in told
-    (told,) = said(text, (3 << 30) - 1)
-    assert "vm: 3 nodes may use 3GiB of memory" in told
+    assert doubts(text, 3 << 30) == doubts(with_generators, 4 << 30) == []
+    (doubt,) = doubts(with_generators, (4 << 30) - 1)
+    assert "vm: 3 nodes and 2 generators may use 4GiB of memory" in doubt
+    (doubt,) = doubts(text, (3 << 30) - 1)
+    assert "vm: 3 nodes may use 3GiB of memory" in doubt
 
 
 CROWD = "kind: flash-crowd, rate: 0.01, peak: {peak}, at: 10s, decay: {decay}"
@@ -377,7 +376,7 @@ def test_lasting_is_a_number_of_viewers_too(arrivals: str, most: str, more: str)
         )
 
     assert written(most) != GOOD
-    plans.loads(written(most))
+    schema.loads(written(most))
     line = next(n for n, text in enumerate(GOOD.splitlines(), 1) if "arrivals" in text)
     for longer in (more, "100000000h"):
         error = refused(written(longer))

@@ -13,8 +13,8 @@ from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.plan import schema as plans
-from ullage.experiments.elastic.run.run import Run
+from ullage.experiments.elastic.plan import schema
+from ullage.experiments.elastic.run.run import Run, task_of
 
 PLAN = """\
 name: film
@@ -30,9 +30,9 @@ class BegunError(Exception):
 
 
 def resumed(folder: Path, repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, document = plans.loads(PLAN.format(repetitions=repetitions))
+    plan, document = schema.loads(PLAN.format(repetitions=repetitions))
     progress: Any = SimpleNamespace(warning=lambda _: None)
-    run = Run(plan, plans.resolve(plan, document), folder, progress, resume=True)
+    run = Run(task_of(plan, document), folder, progress, resume=True)
 
     async def begun() -> None:
         raise BegunError
@@ -46,8 +46,8 @@ def test_fewer_repetitions_than_are_done_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """With them the folder could not be read any more."""
-    made = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
-    folder = make(tmp_path, made)
+    plan = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
+    folder = make(tmp_path, plan)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(UllageError) as caught:
         resumed(folder, done - 1, monkeypatch)

@@ -23,7 +23,7 @@ from ullage.experiments.elastic.folder import (
     Release,
     Retried,
 )
-from ullage.experiments.elastic.plan import schema as plans
+from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import Arrivals
 from ullage.experiments.elastic.run import checks, front, nodes, viewers
 from ullage.host import binaries
@@ -37,12 +37,12 @@ def test_viewers_come_nodes_come_and_all_go(built: None, tmp_path: Path) -> None
     assert [session["outcome"] for session in stage.sessions] == ["served"] * 6
     assert outcome.start_ns <= min(session["due_ns"] for session in stage.sessions)
     assert outcome.end_ns >= max(session["ended_ns"] for session in stage.sessions)
-    made, released = stage.acts(Ready), stage.acts(Release)
-    assert {each.node for each in made} == {each.node for each in released}
-    assert not any(each.end for each in released)
+    ready, released = stage.acts(Ready), stage.acts(Release)
+    assert {act.node for act in ready} == {act.node for act in released}
+    assert not any(act.end for act in released)
     # The front heard of every release before it ended: its log is whole.
     gone = {event["node"] for event in stage.events if event.get("event") == "released"}
-    assert gone == {each.node for each in released}
+    assert gone == {act.node for act in released}
 
 
 def test_a_front_that_is_killed_does_not_end_the_repetition(built: None, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_node_that_dies_is_told_to_the_front_and_ends_nothing(
         await stage.streams(1)
         while not any(session for session in stage.events if session.get("action") == "redirect"):
             await asyncio.sleep(0.01)
-        stage.nodes.made[0].death.set()  # and its process with it, once the front has been told
+        stage.nodes.running[0].death.set()  # and its process with it, once the front has been told
 
     stage = Stage(tmp_path, viewers=2, length=3).play(script)
     assert stage.outcome.status == "ok"
@@ -125,7 +125,7 @@ def test_an_injected_delay_is_told_once(built: None, tmp_path: Path) -> None:
     stage.repetition.environment = replace(stage.repetition.environment, boot_delay=0.1)
     stage.play()
     assert (stage.outcome.status, stage.outcome.notes) == ("ok", ())
-    assert [each.injected_s for each in stage.acts(Ready)] == [0.1]
+    assert [act.injected_s for act in stage.acts(Ready)] == [0.1]
 
 
 def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> N
                 await running
 
     asyncio.run(whole())
-    assert all(node.process.returncode is not None for node in stage.nodes.made)
+    assert all(node.process.returncode is not None for node in stage.nodes.running)
     assert folders.read_outcome(stage.repetition.folder) is None
     assert len(stage.acts(Release)) == 1  # by us, or by the front when its viewers were gone
 
@@ -214,8 +214,8 @@ def test_a_cancelled_repetition_leaves_no_node(built: None, tmp_path: Path) -> N
 def test_what_is_missing_is_said_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan, document = plans.loads(PLAN.format(**USUAL))
-    environments = plans.resolve(plan, document)
+    plan, document = schema.loads(PLAN.format(**USUAL))
+    environments = schema.resolve(plan, document)
 
     def refused() -> UllageError:
         with pytest.raises(UllageError) as caught:
@@ -234,10 +234,10 @@ def test_what_is_missing_is_said_before_anything_starts(
     arrivals = Arrivals(kind="trace", file=trace)
     plan = plan.model_copy(update={"arrivals": arrivals})
     assert refused().kind is errors.ELASTIC_BAD_TRACE
-    plan, document = plans.loads(
+    plan, document = schema.loads(
         PLAN.format(**USUAL).replace("provider: lxc", "provider: qemu, network: user")
     )
-    environments = plans.resolve(plan, document)
+    environments = schema.resolve(plan, document)
     assert refused().kind is errors.ELASTIC_NO_ADDRESS
 
 
@@ -245,20 +245,20 @@ def test_the_film_is_made_once_and_of_the_size_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path))
-    said: list[str] = []
-    first = asyncio.run(clip.make(1.5, 800_000, "bytes", said.append))
-    again = asyncio.run(clip.make(1.5, 800_000, "bytes", said.append))
+    steps: list[str] = []
+    first = asyncio.run(clip.make(1.5, 800_000, "bytes", steps.append))
+    again = asyncio.run(clip.make(1.5, 800_000, "bytes", steps.append))
     assert first == again
-    assert len(said) == 1
+    assert len(steps) == 1
     assert first.size == first.file.stat().st_size == 150_000
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UllageError) as caught:
-        asyncio.run(clip.make(1.5, 800_000, "h264", said.append))
+        asyncio.run(clip.make(1.5, 800_000, "h264", steps.append))
     assert caught.value.kind is errors.HOST_MISSING
     (tmp_path / "ffmpeg").write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
     (tmp_path / "ffmpeg").chmod(0o755)
     with pytest.raises(UllageError) as caught:
-        asyncio.run(clip.make(2.5, 800_000, "h264", said.append))
+        asyncio.run(clip.make(2.5, 800_000, "h264", steps.append))
     assert caught.value.kind is errors.ELASTIC_NO_CLIP
 
 

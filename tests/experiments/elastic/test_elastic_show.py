@@ -18,7 +18,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.report import page, show
 from ullage.experiments.elastic.report.page import PAGE
-from ullage.experiments.elastic.run import run as running
+from ullage.experiments.elastic.run.run import conclude
 
 PLAN = MadePlan(viewers=20, repetitions=6)
 
@@ -38,22 +38,22 @@ def test_show_tells_the_answer_and_the_metrics(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show.command(run, runs=run.parent, as_json=False)
-    said = capsys.readouterr()
-    assert "of the requests were blocked" in said.out
-    assert "What the viewers felt" in said.out and "(PcBl)" in said.out
-    assert "qemu against lxc" in said.out and "worse" in said.out
-    assert "doubt:" in said.err and "time-scaled" in said.err
+    output = capsys.readouterr()
+    assert "of the requests were blocked" in output.out
+    assert "What the viewers felt" in output.out and "(PcBl)" in output.out
+    assert "qemu against lxc" in output.out and "worse" in output.out
+    assert "doubt:" in output.err and "time-scaled" in output.err
 
 
 def test_show_as_json_has_everything(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show.command(run, runs=run.parent, as_json=True)
-    found = json.loads(capsys.readouterr().out)
-    lxc = next(e for e in found["environments"] if e["key"] == "lxc")
+    document = json.loads(capsys.readouterr().out)
+    lxc = next(e for e in document["environments"] if e["key"] == "lxc")
     tar = next(e for e in lxc["estimates"] if e["metric"] == "tar")
     assert tar["low"] < tar["estimate"] < tar["high"] and len(tar["values"]) == 6
-    assert found["definitions"]["blocked"]["symbol"] == "PcBl"
-    assert {c["metric"] for c in found["contrasts"] if c["primary"]} >= {"blocked", "tar"}
-    assert "time-scaled" in {d["code"] for d in found["doubts"]}
+    assert document["definitions"]["blocked"]["symbol"] == "PcBl"
+    assert {c["metric"] for c in document["contrasts"] if c["primary"]} >= {"blocked", "tar"}
+    assert "time-scaled" in {d["code"] for d in document["doubts"]}
     assert "energy" not in {e["metric"] for e in lxc["estimates"]}
 
 
@@ -79,15 +79,15 @@ def test_report_goes_into_the_folder_or_where_it_is_asked(run: Path, tmp_path: P
 def test_a_run_ends_with_its_figures_and_its_page(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    running.conclude(run, as_json=False)
-    said = capsys.readouterr()
-    assert "of the requests were blocked" in said.out
-    assert said.err.splitlines()[-1] == f"report: {run / PAGE}"
+    conclude(run, as_json=False)
+    output = capsys.readouterr()
+    assert "of the requests were blocked" in output.out
+    assert output.err.splitlines()[-1] == f"report: {run / PAGE}"
     (run / PAGE).unlink()
-    running.conclude(run, as_json=True)
-    found = json.loads(capsys.readouterr().out)
-    assert found["report"] == str(run / PAGE) and (run / PAGE).is_file()
-    assert found["folder"] == str(run) and found["environments"]
+    conclude(run, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["report"] == str(run / PAGE) and (run / PAGE).is_file()
+    assert document["folder"] == str(run) and document["environments"]
 
 
 def test_a_run_without_a_good_repetition_has_a_page_too(
@@ -95,14 +95,14 @@ def test_a_run_without_a_good_repetition_has_a_page_too(
 ) -> None:
     bad = Made(fails=frozenset((0, 1)))
     run = make(tmp_path, MadePlan({"lxc": bad}, repetitions=2))
-    running.conclude(run, as_json=False)
+    conclude(run, as_json=False)
     assert "cut off" in (run / PAGE).read_text(encoding="utf-8")
 
 
 def test_report_against_says_how_the_two_compare(run: Path, tmp_path: Path) -> None:
     other = make(tmp_path / "other", MadePlan(viewers=20, repetitions=1, seed=8))
-    said = invoke("report", run, "--against", other)
-    assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in said
+    output = invoke("report", run, "--against", other)
+    assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in output
 
 
 def test_labels_cannot_steer_the_terminal(
@@ -112,15 +112,17 @@ def test_labels_cannot_steer_the_terminal(
     plan = MadePlan(environments={"lxc": Made(label=hostile)}, repetitions=2, viewers=5)
     path = make(tmp_path, plan)
     show.command(path, runs=tmp_path, as_json=False)
-    said = capsys.readouterr()
-    assert "\x1b" not in said.out + said.err and "\u202e" not in said.out + said.err
-    assert "␛[2J[bold]x[/]" in said.out
+    output = capsys.readouterr()
+    assert "\x1b" not in output.out + output.err and "\u202e" not in output.out + output.err
+    assert "␛[2J[bold]x[/]" in output.out
 
 
 def test_show_imports_nothing_that_draws_or_makes_instances() -> None:
     code = "import sys, ullage.experiments.elastic.report.show; print(' '.join(sys.modules))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(said.stdout.split())
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(output.stdout.split())
     assert "ullage.experiments.elastic.analysis.summary" in loaded
     assert not loaded & {
         "altair",
@@ -150,10 +152,10 @@ def test_of_too_many_viewers_no_twins_are_made(
 
 
 def test_the_list_of_runs_has_elastic_ones(tmp_path: Path) -> None:
-    made = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=3))
-    said = CliRunner().invoke(main.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
-    assert said.exit_code == 0, said.output
-    assert made.name in said.output and "ullage elastic show" in said.output
+    run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=3))
+    output = CliRunner().invoke(main.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
+    assert output.exit_code == 0, output.output
+    assert run.name in output.output and "ullage elastic show" in output.output
 
 
 def test_the_list_for_programs_has_elastic_runs_too(tmp_path: Path) -> None:
@@ -175,5 +177,5 @@ def test_the_list_for_programs_has_elastic_runs_too(tmp_path: Path) -> None:
     assert counts == [1, 3, 2, 1, 1]
     assert good["started"] == "2026-01-01T00:00:00Z" and good["finished"] is None
     assert bad["run"] == broken.name and "journal.jsonl" in bad["problem"]
-    said = CliRunner().invoke(main.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
-    assert "journal.jsonl, line 1" in said.output
+    output = CliRunner().invoke(main.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
+    assert "journal.jsonl, line 1" in output.output

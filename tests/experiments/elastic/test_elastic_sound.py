@@ -16,82 +16,83 @@ from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.folder import FrontEnded, Lost, Retried
 from ullage.experiments.elastic.report.page import write
 from ullage.experiments.elastic.report.show import find
+from ullage.runs.records import JOURNAL, RESOLVED
 
 
-def told(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:
+def doubts_of(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:
     return of(make(tmp_path, plan))
 
 
 def of(path: Path) -> dict[str, Doubt]:
     run = ElasticRun.open(path)
-    found = sides(run)
-    return {d.code: d for d in doubts(run, summarise(run, found), found)}
+    all_sides = sides(run)
+    return {d.code: d for d in doubts(run, summarise(run, all_sides), all_sides)}
 
 
-def plan(made: Made | None = None, **fields: object) -> MadePlan:
-    some = {"environments": {"lxc": made or Made()}, "repetitions": 6, "viewers": 12}
+def plan(environment: Made | None = None, **fields: object) -> MadePlan:
+    some = {"environments": {"lxc": environment or Made()}, "repetitions": 6, "viewers": 12}
     return MadePlan(**({"time_scale": 1.0} | some | fields))  # type: ignore[arg-type]
 
 
 def test_a_sound_run_has_no_doubts(tmp_path: Path) -> None:
-    assert told(tmp_path, plan()) == {}
+    assert doubts_of(tmp_path, plan()) == {}
 
 
 def test_energies_that_no_instrument_saw_are_called_so(tmp_path: Path) -> None:
-    assert told(tmp_path / "measured", plan(watts=50.0)) == {}
+    assert doubts_of(tmp_path / "measured", plan(watts=50.0)) == {}
     path = make(tmp_path / "estimated", plan(watts=50.0))
-    for file in (path / folder.RESOLVED, path / "meters" / "wall.jsonl"):
+    for file in (path / RESOLVED, path / "meters" / "wall.jsonl"):
         file.write_text(file.read_text().replace('"measured"', '"estimated"'))
     assert "are estimated, by the meter wall (nut)" in of(path)["energy-not-measured"].message
     (path / "meters" / "wall.jsonl").unlink()
-    found = of(path)
-    assert "6 of 6 repetitions have no energy" in found["energy-missing"].message
-    assert "energy-not-measured" not in found
+    by_code = of(path)
+    assert "6 of 6 repetitions have no energy" in by_code["energy-missing"].message
+    assert "energy-not-measured" not in by_code
 
 
 def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(fails=frozenset({1, 4})), why="the host went away"))
-    message = found["repetition-failed"].message
+    by_code = doubts_of(tmp_path, plan(Made(fails=frozenset({1, 4})), why="the host went away"))
+    message = by_code["repetition-failed"].message
     assert message.startswith("2 repetitions failed and have no figures: ")
     assert "lxc no. 2 (the host went away)" in message and "lxc no. 5" in message
     assert message.endswith(".")
 
 
 def test_a_late_generator_is_named(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(late=frozenset({3}))))
-    assert "lxc no. 4 (p99 lateness 0.2 s)" in found["repetition-invalid"].message
+    by_code = doubts_of(tmp_path, plan(Made(late=frozenset({3}))))
+    assert "lxc no. 4 (p99 lateness 0.2 s)" in by_code["repetition-invalid"].message
 
 
 def test_an_interrupted_run_is_said(tmp_path: Path) -> None:
     path = make(tmp_path, plan(finished=False, done=3))
     folder.repetition_folder(path, "lxc", 3).mkdir()
-    found = of(path)
-    assert "lxc no. 4" in found["repetition-unfinished"].message
-    assert "not-finished" in found
+    by_code = of(path)
+    assert "lxc no. 4" in by_code["repetition-unfinished"].message
+    assert "not-finished" in by_code
 
 
-@pytest.mark.parametrize(("number", "said"), [(1, "no interval"), (5, "intervals are wide")])
-def test_too_few_repetitions_are_said(tmp_path: Path, number: int, said: str) -> None:
-    message = told(tmp_path, plan(repetitions=number))["too-few-repetitions"].message
-    assert f"lxc {number}" in message and said in message
+@pytest.mark.parametrize(("number", "consequence"), [(1, "no interval"), (5, "intervals are wide")])
+def test_too_few_repetitions_are_said(tmp_path: Path, number: int, consequence: str) -> None:
+    message = doubts_of(tmp_path, plan(repetitions=number))["too-few-repetitions"].message
+    assert f"lxc {number}" in message and consequence in message
 
 
 def test_a_rare_share_is_said(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(stall=0.01), viewers=60, repetitions=8))
-    assert "PcAf of lxc" in found["rare"].message
-    assert "rare" not in told(tmp_path / "2", plan(Made(stall=0.5)))
+    by_code = doubts_of(tmp_path, plan(Made(stall=0.01), viewers=60, repetitions=8))
+    assert "PcAf of lxc" in by_code["rare"].message
+    assert "rare" not in doubts_of(tmp_path / "2", plan(Made(stall=0.5)))
 
 
 def test_a_wide_bound_of_the_clocks_names_the_metrics(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(bound_ns=2 * 10**8)))["clock-bound"]
-    assert "σ" in found.message and "τ_U" in found.message and "TaR" not in found.message
-    assert "clock-bound" not in told(tmp_path / "2", plan(Made(bound_ns=1_000)))
+    doubt = doubts_of(tmp_path, plan(Made(bound_ns=2 * 10**8)))["clock-bound"]
+    assert "σ" in doubt.message and "τ_U" in doubt.message and "TaR" not in doubt.message
+    assert "clock-bound" not in doubts_of(tmp_path / "2", plan(Made(bound_ns=1_000)))
 
 
 def test_the_cap_of_nodes_is_said_where_it_was_reached(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(max_nodes=1), viewers=40))
-    assert "all 1 nodes" in found["cap-reached"].message
-    assert "cap-reached" not in told(tmp_path / "2", plan(Made(max_nodes=50)))
+    by_code = doubts_of(tmp_path, plan(Made(max_nodes=1), viewers=40))
+    assert "all 1 nodes" in by_code["cap-reached"].message
+    assert "cap-reached" not in doubts_of(tmp_path / "2", plan(Made(max_nodes=50)))
 
 
 def test_what_happened_in_repetitions_with_figures_is_counted(tmp_path: Path) -> None:
@@ -104,56 +105,56 @@ def test_what_happened_in_repetitions_with_figures_is_counted(tmp_path: Path) ->
             acts.append(Lost(node=0, instance="n", at_ns=at, why="died"))
         return acts
 
-    found = told(tmp_path, plan(Made(more=more)))
-    assert "12 times in lxc" in found["retried"].message
-    assert "once in lxc" in found["front-restarted"].message
-    assert "once in lxc" in found["node-lost"].message
+    by_code = doubts_of(tmp_path, plan(Made(more=more)))
+    assert "12 times in lxc" in by_code["retried"].message
+    assert "once in lxc" in by_code["front-restarted"].message
+    assert "once in lxc" in by_code["node-lost"].message
 
 
 def test_the_time_scale_and_an_injected_delay_are_said(tmp_path: Path) -> None:
-    found = told(tmp_path, plan(Made(boot_delay_s=0.5), time_scale=60.0))
-    assert "60 times as fast" in found["time-scaled"].message
-    assert "lxc for 500" in found["boot-delay"].message
+    by_code = doubts_of(tmp_path, plan(Made(boot_delay_s=0.5), time_scale=60.0))
+    assert "60 times as fast" in by_code["time-scaled"].message
+    assert "lxc for 500" in by_code["boot-delay"].message
 
 
 def test_nobody_is_said(tmp_path: Path) -> None:
-    assert "nobody-came" in told(tmp_path, plan(viewers=0))
+    assert "nobody-came" in doubts_of(tmp_path, plan(viewers=0))
 
 
 def test_a_run_without_a_baseline_is_said(tmp_path: Path) -> None:
     two = {"lxc": Made(), "qemu": Made()}
-    assert "no-baseline" in told(tmp_path, plan(environments=two, baseline=None))
+    assert "no-baseline" in doubts_of(tmp_path, plan(environments=two, baseline=None))
 
 
 def test_warnings_and_notes_are_passed_on_and_cleaned(tmp_path: Path) -> None:
     path = make(tmp_path, plan())
-    with (path / folder.JOURNAL).open("a") as journal:
+    with (path / JOURNAL).open("a") as journal:
         warning = {"event": "warning", "epoch_ns": 1, "code": "host-shared", "message": "a\x1b[1m"}
         journal.write(json.dumps(warning) + "\n")
     file = folder.repetition_folder(path, "lxc", 0) / folder.OUTCOME
     outcome = json.loads(file.read_text()) | {"notes": ["the\u202efront"]}
     file.write_text(json.dumps(outcome))
-    found = of(path)
-    assert found["host-shared"].message == "a␛[1m"
-    assert found["note"].message == "the⟨U+202E⟩front"
+    by_code = of(path)
+    assert by_code["host-shared"].message == "a␛[1m"
+    assert by_code["note"].message == "the⟨U+202E⟩front"
 
 
 def test_what_each_session_of_a_run_says_stands_once(tmp_path: Path) -> None:
     path = make(tmp_path, plan(repetitions=6))
-    said = [("time-scaled", "time runs ×60"), ("plan-doubtful", "a"), ("plan-doubtful", "b")]
-    session = [{"event": "warning", "epoch_ns": 1, "code": c, "message": m} for c, m in said]
-    with (path / folder.JOURNAL).open("a") as journal:
+    warnings = [("time-scaled", "time runs ×60"), ("plan-doubtful", "a"), ("plan-doubtful", "b")]
+    session = [{"event": "warning", "epoch_ns": 1, "code": c, "message": m} for c, m in warnings]
+    with (path / JOURNAL).open("a") as journal:
         for warning in [*session, *session, {**session[1], "message": "c"}]:
             journal.write(json.dumps(warning) + "\n")
     for number in (0, 1):
         file = folder.repetition_folder(path, "lxc", number) / folder.OUTCOME
         file.write_text(json.dumps(json.loads(file.read_text()) | {"notes": ["the same"]}))
     run = ElasticRun.open(path)
-    found = sides(run)
-    told = doubts(run, summarise(run, found), found)
-    assert [(d.code, d.message) for d in told if d.code in ("note", *dict(said))] == [
+    all_sides = sides(run)
+    all_doubts = doubts(run, summarise(run, all_sides), all_sides)
+    assert [(d.code, d.message) for d in all_doubts if d.code in ("note", *dict(warnings))] == [
         ("note", "the same"),
-        *said,
+        *warnings,
         ("plan-doubtful", "c"),
     ]
     page = write(find(path, tmp_path)).read_text(encoding="utf-8")
@@ -171,8 +172,8 @@ def test_viewers_without_a_record_are_said(tmp_path: Path) -> None:
     path = make(tmp_path, plan())
     file = folder.repetition_folder(path, "lxc", 1) / folder.SESSIONS
     file.write_bytes(file.read_bytes()[:-9])
-    found = of(path)["viewers-missing"].message
-    assert "lxc no. 2" in found and "of 12 viewers who were due 11 have a record" in found
+    message = of(path)["viewers-missing"].message
+    assert "lxc no. 2" in message and "of 12 viewers who were due 11 have a record" in message
 
 
 def test_viewers_who_kept_their_places_are_said(tmp_path: Path) -> None:
@@ -181,8 +182,8 @@ def test_viewers_who_kept_their_places_are_said(tmp_path: Path) -> None:
     for number, untold in ((0, 0), (1, 3)):
         file = folder.repetition_folder(path, "lxc", number) / folder.VIEWERS
         file.write_text(json.dumps(json.loads(file.read_text()) | {"untold": untold}))
-    found = of(path)["viewers-untold"].message
-    assert "lxc no. 2: 3 viewers." in found and "lxc no. 1" not in found
+    message = of(path)["viewers-untold"].message
+    assert "lxc no. 2: 3 viewers." in message and "lxc no. 1" not in message
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
@@ -205,13 +206,13 @@ def test_nodes_of_which_the_end_is_not_told_are_said(tmp_path: Path) -> None:
         lines = file.read_text().splitlines(keepends=True)
         first = json.loads(next(line for line in lines if f'"{of_kind}"' in line))["node"]
         ends = ("released",) if of_kind == "released" else ("ready", "released")
-        kept = [
+        acts = [
             line
             for line in lines
             if json.loads(line)["node"] != first or json.loads(line)["event"] not in ends
         ]
-        assert len(kept) == len(lines) - len(ends)
-        file.write_text("".join(kept))
+        assert len(acts) == len(lines) - len(ends)
+        file.write_text("".join(acts))
     message = of(path)["log-not-whole"].message
     assert "lxc no. 1 (1 node)" in message and "lxc no. 2 (1 node)" in message
 
@@ -220,11 +221,11 @@ def test_nodes_of_which_the_end_is_not_told_are_said(tmp_path: Path) -> None:
 def test_a_node_that_never_streamed_has_an_end_too(tmp_path: Path, event: str) -> None:
     def more(_: int) -> list[folder.Act]:
         at, name = ZERO + NS, {"node": 999, "instance": "n"}
-        asked = folder.Asked(**name, front_ns=at, at_ns=at)
+        request = folder.Asked(**name, front_ns=at, at_ns=at)
         ends: dict[str, folder.Act] = {
             "not-ready": folder.NotReady(**name, asked_ns=at, at_ns=at + 1, attempts=1, why="full"),
             "taken-back": folder.TakenBack(**name, front_ns=at, at_ns=at + 1),
         }
-        return [asked, ends[event]]
+        return [request, ends[event]]
 
-    assert "log-not-whole" not in told(tmp_path, plan(Made(more=more)))
+    assert "log-not-whole" not in doubts_of(tmp_path, plan(Made(more=more)))

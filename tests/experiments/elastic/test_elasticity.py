@@ -12,7 +12,7 @@ from ullage.experiments.elastic.analysis.curves import NOTHING, Steps
 from ullage.experiments.elastic.analysis.elasticity import (
     NS,
     Elasticity,
-    Interval,
+    Span,
     instability,
     measure,
     speed_up,
@@ -41,26 +41,29 @@ def test_integrals_are_sums_over_every_instant(demanded: Spans, supplied: Spans,
     d, s = every(demanded), every(supplied)
     pairs = list(zip(d, s, strict=True))
     curves = Steps.counted(demanded), Steps.counted(supplied)
-    found = measure(*curves, Interval(0, LONG), h)
-    assert found.accuracy_u == pytest.approx(mean([max(a - b, 0) for a, b in pairs]))
-    assert found.accuracy_o == pytest.approx(mean([max(b - a, 0) for a, b in pairs]))
-    assert found.timeshare_u == pytest.approx(mean([a > b for a, b in pairs]))
-    assert found.timeshare_o == pytest.approx(mean([a < b for a, b in pairs]))
-    assert found.theta_u == pytest.approx(mean([max(a - b, 0) / max(a, 1) for a, b in pairs]))
-    assert found.theta_o == pytest.approx(mean([max(b - a, 0) / max(a, 1) for a, b in pairs]))
+    measured = measure(*curves, Span(0, LONG), h)
+    assert measured.accuracy_u == pytest.approx(mean([max(a - b, 0) for a, b in pairs]))
+    assert measured.accuracy_o == pytest.approx(mean([max(b - a, 0) for a, b in pairs]))
+    assert measured.timeshare_u == pytest.approx(mean([a > b for a, b in pairs]))
+    assert measured.timeshare_o == pytest.approx(mean([a < b for a, b in pairs]))
+    assert measured.theta_u == pytest.approx(mean([max(a - b, 0) / max(a, 1) for a, b in pairs]))
+    assert measured.theta_o == pytest.approx(mean([max(b - a, 0) / max(a, 1) for a, b in pairs]))
     moves = sum(abs(s[t] - s[t - 1]) - abs(d[t] - d[t - 1]) for t in range(1, LONG))
-    assert found.jitter == pytest.approx(moves / (LONG / NS))
+    assert measured.jitter == pytest.approx(moves / (LONG / NS))
     against = [min(abs(sign(s[t] - s[t - h]) - sign(d[t] - d[t - h])), 1) for t in range(h, LONG)]
-    assert found.instability == pytest.approx(mean([float(x) for x in against]))
-    theta, tau = (found.theta_u + found.theta_o) / 2, (found.timeshare_u + found.timeshare_o) / 2
-    sigma = (theta**3 + tau**3 + found.instability**3) ** (1 / 3)
-    assert found.deviation == pytest.approx(sigma)
+    assert measured.instability == pytest.approx(mean([float(x) for x in against]))
+    theta, tau = (
+        (measured.theta_u + measured.theta_o) / 2,
+        (measured.timeshare_u + measured.timeshare_o) / 2,
+    )
+    sigma = (theta**3 + tau**3 + measured.instability**3) ** (1 / 3)
+    assert measured.deviation == pytest.approx(sigma)
 
 
 @given(SPANS, st.integers(1, LONG))
 def test_a_supply_that_follows_perfectly_has_no_deviation(spans: Spans, h: int) -> None:
     demand = Steps.counted(spans)
-    assert measure(demand, demand, Interval(0, LONG), h) == Elasticity(0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert measure(demand, demand, Span(0, LONG), h) == Elasticity(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_by_hand() -> None:
@@ -68,26 +71,26 @@ def test_by_hand() -> None:
     s = int(NS)
     demand = Steps.counted([(0, 20 * s), (0, 10 * s)])
     supply = Steps.counted([(4 * s, 20 * s), (4 * s, 20 * s)])
-    found = measure(demand, supply, Interval(0, 20 * s), 2 * s)
-    assert found.accuracy_u == pytest.approx(8 / 20)
-    assert found.accuracy_o == pytest.approx(10 / 20)
-    assert found.timeshare_u == pytest.approx(4 / 20)
-    assert found.timeshare_o == pytest.approx(10 / 20)
-    assert found.theta_u == pytest.approx(4 / 20)
-    assert found.theta_o == pytest.approx(10 / 20)
-    assert found.jitter == pytest.approx((2 - 1) / 20)
+    measured = measure(demand, supply, Span(0, 20 * s), 2 * s)
+    assert measured.accuracy_u == pytest.approx(8 / 20)
+    assert measured.accuracy_o == pytest.approx(10 / 20)
+    assert measured.timeshare_u == pytest.approx(4 / 20)
+    assert measured.timeshare_o == pytest.approx(10 / 20)
+    assert measured.theta_u == pytest.approx(4 / 20)
+    assert measured.theta_o == pytest.approx(10 / 20)
+    assert measured.jitter == pytest.approx((2 - 1) / 20)
     # Supply moves in [4, 6) as seen over the last 2 s, demand in [10, 12): 4 of 18 s.
-    assert found.instability == pytest.approx(4 / 18)
+    assert measured.instability == pytest.approx(4 / 18)
 
 
 def test_instability_of_a_window_that_is_too_long_is_none() -> None:
     demand = Steps.counted([(0, 10)])
-    assert instability(demand, NOTHING, Interval(0, 10), 10) == 0.0
+    assert instability(demand, NOTHING, Span(0, 10), 10) == 0.0
 
 
 def test_speed_up_compares_with_a_constant_supply() -> None:
     demand = Steps.counted([(0, 50), (10, 30), (12, 26)])
-    over = Interval(0, 50)
+    over = Span(0, 50)
     still, nodes = standing(demand, over)
     assert nodes == round((50 + 20 + 14) / 50)
     assert standing(Steps.counted([(0, 50), (10, 30)]), over)[1] == 1
@@ -103,11 +106,11 @@ def test_speed_up_compares_with_a_constant_supply() -> None:
 
 def test_speed_up_of_nothing_to_compare_is_absent() -> None:
     demand = Steps.counted([(0, 50), (10, 30)])
-    over = Interval(0, 50)
+    over = Span(0, 50)
     base = measure(demand, standing(demand, over)[0], over, 5)
     assert speed_up(measure(demand, demand, over, 5), base) is None
     assert speed_up(base, measure(demand, demand, over, 5)) is None
 
 
 def test_an_empty_demand_has_one_standing_node() -> None:
-    assert standing(NOTHING, Interval(0, 10))[1] == 1
+    assert standing(NOTHING, Span(0, 10))[1] == 1

@@ -125,9 +125,9 @@ def test_a_node_that_cannot_be_had_is_asked_for_again(tmp_path: Path) -> None:
 def test_no_room_at_all_and_a_full_waiting_room_are_told_apart(tmp_path: Path) -> None:
     def word(**config: int) -> list[str | None]:
         with fronting(tmp_path, config=config) as front:
-            held = front.watch(1, 0 if "max_nodes" in config else 60_000)
+            waiting = front.watch(1, 0 if "max_nodes" in config else 60_000)
             if "max_nodes" in config:
-                return [held.answer().word]
+                return [waiting.answer().word]
             front.until('viewers{state="waiting"}', 1)
             return [front.watch(2).answer().word]
 
@@ -142,8 +142,8 @@ def test_requests_on_one_connection_are_answered_in_order(tmp_path: Path) -> Non
         front.ready(0)
         front.until('nodes{state="ready"}', 1)
         viewer = front.connect()
-        asked = ("GET /watch/1", "POST /finished/1", "GET /nothing")
-        text = "".join(f"{line} HTTP/1.1\r\n\r\n" for line in asked)
+        requests = ("GET /watch/1", "POST /finished/1", "GET /nothing")
+        text = "".join(f"{line} HTTP/1.1\r\n\r\n" for line in requests)
         viewer.send(text + "GET /watch/2 HTTP/1.0\r\n\r\n")
         assert [viewer.answer().status for _ in range(4)] == [302, 204, 404, 302]
         assert viewer.ended()

@@ -23,10 +23,10 @@ from tests.experiments.elastic.frontkit import (
     settings,
     url,
 )
-from ullage.experiments.elastic.run import front as frontwatch
+from ullage.experiments.elastic.run.front import _heard, _state
 
 
-def found(front: Front) -> bool:
+def refuses_a_crowd(front: Front) -> bool:
     """It has room for one more connection, and said before that it had none."""
     with suppress(OSError, EOFError, AssertionError):
         return front.metrics()['refused_total{why="crowded"}'] >= 1
@@ -96,11 +96,11 @@ def test_a_slow_client_is_ended_and_delays_nobody(tmp_path: Path) -> None:
 
 def test_a_silent_client_is_ended_and_one_that_waits_is_not(tmp_path: Path) -> None:
     with fronting(tmp_path, idle_ms=1500) as front:
-        held = front.watch(7)
+        waiting = front.watch(7)
         assert front.connect().ended()
         assert front.order()["allocate"] == 0
         front.ready(0)
-        assert held.answer().status == 302
+        assert waiting.answer().status == 302
 
 
 def test_a_client_that_does_not_take_its_answers_is_ended(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_request_may_come_byte_by_byte(tmp_path: Path) -> None:
 
 def test_more_connections_than_may_be_are_told_so(tmp_path: Path) -> None:
     with fronting(tmp_path, max_connections=3) as front:
-        held = [front.watch(client) for client in range(3)]
+        waiting = [front.watch(client) for client in range(3)]
         assert front.order()["allocate"] == 0
         front.until('viewers{state="waiting"}', 3)
         crowded = front.watch(3)
@@ -133,11 +133,11 @@ def test_more_connections_than_may_be_are_told_so(tmp_path: Path) -> None:
         assert crowded.ended()
         assert front.metrics()['refused_total{why="crowded"}'] == 1
         front.ready(0)
-        assert held[0].answer().status == 302
-        for viewer in held:
+        assert waiting[0].answer().status == 302
+        for viewer in waiting:
             viewer.close()
         deadline = time.monotonic() + PATIENCE_S
-        while not found(front):
+        while not refuses_a_crowd(front):
             assert time.monotonic() < deadline
 
 
@@ -161,7 +161,7 @@ def test_who_is_gone_can_say_so_where_all_places_are_taken(tmp_path: Path) -> No
 def test_a_front_with_all_its_connections_in_use_is_not_silent(tmp_path: Path) -> None:
     with fronting(tmp_path, max_connections=3) as front:
         address = front.start["listening"]
-        assert frontwatch._heard(address, PATIENCE_S)
+        assert _heard(address, PATIENCE_S)
         for client in range(3):
             front.watch(client)
         front.until('viewers{state="waiting"}', 3)
@@ -169,13 +169,13 @@ def test_a_front_with_all_its_connections_in_use_is_not_silent(tmp_path: Path) -
         beyond = front.connect()
         answer = beyond.answer()
         assert (answer.status, answer.word) == (503, "crowded") and beyond.ended()
-        assert frontwatch._state(address) is None
-        assert frontwatch._heard(address, PATIENCE_S)
+        assert _state(address) is None
+        assert _heard(address, PATIENCE_S)
         for connection in silent:
             connection.close()
         front.until("connections", 4)
         os.kill(front.process.pid, signal.SIGSTOP)
-        assert not frontwatch._heard(address, 0.2)
+        assert not _heard(address, 0.2)
         os.kill(front.process.pid, signal.SIGCONT)
         serves(front)
 
@@ -189,7 +189,7 @@ def test_a_limit_that_does_not_do_is_said_before_the_start(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"listen": "nowhere"}, "socket address"),
         ({"config": {"room": 2, "min_nodes": 3, "max_nodes": 2}}, "min_nodes"),
@@ -199,10 +199,10 @@ def test_a_limit_that_does_not_do_is_said_before_the_start(tmp_path: Path) -> No
     ],
 )
 def test_settings_that_make_no_sense_are_said(
-    tmp_path: Path, change: dict[str, Any], said: str
+    tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     status, words = refused(tmp_path, settings(tmp_path, **change))
-    assert status == 2 and said in words, words
+    assert status == 2 and message in words, words
 
 
 def test_a_port_that_somebody_has_is_said(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_without_its_controller_it_goes_on_with_what_it_has(tmp_path: Path) -> N
         assert viewer.answer().status == 302
         front.hang_up()
         front.until("controller", 0)
-        assert "the controller is gone" in front.said()
+        assert "the controller is gone" in front.last_words()
         assert front.watch(2).answer().status == 302
         assert front.watch(3, 0).answer().word == "blocked"
         front.process.send_signal(signal.SIGTERM)
@@ -254,7 +254,7 @@ def test_alone_for_long_enough_it_ends(tmp_path: Path) -> None:
     with fronting(tmp_path, alone_ms=20) as front:
         front.hang_up()
         assert front.process.wait(PATIENCE_S) == 0
-        assert "ending" in front.said()
+        assert "ending" in front.last_words()
 
 
 def test_a_controller_that_does_not_read_delays_nobody(tmp_path: Path) -> None:

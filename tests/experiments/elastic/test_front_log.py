@@ -30,11 +30,11 @@ def test_what_a_viewer_was_told_is_in_the_log(tmp_path: Path) -> None:
         front.ready(0)
         for client, viewer in viewers.items():
             assert viewer.answer().status == 302
-            told = {"action": "redirect", "client": client, "node": 0}
-            assert any(told.items() <= record.items() for record in front.records())
+            entry = {"action": "redirect", "client": client, "node": 0}
+            assert any(entry.items() <= record.items() for record in front.records())
             assert front.finish(client).status == 204
-            said = {"event": "finished", "client": client}
-            assert any(said.items() <= record.items() for record in front.records())
+            report = {"event": "finished", "client": client}
+            assert any(report.items() <= record.items() for record in front.records())
 
 
 def test_a_killed_front_goes_on_and_so_do_its_viewers(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_line_that_was_cut_is_cut_off_and_said(tmp_path: Path) -> None:
     front.log.write_text(whole + '{"at_ns":12,"eve')
     with fronting(tmp_path) as again:
         assert again.start["resumed"]["cut_bytes"] == 16
-        assert "16 bytes are cut off" in again.said()
+        assert "16 bytes are cut off" in again.last_words()
         assert again.order()["allocate"] == 0
         assert again.log.read_text().startswith(whole)
         assert all("at_ns" in record for record in again.records())
@@ -130,7 +130,7 @@ def test_an_event_whose_actions_were_cut_is_done_to_its_end(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda log: "nonsense\n" + log, "line 1"),
         (lambda log: log + '{"at_ns":1,"event":"finished","client":9}\n', "line 4"),
@@ -143,7 +143,7 @@ def test_an_event_whose_actions_were_cut_is_done_to_its_end(tmp_path: Path) -> N
     ],
 )
 def test_a_log_that_is_none_or_anothers_is_not_gone_on_from(
-    tmp_path: Path, change: Any, said: str
+    tmp_path: Path, change: Any, message: str
 ) -> None:
     with fronting(tmp_path) as front:
         assert front.quit() == 0
@@ -153,7 +153,7 @@ def test_a_log_that_is_none_or_anothers_is_not_gone_on_from(
     text = change(before + lines[1])
     front.log.write_text(text)
     status, words = refused(tmp_path, settings(tmp_path))
-    assert status == 2 and said in words, words
+    assert status == 2 and message in words, words
     assert front.log.read_text() == text
 
 
@@ -178,7 +178,7 @@ def test_on_a_full_disk_nothing_is_decided_until_it_has_room(tmp_path: Path) -> 
         assert served.answer().status == 302
         size = front.log.stat().st_size
         limit(front, size + 30)  # part of a line still fits
-        held = front.watch(2)
+        waiting = front.watch(2)
         front.until("log_stuck", 1)
         assert front.watch(3).answer().word == "unlogged"
         assert front.finish(1).word == "unlogged"
@@ -186,16 +186,16 @@ def test_on_a_full_disk_nothing_is_decided_until_it_has_room(tmp_path: Path) -> 
         assert front.metrics()['viewers{state="served"}'] == 2
         assert front.metrics()['refused_total{why="unlogged"}'] == 2
         assert front.log.stat().st_size == size + 30
-        assert "nothing is decided" in front.said()
-        held.socket.setblocking(False)
+        assert "nothing is decided" in front.last_words()
+        waiting.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
-            held.socket.recv(1)
-        held.socket.settimeout(PATIENCE_S)
+            waiting.socket.recv(1)
+        waiting.socket.settimeout(PATIENCE_S)
         limit(front, resource.RLIM_INFINITY)
-        assert held.answer().status == 302
+        assert waiting.answer().status == 302
         front.until("log_stuck", 0)
         front.until("lost_total", 2)
-        assert "can be written again" in front.said()
+        assert "can be written again" in front.last_words()
         assert front.finish(1).word == "unknown"
         assert front.quit() == 0
     with fronting(tmp_path) as again:
@@ -205,12 +205,12 @@ def test_on_a_full_disk_nothing_is_decided_until_it_has_room(tmp_path: Path) -> 
 def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path) -> None:
     with fronting(tmp_path, {"restore_signals": False}) as front:
         limit(front, front.log.stat().st_size)
-        held = front.watch(1)
+        waiting = front.watch(1)
         front.until("log_stuck", 1)
         front.process.send_signal(signal.SIGTERM)
         assert front.process.wait(PATIENCE_S) == 1
-        assert held.answer().word == "ending"
-        assert "the log" in front.said()
+        assert waiting.answer().word == "ending"
+        assert "the log" in front.last_words()
 
 
 def test_the_log_is_whole_lines_of_json_with_times_in_order(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Crowd:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.told: Counter[tuple[int, str]] = Counter()
+        self.answers: Counter[tuple[int, str]] = Counter()
         self.ended = 0
         self.lock = threading.Condition()
         self.threads = [
@@ -57,7 +57,7 @@ class Crowd:
             )
             if status == 302:
                 with self.lock:
-                    self.told[client, location] += 1
+                    self.answers[client, location] += 1
                 return True
             if word == "blocked":
                 return False
@@ -81,12 +81,12 @@ def control(front: Front, ready: set[int], rng: random.Random) -> None:
             front.ready(node)
     while (line := front.lines.get()) is not None:
         with suppress(OSError, ValueError):
-            if (wanted := line.get("allocate")) is not None:
+            if (allocate := line.get("allocate")) is not None:
                 if rng.random() < 0.2:
-                    front.tell(failed=wanted, why="none to be had")
+                    front.tell(failed=allocate, why="none to be had")
                 else:
-                    ready.add(wanted)
-                    front.ready(wanted)
+                    ready.add(allocate)
+                    front.ready(allocate)
             elif (unwanted := line.get("release")) is not None:
                 ready.discard(unwanted)
                 front.tell(released=unwanted)
@@ -136,7 +136,7 @@ def test_whatever_happens_everybody_is_told_what_the_log_says(tmp_path: Path) ->
     assert crowd is not None
     sent = check(front.records())
     named = {(client, f"http://10.0.0.{node + 1}:80/clip.mp4") for client, node in sent}
-    assert set(crowd.told) <= named
-    assert {client for client, _ in crowd.told}
+    assert set(crowd.answers) <= named
+    assert {client for client, _ in crowd.answers}
     with fronting(tmp_path, config={"room": ROOM}) as again:
         assert again.start["resumed"]["waiting"] == 0

@@ -24,7 +24,7 @@ from ullage.environments.provisioning import allocate as allocating
 from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.run import viewers as viewersprocess
+from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import Generators, Machines
 from ullage.host import binaries, claims, clock, leftovers, paths
 
@@ -68,33 +68,33 @@ def machines(
     return of
 
 
-def told(stage: Stage) -> dict[str, Any]:
+def summary_of(stage: Stage) -> dict[str, Any]:
     text = (stage.repetition.folder / folders.VIEWERS).read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def left_by(stage: Stage) -> list[str]:
     tag = stage.repetition.setting.tag
-    return [each.name for each in leftovers.find(tag) if each.kind == "process"]
+    return [leftover.name for leftover in leftovers.find(tag) if leftover.kind == "process"]
 
 
 def watching(tag: str) -> list[int]:
     """Processes of viewers below the run's agents."""
-    found = []
+    pids = []
     for path in Path("/proc").iterdir():
         try:
             if path.name.isdigit() and tag in (path / "cgroup").read_text(encoding="utf-8"):
                 words = (path / "cmdline").read_bytes().split(b"\0")
-                found += [int(path.name)] if b"run" in words else []
+                pids += [int(path.name)] if b"run" in words else []
         except OSError:
             continue
-    return found
+    return pids
 
 
 def test_two_machines_share_one_schedule(built: Path, tmp_path: Path) -> None:
     stage = Stage(tmp_path, machines=machines(built), viewers=7, rate=20).play()
-    outcome, summary = stage.outcome, told(stage)
+    outcome, summary = stage.outcome, summary_of(stage)
     assert outcome.status == "ok", outcome.reason
     (note,) = outcome.notes
     assert "2 machines" in note and "2 of 2 clocks are the run's own" in note
@@ -107,13 +107,13 @@ def test_two_machines_share_one_schedule(built: Path, tmp_path: Path) -> None:
     for client in range(7):
         agreed = outcome.start_ns + client * 50_000_000
         assert abs(due[client] - agreed) <= bound + 1_000, (client, due[client] - agreed)
-    assert [each["due"] for each in summary["generators"]] == [4, 3]
-    assert all(each["clock_shared"] for each in summary["generators"])
+    assert [entry["due"] for entry in summary["generators"]] == [4, 3]
+    assert all(entry["clock_shared"] for entry in summary["generators"])
     assert summary["due"] == summary["outcomes"]["served"] == 7
     machine = stage.repetition.folder / folders.GENERATORS / "generator-of-0r0-m0.json"
     assert summary.keys() == json.loads(machine.read_bytes()).keys() | {"generators"}
-    said = sorted(path.name for path in (stage.repetition.folder / folders.GENERATORS).iterdir())
-    assert said == [
+    files = sorted(path.name for path in (stage.repetition.folder / folders.GENERATORS).iterdir())
+    assert files == [
         f"generator-of-0r0-m{number}.{kind}"
         for number in range(2)
         for kind in ("config.json", "json", "jsonl", "stderr")
@@ -126,7 +126,7 @@ def test_a_machine_with_a_clock_of_its_own_is_corrected(built: Path, tmp_path: P
     outcome = stage.outcome
     assert outcome.status == "ok", outcome.reason
     assert "0 of 1 clocks are the run's own" in outcome.notes[0]
-    (machine,) = told(stage)["generators"]
+    (machine,) = summary_of(stage)["generators"]
     assert not machine["clock_shared"]
     assert machine["clock_bound_ns"] == outcome.clock_bound_ns > 0
     assert abs(machine["zero_off_ns"]) <= outcome.clock_bound_ns
@@ -190,7 +190,7 @@ def test_a_front_that_is_not_reached_is_told(built: Path, tmp_path: Path) -> Non
             nowhere = {"front": "http://127.0.0.1:9", "arrivals": {"kind": "uniform"}}
             with pytest.raises(UllageError) as caught:
                 await generators.run(nowhere)
-        assert generators.left == ()
+        assert generators.leftovers == ()
         return caught.value
 
     error = asyncio.run(play())
@@ -216,17 +216,17 @@ def test_a_machine_that_cannot_be_had_leaves_no_other(built: Path, tmp_path: Pat
 
 def test_no_node_has_a_generator_s_name(tmp_path: Path) -> None:
     stage = Stage(tmp_path, machines=machines(Path("agent"), 3))
-    here = stage.repetition.environment
+    own = stage.repetition.environment
     for key in ("generator", "generator-of", "generator-of-0r0"):
-        environment = dataclasses.replace(here, key=key)
+        environment = dataclasses.replace(own, key=key)
         host = machines(Path("agent"), 1)(stage.repetition.setting.tag).host
         setting = dataclasses.replace(stage.repetition.setting, hosts={key: host})
         viewers = setting.viewers(environment, 0, tmp_path)
         assert isinstance(viewers, Generators)
         nodes = setting.maker(environment, 0)
-        known = {nodes.name(node, attempt) for node in range(4) for attempt in (1, 2)}
+        names = {nodes.name(node, attempt) for node in range(4) for attempt in (1, 2)}
         assert len(viewers.names) == 3
-        assert not known & set(viewers.names)
+        assert not names & set(viewers.names)
 
 
 def test_one_that_is_made_is_removed_when_the_others_are_not_waited_for(
@@ -238,23 +238,27 @@ def test_one_that_is_made_is_removed_when_the_others_are_not_waited_for(
                 await asyncio.Event().wait()
             return await super().create(spec)
 
-    allocate, there = allocating.allocate, asyncio.Event()
+    allocate, all_asked = allocating.allocate, asyncio.Event()
 
     async def heard(host: Host, name: str) -> Allocated:
-        found = await allocate(host, name)
-        there.set()
-        return found
+        allocated = await allocate(host, name)
+        all_asked.set()
+        return allocated
 
     async def play() -> list[str]:
         tag = paths.new_tag()
         generators = Generators(machines(built, 2, Slow)(tag), "one", tmp_path, LONG)
         entering = asyncio.create_task(generators.__aenter__())
-        await there.wait()
+        await all_asked.wait()
         await asyncio.sleep(0)
         entering.cancel()
         with pytest.raises(asyncio.CancelledError):
             await entering
-        return [each.name for each in leftovers.find(tag, own=True) if each.kind == "process"]
+        return [
+            leftover.name
+            for leftover in leftovers.find(tag, own=True)
+            if leftover.kind == "process"
+        ]
 
     monkeypatch.setattr(allocating, "allocate", heard)
     assert asyncio.run(play()) == []
@@ -269,21 +273,21 @@ def test_machines_are_removed_side_by_side(
     async def leaving(machine: Allocated, **more: Any) -> tuple[int, int]:
         async with asyncio.timeout(60):
             await all_leave.wait()
-        found = await release(machine, **more)
+        released = await release(machine, **more)
         if machine.instance.name.endswith("-m1"):
             raise UllageError(errors.NETWORK_FULL, what="no place", where="the cloud")
-        return found
+        return released
 
     async def play() -> tuple[Generators, list[str]]:
         tag = paths.new_tag()
         async with Generators(machines(built, 3)(tag), "one", tmp_path, LONG) as generators:
             monkeypatch.setattr(allocating, "release", leaving)
-        there = leftovers.find(tag, own=True)
-        return generators, [each.name for each in there if each.kind == "process"]
+        processes = leftovers.find(tag, own=True)
+        return generators, [leftover.name for leftover in processes if leftover.kind == "process"]
 
-    generators, left = asyncio.run(play())
-    assert left == []
-    (why,) = generators.left
+    generators, leftover_names = asyncio.run(play())
+    assert leftover_names == []
+    (why,) = generators.leftovers
     assert why.startswith("one-m1: ") and "the cloud" in why
 
 
@@ -297,13 +301,13 @@ def test_what_answers_in_the_place_of_a_front_is_told(built: Path) -> None:
         async with await asyncio.start_server(strange, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             asking = await asyncio.create_subprocess_exec(
-                str(binaries.program(viewersprocess.PROGRAM)),
+                str(binaries.program(viewers.PROGRAM)),
                 *("reach", "--front", f"http://{host}:{port}"),
                 stderr=asyncio.subprocess.PIPE,
             )
-            _, said = await asking.communicate()
-        return asking.returncode, said.decode()
+            _, text = await asking.communicate()
+        return asking.returncode, text.decode()
 
-    status, said = asyncio.run(ask())
+    status, stderr = asyncio.run(ask())
     assert status == 1
-    assert said.endswith(": what answers there is no front\n")
+    assert stderr.endswith(": what answers there is no front\n")

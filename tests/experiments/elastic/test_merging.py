@@ -110,69 +110,73 @@ def session(client: int, ahead_ns: int, **fields: Any) -> dict[str, Any]:
 
 
 def lines(*sessions: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(each).encode() + b"\n" for each in sessions)
+    return b"".join(json.dumps(record).encode() + b"\n" for record in sessions)
 
 
 def came(name: str, ahead_ns: int, *clients: int, **fields: Any) -> Came:
     """A machine whose clock is so much ahead, with these viewers; `fields` are its summary's."""
-    told = json.dumps(summary(ahead_ns, len(clients), fields)).encode()
-    found = lines(*(session(client, ahead_ns) for client in clients))
+    summary_text = json.dumps(summary(ahead_ns, len(clients), fields)).encode()
+    records = lines(*(session(client, ahead_ns) for client in clients))
     ours = ClockMap(look(ahead_ns, shared=ahead_ns == 0))
-    return Came(name, ours, finished(), told, found)
+    return Came(name, ours, finished(), summary_text, records)
 
 
 def two() -> list[Came]:
     return [came("one", 0, 0, 2), came("other", APART, 1)]
 
 
-def sessions_of(found: Merged) -> dict[int, dict[str, Any]]:
-    read = [json.loads(line) for line in found.sessions.splitlines()]
-    return {each["client"]: each for each in read}
+def sessions_of(record: Merged) -> dict[int, dict[str, Any]]:
+    read = [json.loads(line) for line in record.sessions.splitlines()]
+    return {session_record["client"]: session_record for session_record in read}
 
 
 def test_all_are_on_one_clock() -> None:
-    found = merged(two(), ZERO, FILM)
-    sessions = sessions_of(found)
+    together = merged(two(), ZERO, FILM)
+    sessions = sessions_of(together)
     assert sorted(sessions) == [0, 1, 2]
     assert sessions[0] == session(0, 0)  # a shared clock moves nothing
     for name, ns in sessions[1].items():
         if name.endswith("_ns"):
-            assert abs(ns - session(1, 0)[name]) <= found.clock_bound_ns
+            assert abs(ns - session(1, 0)[name]) <= together.clock_bound_ns
     (violation,) = sessions[1]["violations"]
-    assert abs(violation["at_ns"] - (ZERO + SECOND + 40)) <= found.clock_bound_ns
+    assert abs(violation["at_ns"] - (ZERO + SECOND + 40)) <= together.clock_bound_ns
     assert violation["length_ns"] == 7
-    assert found.clock_bound_ns >= HALF
-    assert "started within 0 ns; 1 of 2 clocks are the run's own" in found.note
+    assert together.clock_bound_ns >= HALF
+    assert "started within 0 ns; 1 of 2 clocks are the run's own" in together.note
 
 
 def test_counts_are_summed_and_the_worst_lateness_stands() -> None:
-    told = merged(two(), ZERO, FILM).summary
-    assert (told["due"], told["outcomes"], told["valid"]) == (3, {"served": 3, "blocked": 0}, True)
-    violations = told["violations"]
+    summed = merged(two(), ZERO, FILM).summary
+    assert (summed["due"], summed["outcomes"], summed["valid"]) == (
+        3,
+        {"served": 3, "blocked": 0},
+        True,
+    )
+    violations = summed["violations"]
     assert (violations["count"], violations["viewers"], violations["served"]) == (2, 2, 2)
-    assert told["lateness_s"] == {"count": 14, "p50": 0.001, "p99": 0.01 + APART / 1e12}
-    assert told["started_ns"] == ZERO
-    first, second = told["generators"]
+    assert summed["lateness_s"] == {"count": 14, "p50": 0.001, "p99": 0.01 + APART / 1e12}
+    assert summed["started_ns"] == ZERO
+    first, second = summed["generators"]
     assert (first["zero_off_ns"], first["clock_bound_ns"]) == (0, 0)
     assert abs(second["zero_off_ns"]) <= second["clock_bound_ns"]
 
 
 def test_one_that_is_not_valid_makes_all_invalid_and_says_why() -> None:
     late = came("other", APART, 1, valid=False, why=["it was \x1b[31mlate"])
-    told = merged([came("one", 0, 0, 2), late], ZERO, FILM).summary
-    assert told["valid"] is False
-    (why,) = told["why"]
+    summed = merged([came("one", 0, 0, 2), late], ZERO, FILM).summary
+    assert summed["valid"] is False
+    (why,) = summed["why"]
     assert why.startswith("other: it was ") and "\x1b" not in why
 
 
-def refused(*these: Came) -> NotToBelieveError:
+def refused(*answers: Came) -> NotToBelieveError:
     with pytest.raises(NotToBelieveError) as caught:
-        merged(these, ZERO, FILM)
+        merged(answers, ZERO, FILM)
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "reason"),
     [
         ({"due": -1}, "due"),
         ({"due": 5}, "of 5 viewers who were due 1 have a record"),
@@ -186,14 +190,14 @@ def refused(*these: Came) -> NotToBelieveError:
         ({"ended_ns": 1 << 63}, "ended_ns"),
     ],
 )
-def test_a_summary_that_cannot_be_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_a_summary_that_cannot_be_is_refused(fields: dict[str, Any], reason: str) -> None:
     error = refused(came("one", 0, 0, 2), came("other", APART, 1, **fields))
     assert error.name == "other"
-    assert said in error.reason
+    assert reason in error.reason
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reason"),
     [
         ({"client": 2}, "viewer 2 is not one of its own"),
         ({"due_ns": ZERO}, "an instant"),
@@ -209,16 +213,16 @@ def test_a_summary_that_cannot_be_is_refused(fields: dict[str, Any], said: str) 
         ({"first_byte_ns": None, "outcome": "blocked"}, "got bytes, and never the first"),
     ],
 )
-def test_a_record_that_cannot_be_is_refused(change: dict[str, Any], said: str) -> None:
+def test_a_record_that_cannot_be_is_refused(change: dict[str, Any], reason: str) -> None:
     other = replace(came("other", APART, 1), sessions=lines(session(1, APART) | change))
     error = refused(came("one", 0, 0, 2), other)
-    assert said in error.reason
+    assert reason in error.reason
 
 
 def test_the_whole_film_is_believed() -> None:
     other = replace(came("other", APART, 1), sessions=lines(session(1, APART, bytes=FILM)))
-    found = merged([came("one", 0, 0, 2), other], ZERO, FILM)
-    assert sessions_of(found)[1]["bytes"] == FILM
+    together = merged([came("one", 0, 0, 2), other], ZERO, FILM)
+    assert sessions_of(together)[1]["bytes"] == FILM
 
 
 def test_records_that_are_cut_or_twice_are_refused() -> None:
@@ -255,15 +259,15 @@ def test_long_times_are_told_as_people_write_them() -> None:
 
 def test_what_a_machine_calls_a_node_is_made_harmless() -> None:
     strange = session(0, 0, node="\x1b[31m" + 100 * "n", why="\x07")
-    one = replace(came("one", 0, 0), sessions=lines(strange))
-    (found,) = sessions_of(merged([one], ZERO, FILM)).values()
-    assert found["node"].isprintable() and len(found["node"]) < 100
-    assert found["why"].isprintable()
+    first = replace(came("one", 0, 0), sessions=lines(strange))
+    (session_of,) = sessions_of(merged([first], ZERO, FILM)).values()
+    assert session_of["node"].isprintable() and len(session_of["node"]) < 100
+    assert session_of["why"].isprintable()
 
 
 def test_every_field_is_put_together() -> None:
     """What is told without what it was made of is the worst machine's, with its sign."""
-    one = came(
+    first = came(
         *("one", 0, 0, 2),
         most_at_once=3,
         rate_error=0.001,
@@ -280,24 +284,24 @@ def test_every_field_is_put_together() -> None:
         memory={"peak_bytes": 500, "per_viewer_bytes": 50.0},
         interrupted=True,
     )
-    found = merged([one, other], ZERO, FILM).summary
-    assert found["rate_error"] == -0.003
-    assert found["rate_error_of_viewers"] == {"count": 3, "p99": 0.002}
-    assert found["delivered_error"] == 0.01
-    assert found["memory"] == {"peak_bytes": 1500, "per_viewer_bytes": (3 * 10 + 50) / 4}
-    assert found["interrupted"] is True
-    assert [each["rate_error"] for each in found["generators"]] == [0.001, -0.003]
+    summed = merged([first, other], ZERO, FILM).summary
+    assert summed["rate_error"] == -0.003
+    assert summed["rate_error_of_viewers"] == {"count": 3, "p99": 0.002}
+    assert summed["delivered_error"] == 0.01
+    assert summed["memory"] == {"peak_bytes": 1500, "per_viewer_bytes": (3 * 10 + 50) / 4}
+    assert summed["interrupted"] is True
+    assert [machine["rate_error"] for machine in summed["generators"]] == [0.001, -0.003]
 
 
 def test_lengths_of_violations_are_those_of_all_records() -> None:
     def watched(client: int, ahead_ns: int, *lengths: int) -> dict[str, Any]:
-        asked = session(client, ahead_ns)["asked_ns"]
-        each = [{"at_ns": asked + 30, "length_ns": length} for length in lengths]
-        return session(client, ahead_ns, violations=each)
+        asked_ns = session(client, ahead_ns)["asked_ns"]
+        violations = [{"at_ns": asked_ns + 30, "length_ns": length} for length in lengths]
+        return session(client, ahead_ns, violations=violations)
 
-    one = replace(came("one", 0, 0, 2), sessions=lines(watched(0, 0, 400), watched(2, 0)))
+    first = replace(came("one", 0, 0, 2), sessions=lines(watched(0, 0, 400), watched(2, 0)))
     other = replace(came("other", APART, 1), sessions=lines(watched(1, APART, 100, 200, 300)))
-    lengths = merged([one, other], ZERO, FILM).summary["violations"]["length_s"]
+    lengths = merged([first, other], ZERO, FILM).summary["violations"]["length_s"]
     high = pytest.approx(4e-7)
     assert lengths == {
         **{"count": 4, "p50": pytest.approx(2e-7)},
@@ -309,6 +313,6 @@ def test_lengths_of_violations_are_those_of_all_records() -> None:
 
 def test_nobody_has_what_nobody_tells() -> None:
     quiet = {"rate_error": None, "memory": {"peak_bytes": 1, "per_viewer_bytes": None}}
-    found = merged([came("one", 0, 0, **quiet)], ZERO, FILM).summary
-    assert found["rate_error"] is None
-    assert found["memory"] == {"peak_bytes": 1, "per_viewer_bytes": None}
+    summed = merged([came("one", 0, 0, **quiet)], ZERO, FILM).summary
+    assert summed["rate_error"] is None
+    assert summed["memory"] == {"peak_bytes": 1, "per_viewer_bytes": None}

@@ -19,17 +19,17 @@ AT_ONCE = "of the requests found no room and were blocked at once"
 
 
 def run(tmp_path: Path, patience_s: float) -> Path:
-    made = MadePlan(environments={"lxc": Made()}, patience_s=patience_s, repetitions=3)
-    return make(tmp_path / f"{patience_s:g}", made)
+    plan = MadePlan(environments={"lxc": Made()}, patience_s=patience_s, repetitions=3)
+    return make(tmp_path / f"{patience_s:g}", plan)
 
 
 def test_the_answer_says_that_nobody_waited(tmp_path: Path) -> None:
-    found = find(run(tmp_path, 0), tmp_path)
-    (said,) = [s for s in answer.answer(found.summary) if s.startswith("lxc")]
-    assert AT_ONCE in said
+    analysed = find(run(tmp_path, 0), tmp_path)
+    (sentence,) = [s for s in answer.answer(analysed.summary) if s.startswith("lxc")]
+    assert AT_ONCE in sentence
     patient = find(run(tmp_path, 0.1), tmp_path)
-    (said,) = [s for s in answer.answer(patient.summary) if s.startswith("lxc")]
-    assert AT_ONCE not in said and "of the requests were blocked" in said
+    (sentence,) = [s for s in answer.answer(patient.summary) if s.startswith("lxc")]
+    assert AT_ONCE not in sentence and "of the requests were blocked" in sentence
 
 
 def test_there_is_no_share_of_those_who_waited(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_the_command_and_the_page_say_so(
     path = run(tmp_path, 0)
     monkeypatch.setattr(show, "stdout", Console(width=500, highlight=False))
     show.command(path, runs=tmp_path, as_json=False)
-    shown = capsys.readouterr().out
-    assert AT_ONCE in shown and "viewers who waited" not in shown
+    output = capsys.readouterr().out
+    assert AT_ONCE in output and "viewers who waited" not in output
     page = write(find(path, tmp_path)).read_text(encoding="utf-8")
     assert "Nobody had patience: who found no room was blocked at once." in page
     assert "Dashed: the patience." not in page

@@ -31,7 +31,7 @@ def test_times_are_the_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected"),
     [
         (0, "0 s"),
         (0.25, "250 ms"),
@@ -43,8 +43,8 @@ def test_times_are_the_users() -> None:
         (200.00000000000003, "3 min 20 s"),
     ],
 )
-def test_a_time_is_exact(seconds: float, told: str) -> None:
-    assert words.duration(seconds) == told
+def test_a_time_is_exact(seconds: float, expected: str) -> None:
+    assert words.duration(seconds) == expected
 
 
 ARRIVALS = [
@@ -59,9 +59,9 @@ ARRIVALS = [
 ]
 
 
-@pytest.mark.parametrize(("arrivals", "told"), ARRIVALS)
-def test_arrivals_have_the_names_of_the_plan(arrivals: dict[str, Any], told: str) -> None:
-    assert words.arrivals(changed(arrivals=arrivals)) == told
+@pytest.mark.parametrize(("arrivals", "expected"), ARRIVALS)
+def test_arrivals_have_the_names_of_the_plan(arrivals: dict[str, Any], expected: str) -> None:
+    assert words.arrivals(changed(arrivals=arrivals)) == expected
 
 
 def test_machines_are_told_without_braces() -> None:
@@ -70,8 +70,8 @@ def test_machines_are_told_without_braces() -> None:
     assert words.generators(None) == "this host"
     machines = {"number": 2, "label": "crun", "resources": {"cpus": 2}}
     options = {"rootless": True, "disk": {"size": 5, "cache": None}}
-    told = "2 × crun, 2 CPUs, rootless yes, disk size 5"
-    assert words.generators(machines | {"options": options}) == told
+    expected = "2 × crun, 2 CPUs, rootless yes, disk size 5"
+    assert words.generators(machines | {"options": options}) == expected
 
 
 def test_policy_and_nodes_are_told_field_by_field() -> None:
@@ -85,11 +85,11 @@ def test_the_provenance_of_the_page_tells_the_same(tmp_path: Path) -> None:
     plan = MadePlan(environments={"lxc": Made(max_nodes=4)}, repetitions=1, viewers=3)
     run = ElasticRun.open(make(tmp_path, plan))
     run.resolved.budgets["allocate"] = {"tries": 3, "limit": 120.0}
-    told = dict(provenance.pairs(run))
-    assert told["arrivals"] == "poisson, rate 0.0666667/s, 3 viewers"
-    assert told["patience"] == "1 min (1 s of real time)"
-    assert told["video"].startswith("6 min (6 s of real time), 585.9KiB at 800 kbit/s, bytes")
-    assert told["time scale"].startswith("×60")
-    assert told["budgets"] == "allocate tries 3, allocate limit 120.0"
+    facts = dict(provenance.pairs(run))
+    assert facts["arrivals"] == "poisson, rate 0.0666667/s, 3 viewers"
+    assert facts["patience"] == "1 min (1 s of real time)"
+    assert facts["video"].startswith("6 min (6 s of real time), 585.9KiB at 800 kbit/s, bytes")
+    assert facts["time scale"].startswith("×60")
+    assert facts["budgets"] == "allocate tries 3, allocate limit 120.0"
     (row,) = provenance.environments(run).rows
     assert row[4].text.startswith("max 4, min 0, allocation one_at_a_time")

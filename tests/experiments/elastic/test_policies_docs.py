@@ -9,8 +9,8 @@ import yaml
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from ullage import _elastic
 from ullage.common.yamlfile import read
-from ullage.experiments.elastic.simulator import spec as simspec
 from ullage.experiments.elastic.simulator import sweep
+from ullage.experiments.elastic.simulator.spec import load
 
 GUIDE = Path(__file__).parents[3] / "docs/guide"
 PAGE = (GUIDE / "elastic-policies.md").read_text()
@@ -27,16 +27,16 @@ def test_every_policy_has_its_row() -> None:
 
 def test_every_field_of_a_row_is_one_of_that_policy(tmp_path: Path) -> None:
     for name, fields in re.findall(r"^\| `([a-z-]+)` \|.*\| (.*) \|$", POLICIES, re.MULTILINE)[1:]:
-        given = dict(re.findall(r"`(\w+)` \(([\d.]+)\)", fields))
-        if not given:
+        defaults = dict(re.findall(r"`(\w+)` \(([\d.]+)\)", fields))
+        if not defaults:
             continue
         file = tmp_path / "spec.yaml"
-        policy = {"name": name, **{field: float(value) for field, value in given.items()}}
+        policy = {"name": name, **{field: float(value) for field, value in defaults.items()}}
         policy |= {field: int(value) for field, value in policy.items() if value in (1.0, 60.0)}
         arrivals = {"rate": 1, "viewers": 1}
         spec = {"room": 1, "arrivals": arrivals, "allocation": 1, "policy": policy}
         file.write_text(yaml.safe_dump(spec))
-        assert simspec.load(file).rust["policy"]["name"] == name
+        assert load(file).rust["policy"]["name"] == name
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,21 @@ def workload(count: int, copied: Copy = "backing", name: str = "provisioning") -
 
 def batch(count: int, each_ms: int) -> str:
     """The n-th is asked for n ms after the first, and takes n ms more than it."""
-    made = []
+    instances = []
     for n in range(count):
-        asked = 1_000 * MS + n * MS
-        steps = {"asked": asked, "up": asked + (each_ms + n) * MS, "replied": asked + 900 * MS}
-        made.append(
+        asked_ns = 1_000 * MS + n * MS
+        steps = {
+            "asked": asked_ns,
+            "up": asked_ns + (each_ms + n) * MS,
+            "replied": asked_ns + 900 * MS,
+        }
+        instances.append(
             InstanceSteps(name=f"i{n}", steps=steps, release_asked=2_000 * MS, released=3_000 * MS)
         )
-    return Batch(copy_kind="backing", applied=True, instances=tuple(made)).model_dump_json()
+    return Batch(copy_kind="backing", applied=True, instances=tuple(instances)).model_dump_json()
 
 
-def made(root: Path, workloads: list[WorkloadRecord], *, failures: Any = ()) -> Path:
+def make_provisioned(root: Path, workloads: list[WorkloadRecord], *, failures: Any = ()) -> Path:
     """A run in which an instance takes as many ms as were asked for, in lxc 100 times as many."""
     run = make_run(
         root / "run",
@@ -69,21 +73,21 @@ def made(root: Path, workloads: list[WorkloadRecord], *, failures: Any = ()) -> 
     return run
 
 
-def refused(kind: ErrorKind, *asked: Any) -> str:
+def refused(kind: ErrorKind, *source: Any) -> str:
     with pytest.raises(UllageError) as error:
-        latencies.of_run(*asked)
+        latencies.of_run(*source)
     assert error.value.kind is kind, error.value
     return error.value.message
 
 
 def test_each_instance_counts_with_those_that_were_asked_for_with_it(tmp_path: Path) -> None:
     loads = [workload(1), workload(4), workload(1, name="sysbench-cpu")]
-    run = made(tmp_path, loads, failures=[(1, "lxc", loads[1].key)])
-    found = latencies.of_run(run, "lxc")
+    run = make_provisioned(tmp_path, loads, failures=[(1, "lxc", loads[1].key)])
+    latencies_by_number = latencies.of_run(run, "lxc")
     # Until it was up, from its own request: not from the first one, nor until it replied.
-    assert found == {1: [0.1] * 3, 4: [0.4, 0.401, 0.402, 0.403] * 2}
+    assert latencies_by_number == {1: [0.1] * 3, 4: [0.4, 0.401, 0.402, 0.403] * 2}
     assert latencies.of_run(run, "native")[4][:4] == [0.004, 0.005, 0.006, 0.007]
-    rows = latencies.rows(found)
+    rows = latencies.rows(latencies_by_number)
     assert [row["concurrent"] for row in rows] == [1, 4]
     assert "with `environment` one of native, lxc" in refused(
         errors.SIMULATION_NO_LATENCIES, run, "vm"
@@ -92,7 +96,7 @@ def test_each_instance_counts_with_those_that_were_asked_for_with_it(tmp_path: P
 
 
 def test_a_trial_with_several_iterations_has_several_batches(tmp_path: Path) -> None:
-    run = made(tmp_path, [workload(2)])
+    run = make_provisioned(tmp_path, [workload(2)])
     first = next(t for t in RunFolder.open(run).trials if t.environment == "lxc")
     place = run / "trials" / first.trial
     for number in range(2):
@@ -102,25 +106,25 @@ def test_a_trial_with_several_iterations_has_several_batches(tmp_path: Path) -> 
 
 
 def test_one_way_to_copy_the_image_is_chosen_where_there_are_two(tmp_path: Path) -> None:
-    run = made(tmp_path, [workload(1), workload(2, "real")])
+    run = make_provisioned(tmp_path, [workload(1), workload(2, "real")])
     assert "with `copy` one of backing, real" in refused(errors.SIMULATION_NO_LATENCIES, run, "lxc")
     assert set(latencies.of_run(run, "lxc", "real")) == {2}
     assert set(latencies.of_run(run, "lxc", "backing")) == {1}
 
 
 def test_what_has_no_such_trials_says_so(tmp_path: Path) -> None:
-    run = made(tmp_path, [workload(1, name="sysbench-cpu")])
-    said = refused(errors.SIMULATION_NO_LATENCIES, run, "lxc")
-    assert "none of its workloads is provisioning" in said
+    run = make_provisioned(tmp_path, [workload(1, name="sysbench-cpu")])
+    message = refused(errors.SIMULATION_NO_LATENCIES, run, "lxc")
+    assert "none of its workloads is provisioning" in message
     load = workload(1)
     failures = [(block, "lxc", load.key) for block in range(3)]
-    failed = made(tmp_path / "failed", [load], failures=failures)
-    said = refused(errors.SIMULATION_NO_LATENCIES, failed, "lxc")
-    assert "no trial of provisioning in lxc has figures" in said
+    failed = make_provisioned(tmp_path / "failed", [load], failures=failures)
+    message = refused(errors.SIMULATION_NO_LATENCIES, failed, "lxc")
+    assert "no trial of provisioning in lxc has figures" in message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (None, "the times of its instances are lost"),
         ("{}", "main.stdout is no record of a batch"),
@@ -129,19 +133,19 @@ def test_what_has_no_such_trials_says_so(tmp_path: Path) -> None:
         (batch(1, -5), "was not asked for, then up"),
     ],
 )
-def test_a_record_that_somebody_has_changed(tmp_path: Path, text: str | None, said: str) -> None:
-    run = made(tmp_path, [workload(1)])
+def test_a_record_that_somebody_has_changed(tmp_path: Path, text: str | None, reason: str) -> None:
+    run = make_provisioned(tmp_path, [workload(1)])
     trial = next(t for t in RunFolder.open(run).trials if t.environment == "lxc")
     file = run / "trials" / trial.trial / "main.stdout"
     file.unlink()
     if text is not None:
         file.write_text(text, errors="surrogateescape")
     message = refused(errors.RUN_BAD_FORMAT, run, "lxc")
-    assert said in message and trial.trial in message
+    assert reason in message and trial.trial in message
 
 
 def test_a_trial_outside_of_the_folder_is_not_read(tmp_path: Path) -> None:
-    run = made(tmp_path, [workload(1)])
+    run = make_provisioned(tmp_path, [workload(1)])
     journal = run / "journal.jsonl"
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     for line in lines:

@@ -18,6 +18,7 @@ from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.runs import records
 from ullage.runs.reader import RunFolder
 
 SMALL = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=6)
@@ -44,7 +45,7 @@ def test_a_run_of_another_kind_is_said(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_without_its_journal_is_refused(run: Path) -> None:
-    (run / folder.JOURNAL).unlink()
+    (run / records.JOURNAL).unlink()
     assert "journal" in refused(run)
 
 
@@ -58,19 +59,19 @@ def refused(run: Path) -> str:
 def change(file: Path, edit: Callable[[Any], None]) -> None:
     """Change a JSON file, or the second line of a file of lines."""
     text = file.read_text()
-    lines, which = (text.splitlines(), 1) if file.suffix == ".jsonl" else ([text], 0)
-    found = json.loads(lines[which])
-    edit(found)
-    lines[which] = json.dumps(found)
+    lines, index = (text.splitlines(), 1) if file.suffix == ".jsonl" else ([text], 0)
+    record = json.loads(lines[index])
+    edit(record)
+    lines[index] = json.dumps(record)
     file.write_text("\n".join(lines) + "\n")
 
 
 def test_reads_what_was_written(run: Path) -> None:
-    found = ElasticRun.open(run)
-    assert [r.number for r in found.of("lxc")] == [0, 1]
-    assert all(r.counts and len(r.sessions) == 6 and r.acts for r in found.repetitions)
-    assert found.finished is not None and found.finished.reason == "repetitions"
-    assert found.label("lxc") == "lxc"
+    elastic_run = ElasticRun.open(run)
+    assert [r.number for r in elastic_run.of("lxc")] == [0, 1]
+    assert all(r.counts and len(r.sessions) == 6 and r.acts for r in elastic_run.repetitions)
+    assert elastic_run.finished is not None and elastic_run.finished.reason == "repetitions"
+    assert elastic_run.label("lxc") == "lxc"
 
 
 def test_a_folder_without_a_run_is_said(tmp_path: Path) -> None:
@@ -100,26 +101,26 @@ def test_a_repetition_without_its_records_has_no_figures(run: Path, name: str) -
 
 
 def test_a_torn_journal_has_its_whole_lines(run: Path) -> None:
-    file = run / folder.JOURNAL
+    file = run / records.JOURNAL
     file.write_bytes(file.read_bytes()[:-5])
-    found = ElasticRun.open(run)
-    assert found.finished is None
-    assert len(found.repetitions) == 2
+    elastic_run = ElasticRun.open(run)
+    assert elastic_run.finished is None
+    assert len(elastic_run.repetitions) == 2
 
 
 def test_a_repetition_without_its_line_is_unfinished(run: Path) -> None:
-    lines = (run / folder.JOURNAL).read_text().splitlines(keepends=True)
-    (run / folder.JOURNAL).write_text("".join(lines[:2]))
-    found = ElasticRun.open(run).of("lxc")
-    assert [r.status for r in found] == ["ok", "unfinished"]
-    assert not found[1].counts
+    lines = (run / records.JOURNAL).read_text().splitlines(keepends=True)
+    (run / records.JOURNAL).write_text("".join(lines[:2]))
+    repetitions = ElasticRun.open(run).of("lxc")
+    assert [r.status for r in repetitions] == ["ok", "unfinished"]
+    assert not repetitions[1].counts
 
 
 def test_a_late_generator_takes_the_figures_away(tmp_path: Path) -> None:
     plan = MadePlan(environments={"lxc": Made(late=frozenset({0}))}, repetitions=1, viewers=6)
-    (found,) = ElasticRun.open(make(tmp_path, plan)).repetitions
-    assert found.status == "invalid" and not found.counts
-    assert found.reason is not None and "lateness" in found.reason.message
+    (repetition,) = ElasticRun.open(make(tmp_path, plan)).repetitions
+    assert repetition.status == "invalid" and not repetition.counts
+    assert repetition.reason is not None and "lateness" in repetition.reason.message
 
 
 SESSION: list[tuple[str, Any, str]] = [
@@ -134,11 +135,11 @@ SESSION: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "said"), SESSION, ids=[s[0] for s in SESSION])
-def test_an_impossible_viewer_is_refused(run: Path, field: str, value: object, said: str) -> None:
-    change(place(run) / folder.SESSIONS, lambda found: found.update({field: value}))
+@pytest.mark.parametrize(("field", "value", "reason"), SESSION, ids=[s[0] for s in SESSION])
+def test_an_impossible_viewer_is_refused(run: Path, field: str, value: object, reason: str) -> None:
+    change(place(run) / folder.SESSIONS, lambda record: record.update({field: value}))
     message = refused(run)
-    assert said in message and "line 2" in message
+    assert reason in message and "line 2" in message
 
 
 RESOLVED: list[tuple[str, Any]] = [
@@ -156,7 +157,7 @@ RESOLVED: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), RESOLVED, ids=[r[0] for r in RESOLVED])
 def test_an_impossible_plan_is_refused(run: Path, field: str, value: object) -> None:
-    change(run / folder.RESOLVED, lambda found: found.update({field: value}))
+    change(run / records.RESOLVED, lambda record: record.update({field: value}))
     refused(run)
 
 
@@ -170,7 +171,7 @@ OUTCOME: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), OUTCOME, ids=[o[0] for o in OUTCOME])
 def test_an_impossible_outcome_is_refused(run: Path, field: str, value: object) -> None:
-    change(place(run) / folder.OUTCOME, lambda found: found.update({field: value}))
+    change(place(run) / folder.OUTCOME, lambda record: record.update({field: value}))
     refused(run)
 
 
@@ -181,13 +182,13 @@ def test_a_repetition_that_lacks_a_file_is_refused(run: Path, name: str) -> None
 
 
 def test_a_repetition_twice_is_refused(run: Path) -> None:
-    lines = (run / folder.JOURNAL).read_text().splitlines(keepends=True)
-    (run / folder.JOURNAL).write_text("".join([*lines, lines[1]]))
+    lines = (run / records.JOURNAL).read_text().splitlines(keepends=True)
+    (run / records.JOURNAL).write_text("".join([*lines, lines[1]]))
     assert "twice" in refused(run)
 
 
 def test_a_repetition_that_the_plan_does_not_have_is_refused(run: Path) -> None:
-    change(run / folder.JOURNAL, lambda found: found.update(repetition=7))
+    change(run / records.JOURNAL, lambda record: record.update(repetition=7))
     assert "not in its plan" in refused(run)
 
 
@@ -206,7 +207,7 @@ def test_an_impossible_stage_is_refused(run: Path) -> None:
 
 def test_a_message_of_a_guest_is_not_repeated(run: Path) -> None:
     hostile = "<script>\x1b[31m"
-    change(place(run) / folder.SESSIONS, lambda found: found.update(outcome=hostile))
+    change(place(run) / folder.SESSIONS, lambda record: record.update(outcome=hostile))
     assert "script" not in refused(run)
 
 
@@ -235,23 +236,23 @@ def test_a_repetition_that_took_no_time_has_no_bandwidth(run: Path) -> None:
     """Of no real run; a folder is from a stranger."""
     outcome = place(run) / folder.OUTCOME
     at_ns = json.loads(outcome.read_text())["start_ns"]
-    change(outcome, lambda found: found.update(end_ns=at_ns))
+    change(outcome, lambda record: record.update(end_ns=at_ns))
     sessions = place(run) / folder.SESSIONS
-    one = next(s for s in map(json.loads, sessions.open()) if s["outcome"] == "served")
+    session = next(s for s in map(json.loads, sessions.open()) if s["outcome"] == "served")
     instants = ("due_ns", "asked_ns", "answered_ns", "first_byte_ns", "ended_ns")
-    sessions.write_text(json.dumps(one | dict.fromkeys(instants, at_ns)) + "\n")
+    sessions.write_text(json.dumps(session | dict.fromkeys(instants, at_ns)) + "\n")
     (place(run) / folder.CONTROLLER_LOG).write_text("")
-    (found,) = [s for s in sides(ElasticRun.open(run)) if s.key == "lxc"]
-    assert found.figures[1].figures["affected"] == 0
-    assert "bandwidth" not in found.figures[1].figures
-    assert "bandwidth" in found.figures[0].figures
+    (record,) = [s for s in sides(ElasticRun.open(run)) if s.key == "lxc"]
+    assert record.figures[1].figures["affected"] == 0
+    assert "bandwidth" not in record.figures[1].figures
+    assert "bandwidth" in record.figures[0].figures
 
 
 def test_a_film_of_no_time_is_refused(run: Path) -> None:
     """It would demand nodes for an interval of no length."""
 
-    def shorter(found: Any) -> None:
-        found["video"]["length_s"] = 1e-10
+    def shorter(record: Any) -> None:
+        record["video"]["length_s"] = 1e-10
 
-    change(run / folder.RESOLVED, shorter)
+    change(run / records.RESOLVED, shorter)
     assert "the video" in refused(run)

@@ -17,10 +17,9 @@ import pytest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.folder import FRONT_STDERR, VIEWERS
-from ullage.experiments.elastic.run import front as frontprocess
-from ullage.experiments.elastic.run import front as frontwatch
 from ullage.experiments.elastic.run import repetition
-from ullage.experiments.elastic.run.front import Front, Restarted, Wanted
+from ullage.experiments.elastic.run.front import Front, Restarted, Wish, moving
+from ullage.experiments.elastic.run.process import ended
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import leftovers, paths
 
@@ -63,11 +62,11 @@ def test_a_front_that_is_killed_comes_back_with_what_it_knew(built: None, tmp_pa
         try:
             messages = front.messages()
             first = asyncio.create_task(watch(front, 1, 3_600_000))
-            wanted = await anext(messages)
-            assert isinstance(wanted, Wanted)
-            assert not wanted.release
+            wish = await anext(messages)
+            assert isinstance(wish, Wish)
+            assert not wish.release
             place = {"address": "127.0.0.1:9", "url": "http://127.0.0.1:9/film"}
-            front.tell(ready=wanted.node, **place)
+            front.tell(ready=wish.node, **place)
             assert await first == (302, place["url"])
             address = front.address
             os.kill(front.pid, signal.SIGKILL)
@@ -76,7 +75,7 @@ def test_a_front_that_is_killed_comes_back_with_what_it_knew(built: None, tmp_pa
             assert back.how == "it was ended by SIGKILL"
             assert back.ended_ns <= back.back_ns
             assert front.address == address
-            front.tell(ready=wanted.node, **place)  # it knows, and does not mind
+            front.tell(ready=wish.node, **place)  # it knows, and does not mind
             assert await watch(front, 2, 0) == (302, place["url"])
             os.kill(front.pid, signal.SIGKILL)
             with pytest.raises(UllageError) as caught:
@@ -114,8 +113,12 @@ def test_the_front_is_found_by_its_tag(built: None, tag: str, tmp_path: Path) ->
     async def play() -> None:
         front = Front(settings(tmp_path), tmp_path, tag, restarts=0)
         await front.start()
-        found = await asyncio.to_thread(leftovers.find, tag)
-        pids = [each.name.partition("@")[0] for each in found if each.kind == "process"]
+        leftover_list = await asyncio.to_thread(leftovers.find, tag)
+        pids = [
+            leftover.name.partition("@")[0]
+            for leftover in leftover_list
+            if leftover.kind == "process"
+        ]
         assert pids == [str(front.pid)]
         await front.quit()
 
@@ -139,8 +142,8 @@ def viewers(folder: Path) -> Viewers:
 
 def test_viewers_sum_up_though_nobody_serves_them(built: None, tmp_path: Path) -> None:
     summary = asyncio.run(viewers(tmp_path).run(told_to(tmp_path)))
-    told = json.loads((tmp_path / VIEWERS).read_text(encoding="utf-8"))
-    assert told["valid"] == summary.valid
+    document = json.loads((tmp_path / VIEWERS).read_text(encoding="utf-8"))
+    assert document["valid"] == summary.valid
     lines = (tmp_path / "sessions.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 3
     assert all(json.loads(line)["outcome"] != "served" for line in lines)
@@ -171,24 +174,24 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
     built: None, tmp_path: Path
 ) -> None:
     async def play() -> dict[str, Any]:
-        one = settings(tmp_path, config={"room": 1, "min_nodes": 1, "max_nodes": 1})
-        front = Front(one, tmp_path, paths.new_tag(), restarts=0)
+        config = settings(tmp_path, config={"room": 1, "min_nodes": 1, "max_nodes": 1})
+        front = Front(config, tmp_path, paths.new_tag(), restarts=0)
         await front.start()
         try:
             messages = front.messages()
             many = told_to(tmp_path, front=f"http://{front.address}", patience_s=LONG)
             del many["nodes"]
             running = asyncio.create_task(viewers(tmp_path).run(many))
-            wanted = await anext(messages)
-            assert isinstance(wanted, Wanted)
+            wish = await anext(messages)
+            assert isinstance(wish, Wish)
             outside = "192.0.2.1:80"  # RFC 5737: nobody's, and in no network that is allowed
-            front.tell(ready=wanted.node, address=outside, url=f"http://{outside}/film")
+            front.tell(ready=wish.node, address=outside, url=f"http://{outside}/film")
             await running
             state = await asyncio.to_thread(
                 urllib.request.urlopen, f"http://{front.address}/state", None, LONG
             )
-            told: dict[str, Any] = json.load(state)
-            return told
+            document: dict[str, Any] = json.load(state)
+            return document
         finally:
             await front.quit()
 
@@ -204,7 +207,7 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
 
 
 @pytest.mark.parametrize(
-    ("body", "length", "moving"),
+    ("body", "length", "expected"),
     [
         (b'{"nodes": [{"state": "ready"}]}', 31, False),
         (b'{"nodes": [{"state": "ready"}, {"state": "coming"}]}', 52, True),
@@ -213,7 +216,7 @@ def test_who_may_not_go_to_its_node_gives_its_place_to_the_next(
     ],
 )
 def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
-    monkeypatch: pytest.MonkeyPatch, body: bytes, length: int, moving: bool
+    monkeypatch: pytest.MonkeyPatch, body: bytes, length: int, expected: bool
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # not asked: the front is here
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -227,13 +230,13 @@ def test_a_front_that_says_nothing_whole_may_have_nodes_that_come(
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         host, port = listener.getsockname()
-        assert asyncio.run(frontwatch.moving(f"{host}:{port}")) == moving
+        assert asyncio.run(moving(f"{host}:{port}")) == expected
         thread.join(LONG)
-    assert asyncio.run(frontwatch.moving(f"{host}:{port}"))
+    assert asyncio.run(moving(f"{host}:{port}"))
 
 
 def test_how_processes_end_is_said_in_words() -> None:
-    assert frontprocess.ended(3) == "it ended with status 3"
-    assert frontprocess.ended(-signal.SIGTERM) == "it was ended by SIGTERM"
-    assert frontprocess.ended(-33) == "it was ended by signal 33"
+    assert ended(3) == "it ended with status 3"
+    assert ended(-signal.SIGTERM) == "it was ended by SIGTERM"
+    assert ended(-33) == "it was ended by signal 33"
     assert repetition._reason(OSError(28, "No space left on device")).code == "os-error"

@@ -92,12 +92,12 @@ def test_every_kind_of_arrivals(tmp_path: Path) -> None:
         {"kind": "daily", "rate": 1, "swing": 0.5, "peak_at": "20h", "viewers": 99},
         {"kind": "profile", "rates": [1, 0, 3], "step": "1h", "viewers": 99},
     ]
-    found = [loaded(tmp_path, arrivals=kind).rust["arrivals"] for kind in kinds]
-    assert [each["kind"] for each in found] == [kind["kind"] for kind in kinds]
-    assert found[1]["at_s"] == [1.5, 3.0]
-    assert found[2]["from_s"] == 60
-    assert found[2]["for_s"] == 10
-    assert (found[3]["from_s"], found[3]["decay_s"]) == (60, 10)
+    arrivals = [loaded(tmp_path, arrivals=kind).rust["arrivals"] for kind in kinds]
+    assert [kind_of["kind"] for kind_of in arrivals] == [kind["kind"] for kind in kinds]
+    assert arrivals[1]["at_s"] == [1.5, 3.0]
+    assert arrivals[2]["from_s"] == 60
+    assert arrivals[2]["for_s"] == 10
+    assert (arrivals[3]["from_s"], arrivals[3]["decay_s"]) == (60, 10)
 
 
 def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> None:
@@ -110,14 +110,14 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
         f"{tmp_path}/spec.yaml:9: policy.up: found 7; allowed: a number"
     )
     assert "column" not in policy.message
-    for plain, said in (
+    for plain, expected in (
         ("-5s", "a duration such as"),
         (-5, "input should be"),
         (True, "a duration"),
     ):
-        told = refused(tmp_path, patience=plain)
-        assert f"spec.yaml:7: patience: found {plain!r}; {said}" in told.message
-        assert told.hint.startswith("patience: `null`")
+        message = refused(tmp_path, patience=plain)
+        assert f"spec.yaml:7: patience: found {plain!r}; {expected}" in message.message
+        assert message.hint.startswith("patience: `null`")
     assert "allocation: found -3; input" in refused(tmp_path, allocation=-3).message
     long = refused(tmp_path, video={"length": 1e12})
     assert "video.length: found 1000000000000.0; 1000000000000 is not allowed" in long.message
@@ -131,7 +131,7 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reason"),
     [
         ({"arrivals": {"kind": "poisson", "viewers": 3}}, "`kind: poisson` needs `rate`"),
         ({"arrivals": {"kind": "poisson", "rate": 1}}, "say `viewers`, or `lasting`"),
@@ -172,9 +172,9 @@ def test_a_bad_field_is_told_as_it_was_written_with_its_line(tmp_path: Path) -> 
     ],
 )
 def test_what_does_not_go_together_is_said(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], reason: str
 ) -> None:
-    assert said in refused(tmp_path, **changes).message
+    assert reason in refused(tmp_path, **changes).message
 
 
 def test_a_file_that_is_no_specification(tmp_path: Path) -> None:
@@ -197,15 +197,15 @@ def test_latencies_of_a_table_by_number_at_a_time(tmp_path: Path) -> None:
     rows += [f"{40 + n},4,vm" for n in range(3)] + ["90,8,vm", "1,1,lxc"]
     table.write_text("\n".join(rows) + "\n")
     source = {"table": str(table), "environment": "vm"}
-    found = loaded(tmp_path, allocation=source).rust["allocation"]["rows"]
-    values = [row["stages"][0]["time"]["values_s"] for row in found]
-    assert [row["concurrent"] for row in found] == [1, 4]
+    by_number = loaded(tmp_path, allocation=source).rust["allocation"]["rows"]
+    values = [row["stages"][0]["time"]["values_s"] for row in by_number]
+    assert [row["concurrent"] for row in by_number] == [1, 4]
     # One value makes no distribution: it goes with those of the next smaller number.
     assert values == [[20, 21, 22], [40, 41, 42, 90]]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("time\n3\n", ":1: no table of allocation times: no column is called `seconds`"),
         ("seconds\n3\nsoon\n", ":3: no table of allocation times: seconds is 'soon'"),
@@ -214,11 +214,11 @@ def test_latencies_of_a_table_by_number_at_a_time(tmp_path: Path) -> None:
         ("seconds,concurrent\n3,0\n", "concurrent is 0, not 1 or more"),
     ],
 )
-def test_a_bad_table_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_table_is_told_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
     table = tmp_path / "took.csv"
     table.write_text(text)
     error = refused(tmp_path, errors.SIMULATION_BAD_TABLE, allocation={"table": str(table)})
-    assert said in error.message
+    assert reason in error.message
 
 
 def test_tables_without_rows_columns_or_a_file(tmp_path: Path) -> None:
@@ -242,28 +242,28 @@ def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
     took = rows[0]["stages"][0]["time"]["values_s"]
     injected = [act.injected_s for act in _ready(run)]
     assert len(took) == len(injected) > 3
-    measured = sorted(seconds for _, _, seconds in _told(run))
+    measured = sorted(seconds for _, _, seconds in _allocations(run))
     assert sorted(took) == pytest.approx([s + 59 * injected[0] for s in measured])
     # One whose viewers turn out not to have come as they should does not count any more.
     summary = folders.repetition_folder(run, "lxc", 1) / folders.VIEWERS
     summary.write_text(json.dumps({"valid": False}))
     rows = loaded(tmp_path, allocation=source).rust["allocation"]["rows"]
     assert 0 < len(rows[0]["stages"][0]["time"]["values_s"]) < len(took)
-    for which in (None, "kvm"):
-        bad = {"run": str(run), "environment": which}
+    for environment in (None, "kvm"):
+        bad = {"run": str(run), "environment": environment}
         error = refused(tmp_path, errors.SIMULATION_NO_LATENCIES, allocation=bad)
         assert "lxc, qemu" in error.message
     missing = {"run": str(tmp_path / "none"), "environment": "lxc"}
     refused(tmp_path, errors.RUN_NOT_FOUND, allocation=missing)
 
 
-def _told(run: Path) -> list[tuple[int, Any, float]]:
-    opened = ElasticRun.open(run)
-    return [one for repetition in opened.of("lxc") for one in latencies.told(repetition.acts)]
+def _allocations(run: Path) -> list[tuple[int, Any, float]]:
+    repetitions = ElasticRun.open(run).of("lxc")
+    return [node for repetition in repetitions for node in latencies.allocations(repetition.acts)]
 
 
 def _ready(run: Path) -> list[Any]:
-    return [act for _, act, _ in _told(run)]
+    return [act for _, act, _ in _allocations(run)]
 
 
 @pytest.mark.parametrize(

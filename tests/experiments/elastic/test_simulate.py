@@ -32,25 +32,27 @@ def simulated(file: Path, *options: str) -> str:
 def test_the_answer_and_every_figure(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(SPEC)
-    said = simulated(file)
-    assert said.startswith("half an hour: 400 viewers came, ")
-    assert "share of them that was blocked" in said
-    found = json.loads(simulated(file, "--json"))
-    assert found["kind"] == "simulation"
-    assert found["specification"]["patience"]["value"] == 60
-    viewers = found["viewers"]
+    output = simulated(file)
+    assert output.startswith("half an hour: 400 viewers came, ")
+    assert "share of them that was blocked" in output
+    outcome = json.loads(simulated(file, "--json"))
+    assert outcome["kind"] == "simulation"
+    assert outcome["specification"]["patience"]["value"] == 60
+    viewers = outcome["viewers"]
     assert viewers["finished"] + viewers["blocked"] == viewers["requests"] == 400
-    assert len(found["curves"]["watching"]) > 100
+    assert len(outcome["curves"]["watching"]) > 100
     # Longer than anybody's patience: only those who come late enough are served.
     file.write_text(SPEC.replace("patience: 60s", "patience: 1s"))
-    assert json.loads(simulated(file, "--json"))["blocked"] > found["blocked"]
+    assert json.loads(simulated(file, "--json"))["blocked"] > outcome["blocked"]
 
 
 def test_one_of_each_is_told_as_one(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(SPEC.replace("viewers: 400", "viewers: 1").replace("59.447s", "5s"))
-    said = " ".join(simulated(file).split())
-    assert "1 viewer came, 0 % were blocked; at most 1 node at a time served 1 viewer, for" in said
+    output = " ".join(simulated(file).split())
+    assert (
+        "1 viewer came, 0 % were blocked; at most 1 node at a time served 1 viewer, for" in output
+    )
 
 
 def test_who_is_turned_away_is_told_beside_who_is_blocked(tmp_path: Path) -> None:
@@ -77,6 +79,6 @@ def test_ten_thousand_nodes_and_a_million_viewers_at_a_time_are_not_too_many(
         "allocation: 1s\n"
         "points: 0\n"
     )
-    found = json.loads(simulated(file, "--json"))
-    assert found["whole"]["watching"]["most"] >= 990_000
-    assert found["whole"]["most_nodes"] >= 9_900
+    outcome = json.loads(simulated(file, "--json"))
+    assert outcome["whole"]["watching"]["most"] >= 990_000
+    assert outcome["whole"]["most_nodes"] >= 9_900

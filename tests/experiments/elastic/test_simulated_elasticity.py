@@ -11,10 +11,10 @@ from ullage import _elastic
 from ullage.experiments.elastic.analysis import elasticity, metrics
 from ullage.experiments.elastic.analysis.curves import Steps
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, ELASTICITY
-from ullage.experiments.elastic.analysis.elasticity import Interval
+from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.simulator import twin
-from ullage.experiments.elastic.simulator.fields import FIGURES, figures, said
+from ullage.experiments.elastic.simulator.fields import FIGURES, figures, in_words
 from ullage.stats.interval import moments, t_quantile
 
 Json = dict[str, Any]
@@ -53,8 +53,8 @@ def simulated(**changes: Any) -> Json:
         "records": True,
         "seed": 3,
     }
-    found: Json = json.loads(_elastic.simulate(json.dumps(spec | changes)))
-    return found | {"room": (spec | changes)["application"]["room"]}
+    outcome: Json = json.loads(_elastic.simulate(json.dumps(spec | changes)))
+    return outcome | {"room": (spec | changes)["application"]["room"]}
 
 
 def ns(seconds: float) -> int:
@@ -63,23 +63,26 @@ def ns(seconds: float) -> int:
 
 def spans(records: list[Json], begin: str, ends: tuple[str, ...], last: float) -> list[Any]:
     """From `begin` until the first of the ends that there is."""
-    found = [
-        (one[begin], next((one[end] for end in ends if one[end] is not None), last))
-        for one in records
-        if one[begin] is not None
+    spans_of = [
+        (record[begin], next((record[end] for end in ends if record[end] is not None), last))
+        for record in records
+        if record[begin] is not None
     ]
-    return [(ns(a), ns(b)) for a, b in found]
+    return [(ns(a), ns(b)) for a, b in spans_of]
 
 
-def by_hand(found: Json) -> tuple[elasticity.Elasticity, float | None, int, Interval]:
+def by_hand(outcome: Json) -> tuple[elasticity.Elasticity, float | None, int, Span]:
     """What the real metrics say of the records of a simulation."""
     offered = [
-        (ns(one["asked_s"]), ns(one["asked_s"]) + ns(one["watch_s"])) for one in found["records"]
+        (ns(record["asked_s"]), ns(record["asked_s"]) + ns(record["watch_s"]))
+        for record in outcome["records"]
     ]
-    nodes = spans(found["node_records"], "ready_s", ("release_s", "gone_s"), last=found["ended_s"])
-    demand, supply = Steps.counted(offered).over(found["room"]), Steps.counted(nodes)
-    over = Interval(0, max(end for _, end in offered))
-    window = ns(found["elasticity"]["window_s"])
+    nodes = spans(
+        outcome["node_records"], "ready_s", ("release_s", "gone_s"), last=outcome["ended_s"]
+    )
+    demand, supply = Steps.counted(offered).over(outcome["room"]), Steps.counted(nodes)
+    over = Span(0, max(end for _, end in offered))
+    window = ns(outcome["elasticity"]["window_s"])
     mine = elasticity.measure(demand, supply, over, window)
     still, standing = elasticity.standing(demand, over)
     other = elasticity.measure(demand, still, over, window)
@@ -111,15 +114,15 @@ TRACE = {"kind": "trace", "at_s": [0, 0, 0, 0, 0, 1, 1.5, 90, 90, 180, 180, 400,
     ids=str,
 )  # fmt: skip
 def test_it_says_what_real_runs_would_be_told(changes: Json) -> None:
-    found = simulated(**changes)
-    said = found["elasticity"]
-    mine, speed_up, standing, over = by_hand(found)
-    assert said["until_s"] == pytest.approx(over.seconds, rel=1e-12)
+    outcome = simulated(**changes)
+    course = outcome["elasticity"]
+    mine, speed_up, standing, over = by_hand(outcome)
+    assert course["until_s"] == pytest.approx(over.seconds, rel=1e-12)
     for ours, theirs in THEIRS.items():
-        assert said[theirs] == pytest.approx(getattr(mine, ours), rel=1e-9, abs=1e-12), ours
-    assert said["jitter_per_minute"] == pytest.approx(60 * mine.jitter, rel=1e-9, abs=1e-12)
-    assert said["standing_nodes"] == standing
-    assert said["speed_up"] == (speed_up and pytest.approx(speed_up, rel=1e-9))
+        assert course[theirs] == pytest.approx(getattr(mine, ours), rel=1e-9, abs=1e-12), ours
+    assert course["jitter_per_minute"] == pytest.approx(60 * mine.jitter, rel=1e-9, abs=1e-12)
+    assert course["standing_nodes"] == standing
+    assert course["speed_up"] == (speed_up and pytest.approx(speed_up, rel=1e-9))
     assert mine.timeshare_u > 0 and mine.deviation > 0
 
 
@@ -129,17 +132,17 @@ def test_turning_viewers_away_makes_no_demand_smaller() -> None:
     waits = simulated(application=alone, patience=fixed(36_000))
     serves = simulated(application={"room": 1, "allocation": "one_per_need"})
     assert blocks["blocked"] > 0.9 and waits["blocked"] == 0
-    demands = [demand(one) for one in (blocks, waits, serves)]
+    demands = [demand(outcome) for outcome in (blocks, waits, serves)]
     assert demands == pytest.approx([demands[0]] * 3, rel=1e-9)
     assert blocks["elasticity"]["under_time"] > 0.9
     assert blocks["elasticity"]["under_nodes"] > 5 * serves["elasticity"]["under_nodes"]
 
 
-def demand(found: Json) -> float:
+def demand(outcome: Json) -> float:
     """Nodes that were demanded, on the average until the last offered viewer would be gone."""
-    followed = found["elasticity"]
+    followed = outcome["elasticity"]
     end = ns(followed["until_s"])
-    nodes = spans(found["node_records"], "ready_s", ("release_s", "gone_s"), found["ended_s"])
+    nodes = spans(outcome["node_records"], "ready_s", ("release_s", "gone_s"), outcome["ended_s"])
     ready = Steps.counted(nodes).integral(0, end) / end
     return float(followed["under_nodes"] - followed["over_nodes"] + ready)
 
@@ -156,14 +159,16 @@ def test_a_twin_follows_demand_as_its_repetition_did(tmp_path: Path) -> None:
         measured = metrics.measured(repetition, run.resolved)
         real, spec = measured.figures, twin.specification(repetition, run.resolved)
         assert spec is not None and measured.curves is not None
-        each = [json.loads(_elastic.simulate(json.dumps({**spec, "seed": n}))) for n in range(5)]
-        followed = [one["elasticity"] for one in each]
-        assert {one["window_s"] for one in followed} == {0.6}
-        assert {one["standing_nodes"] for one in followed} == {measured.standing_nodes}
+        outcomes = [
+            json.loads(_elastic.simulate(json.dumps({**spec, "seed": n}))) for n in range(5)
+        ]
+        followed = [outcome["elasticity"] for outcome in outcomes]
+        assert {outcome["window_s"] for outcome in followed} == {0.6}
+        assert {outcome["standing_nodes"] for outcome in followed} == {measured.standing_nodes}
         demanded = real["demanded_seconds"] / measured.curves.over.seconds
-        assert [demand(one) for one in each] == pytest.approx([demanded] * 5, rel=1e-3)
+        assert [demand(outcome) for outcome in outcomes] == pytest.approx([demanded] * 5, rel=1e-3)
         for ours, theirs in (THEIRS | {"jitter": "jitter_per_minute"}).items():
-            mean = sum(one[theirs] for one in followed) / len(followed)
+            mean = sum(outcome[theirs] for outcome in followed) / len(followed)
             apart[ours].append(mean / (60 if ours == "jitter" else 1) - real[ours])
     for name, differences in apart.items():
         # Which node takes which time is chance.
@@ -175,11 +180,11 @@ def test_who_lost_his_node_was_served_and_is_affected() -> None:
     """As the viewer of a real run whose stream broke after its first byte."""
     dying: Json = {"failures": {"lifetime": drawn(60)}, "watch": drawn(120)}
     for changes in (dying, dying | {"reconnect": fixed(2)}):
-        found = simulated(**changes)
-        viewers = found["viewers"]
+        outcome = simulated(**changes)
+        viewers = outcome["viewers"]
         served = viewers["at_once"] + viewers["waited"]
         assert 0 < viewers["affected"] <= viewers["lost"]
-        assert found["affected"] == viewers["affected"] / served
+        assert outcome["affected"] == viewers["affected"] / served
         assert served == viewers["finished"] + viewers["cut"]
         assert viewers["blocked"] == viewers["requests"] - served - viewers["turned_away"]
     assert viewers["affected"] < viewers["lost"]
@@ -188,22 +193,22 @@ def test_who_lost_his_node_was_served_and_is_affected() -> None:
 
 
 def test_every_metric_of_a_real_run_has_its_figure() -> None:
-    real = {each.name for each in ELASTICITY}
+    real = {definition.name for definition in ELASTICITY}
     assert real == set(THEIRS) | {"jitter", "speed_up"}
     assert real <= {figure.name for figure in FIGURES}
 
 
 def test_a_figure_with_the_name_of_a_metric_is_that_metric() -> None:
     shared = {figure.name for figure in FIGURES} & set(BY_NAME)
-    assert shared == {each.name for each in ELASTICITY} | {"nodes_most", "node_seconds"}
+    assert shared == {definition.name for definition in ELASTICITY} | {"nodes_most", "node_seconds"}
     units = {figure.name: figure.unit for figure in FIGURES}
     assert all(units[name] == BY_NAME[name].unit for name in ("jitter", "node_seconds"))
-    found = simulated()
-    followed, shown = found["elasticity"], figures(found)
-    assert shown["jitter"] == pytest.approx(followed["jitter_per_minute"] / 60) != 0
-    assert shown["node_seconds"] == found["whole"]["node_s"]
-    assert shown["waited_viewers"] == found["wait"]["count"] > 0
+    outcome = simulated()
+    followed, told_figures = outcome["elasticity"], figures(outcome)
+    assert told_figures["jitter"] == pytest.approx(followed["jitter_per_minute"] / 60) != 0
+    assert told_figures["node_seconds"] == outcome["whole"]["node_s"]
+    assert told_figures["waited_viewers"] == outcome["wait"]["count"] > 0
 
 
 def test_jitter_is_shown_by_the_minute_as_that_of_real_runs() -> None:
-    assert said(-0.005, "nodes/s") == "-0.3 nodes/min"
+    assert in_words(-0.005, "nodes/s") == "-0.3 nodes/min"

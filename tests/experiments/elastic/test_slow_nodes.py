@@ -42,12 +42,12 @@ def test_a_node_that_answers_slowly_is_no_lost_node(built: None, tmp_path: Path)
     outcome = stage.play().outcome
     assert (outcome.status, outcome.reason, outcome.notes) == ("ok", None, ())
     assert stage.acts(Lost) == []
-    assert len({act.node for act in stage.acts(Ready)}) == len(stage.nodes.made) >= 2
-    sessions = [Session.model_validate(each) for each in stage.sessions]
+    assert len({act.node for act in stage.acts(Ready)}) == len(stage.nodes.running) >= 2
+    sessions = [Session.model_validate(record) for record in stage.sessions]
     assert len(sessions) == 4
     for session in sessions:
         assert (session.outcome, session.why, session.bytes) == ("served", None, 10_000)
         assert session.was_affected
-        stood_ns = sum(each.length_ns for each in session.violations)
+        stood_ns = sum(record.length_ns for record in session.violations)
         # The second half of the film takes 1.5 s to come, and the first plays for half a second.
         assert stood_ns > 0.9e9

@@ -46,14 +46,19 @@ def test_every_point_has_every_seed_and_an_interval(
     arguments = ["elastic", "sweep", str(written(tmp_path))]
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert [point["varied"]["patience"] for point in found["points"]] == ["1s", "1s", "10s", "10s"]
-    for point in found["points"]:
+    document = json.loads(result.stdout)
+    assert [point["varied"]["patience"] for point in document["points"]] == [
+        "1s",
+        "1s",
+        "10s",
+        "10s",
+    ]
+    for point in document["points"]:
         assert len(point["each"]) == 12
         waits = point["figures"]["waited_mean"]
         assert 0 <= waits["low"] <= waits["mean"] <= waits["high"]
         assert waits["bootstrap_low"] <= waits["mean"] <= waits["bootstrap_high"]
-    impatient, patient = (found["points"][i]["figures"]["PcBl"] for i in (0, 2))
+    impatient, patient = (document["points"][i]["figures"]["PcBl"] for i in (0, 2))
     assert 0 < impatient["low"] <= impatient["mean"] <= impatient["high"] < 1
     # Nobody was blocked with any seed: that is no reason to be sure.
     assert (patient["mean"], patient["low"], patient["high"]) == (0, None, None)
@@ -66,11 +71,11 @@ def test_who_is_turned_away_has_a_column_where_anybody_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    for most, shown in (([3, 9], False), ([0, 9], True)):
+    for most, has_column in (([3, 9], False), ([0, 9], True)):
         file = written(tmp_path, vary={"nodes.max": most})
         result = CliRunner().invoke(app, ["elastic", "sweep", str(file)])
         assert result.exit_code == 0, result.output
-        assert ("turned_away_viewers" in result.stdout) == shown, result.stdout
+        assert ("turned_away_viewers" in result.stdout) == has_column, result.stdout
 
 
 def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vary", "line", "said"),
+    ("vary", "line", "reason"),
     [
         ({"room": [1, -1]}, 12, "room: found -1"),
         ({"policy": [{"name": "spare", "node": 1}]}, 12, "did you mean nodes?"),
@@ -94,10 +99,10 @@ def test_points_meet_the_same_viewers(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_vary_is_told_with_its_line(
-    tmp_path: Path, vary: dict[str, Any], line: int, said: str
+    tmp_path: Path, vary: dict[str, Any], line: int, reason: str
 ) -> None:
     message = refused(tmp_path, vary=vary).message
-    assert said in message
+    assert reason in message
     assert f"sweep.yaml:{line}:" in message
 
 
@@ -107,9 +112,9 @@ def test_a_field_that_does_not_vary_is_told_where_it_stands(tmp_path: Path) -> N
 
 
 def test_values_that_are_all_alike_have_no_interval() -> None:
-    found = sweep.summarise([{"PcBl": 0.25}] * 10, 0.95)["PcBl"]
-    assert (found.mean, found.seeds) == (0.25, 10)
-    assert {found.low, found.high, found.bootstrap_low, found.bootstrap_high} == {None}
+    estimate = sweep.summarise([{"PcBl": 0.25}] * 10, 0.95)["PcBl"]
+    assert (estimate.mean, estimate.seeds) == (0.25, 10)
+    assert {estimate.low, estimate.high, estimate.bootstrap_low, estimate.bootstrap_high} == {None}
     assert sweep.summarise([{"PcBl": 0.25}, {}], 0.95) == {}
     few = sweep.summarise([{"PcBl": 0.25}, {"PcBl": 0.75}], 0.95)["PcBl"]
     assert (few.low, few.high, few.bootstrap_low) == (0, 1, None)
@@ -144,7 +149,7 @@ def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "reason"),
     [
         ("nonsense", "missing port number in address 'nonsense'"),
         ("", "cluster at '' cannot simulate: missing port number"),
@@ -154,7 +159,7 @@ def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_an_address_that_cannot_be_one_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, reason: str
 ) -> None:
     def never(*_: object, **__: object) -> None:
         pytest.fail("no client may be made: it goes on trying when the command is over")
@@ -164,7 +169,7 @@ def test_an_address_that_cannot_be_one_is_told_at_once(
     with pytest.raises(UllageError) as error:
         sweep.run(points, 2, address)
     assert error.value.kind is errors.SIMULATION_NO_CLUSTER
-    assert said in error.value.message
+    assert reason in error.value.message
 
 
 def test_where_all_seeds_agree_the_table_says_so(
@@ -179,4 +184,4 @@ def test_where_all_seeds_agree_the_table_says_so(
 
 def test_what_fails_in_a_thread_ends_all() -> None:
     with pytest.raises(ValueError, match="application"):
-        sweep.here(["{}"] * 3, lambda done, of: None)
+        sweep.in_threads(["{}"] * 3, lambda done, of: None)

@@ -16,25 +16,29 @@ PLAN = MadePlan(environments={"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0)})
 
 def test_what_is_simulated_is_what_was_real(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, PLAN))
-    found = twin.twins(run)
-    assert set(found) == {(r.environment, r.number) for r in run.repetitions}
-    slow = [one for one in found.values() if one.environment == "qemu"]
-    assert all(one.real > 0 for one in slow)
+    twins = twin.twins(run)
+    assert set(twins) == {(r.environment, r.number) for r in run.repetitions}
+    slow = [simulated for simulated in twins.values() if simulated.environment == "qemu"]
+    assert all(simulated.real > 0 for simulated in slow)
     # Two programs that share nothing, to the last viewer.
-    assert all(one.blocked == one.real for one in slow)
-    assert all(one.blocked == one.real == 0 for one in found.values() if one.environment == "lxc")
+    assert all(simulated.blocked == simulated.real for simulated in slow)
+    assert all(
+        simulated.blocked == simulated.real == 0
+        for simulated in twins.values()
+        if simulated.environment == "lxc"
+    )
 
 
 def test_the_curve_stands_on_the_runs_clock(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, PLAN))
     first = next(r for r in run.repetitions if r.environment == "qemu")
-    made = twin.twin(first, run.resolved, seeds=3)
-    assert made is not None and first.outcome is not None
-    assert first.outcome.start_ns < made.supplied.at[0] < first.outcome.end_ns + 60 * NS
-    assert made.supplied.value.min() >= 0
-    assert made.watching.value.max() <= run.resolved.room * made.supplied.value.max()
+    simulated = twin.twin(first, run.resolved, seeds=3)
+    assert simulated is not None and first.outcome is not None
+    assert first.outcome.start_ns < simulated.supplied.at[0] < first.outcome.end_ns + 60 * NS
+    assert simulated.supplied.value.min() >= 0
+    assert simulated.watching.value.max() <= run.resolved.room * simulated.supplied.value.max()
     again = twin.twin(first, run.resolved, seeds=3)
-    assert again is not None and again.blocked == made.blocked
+    assert again is not None and again.blocked == simulated.blocked
 
 
 def test_the_nth_node_takes_as_long_as_the_nth_took(tmp_path: Path) -> None:
@@ -43,27 +47,27 @@ def test_the_nth_node_takes_as_long_as_the_nth_took(tmp_path: Path) -> None:
     spec = twin.specification(replace(first, acts=first.acts[::-1]), run.resolved)
     assert spec is not None
     ready = {act.node: act.at_ns for act in first.acts if isinstance(act, Ready)}
-    asked = sorted((act.front_ns, act.node) for act in first.acts if isinstance(act, Asked))
+    requests = sorted((act.front_ns, act.node) for act in first.acts if isinstance(act, Asked))
     (row,) = spec["allocation"]["rows"]
     (stage,) = row["stages"]
     assert stage["time"]["kind"] == "in-turn"
-    assert stage["time"]["values_s"] == [(ready[node] - at) / 1e9 for at, node in asked]
+    assert stage["time"]["values_s"] == [(ready[node] - at) / 1e9 for at, node in requests]
 
 
 def test_nodes_that_failed_fail_in_the_twin(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, PLAN))
     first = run.repetitions[0]
-    asked = [act for act in first.acts if isinstance(act, Asked)]
-    begin = asked[0].front_ns
+    requests = [act for act in first.acts if isinstance(act, Asked)]
+    begin = requests[0].front_ns
     gone = NotReady(
         node=1000, instance="x", asked_ns=begin, at_ns=begin + 3 * NS, attempts=1, why="full"
     )
-    extra = asked[0].model_copy(update={"node": 1000})
-    lost = Lost(node=asked[0].node, instance="y", at_ns=begin + 9 * NS, why="died")
+    extra = requests[0].model_copy(update={"node": 1000})
+    lost = Lost(node=requests[0].node, instance="y", at_ns=begin + 9 * NS, why="died")
     spec = twin.specification(replace(first, acts=(*first.acts, extra, gone, lost)), run.resolved)
     assert spec is not None
     failures = spec["failures"]
-    assert failures["error"] == pytest.approx(1 / (len(asked) + 1))
+    assert failures["error"] == pytest.approx(1 / (len(requests) + 1))
     assert failures["error_after"]["values_s"] == [3.0]
     assert failures["lifetime"]["mean_s"] >= 1
     assert spec["reconnect"] == {"kind": "fixed", "s": 0.25}
@@ -78,8 +82,8 @@ def test_a_node_that_was_kept_to_the_end_does_not_say_how_long_one_takes_to_go(
     run = ElasticRun.open(make(tmp_path, PLAN))
     first = run.repetitions[0]
     gone = [act for act in first.acts if isinstance(act, Release) and not act.end]
-    kept = gone[0].model_copy(update={"end": True, "at_ns": gone[0].at_ns + 99 * NS})
-    spec = twin.specification(replace(first, acts=(*first.acts, kept)), run.resolved)
+    kept_node = gone[0].model_copy(update={"end": True, "at_ns": gone[0].at_ns + 99 * NS})
+    spec = twin.specification(replace(first, acts=(*first.acts, kept_node)), run.resolved)
     assert spec is not None
     assert len(spec["release"]["values_s"]) == len(gone)
 
@@ -108,16 +112,18 @@ def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
 
 def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
     none = Steps.counted([])
-    made = [twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))]
-    found = twin.difference(made, 0.95)
-    assert (found.low, found.mean, found.high) == (-1.0, 0.0, 1.0)
+    simulated = [
+        twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))
+    ]
+    gap = twin.difference(simulated, 0.95)
+    assert (gap.low, gap.mean, gap.high) == (-1.0, 0.0, 1.0)
 
 
 def test_equal_differences_have_no_interval() -> None:
     none = Steps.counted([])
-    made = [twin.Simulated("lxc", n, 0.5, 0.5, none, none) for n in range(3)]
-    assert twin.difference(made, 0.95) == twin.Difference(0.0, None, None, "all 3 are equal")
-    alone = twin.difference(made[:1], 0.95)
+    simulated = [twin.Simulated("lxc", n, 0.5, 0.5, none, none) for n in range(3)]
+    assert twin.difference(simulated, 0.95) == twin.Difference(0.0, None, None, "all 3 are equal")
+    alone = twin.difference(simulated[:1], 0.95)
     assert (alone.low, alone.why) == (None, "one repetition has no spread")
 
 
@@ -127,18 +133,18 @@ def test_nodes_that_are_kept_stand_before_the_first_viewer(tmp_path: Path) -> No
     assert first.outcome is not None
     start_ns = first.outcome.start_ns
     sample = next(act for act in first.acts if isinstance(act, Ready))
-    kept: list[Act] = []
+    acts: list[Act] = []
     for node in range(4):
         place = {"node": 900 + node, "instance": f"kept-{node}"}
         asked_ns = start_ns - 9 * NS + node * 2 * NS
         ends = {"made_ns": asked_ns + NS, "serving_ns": asked_ns + NS, "at_ns": asked_ns + 2 * NS}
-        kept.append(Asked(**place, front_ns=asked_ns, at_ns=asked_ns))
-        kept.append(sample.model_copy(update={**place, **ends, "asked_ns": asked_ns}))
-    before = replace(first, acts=tuple(kept))
+        acts.append(Asked(**place, front_ns=asked_ns, at_ns=asked_ns))
+        acts.append(sample.model_copy(update={**place, **ends, "asked_ns": asked_ns}))
+    before = replace(first, acts=tuple(acts))
     setting = run.resolved.settings["qemu"]
     four = setting.model_copy(update={"machine": {**setting.machine, "min_nodes": 4}})
     at_once = {"settings": {**run.resolved.settings, "qemu": four}, "patience_s": 0.0}
-    made = twin.twin(before, run.resolved.model_copy(update=at_once), seeds=2)
-    assert made is not None
-    assert made.supplied(start_ns) == 4
-    assert made.watching(start_ns - 1) == 0
+    simulated = twin.twin(before, run.resolved.model_copy(update=at_once), seeds=2)
+    assert simulated is not None
+    assert simulated.supplied(start_ns) == 4
+    assert simulated.watching(start_ns - 1) == 0

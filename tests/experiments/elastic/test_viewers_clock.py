@@ -69,10 +69,10 @@ def test_instants_are_those_of_the_process_that_gave_its_clock(tmp_path: Path, n
     after = clock.ordered_ns()
     assert summary["outcomes"]["served"] == 5
     assert before < summary["started_ns"] < summary["ended_ns"] < after
-    assert {one["client"] for one in sessions} == set(range(5))
-    for one in sessions:
+    assert {session["client"] for session in sessions} == set(range(5))
+    for session in sessions:
         names = ("due_ns", "asked_ns", "first_byte_ns", "ended_ns")
-        instants = [before, *(one[name] for name in names), after]
+        instants = [before, *(session[name] for name in names), after]
         assert instants == sorted(instants)
-        assert one["outcome"] == "served"
-        assert one["bytes"] == BYTES
+        assert session["outcome"] == "served"
+        assert session["bytes"] == BYTES

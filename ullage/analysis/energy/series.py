@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.energy import plausibility, renewal
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
+from ullage.common.faults import first_fault
 from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import LATEST_NS
 from ullage.stats import Floats
@@ -206,10 +207,7 @@ def _gaps(at_ns: Instants, every_s: float, channel: Channel) -> list[Cut]:
 
 
 def _malformed(file: Path, number: int, error: ValidationError) -> UllageError:
-    """With the first complaint, without the input."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
-    return _bad(file, number, f"{where}: {fault['msg']}" if where else fault["msg"])
+    return _bad(file, number, first_fault(error))
 
 
 def _bad(file: Path, number: int, reason: str) -> UllageError:

@@ -14,7 +14,7 @@ ELASTIC_FRONT_NOT_STARTED: Final = ErrorKind(
 )
 ELASTIC_FRONT_DIED: Final = ErrorKind(
     "elastic-front-died",
-    "the front died {times} times, and was not started again: {how} {said}",
+    "the front died {times} times, and was not started again: {how} {stderr}",
     "its own words are in front.stderr of the repetition; `budgets: front:` allows more restarts",
     ExitCode.SOME_CELLS_FAILED,
 )
@@ -38,7 +38,7 @@ ELASTIC_HOST_TOO_SMALL: Final = ErrorKind(
 )
 ELASTIC_NO_ADDRESS: Final = ErrorKind(
     "elastic-no-address",
-    "{these} would have no address on the run's bridge",
+    "{machines} would have no address on the run's bridge",
     "leave `network: user` out of the plan",
 )
 ELASTIC_BAD_TRACE: Final = ErrorKind(

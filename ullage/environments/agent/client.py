@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.faults import first_fault
 from ullage.common.text import printable
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent import files
@@ -67,9 +68,7 @@ def checked(facts: dict[str, Any]) -> dict[str, Any]:
     try:
         return Facts.model_validate(facts).model_dump(exclude_unset=True)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = printable(".".join(map(str, fault["loc"])), 60)
-        raise FrameError(f"hello: the fact {where}: {fault['msg']}") from None
+        raise FrameError(f"hello: the fact {first_fault(error)}") from None
 
 
 __all__ = [

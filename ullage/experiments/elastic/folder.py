@@ -19,16 +19,14 @@ Instants `*_ns` are nanoseconds of the run's global clock (`ullage.host.clock`) 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
-from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND, UllageError
 from ullage.common.text import slug
 from ullage.runs.events import ClockSaid, Reason, Started, Warned
-from ullage.runs.reader import is_elastic, is_ordinary, typed, unresolved
+from ullage.runs.reader import Kind
 from ullage.runs.records import (
     EnergyMeterRecord,
     EnvironmentRecord,
@@ -38,14 +36,8 @@ from ullage.runs.records import (
     Record,
 )
 
-T = TypeVar("T")
-
 FORMAT: Final = 1
-KIND: Final = "elastic"
-PLAN: Final = "plan.yaml"
 TRACE: Final = "trace.txt"
-RESOLVED: Final = "resolved.json"
-JOURNAL: Final = "journal.jsonl"
 REPETITIONS: Final = "repetitions"
 
 FRONT_LOG: Final = "front.jsonl"
@@ -303,7 +295,10 @@ class Finished(Record):
 Event = Annotated[Started | RepetitionDone | Warned | Finished, Field(discriminator="event")]
 """A line of `journal.jsonl`."""
 
-_EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
+ELASTIC: Final = Kind("elastic", FORMAT, Resolved, TypeAdapter[Event](Event), REPETITIONS)
+begun, chosen, find, newest = ELASTIC.begun, ELASTIC.chosen, ELASTIC.find, ELASTIC.newest
+read_events, read_resolved = ELASTIC.read_events, ELASTIC.read_resolved
+
 _ACT: Final[TypeAdapter[Act]] = TypeAdapter(Act)
 
 
@@ -312,88 +307,12 @@ def repetition_folder(run: Path, environment: str, repetition: int) -> Path:
     return run / REPETITIONS / slug(environment) / f"{repetition:03d}"
 
 
-def read_resolved(run: Path) -> Resolved:
-    """`resolved.json`. RUN_NOT_FOUND, RUN_NOT_BEGUN, RUN_OF_ANOTHER_KIND, RUN_BAD_FORMAT."""
-    file = run / RESOLVED
-    if not file.is_file():
-        raise unresolved(run, REPETITIONS, "elastic run")
-    _refuse_ordinary(run, "show")
-    try:
-        return Resolved.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise _bad(run, RESOLVED, error) from error
-
-
-def begun(run: Path) -> Path:
-    """The folder of an elastic run that can be taken up, even if it made no more than its plan.
-
-    RUN_NOT_FOUND, RUN_OF_ANOTHER_KIND for an ordinary run.
-    """
-    _refuse_ordinary(run, "run --resume")
-    if not (run / PLAN).is_file():
-        raise UllageError(RUN_NOT_FOUND, path=run)
-    return run
-
-
-def _refuse_ordinary(run: Path, verb: str) -> None:
-    if not is_elastic(run) and is_ordinary(run):
-        command = f"ullage {verb} {typed(run)}"
-        raise UllageError(RUN_OF_ANOTHER_KIND, path=run, what="an ordinary", command=command)
-
-
-def read_events(run: Path) -> tuple[Event, ...]:
-    """The journal. A last line without its newline was never acknowledged and is left out."""
-    return tuple(_lines(run, run / JOURNAL, _EVENT))
-
-
 def read_acts(repetition: Path) -> tuple[Act, ...]:
     """What the controller did in a repetition; nothing when it came to nothing."""
-    return tuple(_lines(repetition, repetition / CONTROLLER_LOG, _ACT))
+    text = ELASTIC.content(repetition, CONTROLLER_LOG)
+    return tuple(ELASTIC.lines(repetition, CONTROLLER_LOG, text, _ACT))
 
 
 def read_outcome(repetition: Path) -> Outcome | None:
     """How a repetition ended; None when it did not."""
-    file = repetition / OUTCOME
-    if not file.is_file():
-        return None
-    try:
-        return Outcome.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise _bad(repetition, OUTCOME, error) from error
-
-
-def find(root: Path) -> list[Path]:
-    """The elastic runs under `root` (or `root` itself), newest name first."""
-    if is_elastic(root):
-        return [root]
-    if not root.is_dir():
-        return []
-    found = (path for path in root.iterdir() if is_elastic(path))
-    return sorted(found, key=lambda path: path.name, reverse=True)
-
-
-def newest(root: Path) -> Path:
-    """The elastic run that was started last; RUN_NOT_FOUND when there is none."""
-    found = find(root)
-    if not found:
-        raise UllageError(RUN_NOT_FOUND, path=root)
-    return found[0]
-
-
-def _lines(folder: Path, file: Path, adapter: TypeAdapter[T]) -> Iterator[T]:
-    if not file.is_file():
-        return
-    *lines, _ = file.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield adapter.validate_json(line)
-        except ValidationError as error:
-            raise _bad(folder, f"{file.name}, line {number}", error) from error
-
-
-def _bad(path: Path, where: str, error: ValidationError) -> UllageError:
-    """Without the input, which may be long."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    field = ".".join(str(part) for part in fault["loc"])[:80]
-    reason = f"{where}: {field}: {fault['msg']}" if field else f"{where}: {fault['msg']}"
-    return UllageError(RUN_BAD_FORMAT, path=path, format=f"{KIND} {FORMAT}", reason=reason)
+    return ELASTIC.read(repetition, OUTCOME, Outcome)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder
-from ullage.experiments.elastic.folder import Event, Finished, RepetitionDone
-from ullage.runs.events import Started
-from ullage.runs.listing import iso
+from ullage.experiments.elastic.folder import Finished, RepetitionDone
+from ullage.runs.listing import first_instant
+from ullage.runs.reader import last_end
 from ullage.runs.records import Record
 
 
@@ -48,21 +47,17 @@ def _summary(path: Path) -> ElasticSummary:
     except UllageError as error:
         return ElasticSummary(run=path.name, path=str(path), problem=error.message)
     done = [event for event in events if isinstance(event, RepetitionDone)]
-    ok = sum(each.status == "ok" for each in done)
+    ok = sum(event.status == "ok" for event in done)
+    end = last_end(events, Finished)
     return ElasticSummary(
         run=path.name,
         path=str(path),
         name=resolved.name,
-        started=next((iso(e.epoch_ns) for e in events if isinstance(e, Started)), ""),
+        started=first_instant(events),
         environments=len(resolved.environments),
         repetitions=resolved.repetitions,
         ended=len(done),
         ok=ok,
         failed=len(done) - ok,
-        finished=_finished(events),
+        finished=end.reason if end else None,
     )
-
-
-def _finished(events: Sequence[Event]) -> str | None:
-    last = next((e for e in reversed(events) if isinstance(e, Finished | Started)), None)
-    return last.reason if isinstance(last, Finished) else None

@@ -25,6 +25,7 @@ from ullage.experiments.clock.ntp.outcome import Interval, NtpOptions
 from ullage.experiments.studies.clockfile import FILE, Measured, is_one
 from ullage.host import clock
 from ullage.runs import writer
+from ullage.runs.records import PLAN
 
 Command = Literal["check", "cost", "scaling", "ntp"]
 
@@ -59,7 +60,7 @@ def run(folder: Path) -> None:
     """Measure what the plan in a folder says, unless that was done; as `ullage clock` raises."""
     if is_one(folder):
         return
-    plan = load(folder / writer.PLAN)
+    plan = load(folder / PLAN)
     with Bar() as bar:
         found = Measured(
             name=plan.name,

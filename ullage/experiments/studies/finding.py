@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN, UllageError
 from ullage.experiments.studies import clockfile
 from ullage.experiments.studies.base import Study, StudyPlan
-from ullage.runs.reader import RESOLVED
-from ullage.runs.records import FORMAT
+from ullage.runs.records import FORMAT, RESOLVED
 
 Runs = Mapping[str, Path]
 """Name of a plan → a run of it."""

@@ -22,7 +22,7 @@ from ullage.experiments.studies.showing import Shown
 from ullage.report import energy, views
 from ullage.report import page as report
 from ullage.report.charts.text import unbroken
-from ullage.runs.reader import is_elastic, is_ordinary
+from ullage.runs.reader import is_ordinary
 
 NAME: Final = "study.html"
 TEMPLATE: Final = "study.html.j2"
@@ -97,7 +97,7 @@ def _html(readme: str) -> Markup:
 def _energies(runs: Runs) -> Iterator[Plot]:
     """Of each run of ours that has some; elastic runs and those of the clock have no such plot."""
     for plan, path in runs.items():
-        if not is_elastic(path) and is_ordinary(path):
+        if is_ordinary(path):
             section = energy.section(measured.opened(path).analysis)
             if section is not None and section.forest:
                 yield Plot(f"{clean(plan, _LONGEST)}: {section.title}", section.forest)

@@ -26,6 +26,7 @@ from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
 from ullage.runs import writer
 from ullage.runs.reader import RUNS
+from ullage.runs.records import PLAN
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _say_how_to_go_on(command: list[str], *, resumes: bool) -> None:
 def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
     """A new folder with its plan, from which a run is taken up that has not begun."""
     folder = writer.new_folder(runs, each.name)
-    put(folder / writer.PLAN, (study.folder / each.file).read_bytes())
+    put(folder / PLAN, (study.folder / each.file).read_bytes())
     return folder
 
 
@@ -130,7 +131,7 @@ def _elastic(folder: Path, views: Views) -> ExitCode:
 
 
 def _ordinary(folder: Path, views: Views) -> ExitCode:
-    plan, document = schema.load(folder / writer.PLAN)
+    plan, document = schema.load(folder / PLAN)
     cells = matrix.resolve(plan, document)
     Needs(cells).check()
     with views.ordinary(plan.blocks.max) as progress:

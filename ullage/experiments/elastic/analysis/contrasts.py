@@ -21,8 +21,6 @@ from ullage.stats import Verdict, Why
 from ullage.stats.interval import Moments, moments, t_quantile
 from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, Judgement, judge, p_values
 
-# The environments of a run with the figures of their repetitions: what is compared.
-
 
 @dataclass(frozen=True)
 class Side:
@@ -102,7 +100,7 @@ def contrasts(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Co
     drafts = _drafts(pairs)
     primary = [draft for draft in drafts if draft.definition.primary]
     judged = judge([draft.case for draft in primary], MARGIN, confidence) if primary else []
-    verdicts = {id(draft): found for draft, found in zip(primary, judged, strict=True)}
+    verdicts = {id(draft): judgement for draft, judgement in zip(primary, judged, strict=True)}
     return tuple(_contrast(draft, verdicts.get(id(draft)), confidence) for draft in drafts)
 
 
@@ -223,7 +221,7 @@ def _contrast(
         half = t_quantile(0.5 + confidence / 2, m.df) * m.error
         low, high = d.within(m.mean - half, m.mean + half)
     note = draft.note if again else draft.note or _no_verdict(draft)
-    told = judged if not note else None
+    judgement = judged if not note else None
     logs = d.scale == "ratio"
     return Contrast(
         metric=d.name,
@@ -239,9 +237,9 @@ def _contrast(
         low=_back(low, logs=logs),
         high=_back(high, logs=logs),
         primary=d.primary and not again,
-        verdict=told.verdict if told else None,
-        why=told.why if told else None,
-        more=told.blocks_to_settle if told else None,
+        verdict=judgement.verdict if judgement else None,
+        why=judgement.why if judgement else None,
+        more=judgement.blocks_to_settle if judgement else None,
         note=note,
         again=again,
     )

@@ -36,8 +36,8 @@ class Steps:
             return NOTHING
         at, first = np.unique(pairs[:, 0], return_index=True)
         step = np.add.reduceat(pairs[:, 1], first)
-        kept = step != 0
-        return cls(at[kept], np.cumsum(step[kept]))
+        changed = step != 0
+        return cls(at[changed], np.cumsum(step[changed]))
 
     @classmethod
     def counted(cls, spans: Iterable[tuple[int, int]]) -> Steps:
@@ -91,8 +91,8 @@ def times(begin: int, end: int, *curves: Steps) -> list[tuple[int, tuple[int, ..
     cuts = np.unique(every[(every > begin) & (every < end)])
     edges = np.concatenate(([begin], cuts, [end])).astype(np.int64)
     columns = np.stack([curve(edges[:-1]) for curve in curves])
-    values, which = np.unique(columns, axis=1, return_inverse=True)
-    lengths = np.bincount(which.reshape(-1), weights=np.diff(edges))
+    values, column = np.unique(columns, axis=1, return_inverse=True)
+    lengths = np.bincount(column.reshape(-1), weights=np.diff(edges))
     return [(int(length), tuple(of)) for length, of in zip(lengths, values.T.tolist(), strict=True)]
 
 

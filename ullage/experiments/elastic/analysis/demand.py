@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage.experiments.elastic.analysis.curves import Steps
-from ullage.experiments.elastic.analysis.elasticity import Interval
+from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
     Act,
@@ -28,7 +28,7 @@ from ullage.experiments.elastic.folder import (
 class Curves:
     """Everything that is drawn, and integrated, of a repetition."""
 
-    over: Interval
+    over: Span
     """From the first instant at which a viewer may come until the last one offered would be gone,
     had all been served at once: the same in every environment of a repetition."""
     offered: Steps
@@ -60,7 +60,7 @@ def curves(repetition: Repetition, resolved: Resolved) -> Curves | None:
     last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
     supplied, allocated = _nodes(repetition.acts, last)
     return Curves(
-        over=Interval(begin, max(s.due_ns for s in sessions) + length),
+        over=Span(begin, max(s.due_ns for s in sessions) + length),
         offered=offered,
         demanded=offered.over(resolved.room),
         present=Steps.counted((s.due_ns, s.ended_ns) for s in sessions),
@@ -106,15 +106,15 @@ Over = list[Release | Lost | NotReady | TakenBack]
 
 def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
     """Of each node: when it was asked for, its being ready, and what ended it."""
-    asked = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
     for act in acts:
         if isinstance(act, Release | Lost | NotReady | TakenBack):
             ends.setdefault(act.node, []).append(act)
-    for node in asked.keys() | ready.keys():
+    for node in asked_ns.keys() | ready.keys():
         up = ready.get(node)
-        begin = asked.get(node, up.asked_ns if up else 0)
+        begin = asked_ns.get(node, up.asked_ns if up else 0)
         yield begin, up, ends.get(node, [])
 
 

@@ -47,13 +47,13 @@ class Doubt(Record):
     advice: str = ""
 
 
-def doubts(run: ElasticRun, summary: Summary, found: Sequence[Side]) -> list[Doubt]:
+def doubts(run: ElasticRun, summary: Summary, sides: Sequence[Side]) -> list[Doubt]:
     """Everything that speaks against the figures, or limits what they say."""
     return [
         *_missing(run),
         *_lost(run),
         *_untold(run),
-        *_few(run, found),
+        *_few(run, sides),
         *_rare(summary),
         *_floor(summary),
         *_clocks(summary),
@@ -75,17 +75,15 @@ def _missing(run: ElasticRun) -> Iterator[Doubt]:
         "failed": "Nothing of them is in any figure.",
         "unfinished": "The run ended before them; `--resume` takes it up again.",
     }
-    for status, what in advice.items():
-        these = [r for r in run.repetitions if r.status == status]
-        if these:
-            head = f"{counted(len(these))} {_how(status, len(these))} no figures: "
-            named = [_named(run, r) for r in these[:MOST_NAMED]]
-            rest = len(these) - len(named)
-            more = f"; and {rest} more" if rest else ""
+    for status, hint in advice.items():
+        repetitions = [r for r in run.repetitions if r.status == status]
+        if repetitions:
+            head = f"{counted(len(repetitions))} {_how(status, len(repetitions))} no figures: "
+            names = _first([_named(run, r) for r in repetitions])
             yield Doubt(
                 code=f"repetition-{status}",
-                message=f"{head}{'; '.join(named)}{more}.",
-                advice=what,
+                message=f"{head}{names}.",
+                advice=hint,
             )
     if run.finished is None:
         yield Doubt(code="not-finished", message="The run has no end: it was interrupted or runs.")
@@ -100,9 +98,9 @@ def _missing(run: ElasticRun) -> Iterator[Doubt]:
 
 def _how(status: str, number: int) -> str:
     """`failed and has`, `were invalid and have`."""
-    one = number == 1
-    verb = "" if status == "failed" else "was " if one else "were "
-    return f"{verb}{status} and {'has' if one else 'have'}"
+    single = number == 1
+    verb = "" if status == "failed" else "was " if single else "were "
+    return f"{verb}{status} and {'has' if single else 'have'}"
 
 
 def _lost(run: ElasticRun) -> Iterator[Doubt]:
@@ -121,17 +119,22 @@ def _lost(run: ElasticRun) -> Iterator[Doubt]:
 def _untold(run: ElasticRun) -> Iterator[Doubt]:
     """Viewers who were gone, and whose places the front has kept."""
     good = [r for r in run.repetitions if r.counts]
-    found = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
-    if found:
-        each = "; ".join(f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in found[:MOST_NAMED])
-        rest = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    untold = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
+    if untold:
+        places = _first([f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in untold])
         yield Doubt(
             code="viewers-untold",
             message="Viewers were gone and could not tell the front, which kept their places until "
-            f"the end of the repetition: {each}{rest}.",
+            f"the end of the repetition: {places}.",
             advice="A node with such a place is never idle, and has room for fewer: supply, PcBl "
             "and the metrics of elasticity are off. Look why the front was away for so long.",
         )
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _named(run: ElasticRun, r: Repetition) -> str:
@@ -162,19 +165,20 @@ def _energies(run: ElasticRun) -> Iterator[Doubt]:
         )
 
 
-def _few(run: ElasticRun, found: Sequence[Side]) -> Iterator[Doubt]:
-    few = [side for side in found if 0 < len(side.figures) < LEAST_PAIRS]
+def _few(run: ElasticRun, sides: Sequence[Side]) -> Iterator[Doubt]:
+    few = [side for side in sides if 0 < len(side.figures) < LEAST_PAIRS]
     if few:
-        each = listed(f"{clean(s.label, 60)} {len(s.figures)}" for s in few)
-        what = "intervals are wide, and no verdict is given"
+        counts = listed(f"{clean(s.label, 60)} {len(s.figures)}" for s in few)
+        consequence = "intervals are wide, and no verdict is given"
         if any(len(s.figures) == 1 for s in few):
-            what += "; from one repetition there is no interval"
+            consequence += "; from one repetition there is no interval"
         yield Doubt(
             code="too-few-repetitions",
-            message=f"Repetitions with figures: {each}. With fewer than {LEAST_PAIRS} {what}.",
+            message=f"Repetitions with figures: {counts}. With fewer than {LEAST_PAIRS} "
+            f"{consequence}.",
             advice=f"Set `repetitions: {LEAST_PAIRS}` or more.",
         )
-    if len(found) > 1 and run.resolved.baseline is None:
+    if len(sides) > 1 and run.resolved.baseline is None:
         yield Doubt(
             code="no-baseline",
             message="No environment is the baseline, so nothing is compared.",
@@ -184,16 +188,16 @@ def _few(run: ElasticRun, found: Sequence[Side]) -> Iterator[Doubt]:
 
 def _rare(summary: Summary) -> Iterator[Doubt]:
     """Shares so small that the t interval over repetitions is known to be too short."""
-    found = [
+    shares = [
         f"{d.symbol} of {clean(e.label, 60)}"
         for e in summary.environments
         for d in (BY_NAME["blocked"], BY_NAME["affected"])
         if (x := e.estimate(d.name)) is not None and x.low is not None and 0 < x.mean < RARE
     ]
-    if found:
+    if shares:
         yield Doubt(
             code="rare",
-            message=f"Under {share(RARE)}, where few viewers make the figure: {listed(found)}.",
+            message=f"Under {share(RARE)}, where few viewers make the figure: {listed(shares)}.",
             advice="An interval that says 95 % covers about 82 to 94 % there; more viewers in a "
             "repetition help more than more repetitions.",
         )
@@ -201,17 +205,17 @@ def _rare(summary: Summary) -> Iterator[Doubt]:
 
 def _floor(summary: Summary) -> Iterator[Doubt]:
     """The baseline's second copy, where it is further from the first than chance should make it."""
-    found = [
+    differing = [
         f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
         for c in summary.contrasts
         if c.again and BY_NAME[c.metric].primary and c.low is not None and c.high is not None
         if not c.low <= (1.0 if c.kind == "ratio" else 0.0) <= c.high
     ]
-    if found:
+    if differing:
         yield Doubt(
             code="again-differs",
             message=f"The baseline differs from its second copy, which is the same: "
-            f"{listed(found)}.",
+            f"{listed(differing)}.",
             advice=f"Chance does so in {share(1 - summary.confidence)} of the metrics; else what "
             "differs by no more than this shows nothing.",
         )
@@ -248,18 +252,19 @@ def _course(run: ElasticRun) -> Iterator[Doubt]:
         (Retried, "retried", "an allocation or a release was tried again"),
     )
     good = [r for r in run.repetitions if r.counts]
-    for kind, code, what in kinds:
-        yield from _happened(run, good, kind, code, what)
-    left = [
+    for kind, code, event in kinds:
+        yield from _happened(run, good, kind, code, event)
+    leftovers = [
         f"{clean(run.label(r.environment), 60)} no. {r.number + 1}: {clean(act.left, 200)}"
         for r in good
         for act in r.acts
         if isinstance(act, Release) and act.left
     ]
-    if left:
+    if leftovers:
         yield Doubt(
             code="left-over",
-            message=f"Not all of a released node could be removed: {'; '.join(left[:MOST_NAMED])}",
+            message="Not all of a released node could be removed: "
+            f"{'; '.join(leftovers[:MOST_NAMED])}",
             advice="`ullage clean` removes it.",
         )
     notes = dict.fromkeys(
@@ -269,7 +274,7 @@ def _course(run: ElasticRun) -> Iterator[Doubt]:
 
 
 def _happened(
-    run: ElasticRun, good: Iterable[Repetition], kind: type, code: str, what: str
+    run: ElasticRun, good: Iterable[Repetition], kind: type, code: str, event: str
 ) -> Iterator[Doubt]:
     times: dict[str, int] = {}
     for r in good:
@@ -278,31 +283,29 @@ def _happened(
             label = clean(run.label(r.environment), 60)
             times[label] = times.get(label, 0) + number
     if times:
-        each = listed(f"{number} times in {label}" for label, number in times.items())
+        counts = listed(f"{number} times in {label}" for label, number in times.items())
         yield Doubt(
             code=code,
-            message=f"It happened that {what}: {each}.".replace(" 1 times", " once"),
+            message=f"It happened that {event}: {counts}.".replace(" 1 times", " once"),
             advice="What it cost the viewers is in the figures.",
         )
 
 
 def _unended(run: ElasticRun) -> Iterator[Doubt]:
     """Nodes whose end is not in the log, or a log that ends within a line."""
-    found = []
+    torn = []
     for r in (r for r in run.repetitions if r.counts):
         begun = {act.node for act in r.acts if isinstance(act, Asked | Ready)}
         ended = {act.node for act in r.acts if isinstance(act, Release | NotReady | TakenBack)}
         if missing := begun - ended:
-            found.append(f"{_named(run, r)} ({many(len(missing), 'node')})")
+            torn.append(f"{_named(run, r)} ({many(len(missing), 'node')})")
         elif r.torn:
-            found.append(_named(run, r))
-    if found:
-        rest = len(found) - MOST_NAMED
-        more = f"; and {rest} more" if rest > 0 else ""
+            torn.append(_named(run, r))
+    if torn:
         yield Doubt(
             code="log-not-whole",
             message="The log of the nodes ends too early, or does not say what became of all that "
-            f"were asked for: {'; '.join(found[:MOST_NAMED])}{more}.",
+            f"were asked for: {_first(torn)}.",
             advice="Such a node counts as there until the end, one whose line is lost not at all: "
             "figures of supply and allocation are off. Run it again, or use a copy that is whole.",
         )
@@ -311,8 +314,8 @@ def _unended(run: ElasticRun) -> Iterator[Doubt]:
 def _capped(run: ElasticRun, summary: Summary) -> Iterator[Doubt]:
     """Who is blocked at the cap is not blocked by an allocation's latency."""
     for e in summary.environments:
-        most, seen = _cap(run, e.key), e.estimate("nodes_most")
-        if most is not None and seen is not None and seen.most >= most:
+        most, reached = _cap(run, e.key), e.estimate("nodes_most")
+        if most is not None and reached is not None and reached.most >= most:
             yield Doubt(
                 code="cap-reached",
                 message=f"In {clean(e.label, 60)} all {most} nodes that the plan allows were "

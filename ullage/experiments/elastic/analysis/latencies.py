@@ -12,7 +12,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ullage.common.errors import (
-    RUN_BAD_FORMAT,
     SIMULATION_BAD_TABLE,
     SIMULATION_NO_LATENCIES,
     UllageError,
@@ -21,10 +20,7 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.folder import Act, Asked, Ready
 from ullage.runs.allocations import Batch, Copy
 from ullage.runs.events import Trial
-from ullage.runs.reader import RunFolder, is_elastic
-from ullage.runs.records import FORMAT
-
-# What nodes took to come, as the trials of `provisioning` in an ordinary run measured it.
+from ullage.runs.reader import ORDINARY, RunFolder, is_elastic
 
 WORKLOAD: Final = "provisioning"
 RAW: Final = "main*.stdout"
@@ -46,34 +42,34 @@ def of_provisioning(
     }
     if not copies:
         raise _none(path, f"none of its workloads is {WORKLOAD}")
-    own = [each.key for each in run.resolved.environments if each.again_of is None]
+    own = [record.key for record in run.resolved.environments if record.again_of is None]
     chosen = _chosen(path, environment, own, "environment")
     copied = _chosen(path, copy, sorted(set(copies.values())), "copy")
-    found: dict[int, list[float]] = defaultdict(list)
+    latencies: dict[int, list[float]] = defaultdict(list)
     for trial in run.trials:
         counts = trial.status == "ok" and trial.environment == chosen
         if not counts or copies.get(trial.workload) != copied:
             continue
         for batch in _batches(run, trial):
-            found[len(batch.instances)] += _took(run, trial, batch)
-    if not found:
+            latencies[len(batch.instances)] += _took(run, trial, batch)
+    if not latencies:
         raise _none(path, f"no trial of {WORKLOAD} in {chosen} has figures")
-    return found
+    return latencies
 
 
-def _chosen(path: Path, given: str | None, there: Sequence[str], field: str) -> str:
+def _chosen(path: Path, choice: str | None, names: Sequence[str], field: str) -> str:
     """The one that was given, or the only one that there is."""
-    if given in there:
-        return str(given)
-    if given is None and len(there) == 1:
-        return there[0]
-    raise _none(path, f"say with `{field}` one of {', '.join(there)}")
+    if choice in names:
+        return str(choice)
+    if choice is None and len(names) == 1:
+        return names[0]
+    raise _none(path, f"say with `{field}` one of {', '.join(names)}")
 
 
 def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
     files = sorted(run.raw(f"trials/{trial.trial}").glob(RAW))
     if not files:
-        raise _bad_run(
+        raise ORDINARY.bad(
             run.path, f"trial {trial.trial} has no {RAW}: the times of its instances are lost"
         )
     for file in files:
@@ -81,26 +77,24 @@ def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
             yield Batch.model_validate_json(file.read_bytes())
         except (OSError, ValidationError) as error:
             reason = f"trial {trial.trial}: {file.name} is no record of a batch of instances"
-            raise _bad_run(run.path, reason) from error
+            raise ORDINARY.bad(run.path, reason) from error
 
 
 def _took(run: RunFolder, trial: Trial, batch: Batch) -> list[float]:
     """TaR: from an instance's request until it was up."""
     took = []
-    for each in batch.instances:
-        asked, up = each.steps.get("asked"), each.steps.get("up")
-        if asked is None or up is None or up < asked:
-            raise _bad_run(run.path, f"trial {trial.trial}: an instance was not asked for, then up")
-        took.append((up - asked) / 1e9)
+    for instance in batch.instances:
+        asked_ns, up_ns = instance.steps.get("asked"), instance.steps.get("up")
+        if asked_ns is None or up_ns is None or up_ns < asked_ns:
+            raise ORDINARY.bad(
+                run.path, f"trial {trial.trial}: an instance was not asked for, then up"
+            )
+        took.append((up_ns - asked_ns) / 1e9)
     return took
 
 
 def _none(path: Path, reason: str) -> UllageError:
     return UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
-
-
-def _bad_run(path: Path, reason: str) -> UllageError:
-    return UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason)
 
 
 LEAST: Final = 3
@@ -109,11 +103,11 @@ LEAST: Final = 3
 MOST_ROWS: Final = 1_000_000
 LONGEST_S: Final = 1e9
 
-Measured = Mapping[int, Sequence[float]]
+Latencies = Mapping[int, Sequence[float]]
 """Nodes that were allocated at the same time, this one included → seconds that each took."""
 
 
-def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Measured:
+def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Latencies:
     """Of an elastic run its nodes, of an ordinary one the trials of `provisioning`.
 
     RUN_NOT_FOUND, RUN_BAD_FORMAT, SIMULATION_NO_LATENCIES.
@@ -121,61 +115,57 @@ def of_run(path: Path, environment: str | None, copy: Copy | None = None) -> Mea
     if not is_elastic(path):
         return of_provisioning(path, environment, copy)
     if copy is not None:
-        reason = "it is an elastic run, in which there is no `copy` to choose"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
+        raise _none(path, "it is an elastic run, in which there is no `copy` to choose")
     return _of_elastic(path, environment)
 
 
-def _of_elastic(path: Path, environment: str | None) -> Measured:
+def _of_elastic(path: Path, environment: str | None) -> Latencies:
     """From the front's request until it was told that the node streams, in the users' time.
 
     What a machine takes it takes in any time scale; a delay that was injected counts as the users
     felt it.
     """
     run = ElasticRun.open(path)
-    keys = [each.key for each in run.resolved.environments]
-    if environment not in keys and (environment is not None or len(keys) > 1):
-        reason = f"say one of its environments: {', '.join(keys)}"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
-    found: dict[int, list[float]] = defaultdict(list)
-    for repetition in run.of(environment or keys[0]):
+    keys = [record.key for record in run.resolved.environments]
+    chosen = _chosen(path, environment, keys, "environment")
+    latencies: dict[int, list[float]] = defaultdict(list)
+    for repetition in run.of(chosen):
         if not repetition.counts:
             continue
-        for concurrent, act, seconds in told(repetition.acts):
+        for concurrent, act, seconds in allocations(repetition.acts):
             injected = act.injected_s * (run.resolved.time_scale - 1)
-            found[concurrent].append(seconds + injected)
-    if not found:
-        reason = "no node became ready in a repetition that counts"
-        raise UllageError(SIMULATION_NO_LATENCIES, source=path, reason=reason)
-    return found
+            latencies[concurrent].append(seconds + injected)
+    if not latencies:
+        raise _none(path, "no node became ready in a repetition that counts")
+    return latencies
 
 
-def told(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
+def allocations(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
     """Of each node that became ready: how many were being allocated when it began, and seconds."""
     acts = list(acts)
-    asked = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
     over = {act.node: act.at_ns for act in acts if act.event in ("ready", "not-ready")}
-    ready = [act for act in acts if isinstance(act, Ready) and act.node in asked]
-    begun = sorted(asked.items(), key=lambda item: item[1])
+    ready = [act for act in acts if isinstance(act, Ready) and act.node in asked_ns]
+    begun = sorted(asked_ns.items(), key=lambda item: item[1])
     result = []
     for act in ready:
-        at = asked[act.node]
+        at = asked_ns[act.node]
         # Of those begun at the same instant the first has the fewest beside it.
-        beside = sum(
+        concurrent = sum(
             over.get(node, math.inf) > at
-            for node, other in begun
-            if (other, node) <= (at, act.node)
+            for node, begun_ns in begun
+            if (begun_ns, node) <= (at, act.node)
         )
-        result.append((beside, act, (act.at_ns - at) / 1e9))
+        result.append((concurrent, act, (act.at_ns - at) / 1e9))
     return result
 
 
-def of_table(file: Path, environment: str | None) -> Measured:
+def of_table(file: Path, environment: str | None) -> Latencies:
     """Of a CSV with a header: `seconds`, and where known `concurrent` and `environment`.
 
     SIMULATION_BAD_TABLE, SIMULATION_NO_LATENCIES.
     """
-    found: dict[int, list[float]] = defaultdict(list)
+    latencies: dict[int, list[float]] = defaultdict(list)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             for line, row in _rows(file, stream):
@@ -183,13 +173,13 @@ def of_table(file: Path, environment: str | None) -> Measured:
                     concurrent = _number(file, line, row, "concurrent", "1")
                     if concurrent < 1 or concurrent != int(concurrent) or concurrent >= 2**31:
                         raise _bad(file, line, f"concurrent is {concurrent:g}, not 1 or more")
-                    found[int(concurrent)].append(_number(file, line, row, "seconds"))
+                    latencies[int(concurrent)].append(_number(file, line, row, "seconds"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _bad(file, 1, getattr(error, "strerror", None) or str(error)) from error
-    if not found:
-        reason = "it has no rows" + (f" of {environment}" if environment is not None else "")
-        raise UllageError(SIMULATION_NO_LATENCIES, source=file, reason=reason)
-    return found
+    if not latencies:
+        rows_of = f" of {environment}" if environment is not None else ""
+        raise _none(file, f"it has no rows{rows_of}")
+    return latencies
 
 
 def _rows(file: Path, stream: Iterable[str]) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -228,21 +218,21 @@ def _bad(file: Path, line: int, reason: str) -> UllageError:
     return UllageError(SIMULATION_BAD_TABLE, file=file, line=line, reason=reason)
 
 
-def rows(measured: Measured, name: str = "allocation") -> list[dict[str, Any]]:
+def rows(measured: Latencies, name: str = "allocation") -> list[dict[str, Any]]:
     """As the simulator has them: a distribution for each number at a time that has enough values.
 
     Those of a number with too few go to the next smaller one that has enough, or to the first.
     """
-    kept: dict[int, list[float]] = {1: []}
+    groups: dict[int, list[float]] = {1: []}
     for concurrent, values in sorted(measured.items()):
-        if len(values) >= LEAST and kept[1]:
-            kept[concurrent] = list(values)
+        if len(values) >= LEAST and groups[1]:
+            groups[concurrent] = list(values)
         else:
-            kept[max(kept)].extend(values)
+            groups[max(groups)].extend(values)
     return [
         {
             "concurrent": concurrent,
             "stages": [{"name": name, "time": {"kind": "empirical", "values_s": values}}],
         }
-        for concurrent, values in kept.items()
+        for concurrent, values in groups.items()
     ]

@@ -15,7 +15,7 @@ import numpy as np
 from ullage.experiments.elastic.analysis.curves import Steps
 from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
 from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
-from ullage.experiments.elastic.analysis.elasticity import NS, Interval, measure, speed_up, standing
+from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
 from ullage.experiments.elastic.analysis.reading import Repetition, Session
 from ullage.experiments.elastic.folder import Asked, NotReady, Ready, Release, Resolved
 
@@ -48,17 +48,19 @@ class Measured:
 
 def measured(repetition: Repetition, resolved: Resolved) -> Measured:
     """Every figure of a repetition that counts."""
-    found = curves(repetition, resolved)
+    course = curves(repetition, resolved)
     waits = _waits(repetition.sessions)
-    taken, given = _allocations(repetition), _releases(repetition)
-    figures = _users(repetition, resolved, waits) | _allocated(repetition, taken, given)
+    allocated_s, released_s = _allocations(repetition), _releases(repetition)
+    figures = _users(repetition, resolved, waits) | _allocated(repetition, allocated_s, released_s)
     share, nodes = 0.0, None
-    if found is not None:
-        followed, nodes = _followed(found, resolved)
-        figures |= followed | _cost(found, len(waits))
-        share = _clock_share(repetition, found)
+    if course is not None:
+        followed, nodes = _followed(course, resolved)
+        figures |= followed | _cost(course, len(waits))
+        share = _clock_share(repetition, course)
     figures |= _energy(repetition)
-    return Measured(repetition, found, figures, _stages(repetition), taken, waits, share, nodes)
+    return Measured(
+        repetition, course, figures, _stages(repetition), allocated_s, waits, share, nodes
+    )
 
 
 def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -> dict[str, float]:
@@ -105,14 +107,14 @@ def _waits(sessions: Iterable[Session]) -> tuple[float, ...]:
     return tuple(sorted(w for s in sessions if (w := _wait_s(s)) is not None))
 
 
-def _part(all_of: Sequence[Session], some: Sequence[Session]) -> float:
-    return len(some) / len(all_of)
+def _part(sessions: Sequence[Session], some: Sequence[Session]) -> float:
+    return len(some) / len(sessions)
 
 
 def _allocations(repetition: Repetition) -> tuple[float, ...]:
-    asked = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Asked)}
     ready = (a for a in repetition.acts if isinstance(a, Ready))
-    return tuple(_seconds(asked.get(a.node, a.asked_ns), a.at_ns) for a in ready)
+    return tuple(_seconds(asked_ns.get(a.node, a.asked_ns), a.at_ns) for a in ready)
 
 
 def _releases(repetition: Repetition) -> tuple[float, ...]:
@@ -122,38 +124,38 @@ def _releases(repetition: Repetition) -> tuple[float, ...]:
 
 
 def _allocated(
-    repetition: Repetition, taken: Sequence[float], given: Sequence[float]
+    repetition: Repetition, allocated_s: Sequence[float], released_s: Sequence[float]
 ) -> dict[str, float]:
-    asked = sum(isinstance(a, Asked) for a in repetition.acts)
-    figures = {"allocations": float(asked)}
-    if asked:
-        figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / asked
-    if taken:
-        figures["tar"] = float(np.mean(taken))
-    if given:
-        figures["tlr"] = float(np.mean(given))
+    requested = sum(isinstance(a, Asked) for a in repetition.acts)
+    figures = {"allocations": float(requested)}
+    if requested:
+        figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / requested
+    if allocated_s:
+        figures["tar"] = float(np.mean(allocated_s))
+    if released_s:
+        figures["tlr"] = float(np.mean(released_s))
     return figures
 
 
 def _stages(repetition: Repetition) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    stages: dict[str, list[float]] = {}
     for act in repetition.acts:
         if not isinstance(act, Ready):
             continue
         for stage, seconds in act.stages.items():
-            found.setdefault(stage, []).append(seconds)
+            stages.setdefault(stage, []).append(seconds)
         if act.injected_s > 0:
-            found.setdefault(INJECTED, []).append(act.injected_s)
+            stages.setdefault(INJECTED, []).append(act.injected_s)
     order = {stage: place for place, stage in enumerate(STAGES)}
-    return dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+    return dict(sorted(stages.items(), key=lambda item: order.get(item[0], len(order))))
 
 
-def _followed(found: Curves, resolved: Resolved) -> tuple[dict[str, float], int]:
+def _followed(course: Curves, resolved: Resolved) -> tuple[dict[str, float], int]:
     """Supply against demand; and the nodes of the constant supply."""
     window = window_ns(resolved)
-    mine = measure(found.demanded, found.supplied, found.over, window)
-    still, nodes = standing(found.demanded, found.over)
-    epsilon = speed_up(mine, measure(found.demanded, still, found.over, window))
+    mine = measure(course.demanded, course.supplied, course.over, window)
+    still, nodes = standing(course.demanded, course.over)
+    epsilon = speed_up(mine, measure(course.demanded, still, course.over, window))
     figures = {
         "accuracy_u": mine.accuracy_u,
         "accuracy_o": mine.accuracy_o,
@@ -168,20 +170,20 @@ def _followed(found: Curves, resolved: Resolved) -> tuple[dict[str, float], int]
     return figures | ({} if epsilon is None else {"speed_up": epsilon}), nodes
 
 
-def _cost(found: Curves, served: int) -> dict[str, float]:
-    edges = [found.over.begin, found.over.end, *found.allocated.at.tolist()]
+def _cost(course: Curves, served: int) -> dict[str, float]:
+    edges = [course.over.begin, course.over.end, *course.allocated.at.tolist()]
     begin, end = min(edges), max(edges)
 
     def node_seconds(curve: Steps) -> float:
         return curve.integral(begin, end) / NS
 
-    paid = node_seconds(found.allocated)
+    paid = node_seconds(course.allocated)
     figures = {"node_time": paid / served} if served and paid else {}
     return figures | {
         "node_seconds": paid,
-        "ready_seconds": node_seconds(found.supplied),
-        "demanded_seconds": node_seconds(found.demanded),
-        "nodes_most": float(found.allocated.most(begin, end)),
+        "ready_seconds": node_seconds(course.supplied),
+        "demanded_seconds": node_seconds(course.demanded),
+        "nodes_most": float(course.allocated.most(begin, end)),
     }
 
 
@@ -194,11 +196,11 @@ def _energy(repetition: Repetition) -> dict[str, float]:
     return {"energy": joules, **({"energy_per_viewer": joules / served} if served else {})}
 
 
-def _clock_share(repetition: Repetition, found: Curves) -> float:
+def _clock_share(repetition: Repetition, course: Curves) -> float:
     """Each step of the supply may stand wrong by the bound, against the demand."""
     bound = repetition.outcome.clock_bound_ns if repetition.outcome else 0
-    over: Interval = found.over
-    steps = np.abs(np.diff([v for _, v in found.supplied.corners(over.begin, over.end)])).sum()
+    over: Span = course.over
+    steps = np.abs(np.diff([v for _, v in course.supplied.corners(over.begin, over.end)])).sum()
     return float(bound * steps / (over.end - over.begin))
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ullage.analysis.energy.integrate import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
-from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (
+    ELASTIC,
     Act,
     Asked,
     Event,
@@ -29,6 +29,7 @@ from ullage.experiments.elastic.folder import (
     Resolved,
 )
 from ullage.runs.events import Reason, Started, Warned
+from ullage.runs.reader import first_start, last_end
 from ullage.runs.records import EnergyMeterRecord, Nanoseconds, Record, addable
 
 # What energy a repetition took: by the first meter that was there, over exactly its own time.
@@ -42,45 +43,45 @@ def meter(resolved: Resolved) -> EnergyMeterRecord | None:
     return next((m for m in resolved.energy_meters if m.channels), None)
 
 
-def in_words(found: EnergyMeterRecord) -> str:
+def in_words(record: EnergyMeterRecord) -> str:
     """`wall (nut): measured, wall`."""
-    first = found.channels[0]
-    return f"{found.label} ({found.meter}): {first.method}, {first.scope}"
+    first = record.channels[0]
+    return f"{record.label} ({record.meter}): {first.method}, {first.scope}"
 
 
 def stretches(path: Path, resolved: Resolved) -> tuple[Stretch, ...]:
     """What that meter said, session by session; nothing where there is none."""
-    found = meter(resolved)
-    return read(path / FOLDER / f"{found.label}.jsonl") if found else ()
+    record = meter(resolved)
+    return read(path / FOLDER / f"{record.label}.jsonl") if record else ()
 
 
 def metered_sessions(events: Iterable[Event]) -> dict[tuple[str, int], str]:
     """(environment, repetition) → the session that ran it."""
-    tag, found = "", {}
+    tag, sessions = "", {}
     for event in events:
         if isinstance(event, Started):
             tag = event.tag
         elif isinstance(event, RepetitionDone):
-            found[event.environment, event.repetition] = tag
-    return found
+            sessions[event.environment, event.repetition] = tag
+    return sessions
 
 
-def joules(said: Iterable[Stretch], session: str, outcome: Outcome) -> float | None:
+def joules(readings: Iterable[Stretch], session: str, outcome: Outcome) -> float | None:
     """Energy of all channels of the first one's scope, J.
 
     None: no stretch of that session covers the whole time without a gap.
     """
-    for stretch in said:
+    for stretch in readings:
         if stretch.opened.session != session:
             continue
         first = stretch.opened.channels[0]
         parts: list[Integral | Missing] = [
-            integrate(series(stretch, each.name), outcome.start_ns, outcome.end_ns)
-            for each in addable(stretch.opened.channels, first.scope, first.method)
+            integrate(series(stretch, channel.name), outcome.start_ns, outcome.end_ns)
+            for channel in addable(stretch.opened.channels, first.scope, first.method)
         ]
-        known = [part.joules for part in parts if isinstance(part, Integral)]
-        if len(known) == len(parts):
-            return sum(known)
+        integrals_j = [part.joules for part in parts if isinstance(part, Integral)]
+        if len(integrals_j) == len(parts):
+            return sum(integrals_j)
     return None
 
 
@@ -189,20 +190,20 @@ class ElasticRun:
         resolved = folder.read_resolved(path)
         _check_resolved(path, resolved)
         events = folder.read_events(path)
-        if not any(isinstance(e, Started) for e in events):
-            raise _bad(path, "its journal is missing, or has no beginning")
+        if first_start(events) is None:
+            raise ELASTIC.bad(path, "its journal is missing, or has no beginning")
         done = _done(path, resolved, events)
-        said, sessions = stretches(path, resolved), metered_sessions(events)
-        found = (
+        readings, sessions = stretches(path, resolved), metered_sessions(events)
+        repetitions = (
             _repetition(path, e.key, number, done.get((e.key, number)))
             for e in resolved.environments
             for number in range(resolved.repetitions)
         )
         with_energy = (
-            replace(r, energy_j=joules(said, sessions[r.environment, r.number], r.outcome))
+            replace(r, energy_j=joules(readings, sessions[r.environment, r.number], r.outcome))
             if r.outcome is not None
             else r
-            for r in found
+            for r in repetitions
             if r is not None
         )
         return cls(path, resolved, events, tuple(with_energy))
@@ -218,65 +219,65 @@ class ElasticRun:
     @property
     def warnings(self) -> tuple[Warned, ...]:
         """What the controller warned of: once, though each session of a run says it again."""
-        found: dict[tuple[str, str], Warned] = {}
+        warnings: dict[tuple[str, str], Warned] = {}
         for event in self.events:
             if isinstance(event, Warned):
-                found.setdefault((event.code, event.message), event)
-        return tuple(found.values())
+                warnings.setdefault((event.code, event.message), event)
+        return tuple(warnings.values())
 
     @property
     def started_epoch_ns(self) -> int | None:
         """Of the first session."""
-        return next((e.epoch_ns for e in self.events if isinstance(e, Started)), None)
+        started = first_start(self.events)
+        return None if started is None else started.epoch_ns
 
     @property
     def finished(self) -> Finished | None:
         """How the last session ended; None when it did not, or not in order."""
-        for event in reversed(self.events):
-            if isinstance(event, Finished | Started):
-                return event if isinstance(event, Finished) else None
-        return None
+        return last_end(self.events, Finished)
 
 
 def _check_resolved(path: Path, r: Resolved) -> None:
     """Refuse numbers that no plan can have."""
     keys = [e.key for e in r.environments]
     if len(set(keys)) != len(keys) or not keys:
-        raise _bad(path, "its environments are none, or one stands twice")
+        raise ELASTIC.bad(path, "its environments are none, or one stands twice")
     if r.baseline is not None and r.baseline not in keys:
-        raise _bad(path, f"no environment {r.baseline!a}")
+        raise ELASTIC.bad(path, f"no environment {r.baseline!a}")
     if any(e.again_of not in (None, r.baseline) for e in r.environments):
-        raise _bad(path, "an environment is the second copy of one that is not its baseline")
+        raise ELASTIC.bad(path, "an environment is the second copy of one that is not its baseline")
     if not (r.room >= 1 and 0 < r.confidence < 1 and 0 <= r.repetitions < 1_000_000):
-        raise _bad(path, "room, confidence or repetitions are out of range")
+        raise ELASTIC.bad(path, "room, confidence or repetitions are out of range")
     positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps)
     if not all(0 < x < math.inf for x in positive) or not 0 <= r.patience_s < math.inf:
-        raise _bad(path, "time_scale, the video or the patience are out of range")
+        raise ELASTIC.bad(path, "time_scale, the video or the patience are out of range")
     if r.video.length_s * 1e9 < 1:  # instants are whole nanoseconds
-        raise _bad(path, "the video is shorter than an instant")
+        raise ELASTIC.bad(path, "the video is shorter than an instant")
     if set(r.settings) != set(keys):
-        raise _bad(path, "its settings are not those of its environments")
+        raise ELASTIC.bad(path, "its settings are not those of its environments")
     if not all(0 <= s.boot_delay_s < math.inf for s in r.settings.values()):
-        raise _bad(path, "a boot delay is out of range")
+        raise ELASTIC.bad(path, "a boot delay is out of range")
     if r.video.length_s * 1e9 >= LONGEST_NS:
-        raise _bad(path, "the video is longer than a run can be")
+        raise ELASTIC.bad(path, "the video is longer than a run can be")
 
 
 def _done(
     path: Path, resolved: Resolved, events: Iterable[Event]
 ) -> dict[tuple[str, int], RepetitionDone]:
     keys = {e.key for e in resolved.environments}
-    found: dict[tuple[str, int], RepetitionDone] = {}
+    done: dict[tuple[str, int], RepetitionDone] = {}
     for event in events:
         if not isinstance(event, RepetitionDone):
             continue
         cell = (event.environment, event.repetition)
         if event.environment not in keys or event.repetition >= resolved.repetitions:
-            raise _bad(path, f"repetition {cell[1]} of {cell[0]!a} is not in its plan")
-        if cell in found:
-            raise _bad(path, f"repetition {cell[1]} of {cell[0]!a} stands in the journal twice")
-        found[cell] = event
-    return found
+            raise ELASTIC.bad(path, f"repetition {cell[1]} of {cell[0]!a} is not in its plan")
+        if cell in done:
+            raise ELASTIC.bad(
+                path, f"repetition {cell[1]} of {cell[0]!a} stands in the journal twice"
+            )
+        done[cell] = event
+    return done
 
 
 def _repetition(
@@ -291,13 +292,16 @@ def _repetition(
     if done.status != "ok":
         # How far it came is told; what it wrote may end anywhere and is not read.
         return Repetition(environment, number, place, done.status, done.reason, None)
-    outcome, viewers = folder.read_outcome(place), _viewers(place)
+    outcome = folder.read_outcome(place)
+    viewers = ELASTIC.read(place, folder.VIEWERS, ViewersSummary)
     if outcome is None or viewers is None:
-        raise _bad(place, "the journal has it, but its outcome or its viewers' summary is missing")
+        raise ELASTIC.bad(
+            place, "the journal has it, but its outcome or its viewers' summary is missing"
+        )
     if (outcome.environment, outcome.repetition) != (environment, number):
-        raise _bad(place, "its outcome is that of another repetition")
+        raise ELASTIC.bad(place, "its outcome is that of another repetition")
     if not outcome.start_ns <= outcome.end_ns < outcome.start_ns + LONGEST_NS:
-        raise _bad(place, "it ends before it starts, or lasts for ever")
+        raise ELASTIC.bad(place, "it ends before it starts, or lasts for ever")
     _check_meters(place, outcome)
     read = Repetition(
         environment,
@@ -315,51 +319,36 @@ def _repetition(
 
 
 def _invalid(viewers: ViewersSummary) -> Reason:
-    said = "; ".join(viewers.why) or "the generator does not say why"
-    return Reason(code="viewers-invalid", message=said)
+    why = "; ".join(viewers.why) or "the generator does not say why"
+    return Reason(code="viewers-invalid", message=why)
 
 
 def _check_meters(place: Path, outcome: Outcome) -> None:
     if not all(math.isfinite(x) for of in outcome.meters.values() for x in of.values()):
-        raise _bad(place, "a meter's reading is no number")
-
-
-def _viewers(place: Path) -> ViewersSummary | None:
-    file = place / folder.VIEWERS
-    if not file.is_file():
-        return None
-    try:
-        return ViewersSummary.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        raise _bad(place, f"{folder.VIEWERS}: {_first(error)}") from error
+        raise ELASTIC.bad(place, "a meter's reading is no number")
 
 
 def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
     file = place / folder.SESSIONS
     if not file.is_file():
-        raise _bad(place, f"{folder.SESSIONS} is missing")
-    *lines, _ = file.read_bytes().split(b"\n")
-    found, seen = [], set()
-    for number, line in enumerate(lines, start=1):
+        raise ELASTIC.bad(place, f"{folder.SESSIONS} is missing")
+    sessions: dict[int, Session] = {}
+    lines = ELASTIC.lines(place, folder.SESSIONS, file.read_bytes(), _SESSION)
+    for number, session in enumerate(lines, start=1):
         where = f"{folder.SESSIONS}, line {number}"
-        try:
-            session = _SESSION.validate_json(line)
-        except ValidationError as error:
-            raise _bad(place, f"{where}: {_first(error)}") from error
-        if session.client in seen:
-            raise _bad(place, f"{where}: viewer {session.client} stands there twice")
+        if session.client in sessions:
+            raise ELASTIC.bad(place, f"{where}: viewer {session.client} stands there twice")
         if fault := disorder(session) or _misplaced(session, outcome):
-            raise _bad(place, f"{where}: {fault}")
-        seen.add(session.client)
-        found.append(session)
-    return tuple(found)
+            raise ELASTIC.bad(place, f"{where}: {fault}")
+        sessions[session.client] = session
+    return tuple(sessions.values())
 
 
 def disorder(s: Session) -> str:
     """What cannot be about a viewer's instants among themselves; empty when all is well."""
-    given = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
-    known = [t for t in given if t is not None]
-    if known != sorted(known):
+    instants = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
+    present = [t for t in instants if t is not None]
+    if present != sorted(present):
         return "its instants are not in order"
     if s.outcome == "served" and (s.answered_ns is None or s.first_byte_ns is None):
         return "it was served, but has no answer or no first byte"
@@ -374,34 +363,24 @@ def _misplaced(s: Session, outcome: Outcome) -> str:
 
 def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
     if not (place / folder.CONTROLLER_LOG).is_file():
-        raise _bad(place, f"{folder.CONTROLLER_LOG} is missing")
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
     acts = folder.read_acts(place)
-    asked = [act.node for act in acts if isinstance(act, Asked)]
+    asked_nodes = [act.node for act in acts if isinstance(act, Asked)]
     ready = [act for act in acts if isinstance(act, Ready)]
-    if len(set(asked)) != len(asked) or len({act.node for act in ready}) != len(ready):
-        raise _bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")
+    if len(set(asked_nodes)) != len(asked_nodes) or len({act.node for act in ready}) != len(ready):
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")
     if any(abs(act.at_ns - outcome.start_ns) >= LONGEST_NS for act in acts):
-        raise _bad(place, f"{folder.CONTROLLER_LOG}: an instant is not of this repetition")
+        raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: an instant is not of this repetition")
     for act in ready:
         stages = (act.injected_s, *act.stages.values())
         if not all(0 <= x < math.inf for x in stages):
-            raise _bad(place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage")
+            raise ELASTIC.bad(
+                place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage"
+            )
     return acts
 
 
 def _whole(log: Path) -> bool:
     """Does it end with the end of a line?"""
-    *_, rest = log.read_bytes().split(b"\n")
-    return not rest
-
-
-def _first(error: ValidationError) -> str:
-    """The first complaint, without the input: that may be long, and a guest's."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ascii(".".join(str(part) for part in fault["loc"])[:80]).strip("'")
-    return f"{where}: {fault['msg']}" if where else fault["msg"]
-
-
-def _bad(path: Path, reason: str) -> UllageError:
-    form = f"{folder.KIND} {folder.FORMAT}"
-    return UllageError(RUN_BAD_FORMAT, path=path, format=form, reason=reason)
+    text = log.read_bytes()
+    return not text or text.endswith(b"\n")

@@ -85,7 +85,7 @@ class Against(Record):
     """What a reader must know of the two: what differs, what has no partner."""
 
 
-def summarise(run: ElasticRun, found: Sequence[Side]) -> Summary:
+def summarise(run: ElasticRun, sides: Sequence[Side]) -> Summary:
     """Everything but what stands against another run."""
     r = run.resolved
     return Summary(
@@ -96,18 +96,18 @@ def summarise(run: ElasticRun, found: Sequence[Side]) -> Summary:
         repetitions=r.repetitions,
         time_scale=r.time_scale,
         patience_s=r.patience_s,
-        environments=tuple(_environment(side, r.confidence) for side in found),
-        contrasts=_within(run, found),
+        environments=tuple(_environment(side, r.confidence) for side in sides),
+        contrasts=_within(run, sides),
     )
 
 
-def _within(run: ElasticRun, found: Sequence[Side]) -> tuple[Contrast, ...]:
+def _within(run: ElasticRun, sides: Sequence[Side]) -> tuple[Contrast, ...]:
     """Each environment against the baseline of its own run; then the baseline against itself."""
-    baseline = next((s for s in found if s.key == run.resolved.baseline), None)
+    baseline = next((s for s in sides if s.key == run.resolved.baseline), None)
     if baseline is None:
         return ()
     confidence = run.resolved.confidence
-    others = [side for side in found if side.key != baseline.key]
+    others = [side for side in sides if side.key != baseline.key]
     judged = [(side, baseline) for side in others if side.again_of is None]
     copies = [(side, baseline) for side in others if side.again_of is not None]
     return (*contrasts(judged, confidence), *floor(copies, confidence))
@@ -116,8 +116,8 @@ def _within(run: ElasticRun, found: Sequence[Side]) -> tuple[Contrast, ...]:
 def _environment(side: Side, confidence: float) -> EnvironmentSummary:
     figures = list(side.figures.values())
     stages: dict[str, list[float]] = {}
-    for each in figures:
-        for stage, seconds in each.stages.items():
+    for measured in figures:
+        for stage, seconds in measured.stages.items():
             stages.setdefault(stage, []).append(float(np.mean(seconds)))
     return EnvironmentSummary(
         key=side.key,
@@ -170,7 +170,7 @@ def spread(x: Sequence[float]) -> tuple[Moments | None, str]:
     """Of repetitions; why there is no interval, where there is none."""
     if len(x) < 2:
         return None, "one repetition has no spread"
-    found = moments(x)
-    if found.deviation == 0:
+    statistics = moments(x)
+    if statistics.deviation == 0:
         return None, f"all {len(x)} are equal"
-    return found, ""
+    return statistics, ""

@@ -6,6 +6,7 @@ from typing import Final
 
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.rounding import MINUS, quantity, ratio
+from ullage.common.quantities import many
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
 
@@ -82,4 +83,4 @@ def _difference(c: Contrast, value: float) -> str:
 
 def counted(number: int, between: str = "") -> str:
     """`1 repetition`, `12 more repetitions`."""
-    return f"{number:,} {between}repetition{'' if number == 1 else 's'}"
+    return many(number, f"{between}repetition")

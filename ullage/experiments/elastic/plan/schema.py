@@ -9,7 +9,7 @@ division.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -42,10 +42,27 @@ from ullage.environments.placement import Resources
 from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
 
-# When viewers come, as a plan of an elastic run says it.
-
 MOST_VIEWERS: Final = 1_000_000
 """In a repetition: each has a record."""
+
+
+COMING: Final[Mapping[str, Mapping[str, str]]] = {
+    "poisson": {"rate": "rate_hz"},
+    "uniform": {"rate": "rate_hz"},
+    "trace": {"file": "path"},
+    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "at_s", "decay": "decay_s"},
+}
+"""Kind of arrivals → its fields, and what the viewers call them: rates in 1/s, times in s."""
+
+
+def check_kind_fields(
+    fields: Fields, kind: str, needed: Collection[str], every: Iterable[str]
+) -> None:
+    """ValueError unless what this kind needs is given, and of `every` field no other."""
+    for name in every:
+        if (getattr(fields, name) is None) == (name in needed):
+            verb = "needs" if name in needed else "has no"
+            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
 
 
 class Arrivals(Fields):
@@ -79,17 +96,10 @@ class Arrivals(Fields):
 
     @model_validator(mode="after")
     def _whole(self) -> Arrivals:
-        crowd = {"peak": self.peak, "at": self.at, "decay": self.decay}
-        needed: dict[str, object] = {"file": self.file}
-        if self.kind != "trace":
-            needed = {"rate": self.rate, **(crowd if self.kind == "flash-crowd" else {})}
-            if (self.viewers is None) == (self.lasting is None):
-                raise ValueError("say either `viewers` or `lasting`")
-        every = {"rate": self.rate, "file": self.file, **crowd}
-        for name, value in every.items():
-            if (value is None) == (name in needed):
-                verb = "needs" if name in needed else "has no"
-                raise ValueError(f"`kind: {self.kind}` {verb} `{name}`")
+        if self.kind != "trace" and (self.viewers is None) == (self.lasting is None):
+            raise ValueError("say either `viewers` or `lasting`")
+        every = dict.fromkeys(name for fields in COMING.values() for name in fields)
+        check_kind_fields(self, self.kind, COMING[self.kind], every)
         if self.rate is not None and self.peak is not None and self.peak < self.rate:
             raise ValueError(f"peak ({self.peak:g}) is less than rate ({self.rate:g})")
         return self
@@ -146,7 +156,7 @@ class Policy(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _told(self) -> Policy:
+    def _finite(self) -> Policy:
         # JSON has no such numbers: the decisions would be told nothing, and take their default.
         for name, value in (self.model_extra or {}).items():
             if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -218,14 +228,10 @@ class Budgets(Fields):
     )
 
 
-class GeneratorsPlan(BaseModel):
-    """Machines from which the viewers come. Fields not named here belong to their provider."""
+class ProviderPlan(BaseModel):
+    """Machines of one kind. Fields not named here belong to their provider."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-
-    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
-    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
-    resources: NodeResources = Field(NodeResources(), description="of each")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -233,21 +239,22 @@ class GeneratorsPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
-class ElasticEnvironment(BaseModel):
-    """One environment. Fields not named here belong to its provider."""
+class GeneratorsPlan(ProviderPlan):
+    """Machines from which the viewers come."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    number: int = Field(2, ge=1, le=MOST_GENERATORS, strict=True, description="machines")
+    provider: str = Field("oci", description="`native`, `oci`, `lxc`, `qemu`: what they are")
+    resources: NodeResources = Field(NodeResources(), description="of each")
+
+
+class ElasticEnvironment(ProviderPlan):
+    """One environment."""
 
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
     resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
     boot_delay: Delay | None = Field(None, description="other than the plan's")
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The provider's own fields."""
-        return dict(self.model_extra or {})
 
 
 class ElasticPlan(Fields):
@@ -357,17 +364,17 @@ load, loads = _READER.load, _READER.loads
 
 def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
     """A baseline is needed, and its copy's folder must not be another's."""
-    taken = f"{plan.baseline}-again"
-    if plan.baseline is not None and taken not in plan.environments:
+    copy_name = f"{plan.baseline}-again"
+    if plan.baseline is not None and copy_name not in plan.environments:
         return
     raise UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
         line=document.line(("again",)),
         field="again",
-        found="true, and no `baseline`" if plan.baseline is None else f"true, and {taken}",
+        found="true, and no `baseline`" if plan.baseline is None else f"true, and {copy_name}",
         allowed="`again: true` has the baseline run a second time, under its name with `-again`",
-        suggestion="name a `baseline`" if plan.baseline is None else f"call {taken} otherwise",
+        suggestion="name a `baseline`" if plan.baseline is None else f"call {copy_name} otherwise",
     )
 
 
@@ -375,12 +382,12 @@ def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
     """The environments, with their providers, the baseline's copy last; the first fault is
     raised. Two that would be one as folders (`a-b`, `a--b`) are refused: PLAN_IMPOSSIBLE_MATRIX.
     """
-    made = [_environment(plan, name, document) for name in plan.environments]
+    resolved = [_environment(plan, name, document) for name in plan.environments]
     if plan.again and plan.baseline is not None:
         copy = _environment(plan, plan.baseline, document)
-        made.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
-    refuse_twins([each.key for each in made], document, ("environments",))
-    return tuple(made)
+        resolved.append(replace(copy, key=plan.baseline + AGAIN, again_of=plan.baseline))
+    refuse_twins([environment.key for environment in resolved], document, ("environments",))
+    return tuple(resolved)
 
 
 def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:

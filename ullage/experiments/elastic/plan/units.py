@@ -94,7 +94,9 @@ class Scaled:
         return {
             "length_s": plan.video.length,
             "patience_s": plan.patience,
-            "boot_delay_s": {each.key: each.boot_delay for each in environments},
+            "boot_delay_s": {
+                environment.key: environment.boot_delay for environment in environments
+            },
             # The file is the run's own copy: `Resolved.arrivals` says what stands in it.
             "arrivals": plan.arrivals.model_dump(mode="json", exclude_none=True, exclude={"file"}),
         }
@@ -137,15 +139,16 @@ def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Itera
             f"a viewer holds {plan.video.buffer:g} s of video and the film has "
             f"{scaled.length_s:g} s of real time: hardly anything can be late"
         )
-    beside = plan.generators
-    others = 0 if beside is None else memory_of(beside.number, beside.resources)
-    for each in environments:
-        most = _most(each, arrivals.viewers, scaled.most_nodes)
-        if (asked := memory_of(most, each.resources) + others) > memory_bytes():
-            generators = "" if beside is None else f" and {many(beside.number, 'generator')}"
+    machines = plan.generators
+    others = 0 if machines is None else memory_of(machines.number, machines.resources)
+    for environment in environments:
+        most = _most(environment, arrivals.viewers, scaled.most_nodes)
+        if (needed := memory_of(most, environment.resources) + others) > memory_bytes():
+            generators = "" if machines is None else f" and {many(machines.number, 'generator')}"
             yield (
-                f"{each.key}: {many(most, 'node')}{generators} may use {format_bytes(asked)} of "
-                f"memory and the host has {format_bytes(memory_bytes())}: set `nodes: max:`"
+                f"{environment.key}: {many(most, 'node')}{generators} may use "
+                f"{format_bytes(needed)} of memory and the host has "
+                f"{format_bytes(memory_bytes())}: set `nodes: max:`"
             )
 
 
@@ -162,17 +165,17 @@ def _together(plan: ElasticPlan) -> float:
     return max(come - bisect_right(times, at - length) for come, at in enumerate(times, start=1))
 
 
-def _most(each: Environment, viewers: int | None, free: int) -> int:
+def _most(environment: Environment, viewers: int | None, free: int) -> int:
     """Nodes at a time: a policy that allocates for who comes never has more than one a viewer."""
-    most = each.nodes.max or free
-    if viewers is None or each.policy.name not in _FOR_VIEWERS:
+    most = environment.nodes.max or free
+    if viewers is None or environment.policy.name not in _FOR_VIEWERS:
         return most
-    return min(most, max(viewers, each.nodes.min))
+    return min(most, max(viewers, environment.nodes.min))
 
 
-def memory_of(number: int, each: Resources) -> int:
+def memory_of(number: int, resources: Resources) -> int:
     """Bytes of so many, at most."""
-    return number * each.memory
+    return number * resources.memory
 
 
 def limits_of_scale(plan: ElasticPlan) -> str | None:

@@ -37,8 +37,8 @@ def arrivals(run: Resolved) -> str:
     return ", ".join(_arrivals(run.arrivals, run.time_scale))
 
 
-def _arrivals(told: Mapping[str, Any], scale: float) -> Iterator[str]:
-    for name, value in told.items():
+def _arrivals(settings: Mapping[str, Any], scale: float) -> Iterator[str]:
+    for name, value in settings.items():
         number = isinstance(value, int | float)
         if name in _RATES and number:
             yield f"{_RATES[name]} {value / scale:.6g}/s"
@@ -63,13 +63,13 @@ def video(film: Video, scale: float) -> dict[str, str]:
     }
 
 
-def resources(given: Mapping[str, Any]) -> str:
+def resources(limits: Mapping[str, Any]) -> str:
     """`1 CPU, 256MiB`."""
-    return ", ".join(_resources(given)) or "none"
+    return ", ".join(_resources(limits)) or "none"
 
 
-def _resources(given: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
+def _resources(limits: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in limits.items():
         if name == "cpus" and isinstance(value, int | float):
             yield f"{value:g} CPU{'' if value == 1 else 's'}"
         elif name == "memory" and isinstance(value, int):
@@ -84,31 +84,31 @@ def generators(machines: Mapping[str, Any] | None) -> str:
         return "this host"
     own = machines.get("options")
     options = fields(own) if isinstance(own, Mapping) else {}
-    given = machines.get("resources")
+    limits = machines.get("resources")
     parts = [
         f"{machines.get('number')} × {machines.get('label')}",
-        resources(given) if isinstance(given, Mapping) else "",
+        resources(limits) if isinstance(limits, Mapping) else "",
         *(f"{name} {value}" for name, value in options.items()),
     ]
     return ", ".join(part for part in parts if part)
 
 
-def fields(given: Mapping[str, Any], within: str = "") -> dict[str, str]:
+def fields(record: Mapping[str, Any], within: str = "") -> dict[str, str]:
     """Field → its value, without those that say nothing; of a field of fields `disk size`."""
-    found: dict[str, str] = {}
-    for name, value in given.items():
+    texts: dict[str, str] = {}
+    for name, value in record.items():
         whole = f"{within}{name}".replace("_", " ")
         if isinstance(value, Mapping):
-            found |= fields(value, f"{whole} ")
+            texts |= fields(value, f"{whole} ")
         elif value is not None:
-            found[whole] = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-    return found
+            texts[whole] = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return texts
 
 
-def policy(given: Mapping[str, Any]) -> str:
+def policy(settings: Mapping[str, Any]) -> str:
     """`hysteresis, up 2, down 3`."""
-    own = {name: value for name, value in given.items() if name != "name"}
-    return ", ".join([str(given.get("name")), *(f"{n} {v}" for n, v in fields(own).items())])
+    own = {name: value for name, value in settings.items() if name != "name"}
+    return ", ".join([str(settings.get("name")), *(f"{n} {v}" for n, v in fields(own).items())])
 
 
 def nodes(machine: Mapping[str, Any]) -> dict[str, str]:

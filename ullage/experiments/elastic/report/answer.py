@@ -7,6 +7,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import listed
+from ullage.common.quantities import many
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
 from ullage.experiments.elastic.analysis.summary import (
@@ -30,13 +31,13 @@ ANSWERED: Final = ("blocked", "affected", "tar", "deviation")
 
 def interval(d: Definition, e: Estimate, repetitions: int) -> str:
     """`1.4 to 2.8 %`, or why there is none; and of how many repetitions, where some lack it."""
-    told = e.why if e.low is None or e.high is None else spanned(d, e.low, e.high)
+    text = e.why if e.low is None or e.high is None else spanned(d, e.low, e.high)
     if len(e.values) == 1:
-        told = ""
+        text = ""
     if len(e.values) < repetitions:
         part = f"{len(e.values)} of {counted(repetitions)}"
-        told = f"{told}, {part}" if told else part
-    return told
+        text = f"{text}, {part}" if text else part
+    return text
 
 
 def answer(summary: Summary) -> list[str]:
@@ -50,32 +51,34 @@ def answer(summary: Summary) -> list[str]:
 
 def floors(contrasts: Sequence[Contrast]) -> list[str]:
     """What the baseline's second copy says: how far apart the same is from itself."""
-    found = [c for c in contrasts if c.again and BY_NAME[c.metric].primary]
-    if not found:
+    copies = [c for c in contrasts if c.again and BY_NAME[c.metric].primary]
+    if not copies:
         return []
-    said = [f"{_undecided_name(c)}" for c in found]
-    most = max(found, key=lambda c: c.n)
+    effects = [f"{_undecided_name(c)}" for c in copies]
+    most = max(copies, key=lambda c: c.n)
     return [
-        f"{found[0].baseline_label} against itself{_how(most)}: {listed(said)}. Chance alone makes "
-        "so much (the noise floor)."
+        f"{copies[0].baseline_label} against itself{_how(most)}: {listed(effects)}. Chance alone "
+        "makes so much (the noise floor)."
     ]
 
 
-def against(found: Against) -> list[str]:
+def against(comparison: Against) -> list[str]:
     """One sentence for each environment that both runs have, and what to know of the two."""
-    told = compared(found.contrasts, found.other)
-    return [*told, *found.notes] if told else [*found.notes]
+    sentences = compared(comparison.contrasts, comparison.other)
+    return [*sentences, *comparison.notes] if sentences else [*comparison.notes]
 
 
 def environment(summary: Summary, e: EnvironmentSummary) -> str:
     """What its viewers felt, how long a node took, how well supply followed."""
     if e.ok == 0:
-        what = f"none of its {e.ended} repetitions has figures" if e.ended else "it was never run"
+        reason = f"none of its {e.ended} repetitions has figures" if e.ended else "it was never run"
         if e.ended == 1:
-            what = "its only repetition has no figures"
-        return f"{e.label}: {what}."
+            reason = "its only repetition has no figures"
+        return f"{e.label}: {reason}."
     waits = summary.patience_s > 0
-    parts = [_said(d, e, waits=waits) for name in ANSWERED if (d := _told(e, name)) is not None]
+    parts = [
+        _clause(d, e, waits=waits) for name in ANSWERED if (d := _answered(e, name)) is not None
+    ]
     repetitions = counted(e.ok)
     return (
         f"{e.label}, {repetitions}: {'; '.join(parts)} ({share(summary.confidence)} intervals)."
@@ -84,7 +87,7 @@ def environment(summary: Summary, e: EnvironmentSummary) -> str:
     )
 
 
-def _told(e: EnvironmentSummary, name: str) -> Definition | None:
+def _answered(e: EnvironmentSummary, name: str) -> Definition | None:
     return BY_NAME[name] if e.estimate(name) is not None else None
 
 
@@ -107,14 +110,14 @@ _AT_ONCE: Final = "{} of the requests found no room and were blocked at once"
 """In place of the phrase, where nobody had patience."""
 
 
-def _said(d: Definition, e: EnvironmentSummary, *, waits: bool) -> str:
-    found = e.estimate(d.name)
-    assert found is not None
-    if found.most == 0 and d.name in _NONE:
+def _clause(d: Definition, e: EnvironmentSummary, *, waits: bool) -> str:
+    estimate = e.estimate(d.name)
+    assert estimate is not None
+    if estimate.most == 0 and d.name in _NONE:
         return _NONE[d.name]
-    words = figure(d, found.estimate)
-    if found.low is not None:
-        words += f" ({interval(d, found, e.ok)})"
+    words = figure(d, estimate.estimate)
+    if estimate.low is not None:
+        words += f" ({interval(d, estimate, e.ok)})"
     phrase = _PHRASES[d.name] if waits or d.name != "blocked" else _AT_ONCE
     return phrase.format(words)
 
@@ -130,40 +133,40 @@ def compared(contrasts: Sequence[Contrast], other: str = "") -> list[str]:
     ]
 
 
-def _compared(found: Sequence[Contrast], other: str) -> str:
-    first = found[0]
-    whose = f"{first.baseline_label} in {other}" if other else first.baseline_label
+def _compared(contrasts: Sequence[Contrast], other: str) -> str:
+    first = contrasts[0]
+    baseline = f"{first.baseline_label} in {other}" if other else first.baseline_label
     parts = []
     for verdict in ("worse", "better", "equivalent"):
-        these = [c for c in found if c.verdict == verdict]
-        if these:
-            parts.append(f"{verdict} in {listed(map(_decided, these))}")
-    parts += _open(found)
-    most = max(found, key=lambda c: c.n)
-    return f"{first.environment_label} against {whose}{_how(most)}: {'; '.join(parts)}."
+        decided = [c for c in contrasts if c.verdict == verdict]
+        if decided:
+            parts.append(f"{verdict} in {listed(map(_decided, decided))}")
+    parts += _open(contrasts)
+    most = max(contrasts, key=lambda c: c.n)
+    return f"{first.environment_label} against {baseline}{_how(most)}: {'; '.join(parts)}."
 
 
 def _how(first: Contrast) -> str:
     if first.n == 0:
         return ""
     if first.paired:
-        return f", {pairs(first)} of repetitions"
+        return f", {many(first.n, 'pair')} of repetitions"
     return f", {first.sizes[0]} against {counted(first.sizes[1])}, not paired"
 
 
-def pairs(c: Contrast) -> str:
-    """`1 pair`, `12 pairs`."""
-    return f"{c.n} {'pair' if c.n == 1 else 'pairs'}"
+def verdict(c: Contrast) -> str:
+    """In a table, in words."""
+    return "the noise floor" if c.again else str(c.verdict or "no verdict")
 
 
 def _decided(c: Contrast) -> str:
     return f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
 
 
-def _open(found: Sequence[Contrast]) -> list[str]:
+def _open(contrasts: Sequence[Contrast]) -> list[str]:
     """What is not decided, by reason."""
     reasons: dict[str, list[str]] = {}
-    for c in found:
+    for c in contrasts:
         if c.verdict not in ("worse", "better", "equivalent"):
             reasons.setdefault(undecided(c), []).append(_undecided_name(c))
     return [f"not decided in {listed(names)}: {why}" for why, names in reasons.items()]
@@ -182,8 +185,10 @@ def undecided(c: Contrast) -> str:
     if c.note:
         return c.note
     if c.why == "too-few-blocks":
-        had = counted(c.n) if c.n else "no repetition"
-        return f"{had} to compare, and a verdict needs {LEAST_PAIRS}: at least {c.more} more"
+        repetitions = counted(c.n) if c.n else "no repetition"
+        return (
+            f"{repetitions} to compare, and a verdict needs {LEAST_PAIRS}: at least {c.more} more"
+        )
     if c.why == "no-spread":
         return "all repetitions are equal, which shows how coarsely was counted and not how exactly"
     if c.why == "systematic":

@@ -51,27 +51,27 @@ _LINES: Final = (
 """Name, colour and dash of each line: told apart without their colour."""
 
 
-def field(found: Curves, room: int, scale: float, simulated: Steps | None = None) -> Drawing:
+def field(curves: Curves, room: int, scale: float, simulated: Steps | None = None) -> Drawing:
     """The figure of the field: nodes over time at the left, viewers at the right on one scale.
 
     What `room` viewers need is one node, so demand is the viewers' curve rounded up.
     """
-    begin, end = found.over.begin, max(found.over.end, found.last_ns)
+    begin, end = curves.over.begin, max(curves.over.end, curves.last_ns)
 
     def rows(curve: Steps, **more: str) -> list[Row]:
         return [row | more for row in _steps(curve, begin, end)]
 
-    named = [found.demanded, found.supplied, found.allocated]
+    named = [curves.demanded, curves.supplied, curves.allocated]
     named += [] if simulated is None else [simulated]
     data: dict[str, Sequence[Row]] = {
-        "viewers": [row | {"y": row["y"] / room} for row in rows(found.present)],
-        "waiting": [row | {"y": row["y"] / room} for row in rows(found.waiting)],
+        "viewers": [row | {"y": row["y"] / room} for row in rows(curves.present)],
+        "waiting": [row | {"y": row["y"] / room} for row in rows(curves.waiting)],
         "lines": [
             row
             for curve, (name, *_) in zip(named, _LINES, strict=False)
             for row in rows(curve, l=name)
         ],
-        "missing": _missing(found, begin, end),
+        "missing": _missing(curves, begin, end),
     }
     x = alt.X(
         "x:Q", title=_time(scale), scale=alt.Scale(domain=[0, (end - begin) / NS], nice=False)
@@ -97,8 +97,8 @@ def whole(most: int) -> list[int]:
 
 
 def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Layer]:
-    shown = _LINES[:lines]
-    names = [name for name, *_ in shown]
+    styles = _LINES[:lines]
+    names = [name for name, *_ in styles]
     scale = alt.Scale(zero=True, nice=True)
     nodes = alt.Axis(title="nodes", values=ticks, format=",d")
     seats = alt.Axis(
@@ -118,10 +118,10 @@ def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Lay
         symbolSize=260,
     )
     colour = alt.Color(
-        "l:N", scale=alt.Scale(domain=names, range=[c for _, c, _ in shown]), legend=legend
+        "l:N", scale=alt.Scale(domain=names, range=[c for _, c, _ in styles]), legend=legend
     )
     dash = alt.StrokeDash(
-        "l:N", scale=alt.Scale(domain=names, range=[d for _, _, d in shown]), legend=legend
+        "l:N", scale=alt.Scale(domain=names, range=[d for _, _, d in styles]), legend=legend
     )
     viewers = over("viewers").mark_area(interpolate="step-after", color="var(--c0)", opacity=0.2)
     waiting = over("waiting").mark_area(interpolate="step-after", color="var(--c0)", opacity=0.5)
@@ -141,12 +141,12 @@ def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Lay
     ]
 
 
-def _missing(found: Curves, begin: int, end: int) -> list[Row]:
+def _missing(curves: Curves, begin: int, end: int) -> list[Row]:
     """Rectangles where fewer nodes are supplied than demanded; the largest if there are many."""
-    cuts = sorted({t for c in (found.demanded, found.supplied) for t, _ in c.corners(begin, end)})
+    cuts = sorted({t for c in (curves.demanded, curves.supplied) for t, _ in c.corners(begin, end)})
     rows = []
     for start, stop in zip(cuts, [*cuts[1:], end], strict=True):
-        d, s = int(found.demanded(start)), int(found.supplied(start))
+        d, s = int(curves.demanded(start)), int(curves.supplied(start))
         if s < d:
             rows.append({"x": _x(start, begin), "z": _x(stop, begin), "y": s, "h": d})
     rows.sort(key=lambda row: (row["z"] - row["x"]) * (row["h"] - row["y"]), reverse=True)
@@ -166,20 +166,20 @@ def _extremes(corners: Sequence[tuple[int, int]], begin: int, end: int) -> list[
     count = MOST_CORNERS // 4
     for t, value in corners:
         bins.setdefault((t - begin) * count // (end - begin), []).append((t, value))
-    kept: set[tuple[int, int]] = set()
+    extremes: set[tuple[int, int]] = set()
     for of in bins.values():
-        kept |= {of[0], of[-1], min(of, key=lambda c: c[1]), max(of, key=lambda c: c[1])}
-    return sorted(kept)
+        extremes |= {of[0], of[-1], min(of, key=lambda c: c[1]), max(of, key=lambda c: c[1])}
+    return sorted(extremes)
 
 
 def _x(at: int, begin: int) -> float:
     return round((at - begin) / NS, 4)
 
 
-def allocations(taken: Mapping[str, Sequence[float]], middle: Mapping[str, str]) -> Drawing:
+def allocations(seconds: Mapping[str, Sequence[float]], middle: Mapping[str, str]) -> Drawing:
     """TaR of every allocation, one lane an environment. middle: what stands at the lane's right."""
-    labels = list(taken)
-    every = [t for of in taken.values() for t in of]
+    labels = list(seconds)
+    every = [t for of in seconds.values() for t in of]
     low, high = (min(every), max(every)) if every else (0.0, 1.0)
     logs = low > 0 and high / low > 5
     scale = (
@@ -196,7 +196,7 @@ def allocations(taken: Mapping[str, Sequence[float]], middle: Mapping[str, str])
             "t": quantity(t, "s"),
         }
         for lane, label in enumerate(labels)
-        for i, t in enumerate(thin(taken[label], MOST_POINTS))
+        for i, t in enumerate(thin(seconds[label], MOST_POINTS))
     ]
     names = [
         {"y": lane + 0.2, "n": clean(label, 60), "m": middle.get(label, "")}
@@ -212,21 +212,23 @@ def allocations(taken: Mapping[str, Sequence[float]], middle: Mapping[str, str])
     return finish(layers, LANE * len(labels) + 4, {"points": points, "names": names})
 
 
-def waits(found: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -> Drawing:
+def waits(waits_by_label: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -> Drawing:
     """Share of all requests that were sent to a node within a time. found: sorted waits, requests.
 
     Who never was is missing at the right end: the line ends below 100 %.
     """
-    labels = list(found)
+    labels = list(waits_by_label)
     rows: list[Row] = []
-    longest = max((w[-1] for w, _ in found.values() if w), default=0.0)
+    longest = max((w[-1] for w, _ in waits_by_label.values() if w), default=0.0)
     end = max(longest, patience_s) * 1.04 or 1.0
-    for label, (each, requests) in found.items():
+    for label, (waits_s, requests) in waits_by_label.items():
         rows.append({"x": 0.0, "y": 0.0, "l": clean(label, 60)})
-        shares = [(w, (i + 1) / requests) for i, w in enumerate(each)]
-        kept = thin(shares, MOST_CORNERS // 2) + shares[-1:]
-        rows += [{"x": float(f"{w:.6g}"), "y": round(y, 6), "l": clean(label, 60)} for w, y in kept]
-        rows.append({"x": end, "y": round(len(each) / requests, 6), "l": clean(label, 60)})
+        shares = [(w, (i + 1) / requests) for i, w in enumerate(waits_s)]
+        points = thin(shares, MOST_CORNERS // 2) + shares[-1:]
+        rows += [
+            {"x": float(f"{w:.6g}"), "y": round(y, 6), "l": clean(label, 60)} for w, y in points
+        ]
+        rows.append({"x": end, "y": round(len(waits_s) / requests, 6), "l": clean(label, 60)})
     domain = [clean(label, 60) for label in labels]
     legend = alt.Legend(title=None, orient="top", columns=2, symbolType="stroke", symbolSize=260)
     dashes = [DASHES[i % len(DASHES)] for i in range(len(domain))]
@@ -262,8 +264,6 @@ def waits(found: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -
     return finish(layers, HEIGHT, data)
 
 
-# What is drawn of an elastic run: for its page, and as pictures for papers.
-
 Twins = Mapping[tuple[str, int], Simulated]
 """(environment, repetition) → its twin, of those that have one."""
 
@@ -280,16 +280,16 @@ class Report:
     against: Against | None = None
 
 
-def pictures(made: Report) -> Iterator[tuple[str, str]]:
+def pictures(content: Report) -> Iterator[tuple[str, str]]:
     """Name and SVG of each picture of the page, without the fields of every repetition.
 
     `field` has all environments; where there are several, each has a picture of its own too.
     """
     fields = [
         (side, vega_svg(drawing))
-        for side in made.sides
-        if (found := typical(made, side)) is not None
-        and (drawing := field_picture(made, side, found)) is not None
+        for side in content.sides
+        if (measured := typical(content, side)) is not None
+        and (drawing := field_picture(content, side, measured)) is not None
     ]
     if fields:
         yield "field", stacked([(side.label, svg) for side, svg in fields])
@@ -297,20 +297,20 @@ def pictures(made: Report) -> Iterator[tuple[str, str]]:
         for side, svg in fields:
             yield f"field-{slug(side.key)}", stacked([(side.label, svg)])
     for name, drawing in (
-        ("allocations", allocation_picture(made)),
-        ("waits", waits_picture(made)),
+        ("allocations", allocation_picture(content)),
+        ("waits", waits_picture(content)),
     ):
         if drawing is not None:
             yield name, vega_svg(drawing)
 
 
-def typical(made: Report, side: Side) -> Measured | None:
+def typical(content: Report, side: Side) -> Measured | None:
     """The repetition that is drawn first: of median elastic deviation in the first environment.
 
     Where that one has no figures here, the first that has.
     """
     drawn = {n: m for n, m in side.figures.items() if m.curves is not None}
-    for other in made.sides:
+    for other in content.sides:
         ordered = sorted(other.of("deviation").items(), key=lambda item: item[1])
         if ordered:
             number = ordered[(len(ordered) - 1) // 2][0]
@@ -319,40 +319,41 @@ def typical(made: Report, side: Side) -> Measured | None:
     return next(iter(drawn.values()), None)
 
 
-def field_picture(made: Report, side: Side, found: Measured) -> Drawing | None:
+def field_picture(content: Report, side: Side, measured: Measured) -> Drawing | None:
     """Nodes and viewers of a repetition; None where nobody came."""
-    if found.curves is None:
+    if measured.curves is None:
         return None
-    twin = made.twins.get((side.key, found.repetition.number))
+    twin = content.twins.get((side.key, measured.repetition.number))
     supplied = twin.supplied if twin else None
-    room, scale = made.run.resolved.room, made.summary.time_scale
-    return field(found.curves, room, scale, supplied)
+    room, scale = content.run.resolved.room, content.summary.time_scale
+    return field(measured.curves, room, scale, supplied)
 
 
-def allocation_picture(made: Report) -> Drawing | None:
+def allocation_picture(content: Report) -> Drawing | None:
     """TaR of every allocation; None where none was made."""
-    taken = {
-        side.label: [t for m in side.figures.values() for t in m.allocations] for side in made.sides
+    seconds = {
+        side.label: [t for m in side.figures.values() for t in m.allocations]
+        for side in content.sides
     }
-    taken = {label: times for label, times in taken.items() if times}
-    if not taken:
+    seconds = {label: times for label, times in seconds.items() if times}
+    if not seconds:
         return None
     middle = {
-        e.label: f"mean {quantity(found.estimate, 's')}"
-        for e in made.summary.environments
-        if (found := e.estimate("tar")) is not None
+        e.label: f"mean {quantity(tar.estimate, 's')}"
+        for e in content.summary.environments
+        if (tar := e.estimate("tar")) is not None
     }
-    return allocations(taken, middle)
+    return allocations(seconds, middle)
 
 
-def waits_picture(made: Report) -> Drawing | None:
+def waits_picture(content: Report) -> Drawing | None:
     """How long viewers waited; None where nobody was served."""
-    found = {
+    waits_by_label = {
         side.label: (
             sorted(w for m in side.figures.values() for w in m.waits),
             sum(len(m.repetition.sessions) for m in side.figures.values()),
         )
-        for side in made.sides
+        for side in content.sides
     }
-    found = {label: of for label, of in found.items() if of[0]}
-    return waits(found, made.run.resolved.patience_s) if found else None
+    waits_by_label = {label: of for label, of in waits_by_label.items() if of[0]}
+    return waits(waits_by_label, content.run.resolved.patience_s) if waits_by_label else None

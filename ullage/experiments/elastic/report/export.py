@@ -22,10 +22,8 @@ from ullage.experiments.elastic.analysis.words import (
     spanned,
 )
 from ullage.experiments.elastic.report import answer
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.report.export import PICTURES, Sheet, cleaned, level, refuse_picture, tabular
-
-# The figures of an elastic run as a table: a row for each environment and metric.
 
 COLUMNS: Final[dict[str, Any]] = {
     "run": pa.string(),
@@ -71,33 +69,33 @@ the codes of all doubts about the run.
 """
 
 
-def sheet(found: Found) -> Sheet:
+def sheet(analysed: AnalysedRun) -> Sheet:
     """The table, for each format."""
-    name = found.run.resolved.run
-    latex = partial(_latex, found.summary)
-    return Sheet(name, COLUMNS, partial(rows, found), latex, folder.FORMAT)
+    name = analysed.run.resolved.run
+    latex = partial(_latex, analysed.summary)
+    return Sheet(name, COLUMNS, partial(rows, analysed), latex, folder.FORMAT)
 
 
-def rows(found: Found) -> list[dict[str, Any]]:
+def rows(analysed: AnalysedRun) -> list[dict[str, Any]]:
     """Its rows, their text cleaned; in the order of the environments, then of the definitions."""
-    return cleaned(_rows(found))
+    return cleaned(_rows(analysed))
 
 
-def _rows(found: Found) -> Iterator[dict[str, Any]]:
-    records = {e.key: e for e in found.run.resolved.environments}
-    doubts = " ".join(dict.fromkeys(doubt.code for doubt in found.doubts))
-    for e in found.summary.environments:
+def _rows(analysed: AnalysedRun) -> Iterator[dict[str, Any]]:
+    records = {e.key: e for e in analysed.run.resolved.environments}
+    doubts = " ".join(dict.fromkeys(doubt.code for doubt in analysed.doubts))
+    for e in analysed.summary.environments:
         record = records[e.key]
         for estimate in e.estimates:
             yield {
-                "run": found.run.resolved.run,
+                "run": analysed.run.resolved.run,
                 "environment": e.key,
                 "environment_label": e.label,
                 "emulated": record.emulated,
                 "is_again": record.again_of is not None,
-                "time_scale": found.summary.time_scale,
-                **_figure(found.summary, e, estimate),
-                **_compared(_contrast(found.summary, e, estimate)),
+                "time_scale": analysed.summary.time_scale,
+                **_figure(analysed.summary, e, estimate),
+                **_compared(_contrast(analysed.summary, e, estimate)),
                 "doubts": doubts,
             }
 
@@ -141,8 +139,8 @@ def _compared(c: Contrast | None) -> dict[str, Any]:
 
 
 def _contrast(summary: Summary, e: EnvironmentSummary, estimate: Estimate) -> Contrast | None:
-    wanted = (e.key, estimate.metric)
-    return next((c for c in summary.contrasts if (c.environment, c.metric) == wanted), None)
+    key = (e.key, estimate.metric)
+    return next((c for c in summary.contrasts if (c.environment, c.metric) == key), None)
 
 
 def _latex(summary: Summary) -> bytes:
@@ -151,33 +149,31 @@ def _latex(summary: Summary) -> bytes:
     heads = ["environment", "metric", "estimate", interval, "from"]
     if summary.contrasts:
         heads += ["effect", interval, "verdict"]
-    found = (
+    lines = (
         [
-            *_told(e, estimate),
+            *_cells(e, estimate),
             *(_effect(_contrast(summary, e, estimate)) if summary.contrasts else ()),
         ]
         for e in summary.environments
         for estimate in e.estimates
         if BY_NAME[estimate.metric].primary
     )
-    return tabular("llrrl" + ("rll" if summary.contrasts else ""), heads, found)
+    return tabular("llrrl" + ("rll" if summary.contrasts else ""), heads, lines)
 
 
-def _told(e: EnvironmentSummary, estimate: Estimate) -> list[str]:
+def _cells(e: EnvironmentSummary, estimate: Estimate) -> list[str]:
     d = BY_NAME[estimate.metric]
     bounds = ""
     if estimate.low is not None and estimate.high is not None:
         bounds = spanned(d, estimate.low, estimate.high)
-    name = d.title + (f" ({d.symbol})" if d.symbol else "")
     number = counted(len(estimate.values))
-    return [e.label, name, figure(d, estimate.estimate), bounds, number]
+    return [e.label, d.named, figure(d, estimate.estimate), bounds, number]
 
 
 def _effect(c: Contrast | None) -> tuple[str, str, str]:
     if c is None:
         return "", "", ""
-    verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
-    return effect(c), effect_interval(c), verdict
+    return effect(c), effect_interval(c), answer.verdict(c)
 
 
 FIELD: Final = "field"
@@ -192,18 +188,18 @@ def command(
     RUN_NOT_FOUND, RUN_BAD_FORMAT, EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, EXPORT_UNKNOWN_PICTURE.
     """
     refuse_picture(picture, form)
-    found = find(run, runs)
+    analysed = find(run, runs)
     if form in PICTURES:
-        data = _picture(found, picture or FIELD, form)
+        data = _picture(analysed, picture or FIELD, form)
     else:
-        data = sheet(found).written(form, PICTURES)
+        data = sheet(analysed).written(form, PICTURES)
     give(data, out)
 
 
-def _picture(found: Found, name: str, form: str) -> bytes:
+def _picture(analysed: AnalysedRun, name: str, form: str) -> bytes:
     # What draws takes a second to import, and a table needs none of it.
     from ullage.experiments.elastic.report import charts, page  # noqa: PLC0415
     from ullage.report.pictures import picked  # noqa: PLC0415
 
-    made = dict(charts.pictures(page.report_of(found)))
-    return picked(made, found.run.path, name, form)
+    drawn = dict(charts.pictures(page.report_of(analysed)))
+    return picked(drawn, analysed.run.path, name, form)

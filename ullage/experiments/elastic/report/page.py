@@ -14,7 +14,7 @@ import ullage
 from ullage.analysis.comparison.rounding import share
 from ullage.common.console import stderr, stdout
 from ullage.common.files import put
-from ullage.common.quantities import format_seconds
+from ullage.common.quantities import format_seconds, many
 from ullage.common.text import clean
 from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS
@@ -23,12 +23,13 @@ from ullage.experiments.elastic.analysis.metrics import Measured
 from ullage.experiments.elastic.analysis.summary import Against, Summary
 from ullage.experiments.elastic.analysis.words import counted
 from ullage.experiments.elastic.report import answer, charts, provenance
-from ullage.experiments.elastic.report import charts as drawn
 from ullage.experiments.elastic.report import tables as pagetables
-from ullage.experiments.elastic.report.charts import Report, Twins
-from ullage.experiments.elastic.report.show import Found, find
+from ullage.experiments.elastic.report.charts import Report, Twins, pictures
+from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.experiments.elastic.simulator import twin
+from ullage.report import answer as report_answer
 from ullage.report import page as report_page
+from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
 from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
@@ -47,7 +48,7 @@ class FieldView:
     figure: Figure
 
 
-def render(made: Report) -> str:
+def render(content: Report) -> str:
     templates = Environment(
         loader=ChoiceLoader(
             [PackageLoader("ullage.experiments.elastic.report"), PackageLoader("ullage.report")]
@@ -58,15 +59,15 @@ def render(made: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return templates.get_template(TEMPLATE).render(page=context(made))
+    return templates.get_template(TEMPLATE).render(page=context(content))
 
 
-def context(made: Report) -> dict[str, Any]:
+def context(content: Report) -> dict[str, Any]:
     """Everything that the template names."""
     specs = Specs()
     static = report_page.assets()
-    run, summary = made.run, made.summary
-    fields = [_first_field(made, side, specs) for side in made.sides]
+    run, summary = content.run, content.summary
+    fields = [_first_field(content, side, specs) for side in content.sides]
     return {
         "title": clean(summary.name, 120),
         "version": ullage.__version__,
@@ -74,107 +75,106 @@ def context(made: Report) -> dict[str, Any]:
         "library": static.library,
         "script": static.script,
         "policy": static.policy,
-        "facts": _facts(made),
-        "answer": _answer(made),
+        "facts": _facts(content),
+        "answer": _answer(content),
         "fields": [f for f in fields if f is not None],
         "metrics": pagetables.metrics(summary),
-        "how": _how(made),
+        "how": _how(content),
         "contrasts": pagetables.contrasts(summary.contrasts),
-        "against": _against(made.against),
-        "allocation": _allocation(made, specs),
+        "against": _against(content.against),
+        "allocation": _allocation(content, specs),
         "stages": pagetables.stages(summary),
         "published": pagetables.published(summary),
-        "waits": _waits(made, specs),
-        "violations": pagetables.violations(made.sides),
-        "repetitions": pagetables.repetitions(run, made.sides),
-        "all_fields": _all_fields(made, specs),
-        "twins": pagetables.twins(made.sides, made.twins, summary.confidence),
-        "doubts": [_doubt(d) for d in made.doubts],
+        "waits": _waits(content, specs),
+        "violations": pagetables.violations(content.sides),
+        "repetitions": pagetables.repetitions(run, content.sides),
+        "all_fields": _all_fields(content, specs),
+        "twins": pagetables.twins(content.sides, content.twins, summary.confidence),
+        "doubts": [_doubt(d) for d in content.doubts],
         "again": provenance.again(run),
         "provenance": provenance.pairs(run),
         "environments": provenance.environments(run),
-        "folds": provenance.folds(run),
+        "folds": [report_provenance.plan(run.path)],
         "definitions": _definitions(),
         "specs": specs.items,
     }
 
 
-def _facts(made: Report) -> list[Fact]:
-    summary, run = made.summary, made.run
+def _facts(content: Report) -> list[Fact]:
+    summary, run = content.summary, content.run
     good = sum(e.ok for e in summary.environments)
     ended = sum(e.ended for e in summary.environments)
-    found = [Fact(f"{counted(summary.repetitions)} of {_environments(len(summary.environments))}")]
+    environments = many(len(summary.environments), "environment")
+    facts = [Fact(f"{counted(summary.repetitions)} of {environments}")]
     if good < ended:
-        found.append(Fact(f"{ended - good} of {ended} without figures"))
+        facts.append(Fact(f"{ended - good} of {ended} without figures"))
     if summary.time_scale != 1:
-        found.append(Fact(f"the users' time ran ×{summary.time_scale:g}"))
+        facts.append(Fact(f"the users' time ran ×{summary.time_scale:g}"))
     length = format_seconds(run.resolved.video.length_s * summary.time_scale)
-    found.append(Fact(f"videos of {length}, {run.resolved.room} viewers to a node"))
-    if machine := provenance.machine(run):
-        found.append(Fact(machine, wraps=True))
-    return found
+    facts.append(Fact(f"videos of {length}, {run.resolved.room} viewers to a node"))
+    if machine := report_answer.machine(run.resolved.host):
+        facts.append(Fact(machine, wraps=True))
+    return facts
 
 
-def _environments(number: int) -> str:
-    return f"{number} environment{'' if number == 1 else 's'}"
-
-
-def _answer(made: Report) -> list[Sentence]:
-    told = answer.answer(made.summary)
-    said = [Sentence((Part(unbroken(clean(text))),)) for text in told]
-    if made.against is not None:
-        said += [Sentence((Part(unbroken(clean(text))),)) for text in answer.against(made.against)]
-    if any(d.code.startswith("repetition-") or d.code == "clock-bound" for d in made.doubts):
+def _answer(content: Report) -> list[Sentence]:
+    texts = answer.answer(content.summary)
+    sentences = [Sentence((Part(unbroken(clean(text))),)) for text in texts]
+    if content.against is not None:
+        sentences += [
+            Sentence((Part(unbroken(clean(text))),)) for text in answer.against(content.against)
+        ]
+    if any(d.code.startswith("repetition-") or d.code == "clock-bound" for d in content.doubts):
         text = "Read “What to doubt” first: some figures are missing, or should not be used."
-        said.append(Sentence((Part(text),), aside=True))
-    return said
+        sentences.append(Sentence((Part(text),), aside=True))
+    return sentences
 
 
-def _first_field(made: Report, side: Side, specs: Specs) -> FieldView | None:
-    found = charts.typical(made, side)
-    figure = None if found is None else _field(made, side, found, specs)
+def _first_field(content: Report, side: Side, specs: Specs) -> FieldView | None:
+    measured = charts.typical(content, side)
+    figure = None if measured is None else _field(content, side, measured, specs)
     return None if figure is None else FieldView(clean(side.label, 60), figure)
 
 
-def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | None:
-    drawing = charts.field_picture(made, side, found)
+def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> Figure | None:
+    drawing = charts.field_picture(content, side, measured)
     if drawing is None:
         return None
-    number = found.repetition.number
+    number = measured.repetition.number
     label = clean(side.label, 60)
-    told = f"PcBl {_percent(found, 'blocked')}, PcAf {_percent(found, 'affected')}"
-    tar = found.figures.get("tar")
-    told += f", TaR {quantity(tar, 's')}" if tar is not None else ", no allocation"
+    figures = f"PcBl {_percent(measured, 'blocked')}, PcAf {_percent(measured, 'affected')}"
+    tar = measured.figures.get("tar")
+    figures += f", TaR {quantity(tar, 's')}" if tar is not None else ", no allocation"
     return Figure(
         id=add(specs, drawing),
-        caption=f"{label}, repetition {number + 1} of {made.summary.repetitions}.",
+        caption=f"{label}, repetition {number + 1} of {content.summary.repetitions}.",
         label=f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
         height=drawing.height,
-        note=told,
-        summary=f"{label}, repetition {number + 1}: {told}",
+        note=figures,
+        summary=f"{label}, repetition {number + 1}: {figures}",
     )
 
 
-def _percent(found: Measured, name: str) -> str:
-    value = found.figures.get(name)
+def _percent(measured: Measured, name: str) -> str:
+    value = measured.figures.get(name)
     return "–" if value is None else unbroken(f"{100 * value:.3g} %")
 
 
-def _all_fields(made: Report, specs: Specs) -> list[Figure]:
+def _all_fields(content: Report, specs: Specs) -> list[Figure]:
     """Every repetition, in folds."""
     figures: list[Figure] = []
-    for side in made.sides:
+    for side in content.sides:
         for number in sorted(side.figures):
             if len(figures) == MOST_FIELDS:
                 return figures
-            figure = _field(made, side, side.figures[number], specs)
+            figure = _field(content, side, side.figures[number], specs)
             if figure is not None:
                 figures.append(figure)
     return figures
 
 
-def _allocation(made: Report, specs: Specs) -> Figure | None:
-    drawing = charts.allocation_picture(made)
+def _allocation(content: Report, specs: Specs) -> Figure | None:
+    drawing = charts.allocation_picture(content)
     if drawing is None:
         return None
     return Figure(
@@ -186,8 +186,8 @@ def _allocation(made: Report, specs: Specs) -> Figure | None:
     )
 
 
-def _waits(made: Report, specs: Specs) -> Figure | None:
-    drawing = charts.waits_picture(made)
+def _waits(content: Report, specs: Specs) -> Figure | None:
+    drawing = charts.waits_picture(content)
     if drawing is None:
         return None
     return Figure(
@@ -195,7 +195,7 @@ def _waits(made: Report, specs: Specs) -> Figure | None:
         caption="Share of the requests that had a node within so many seconds, of all repetitions.",
         label="Distribution of the waiting time, by environment",
         height=drawing.height,
-        note=f"{_dashed(made.summary)} Who was never given a node is missing at the right end.",
+        note=f"{_dashed(content.summary)} Who was never given a node is missing at the right end.",
     )
 
 
@@ -212,16 +212,16 @@ class AgainstView:
     tables: Sequence[Table]
 
 
-def _against(found: Against | None) -> AgainstView | None:
-    if found is None:
+def _against(comparison: Against | None) -> AgainstView | None:
+    if comparison is None:
         return None
-    tables = pagetables.contrasts(found.contrasts, found.other)
-    return AgainstView(clean(found.other, 120), tuple(map(clean, found.notes)), tables)
+    tables = pagetables.contrasts(comparison.contrasts, comparison.other)
+    return AgainstView(clean(comparison.other, 120), tuple(map(clean, comparison.notes)), tables)
 
 
-def _how(made: Report) -> str:
+def _how(content: Report) -> str:
     """How the verdicts were made."""
-    rate = share(1 - made.summary.confidence)
+    rate = share(1 - content.summary.confidence)
     return unbroken(
         "Above 1×, or above 0, is worse. Ratios and differences are taken repetition by "
         "repetition, in which both had the same arrivals. Verdicts are of the primary metrics "
@@ -242,8 +242,6 @@ def _definitions() -> list[tuple[str, str]]:
     ]
 
 
-# `ullage elastic report`: writes the page of a run. Long to import.
-
 PAGE: Final = "report.html"
 MOST_VIEWERS: Final = 200_000
 """Of a run with more, all repetitions together, no twins are made: each is simulated many times."""
@@ -261,42 +259,44 @@ def report(
 
     charts: where pictures are written too.
     """
-    found = find(run, runs, other)
-    made = report_of(found)
-    files = [_write(made, out)]
+    analysed = find(run, runs, other)
+    content = report_of(analysed)
+    files = [_write(content, out)]
     if charts is not None:
-        files += save(drawn.pictures(made), charts)
+        files += save(pictures(content), charts)
     for file in files:
         stdout.print(escape(str(file)), soft_wrap=True)
-    if found.against is not None:
-        for sentence in answer.against(found.against):
+    if analysed.against is not None:
+        for sentence in answer.against(analysed.against):
             stdout.print(escape(sentence), soft_wrap=True)
 
 
-def write(found: Found, out: Path | None = None) -> Path:
+def write(analysed: AnalysedRun, out: Path | None = None) -> Path:
     """The page of a run, in its folder or in `out`, whole or not at all."""
-    return _write(report_of(found), out)
+    return _write(report_of(analysed), out)
 
 
-def report_of(found: Found) -> Report:
+def report_of(analysed: AnalysedRun) -> Report:
     """All that is drawn of a run, with its simulated twins."""
-    twins = _twins(found)
-    return Report(found.run, found.sides, found.summary, found.doubts, twins, found.against)
+    twins = _twins(analysed)
+    return Report(
+        analysed.run, analysed.sides, analysed.summary, analysed.doubts, twins, analysed.against
+    )
 
 
-def _write(made: Report, out: Path | None) -> Path:
-    file = out or made.run.path / PAGE
-    put(file, render(made).encode())
+def _write(content: Report, out: Path | None) -> Path:
+    file = out or content.run.path / PAGE
+    put(file, render(content).encode())
     return file
 
 
-def _twins(found: Found) -> Twins:
+def _twins(analysed: AnalysedRun) -> Twins:
     """The simulated twins; none where there are too many viewers, or the simulator refuses."""
-    viewers = sum(len(r.sessions) for r in found.run.repetitions)
+    viewers = sum(len(r.sessions) for r in analysed.run.repetitions)
     why = f"{viewers:,} viewers are too many" if viewers > MOST_VIEWERS else ""
     if not why:
         try:
-            return twin.twins(found.run)
+            return twin.twins(analysed.run)
         except ValueError as error:
             why = str(error)
     stderr.print(f"[yellow]warning:[/] no simulated twin: {escape(why)}", soft_wrap=True)

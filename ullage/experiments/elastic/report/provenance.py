@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from ullage.common.quantities import format_bytes
 from ullage.common.text import clean
@@ -13,23 +13,7 @@ from ullage.experiments.elastic.analysis import reading
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.plan import words
 from ullage.report.charts.text import duration
-from ullage.report.views import Fold, Table, cells, heads
-
-MOST_TEXT: Final = 20_000
-
-
-def machine(run: ElasticRun) -> str:
-    """CPU model, CPUs and memory of the host, as far as they are known."""
-    host = run.resolved.host
-    cpus = host.get("cpus")
-    count = len(cpus) if isinstance(cpus, list) else cpus
-    memory = host.get("memory_bytes")
-    parts = [
-        str(host["cpu_model"]) if host.get("cpu_model") else "",
-        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
-        format_bytes(memory) if isinstance(memory, int) else "",
-    ]
-    return clean(", ".join(part for part in parts if part), 120)
+from ullage.report.views import Table, cells, heads
 
 
 def again(run: ElasticRun) -> str:
@@ -41,7 +25,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
     """Facts about the run."""
     r, end = run.resolved, run.finished
     started = run.started_epoch_ns
-    found = [
+    facts = [
         ("run", r.run),
         ("started", _instant(started) if started is not None else "never"),
         ("ended because", _ended(run) if end else "it has no end: interrupted or running"),
@@ -62,18 +46,18 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
-    return [(name, clean(value, 600)) for name, value in found]
+    return [(name, clean(value, 600)) for name, value in facts]
 
 
 def _ended(run: ElasticRun) -> str:
     end = run.finished
     assert end is not None
-    told = {
+    reasons = {
         "repetitions": "all repetitions were done",
         "interrupted": "it was interrupted",
         "failed": "it failed",
     }
-    return told[end.reason] + (f": {end.message}" if end.message else "")
+    return reasons[end.reason] + (f": {end.message}" if end.message else "")
 
 
 def _time_scale(r: folder.Resolved) -> str:
@@ -93,10 +77,10 @@ def _real(r: folder.Resolved, seconds: float) -> str:
 
 
 def _video(r: folder.Resolved) -> str:
-    v, told = r.video, words.video(r.video, r.time_scale)
+    v, film = r.video, words.video(r.video, r.time_scale)
     return (
-        f"{told['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {told['bitrate']}, "
-        f"{told['kind']}, by {v.made_by}"
+        f"{film['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {film['bitrate']}, "
+        f"{film['kind']}, by {v.made_by}"
     )
 
 
@@ -118,15 +102,6 @@ def environments(run: ElasticRun) -> Table:
         )
     names = ("environment", "provider", "options", "policy", "nodes", "held back", "treatment")
     return Table("Environments of this run", heads(*names), tuple(rows))
-
-
-def folds(run: ElasticRun) -> list[Fold]:
-    """The plan as it was written."""
-    file = run.path / folder.PLAN
-    if not file.is_file():
-        return []
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return [Fold("The plan", text=clean(text, MOST_TEXT))]
 
 
 def _plain(values: Mapping[str, Any]) -> str:

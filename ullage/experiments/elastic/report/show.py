@@ -12,9 +12,10 @@ from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
 from ullage.common.console import print_json, stderr, stdout
+from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
-from ullage.experiments.elastic.analysis import doubts as sound
+from ullage.experiments.elastic.analysis import doubts
 from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS
 from ullage.experiments.elastic.analysis.doubts import Doubt
@@ -25,8 +26,6 @@ from ullage.experiments.elastic.folder import Resolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer
 from ullage.runs.reader import named
-
-# Two elastic runs beside each other: which environments are partners, and what differs.
 
 Pairs = list[tuple[Side, Side]]
 
@@ -64,22 +63,22 @@ def _notes(
     if run.resolved.run == other.resolved.run:
         yield "Both are the same run: there is nothing between them to be found."
     if not pairs:
-        here, there = (clean(listed(s.label for s in of), 200) for of in (mine, theirs))
+        labels, other_labels = (clean(listed(s.label for s in of), 200) for of in (mine, theirs))
         yield (
             "The two runs have no environment of the same name, so nothing is compared: this one "
-            f"has {here}, the other {there}."
+            f"has {labels}, the other {other_labels}."
         )
         return
     with_figures = [(a, b) for a, b in pairs if a.figures and b.figures]
     if not with_figures:
         yield "No environment has figures in both runs, so nothing is compared."
-    known = {side.key for pair in pairs for side in pair}
-    left = [s.label for s in mine if s.key not in known and s.again_of is None]
-    left += [
-        f"{s.label} (the other's)" for s in theirs if s.key not in known and s.again_of is None
+    paired = {side.key for pair in pairs for side in pair}
+    unpaired = [s.label for s in mine if s.key not in paired and s.again_of is None]
+    unpaired += [
+        f"{s.label} (the other's)" for s in theirs if s.key not in paired and s.again_of is None
     ]
-    if left:
-        yield f"Without a partner: {clean(listed(left), 400)}."
+    if unpaired:
+        yield f"Without a partner: {clean(listed(unpaired), 400)}."
     differ = list(_differences(run.resolved, other.resolved, pairs))
     if differ:
         yield f"What differs between the two, and so is in every difference: {'; '.join(differ)}."
@@ -89,19 +88,19 @@ def _notes(
     )
 
 
-def _differences(one: Resolved, two: Resolved, pairs: Pairs) -> Iterator[str]:
+def _differences(run: Resolved, other: Resolved, pairs: Pairs) -> Iterator[str]:
     """Settings that are not the same, as a plan has them."""
-    told, there = _settings(one), _settings(two)
-    for name in told:
-        yield from _differs(name, told[name], there[name])
+    settings, other_settings = _settings(run), _settings(other)
+    for name in settings:
+        yield from _differs(name, settings[name], other_settings[name])
     for a, b in pairs:
-        own, others = _own(one, a), _own(two, b)
+        own, others = _own(run, a), _own(other, b)
         for name in dict.fromkeys((*own, *others)):
-            what = f"{name} of {clean(a.label, 60)}"
-            yield from _differs(what, own.get(name, "none"), others.get(name, "none"))
+            field = f"{name} of {clean(a.label, 60)}"
+            yield from _differs(field, own.get(name, "none"), others.get(name, "none"))
     for name in ("cpu_model", "kernel"):
-        known = (str(host.get(name, "not known")) for host in (one.host, two.host))
-        yield from _differs(name.replace("_", " "), *known)
+        values = (str(host.get(name, "not known")) for host in (run.host, other.host))
+        yield from _differs(name.replace("_", " "), *values)
 
 
 def _settings(run: Resolved) -> dict[str, str]:
@@ -129,13 +128,13 @@ def _own(run: Resolved, side: Side) -> dict[str, str]:
     }
 
 
-def _differs(name: str, one: str, two: str) -> Iterator[str]:
-    if one != two:
-        yield f"{name} {clean(one, 200)}, there {clean(two, 200)}"
+def _differs(name: str, value: str, other: str) -> Iterator[str]:
+    if value != other:
+        yield f"{name} {clean(value, 200)}, there {clean(other, 200)}"
 
 
 @dataclass(frozen=True)
-class Found:
+class AnalysedRun:
     """A run with all that follows from it."""
 
     run: ElasticRun
@@ -145,49 +144,49 @@ class Found:
     against: Against | None = None
 
 
-def find(run: Path | None, runs: Path, other: Path | None = None) -> Found:
+def find(run: Path | None, runs: Path, other: Path | None = None) -> AnalysedRun:
     """Read a run (None: the newest under `runs`), and the one to compare it with.
 
     Both are paths, or bare names of folders in `runs`.
 
     RUN_NOT_FOUND, RUN_BAD_FORMAT.
     """
-    opened = ElasticRun.open(folder.newest(runs) if run is None else named(run, runs))
+    opened = ElasticRun.open(folder.chosen(run, runs))
     mine = sides(opened)
-    made = summarise(opened, mine)
-    beside = None
+    summary = summarise(opened, mine)
+    against = None
     if other is not None:
         second = ElasticRun.open(named(other, runs))
-        beside = compare(opened, mine, second, sides(second))
-    return Found(opened, mine, made, sound.doubts(opened, made, mine), beside)
+        against = compare(opened, mine, second, sides(second))
+    return AnalysedRun(opened, mine, summary, doubts.doubts(opened, summary, mine), against)
 
 
 def command(run: Path | None, *, runs: Path, as_json: bool) -> None:
     """Print the answer, the metrics and the comparisons."""
-    found = find(run, runs)
+    analysed = find(run, runs)
     if as_json:
-        print_json(dumped(found))
+        print_json(dumped(analysed))
     else:
-        tell(found)
+        tell(analysed)
 
 
-def tell(found: Found) -> None:
-    for sentence in answer.answer(found.summary):
+def tell(analysed: AnalysedRun) -> None:
+    for sentence in answer.answer(analysed.summary):
         stdout.print(escape(sentence), soft_wrap=True)
-    stdout.print(_metrics(found.summary))
-    if found.summary.contrasts:
-        stdout.print(_contrasts(found.summary.contrasts))
-    for doubt in found.doubts:
+    stdout.print(_metrics(analysed.summary))
+    if analysed.summary.contrasts:
+        stdout.print(_contrasts(analysed.summary.contrasts))
+    for doubt in analysed.doubts:
         line = f"{doubt.message} {doubt.advice} ({doubt.code})".replace("  ", " ")
         stderr.print(f"[yellow]doubt:[/] {escape(line)}", soft_wrap=True)
 
 
-def dumped(found: Found) -> dict[str, Any]:
+def dumped(analysed: AnalysedRun) -> dict[str, Any]:
     """Everything, for programs; with the definitions of the metrics, which it cannot be read
     without."""
     return {
         "format": folder.FORMAT,
-        **found.summary.model_dump(mode="json"),
+        **analysed.summary.model_dump(mode="json"),
         "definitions": {
             name: {
                 "title": d.title,
@@ -200,33 +199,32 @@ def dumped(found: Found) -> dict[str, Any]:
             }
             for name, d in BY_NAME.items()
         },
-        "doubts": [doubt.model_dump(mode="json") for doubt in found.doubts],
+        "doubts": [doubt.model_dump(mode="json") for doubt in analysed.doubts],
     }
 
 
-def _metrics(found: Summary) -> Table:
+def _metrics(summary: Summary) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("metric")
-    for e in found.environments:
+    for e in summary.environments:
         table.add_column(escape(f"{e.label}, {counted(e.ok)}"), justify="right")
-    shown = answer.metrics_of(found.environments)
+    metrics = answer.metrics_of(summary.environments)
     for group, title in GROUPS.items():
-        these = [d for d in shown if d.group == group]
-        if these:
+        in_group = [d for d in metrics if d.group == group]
+        if in_group:
             table.add_row(f"[bold]{escape(title)}[/]")
-        for d in these:
+        for d in in_group:
             cells = []
-            for e in found.environments:
+            for e in summary.environments:
                 estimate = e.estimate(d.name)
                 text = "–" if estimate is None else figure(d, estimate.estimate)
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
                 cells.append(f"{text} ({bounds})" if bounds else text)
-            name = f"  {d.title}" + (f" ({d.symbol})" if d.symbol not in ("", d.title) else "")
-            table.add_row(*map(escape, (name, *cells)))
+            table.add_row(*map(escape, (f"  {d.named}", *cells)))
     return table
 
 
-def _contrasts(found: Sequence[Contrast]) -> Table:
+def _contrasts(compared: Sequence[Contrast]) -> Table:
     """The primary metrics; the page has all."""
     table = Table(box=None, pad_edge=False)
     table.add_column("compared")
@@ -235,21 +233,21 @@ def _contrasts(found: Sequence[Contrast]) -> Table:
     table.add_column("from")
     table.add_column("verdict")
     heading = ""
-    for c in found:
+    for c in compared:
         if not BY_NAME[c.metric].primary:
             continue
         head = f"{c.environment_label} against {c.baseline_label}"
         if head != heading:
             heading = head
             table.add_row(f"[bold]{escape(head)}[/]")
-        verdict = "the noise floor" if c.again else str(c.verdict or "no verdict")
+        verdict = answer.verdict(c)
         if verdict in ("inconclusive", "no verdict"):
             verdict = f"{verdict}: {answer.undecided(c)}"
         row = (
             f"  {BY_NAME[c.metric].title}",
             effect(c),
             effect_interval(c),
-            answer.pairs(c) if c.paired else counted(c.n),
+            many(c.n, "pair") if c.paired else counted(c.n),
             verdict,
         )
         table.add_row(*map(escape, row))

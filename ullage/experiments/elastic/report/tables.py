@@ -38,69 +38,66 @@ def metrics(summary: Summary) -> list[Table]:
     labels = [clean(e.label, 60) for e in environments]
     alike = {e.ok for e in environments}
     if len(alike) == 1:  # then once is enough: a table has little room
-        each = f" ({counted(environments[0].ok)}{' each' if len(environments) > 1 else ''})"
+        each = " each" if len(environments) > 1 else ""
+        behind = f" ({counted(environments[0].ok)}{each})"
     else:
         labels = [
             f"{label}, {counted(e.ok)}" for label, e in zip(labels, environments, strict=True)
         ]
-        each = ""
+        behind = ""
     tables = []
     for group, caption in GROUPS.items():
         rows = tuple(
-            (TableCell(_named(d)), *(TableCell(_cell(d, e), "n") for e in environments))
+            (TableCell(d.named), *(TableCell(_cell(d, e), "n") for e in environments))
             for d in metrics_of(environments)
             if d.group == group
         )
         if rows:
             tables.append(
-                Table(caption + each, heads("metric", *labels, numbers=tuple(labels)), rows)
+                Table(caption + behind, heads("metric", *labels, numbers=tuple(labels)), rows)
             )
     return tables
 
 
-def _named(d: Definition) -> str:
-    return f"{d.title} ({d.symbol})" if d.symbol and d.symbol != d.title else d.title
-
-
 def _cell(d: Definition, e: EnvironmentSummary) -> str:
-    found = e.estimate(d.name)
-    if found is None:
+    estimate = e.estimate(d.name)
+    if estimate is None:
         return "–"
-    bounds = interval(d, found, e.ok)
-    told = figure(d, found.estimate)
+    bounds = interval(d, estimate, e.ok)
+    text = figure(d, estimate.estimate)
     if not bounds:
-        return told
-    number, _, unit = told.partition(" ")
+        return text
+    number, _, unit = text.partition(" ")
     alike = bounds.endswith(f" {unit}") and " " not in bounds.partition(" to ")[0]
     if unit and alike:  # once is enough here too
         return f"{number} ({bounds.removesuffix(f' {unit}')}) {unit}"
-    return f"{told} ({bounds})"
+    return f"{text} ({bounds})"
 
 
-def contrasts(found: Sequence[Contrast], other: str = "") -> list[Table]:
+def contrasts(compared: Sequence[Contrast], other: str = "") -> list[Table]:
     """One table for each environment that is compared. other: the other run."""
-    pairs = dict.fromkeys((c.environment, c.baseline) for c in found)
+    pairs = dict.fromkeys((c.environment, c.baseline) for c in compared)
     return [
-        _contrast_table([c for c in found if (c.environment, c.baseline) == pair], other)
+        _contrast_table([c for c in compared if (c.environment, c.baseline) == pair], other)
         for pair in pairs
     ]
 
 
-def _contrast_table(found: Sequence[Contrast], other: str) -> Table:
-    first = found[0]
+def _contrast_table(compared: Sequence[Contrast], other: str) -> Table:
+    first = compared[0]
     caption = f"{clean(first.environment_label, 60)} against {clean(first.baseline_label, 60)}"
     caption += f" in {clean(other, 120)}" if other else ""
     caption += ": the noise floor, which chance alone makes" if first.again else ""
     rows = tuple(
         (
-            TableCell(_named(BY_NAME[c.metric])),
+            TableCell(BY_NAME[c.metric].named),
             TableCell(effect(c), "n"),
             TableCell(effect_interval(c), "n"),
             TableCell(f"{c.n}", "n"),
             _verdict(c),
             TableCell(_remark(c)),
         )
-        for c in sorted(found, key=lambda c: not BY_NAME[c.metric].primary)
+        for c in sorted(compared, key=lambda c: not BY_NAME[c.metric].primary)
     )
     head = ("metric", "effect", "interval", "pairs" if first.paired else "repetitions")
     names = heads(*head, "verdict", "remark", numbers=head[1:])
@@ -128,17 +125,23 @@ def stages(summary: Summary) -> Table | None:
     if not any(e.estimate("tar") for e in environments):
         return None
     names = dict.fromkeys(stage for e in environments for stage in e.stages)
-    told = [
+    lines = [
         (_stage(name), [e.stages.get(name, (None, None, 0))[:2] for e in environments])
         for name in names
     ]
     for metric in ("tar", "tlr"):
-        found = [e.estimate(metric) for e in environments]
-        told.append(
-            (_named(BY_NAME[metric]), [(f.mean, f.deviation) if f else (None, None) for f in found])
+        estimates = [e.estimate(metric) for e in environments]
+        lines.append(
+            (
+                BY_NAME[metric].named,
+                [(f.mean, f.deviation) if f else (None, None) for f in estimates],
+            )
         )
     numbers = tuple(range(1, len(environments) + 1))
-    rows = (cells(name, *(_plus_minus(*of) for of in each), numbers=numbers) for name, each in told)
+    rows = (
+        cells(name, *(_plus_minus(*of) for of in spreads), numbers=numbers)
+        for name, spreads in lines
+    )
     labels = [clean(e.label, 60) for e in environments]
     note = (
         "Mean of the repetitions' means ± their standard deviation. What lies between the stages "
@@ -164,8 +167,8 @@ def published(summary: Summary) -> Table | None:
         blocked, requests = e.estimate("blocked"), e.estimate("requests")
         if blocked is None or requests is None:
             continue
-        asked = dict(requests.values)
-        counts = [share * asked[n] for n, share in blocked.values if n in asked]
+        viewers = dict(requests.values)
+        counts = [share * viewers[n] for n, share in blocked.values if n in viewers]
         spread = moments(counts).deviation if len(counts) > 1 else None
         mean = sum(counts) / len(counts)
         rows.append(
@@ -216,8 +219,8 @@ def repetitions(run: ElasticRun, sides: Sequence[Side]) -> Table:
     names = ("requests", "blocked", "affected", "tar", "deviation")
     rows = []
     for r in run.repetitions[:MOST_ROWS]:
-        found = figures.get((r.environment, r.number))
-        values = found.figures if found else {}
+        measured = figures.get((r.environment, r.number))
+        values = measured.figures if measured else {}
         why = clean(r.reason.message, 300) if r.reason else ""
         rows.append(
             cells(
@@ -232,27 +235,29 @@ def repetitions(run: ElasticRun, sides: Sequence[Side]) -> Table:
         )
     columns = [*(BY_NAME[n].symbol for n in names), "late, p99"]
     head = heads("environment", "no.", "state", *columns, "why", numbers=("no.", *columns))
-    rest = len(run.repetitions) - len(rows)
-    return Table("Repetitions", head, tuple(rows), f"{rest} more are not shown." if rest else "")
+    hidden = len(run.repetitions) - len(rows)
+    return Table(
+        "Repetitions", head, tuple(rows), f"{hidden} more are not shown." if hidden else ""
+    )
 
 
 def _late(r: Repetition) -> str:
     """By how much the generator missed its schedule."""
-    found = r.viewers.lateness_s.get("p99") if r.viewers is not None else None
-    return quantity(found, "s") if found is not None else "–"
+    late_s = r.viewers.lateness_s.get("p99") if r.viewers is not None else None
+    return quantity(late_s, "s") if late_s is not None else "–"
 
 
 def twins(
-    sides: Sequence[Side], found: Mapping[tuple[str, int], Simulated], confidence: float
+    sides: Sequence[Side], by_repetition: Mapping[tuple[str, int], Simulated], confidence: float
 ) -> Table | None:
     """PcBl beside that of the simulated twins, and the paired difference."""
     rows = []
     for side in sides:
-        mine = [one for (key, _), one in sorted(found.items()) if key == side.key]
+        mine = [twin for (key, _), twin in sorted(by_repetition.items()) if key == side.key]
         if not mine:
             continue
         real, simulated = (
-            sum(getattr(one, name) for one in mine) / len(mine) for name in ("real", "blocked")
+            sum(getattr(twin, name) for twin in mine) / len(mine) for name in ("real", "blocked")
         )
         rows.append(
             cells(
@@ -274,10 +279,10 @@ def twins(
 
 
 def _twin_interval(mine: Sequence[Simulated], confidence: float) -> str:
-    found = difference(mine, confidence)
-    if found.low is None or found.high is None:
-        return found.why
-    return f"{_points(found.low)} to {_points(found.high)}"
+    apart = difference(mine, confidence)
+    if apart.low is None or apart.high is None:
+        return apart.why
+    return f"{_points(apart.low)} to {_points(apart.high)}"
 
 
 def _points(share_of: float) -> str:

@@ -30,9 +30,7 @@ from ullage.environments.agent import client
 from ullage.experiments.elastic.plan import units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
 from ullage.experiments.elastic.plan.units import Scaled
-from ullage.experiments.elastic.run import front
-from ullage.experiments.elastic.run import nodes as elastic_nodes
-from ullage.experiments.elastic.run import viewers as viewer_process
+from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.host import binaries, image
 from ullage.host.paths import cache_dir
 
@@ -60,14 +58,14 @@ class _Bound:
     unit: str = _SECONDS
 
     @property
-    def kept(self) -> bool:
+    def holds(self) -> bool:
         return self.value is None or self.least <= self.value <= self.most
 
 
 def check_bounds(plan: ElasticPlan, document: YamlFile) -> None:
     """PLAN_BAD_FIELD: the first field that the front or the viewers would not take."""
     for bound in _bounds(plan):
-        if not bound.kept:
+        if not bound.holds:
             raise UllageError(
                 PLAN_BAD_FIELD,
                 file=document.name,
@@ -89,8 +87,8 @@ def _bounds(plan: ElasticPlan) -> Iterator[_Bound]:
     yield _Bound(("video", "length"), scaled.length_s, 1e-3, _YEAR_S)
     for name in ("rate", "peak"):
         rate = getattr(arrivals, name)
-        asked = None if rate is None else rate * scale
-        yield _Bound(("arrivals", name), asked, 1e-6, 1e8, _RATE)
+        real_rate = None if rate is None else rate * scale
+        yield _Bound(("arrivals", name), real_rate, 1e-6, 1e8, _RATE)
     for name, least in (("lasting", 0.0), ("at", 0.0), ("decay", 1e-6)):
         length = getattr(arrivals, name)
         yield _Bound(("arrivals", name), None if length is None else length / scale, least, _YEAR_S)
@@ -129,13 +127,13 @@ async def lacks(
     generators: Generators | None = None,
 ) -> list[UllageError]:
     """All of that which is not so here."""
-    found = []
+    faults = []
     for step in _steps(plan, environments, document, generators):
         try:
             await step()
         except UllageError as error:
-            found.append(error)
-    return found
+            faults.append(error)
+    return faults
 
 
 def _steps(
@@ -146,14 +144,14 @@ def _steps(
 ) -> Iterator[Callable[[], Awaitable[None]]]:
     """Each finds one thing out."""
     yield partial(_now, _as_root)
-    for program in (front.PROGRAM, viewer_process.PROGRAM):
+    for program in (front.PROGRAM, viewers.PROGRAM):
         yield partial(_now, partial(binaries.program, program))
     yield partial(_now, client.binary)
     yield partial(_now, partial(check_bounds, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
     if plan.image == "host":
-        yield partial(_now, partial(image.require_on_host, elastic_nodes.PROGRAMS))
+        yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
         yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
         if generators is not None:
@@ -181,8 +179,8 @@ def _readable(plan: ElasticPlan) -> None:
         try:
             last_s = units.trace_times(plan.arrivals)[-1] / plan.time_scale
             if last_s >= LATEST_S:
-                said = f"its last viewer comes after {last_s:g} s of real time"
-                raise ValueError(f"{said}, and must before {LATEST_S:g} s")
+                last = f"its last viewer comes after {last_s:g} s of real time"
+                raise ValueError(f"{last}, and must before {LATEST_S:g} s")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UllageError(ELASTIC_BAD_TRACE, file=plan.arrivals.file, reason=reason) from error
@@ -191,42 +189,42 @@ def _readable(plan: ElasticPlan) -> None:
 def _film_has_room(plan: ElasticPlan) -> None:
     """It is made once, and whole: not one that is larger than the disk."""
     place = next(path for path in (cache_dir(), *cache_dir().parents) if path.exists())
-    asked, has = Scaled(plan).film_bytes, shutil.disk_usage(place).total
-    if asked > has:
-        reason = f"it has {format_bytes(asked)}, and the disk of {place} {format_bytes(has)}"
+    needed, has = Scaled(plan).film_bytes, shutil.disk_usage(place).total
+    if needed > has:
+        reason = f"it has {format_bytes(needed)}, and the disk of {place} {format_bytes(has)}"
         raise UllageError(ELASTIC_NO_CLIP, reason=reason)
 
 
-def _fits(these: Environment | Generators, one: str) -> None:
+def _fits(machines: Environment | Generators, name: str) -> None:
     """One of them, at least."""
     try:
-        placement.place(these.resources, 0)
+        placement.place(machines.resources, 0)
     except UllageError as error:
         if error.kind is not HOST_TOO_SMALL:
             raise
-        cpus = f"{error.facts['asked']} for {one}"
+        cpus = f"{error.facts['asked']} for {name}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=cpus, has=error.facts["has"]) from error
-    asked, has = these.resources.memory, memory_bytes()
-    if asked > has:
-        what = f"{format_bytes(asked)} of memory for {one}"
-        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=what, has=format_bytes(has))
+    needed, has = machines.resources.memory, memory_bytes()
+    if needed > has:
+        memory = f"{format_bytes(needed)} of memory for {name}"
+        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=memory, has=format_bytes(has))
 
 
 def _fit_together(environment: Environment, generators: Generators) -> None:
     """All machines of the viewers, who are there all the time, and the fewest nodes beside them."""
     nodes = max(environment.nodes.min, 1)
-    asked = units.memory_of(nodes, environment.resources)
-    asked += units.memory_of(generators.number, generators.resources)
-    if asked > (has := memory_bytes()):
+    needed = units.memory_of(nodes, environment.resources)
+    needed += units.memory_of(generators.number, generators.resources)
+    if needed > (has := memory_bytes()):
         viewers = many(generators.number, "generator")
-        these = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
-        what = f"{format_bytes(asked)} of memory for {these}"
-        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=what, has=format_bytes(has))
+        machines = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
+        memory = f"{format_bytes(needed)} of memory for {machines}"
+        raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=memory, has=format_bytes(has))
 
 
-async def _provider(provider: Provider, these: str) -> None:
+async def _provider(provider: Provider, machines: str) -> None:
     if getattr(provider.options, "network", None) == "user":
-        raise UllageError(ELASTIC_NO_ADDRESS, these=these)
+        raise UllageError(ELASTIC_NO_ADDRESS, machines=machines)
     await provider.check()
 
 
@@ -250,17 +248,17 @@ def _bad_policy(
 ) -> UllageError:
     """The complaint, as it stands in the plan."""
     field, problem = error.args
-    said = re.fullmatch(r"(\w+) is (.+); (allowed: .+?)( at line \d+ column \d+)?", problem)
+    complaint = re.fullmatch(r"(\w+) is (.+); (allowed: .+?)( at line \d+ column \d+)?", problem)
     own: FieldPath = ("environments", environment.again_of or environment.key, "policy")
     path = own if own in document.lines else ("policy",)
-    if field != "policy" or said is None:  # the plan's own checks let nothing else through
+    if field != "policy" or complaint is None:  # the plan's own checks let nothing else through
         return UllageError(ELASTIC_FRONT_NOT_STARTED, reason=f"{field}: {problem}")
     return UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
-        line=document.line((*path, said[1])),
-        field=".".join((*map(str, path), said[1])),
-        found=said[2],
-        allowed=said[3],
+        line=document.line((*path, complaint[1])),
+        field=".".join((*map(str, path), complaint[1])),
+        found=complaint[2],
+        allowed=complaint[3],
         suggestion="docs/guide/elastic-policies.md describes every policy and its fields",
     )

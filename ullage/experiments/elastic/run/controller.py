@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
@@ -28,10 +29,8 @@ from ullage.experiments.elastic.folder import (
     TakenBack,
 )
 from ullage.experiments.elastic.plan.schema import Budgets
-from ullage.experiments.elastic.run.front import Front, Restarted, Wanted
+from ullage.experiments.elastic.run.front import Front, Restarted, Wish
 from ullage.host import clock
-
-# The writer of `controller.jsonl`.
 
 
 class Acts:
@@ -64,7 +63,7 @@ _REST_S: Final = 0.25
 at once, and a provider that refuses at once would be asked thousands of times a second."""
 
 
-class Made(Protocol):
+class ServingNode(Protocol):
     """A node that streams."""
 
     address: str
@@ -99,7 +98,7 @@ class Maker(Protocol):
     def name(self, node: int, attempt: int) -> str:
         """What the instance is called."""
 
-    async def make(self, name: str, limit_s: float) -> Made:
+    async def make(self, name: str, limit_s: float) -> ServingNode:
         """A node; raises when that fails, or takes longer: nothing of it is left then."""
 
 
@@ -110,10 +109,11 @@ Phase = Literal["coming", "ready", "failed", "leaving", "gone"]
 class _Node:
     """What is known of a node, and what the front was told of it last."""
 
+    number: int
     phase: Phase = "coming"
     instance: str = ""
-    made: Made | None = None
-    told: dict[str, object] = field(default_factory=dict)
+    serving: ServingNode | None = None
+    message: dict[str, object] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
@@ -127,7 +127,7 @@ class Controller:
         """Nodes that ended while they streamed."""
         self.failed = 0
         """Nodes that could not be had."""
-        self.left: list[str] = []
+        self.leftovers: list[str] = []
         """What could not be removed, and why."""
         self._nodes: dict[int, _Node] = {}
         self._busy = 0
@@ -137,14 +137,14 @@ class Controller:
     async def run(self) -> None:
         """Do what the front wants until it quits, then remove what is left.
 
-        ELASTIC_FRONT_DIED. Whatever ends it, nothing is left but what `left` names.
+        ELASTIC_FRONT_DIED. Whatever ends it, nothing is left but what `leftovers` names.
         """
         try:
             await self._run()
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
         finally:
-            away = (self._away(n) for n in self._nodes)
+            away = (self._away(node) for node in self._nodes.values())
             # One whose end cannot be written down does not keep the others.
             for ended in await asyncio.gather(*away, return_exceptions=True):
                 if ended is not None:
@@ -157,7 +157,7 @@ class Controller:
                     if isinstance(message, Restarted):
                         self._again(message)
                     else:
-                        self._wanted(message, group)
+                        self._obey(message, group)
             finally:
                 for node in self._nodes.values():
                     if node.task is not None and node.phase != "leaving":
@@ -173,20 +173,20 @@ class Controller:
         return [node.instance for node in self._nodes.values() if node.phase == "ready"]
 
     # --- what the front wants ---------------------------------------------------------------------
-    def _wanted(self, wish: Wanted, group: asyncio.TaskGroup) -> None:
+    def _obey(self, wish: Wish, group: asyncio.TaskGroup) -> None:
         node = self._nodes.get(wish.node)
         if not wish.release:
             if node is None:
-                node = self._nodes[wish.node] = _Node()
-                node.task = group.create_task(self._live(wish.node, node, wish.at_ns))
-            elif node.told:  # it was started again, and has not heard
-                self.front.tell(**node.told)
+                node = self._nodes[wish.node] = _Node(wish.node)
+                node.task = group.create_task(self._live(node, wish.at_ns))
+            elif node.message:  # it was started again, and has not heard
+                self.front.tell(**node.message)
             return
         if node is None or node.phase == "gone":
             self.front.tell(released=wish.node)
         elif node.phase != "leaving":
             coming, node.phase = node.phase == "coming", "leaving"
-            leave = self._leave(wish.node, node, node.task, wish.at_ns, coming=coming)
+            leave = self._leave(node, node.task, wish.at_ns, coming=coming)
             node.task = group.create_task(leave)
 
     def _again(self, restarted: Restarted) -> None:
@@ -198,97 +198,79 @@ class Controller:
             FrontEnded(at_ns=restarted.ended_ns, back_ns=restarted.back_ns, how=restarted.how)
         )
         for node in self._nodes.values():
-            if node.told:
-                self.front.tell(**node.told)
+            if node.message:
+                self.front.tell(**node.message)
 
     # --- a node's life ----------------------------------------------------------------------------
-    async def _live(self, number: int, node: _Node, front_ns: int) -> None:
+    async def _live(self, node: _Node, front_ns: int) -> None:
         """Make it, tell the front, and watch it until it dies or is to leave."""
         with _Busy(self):
-            if not await self._make(number, node, front_ns):
+            if not await self._make(node, front_ns):
                 return
-        assert node.made is not None
-        why = printable(await node.made.gone(), _LONGEST_WHY)
+        assert node.serving is not None
+        why = printable(await node.serving.gone(), _LONGEST_WHY)
         node.phase = "failed"
         self.lost += 1
-        self.acts.add(Lost(node=number, instance=node.instance, at_ns=clock.ordered_ns(), why=why))
-        self._tell(node, failed=number, why=why)
+        self._add(Lost, node, why=why)
+        self._tell(node, failed=node.number, why=why)
         with _Busy(self):
-            await self._away(number)
+            await self._away(node)
 
-    async def _make(self, number: int, node: _Node, front_ns: int) -> bool:
+    async def _make(self, node: _Node, front_ns: int) -> bool:
         """Try within the budget; False when it could not be had."""
         budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
-        node.instance = self.maker.name(number, 1)
-        self.acts.add(Asked(node=number, instance=node.instance, front_ns=front_ns, at_ns=began))
+        node.instance = self.maker.name(node.number, 1)
+        self._add(Asked, node, front_ns=front_ns, at_ns=began)
         for attempt in range(1, budget.tries + 1):
-            node.instance, asked_ns = self.maker.name(number, attempt), clock.ordered_ns()
+            node.instance, asked_ns = self.maker.name(node.number, attempt), clock.ordered_ns()
             try:
-                made = node.made = await self.maker.make(node.instance, budget.limit)
+                serving = node.serving = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
-                self._retried(number, node, "allocate", attempt, why)
+                self._add(Retried, node, what="allocate", attempt=attempt, why=why)
                 continue
             why = await self._hold(node)
             if not why:
                 node.phase = "ready"
-                self.acts.add(
-                    Ready(
-                        node=number,
-                        instance=node.instance,
-                        address=made.address,
-                        asked_ns=asked_ns,
-                        made_ns=made.made_ns,
-                        serving_ns=made.serving_ns,
-                        at_ns=clock.ordered_ns(),
-                        attempts=attempt,
-                        injected_s=self.boot_delay_s,
-                        stages=made.stages,
-                        steps=made.steps,
-                    )
+                self._add(
+                    Ready,
+                    node,
+                    address=serving.address,
+                    asked_ns=asked_ns,
+                    made_ns=serving.made_ns,
+                    serving_ns=serving.serving_ns,
+                    attempts=attempt,
+                    injected_s=self.boot_delay_s,
+                    stages=serving.stages,
+                    steps=serving.steps,
                 )
-                self._tell(node, ready=number, address=made.address, url=made.url)
+                self._tell(node, ready=node.number, address=serving.address, url=serving.url)
                 return True
-            self._retried(number, node, "allocate", attempt, why)
-            await self._remove(number, node)
+            self._add(Retried, node, what="allocate", attempt=attempt, why=why)
+            await self._remove(node)
         node.phase = "failed"
         self.failed += 1
-        self.acts.add(
-            NotReady(
-                node=number,
-                instance=node.instance,
-                asked_ns=began,
-                at_ns=clock.ordered_ns(),
-                attempts=budget.tries,
-                why=why,
-            )
-        )
+        self._add(NotReady, node, asked_ns=began, attempts=budget.tries, why=why)
         await asyncio.sleep(_REST_S)
-        self._tell(node, failed=number, why=why)
+        self._tell(node, failed=node.number, why=why)
         return False
 
     async def _hold(self, node: _Node) -> str:
         """Hold it back as long as the plan says, from when it served; why it died then, if so."""
-        assert node.made is not None
-        until = node.made.serving_ns + round(self.boot_delay_s * 1e9)
+        assert node.serving is not None
+        until = node.serving.serving_ns + round(self.boot_delay_s * 1e9)
         left_s = (until - clock.ordered_ns()) / 1e9
         if left_s <= 0:
             return ""
         try:
             async with asyncio.timeout(left_s):
-                how = await node.made.gone()
+                how = await node.serving.gone()
         except TimeoutError:
             return ""
         return printable(f"it ended before it was told to the front: {how}", _LONGEST_WHY)
 
     async def _leave(
-        self,
-        number: int,
-        node: _Node,
-        before: asyncio.Task[None] | None,
-        front_ns: int,
-        *,
-        coming: bool,
+        self, node: _Node, before: asyncio.Task[None] | None, front_ns: int, *, coming: bool
     ) -> None:
         """Remove it because the front wants so, whatever it is doing."""
         with _Busy(self):
@@ -296,108 +278,63 @@ class Controller:
                 before.cancel()
                 await asyncio.wait({before})
             asked_ns = clock.ordered_ns()
-            if node.made is not None:
-                done = await self._remove(number, node)
-                self._released(number, node, done, front_ns=front_ns, asked_ns=asked_ns)
+            if node.serving is not None:
+                attempts, left = await self._remove(node)
+                times = {"front_ns": front_ns, "asked_ns": asked_ns}
+                self._add(Release, node, **times, attempts=attempts, left=left)
             elif coming and node.phase == "leaving" and node.instance:  # it was asked for
-                self.acts.add(
-                    TakenBack(
-                        node=number,
-                        instance=node.instance,
-                        front_ns=front_ns,
-                        at_ns=clock.ordered_ns(),
-                    )
-                )
+                self._add(TakenBack, node, front_ns=front_ns)
             node.phase = "gone"
-            self._tell(node, released=number)
+            self._tell(node, released=node.number)
 
-    async def _away(self, number: int) -> None:
+    async def _away(self, node: _Node) -> None:
         """Remove what is left of it, though the front did not ask for that."""
-        node = self._nodes[number]
-        if node.made is None:
+        if node.serving is None:
             return
-        asked_ns = clock.ordered_ns()
-        done = await self._remove(number, node)
-        self._released(number, node, done, front_ns=asked_ns, asked_ns=asked_ns, end=True)
+        now_ns = clock.ordered_ns()
+        attempts, left = await self._remove(node)
+        times = {"front_ns": now_ns, "asked_ns": now_ns}
+        self._add(Release, node, **times, attempts=attempts, left=left, end=True)
 
-    async def _remove(self, number: int, node: _Node) -> tuple[int, str]:
+    async def _remove(self, node: _Node) -> tuple[int, str]:
         """Try within the budget; attempts that it took, and why it is left if all failed.
 
         A failure that cannot be written down (a full disk) is raised when there is no more to try.
         """
         budget = self.budgets.release
-        made, node.made = node.made, None
-        assert made is not None
+        serving, node.serving = node.serving, None
+        assert serving is not None
         why = ""
         unwritten: OSError | None = None
         for attempt in range(1, budget.tries + 1):
             try:
-                await made.remove(budget.limit)
+                await serving.remove(budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
                 try:
-                    self._retried(number, node, "release", attempt, why)
+                    self._add(Retried, node, what="release", attempt=attempt, why=why)
                 except OSError as full:
                     unwritten = full
             except asyncio.CancelledError:
-                node.made = made  # the end of the repetition tries again
+                node.serving = serving  # the end of the repetition tries again
                 raise
             else:
                 done = attempt, ""
                 break
         else:
-            self.left.append(f"{node.instance}: {why}")
+            self.leftovers.append(f"{node.instance}: {why}")
             done = budget.tries, why
         if unwritten is not None:
             raise unwritten
         return done
 
-    def _retried(
-        self,
-        number: int,
-        node: _Node,
-        what: Literal["allocate", "release"],
-        attempt: int,
-        why: str,
-    ) -> None:
-        """Write down that an attempt failed."""
-        self.acts.add(
-            Retried(
-                node=number,
-                instance=node.instance,
-                what=what,
-                attempt=attempt,
-                at_ns=clock.ordered_ns(),
-                why=why,
-            )
-        )
-
-    def _released(
-        self,
-        number: int,
-        node: _Node,
-        done: tuple[int, str],
-        *,
-        front_ns: int,
-        asked_ns: int,
-        end: bool = False,
-    ) -> None:
-        attempts, left = done
-        self.acts.add(
-            Release(
-                node=number,
-                instance=node.instance,
-                front_ns=front_ns,
-                asked_ns=asked_ns,
-                at_ns=clock.ordered_ns(),
-                attempts=attempts,
-                left=left,
-                end=end,
-            )
-        )
+    def _add(self, act: Callable[..., Act], node: _Node, **fields: Any) -> None:
+        """Write down what happened to a node: now, if nothing else is said."""
+        at_ns = fields.pop("at_ns", None) or clock.ordered_ns()
+        self.acts.add(act(node=node.number, instance=node.instance, at_ns=at_ns, **fields))
 
     def _tell(self, node: _Node, **fields: object) -> None:
-        node.told = fields
+        node.message = fields
         self.front.tell(**fields)
 
 
@@ -419,5 +356,5 @@ class _Busy:
 
 def _why(error: Exception) -> str:
     """What a provider says of its failure."""
-    said = error.message if isinstance(error, UllageError) else str(error)
-    return printable(said or type(error).__name__, _LONGEST_WHY)
+    message = error.message if isinstance(error, UllageError) else str(error)
+    return printable(message or type(error).__name__, _LONGEST_WHY)

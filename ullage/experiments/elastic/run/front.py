@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import signal
 import time
 import urllib.request
 from collections.abc import AsyncIterator
@@ -18,16 +16,15 @@ from urllib.error import HTTPError, URLError
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ullage.common.commands import tail
 from ullage.common.errors import (
     ELASTIC_FRONT_DIED,
     ELASTIC_FRONT_NOT_STARTED,
     ELASTIC_FRONT_SILENT,
     UllageError,
 )
-from ullage.common.files import put
 from ullage.experiments.elastic.folder import FRONT_CONFIG, FRONT_STDERR
-from ullage.host import binaries, claims, clock
+from ullage.experiments.elastic.run.process import ended, last_words, spawn
+from ullage.host import claims, clock
 
 PROGRAM: Final = "ullage-front"
 _START_S: Final = 60.0
@@ -48,7 +45,7 @@ class _Line(BaseModel):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Wish:
     """The front wants a node more, or one less."""
 
     node: int
@@ -94,33 +91,28 @@ class Front:
 
     async def start(self) -> None:
         """Start it, and wait until it listens. ELASTIC_FRONT_NOT_STARTED, PROGRAM_MISSING."""
-        config = self.folder / FRONT_CONFIG
         # Anew each time: the line of our clock has gone on since.
         self.settings["clock"] = shared_clock()
-        put(config, json.dumps(self.settings, indent=1).encode())
-        with (self.folder / FRONT_STDERR).open("ab") as stderr:
-            self._process = await asyncio.create_subprocess_exec(
-                str(binaries.program(PROGRAM)),
-                "--config",
-                str(config),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                env={**os.environ, "ULLAGE_TAG": self.tag},
-                start_new_session=True,  # a Ctrl-C is for us alone
-                limit=_LONGEST_LINE,
-            )
-        said: _Line | None = None
+        self._process = await spawn(
+            (PROGRAM,),
+            self.folder / FRONT_CONFIG,
+            self.settings,
+            self.folder / FRONT_STDERR,
+            self.tag,
+            stdin=asyncio.subprocess.PIPE,
+            limit=_LONGEST_LINE,
+        )
+        line: _Line | None = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
-                said = await self._line()
-        if said is None or said.listening is None:
+                line = await self._line()
+        if line is None or line.listening is None:
             how = await self._kill()
-            raise UllageError(ELASTIC_FRONT_NOT_STARTED, reason=self._said() or how)
-        self.address = self.settings["listen"] = said.listening
-        self.shares_clock &= said.clock == "shared"
+            raise UllageError(ELASTIC_FRONT_NOT_STARTED, reason=self._last_words() or how)
+        self.address = self.settings["listen"] = line.listening
+        self.shares_clock &= line.clock == "shared"
 
-    async def messages(self) -> AsyncIterator[Wanted | Restarted]:
+    async def messages(self) -> AsyncIterator[Wish | Restarted]:
         """What it wants, until it is told to quit. ELASTIC_FRONT_DIED when it dies too often."""
         while True:
             line = await self._line()
@@ -132,9 +124,9 @@ class Front:
                 await self._again(how)
                 yield Restarted(ended_ns, clock.ordered_ns(), how)
             elif line.allocate is not None:
-                yield Wanted(line.allocate, release=False, at_ns=line.at_ns)
+                yield Wish(line.allocate, release=False, at_ns=line.at_ns)
             elif line.release is not None:
-                yield Wanted(line.release, release=True, at_ns=line.at_ns)
+                yield Wish(line.release, release=True, at_ns=line.at_ns)
 
     async def _again(self, how: str) -> None:
         """Start it again, as often as it may die; ELASTIC_FRONT_DIED."""
@@ -142,7 +134,7 @@ class Front:
             self.deaths.append(how)
             if len(self.deaths) > self._restarts:
                 raise UllageError(
-                    ELASTIC_FRONT_DIED, times=len(self.deaths), how=how, said=self._said()
+                    ELASTIC_FRONT_DIED, times=len(self.deaths), how=how, stderr=self._last_words()
                 )
             try:
                 await self.start()
@@ -206,31 +198,14 @@ class Front:
                 process.kill()
         return ended(await process.wait())
 
-    def _said(self) -> str:
-        """The end of its standard error."""
-        try:
-            data = (self.folder / FRONT_STDERR).read_bytes()
-        except OSError:
-            return ""
-        return tail(data[-4096:].decode(errors="replace")).removeprefix("error: ")
+    def _last_words(self) -> str:
+        return last_words(self.folder / FRONT_STDERR)
 
 
 def shared_clock() -> dict[str, str]:
     """Our line of the counter, for a program on this kernel to take over."""
     return {"boot_id": claims.boot_id(), "line": clock.line().hex()}
 
-
-def ended(status: int) -> str:
-    """How a process ended, in words."""
-    if status >= 0:
-        return f"it ended with status {status}"
-    try:
-        return f"it was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"it was ended by signal {-status}"
-
-
-# Whether the front answers: asked beside the viewers, from the first node to the last.
 
 _HTTP_S: Final = 10.0
 _LOOK_S: Final = 1.0
@@ -266,7 +241,7 @@ async def moving(address: str) -> bool:
 def _heard(address: str, patience_s: float) -> bool:
     """Does it answer at all? One whose connections are all in use refuses, and closes: it works."""
     try:
-        return _asked(address, patience_s) is not None
+        return _read_state(address, patience_s) is not None
     except (HTTPError, ConnectionResetError):
         return True
     except URLError as error:
@@ -278,12 +253,12 @@ def _heard(address: str, patience_s: float) -> bool:
 def _state(address: str) -> dict[str, Any] | None:
     """What it says of itself; None: it does not answer."""
     try:
-        return _asked(address, _HTTP_S)
+        return _read_state(address, _HTTP_S)
     except (OSError, HTTPException, ValueError):
         return None
 
 
-def _asked(address: str, patience_s: float) -> dict[str, Any] | None:
+def _read_state(address: str, patience_s: float) -> dict[str, Any] | None:
     with _DIRECTLY.open(f"http://{address}/state", timeout=patience_s) as answer:
-        found = json.load(answer)
-    return found if isinstance(found, dict) else None
+        state = json.load(answer)
+    return state if isinstance(state, dict) else None

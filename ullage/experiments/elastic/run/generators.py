@@ -27,7 +27,7 @@ from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic.folder import GENERATORS, SESSIONS, VIEWERS
 from ullage.experiments.elastic.run.merging import Came, Merged, NotToBelieveError, merged
-from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, Summary
+from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, ViewersOutcome
 from ullage.host import binaries, clock
 from ullage.runs.writer import disk_full_as_error
 from ullage.workloads.base import Task
@@ -58,7 +58,7 @@ class Machines:
 
 
 class Generators:
-    """All viewers of one repetition, as `viewersprocess.Viewers`."""
+    """All viewers of one repetition, as `viewers.Viewers`."""
 
     def __init__(
         self,
@@ -73,23 +73,25 @@ class Generators:
         """How well they did, when they have."""
         self.clock_bound_ns = 0
         """Their instants are not further off."""
-        self.left: Sequence[str] = ()
+        self.leftovers: Sequence[str] = ()
         """What could not be removed, and why."""
-        self._made: list[Allocated] = []
+        self._allocated: list[Allocated] = []
 
     async def __aenter__(self) -> Generators:
-        """Make all machines. What `allocating.allocate` raises; nothing is left then."""
+        """Make all machines. What `allocate.allocate` raises; nothing is left then."""
         try:
-            self._made = await _all(map(self._make, self.names))  # in their order
+            self._allocated = await _all(map(self._make, self.names))  # in their order
         except BaseException:
             await self._remove()
             raise
         return self
 
     async def _make(self, name: str) -> Allocated:
-        made = await allocate.allocate(self.machines.host, name)
-        self._made.append(made)  # so that it is removed, even if nobody waits for the others
-        return made
+        machine = await allocate.allocate(self.machines.host, name)
+        self._allocated.append(
+            machine
+        )  # so that it is removed, even if nobody waits for the others
+        return machine
 
     async def __aexit__(self, *_: object) -> None:
         await self._remove()
@@ -102,9 +104,9 @@ class Generators:
     @property
     def instances(self) -> list[Instance]:
         """Those that are there."""
-        return [each.instance for each in self._made]
+        return [machine.instance for machine in self._allocated]
 
-    async def run(self, settings: dict[str, Any]) -> Summary:
+    async def run(self, settings: dict[str, Any]) -> ViewersOutcome:
         """Let them all come, and write what they saw as if they had come from one place.
 
         ELASTIC_GENERATOR_FAILED, ELASTIC_GENERATOR_CUT_OFF, or what an agent raises: of one, and
@@ -113,12 +115,14 @@ class Generators:
         (self.folder / GENERATORS).mkdir()
         instances = self.instances
         try:
-            slowest_s = max(await _all(self._prepared(each, settings) for each in instances))
-            for each in instances:
-                await _look(each)
+            slowest_s = max(
+                await _all(self._prepared(instance, settings) for instance in instances)
+            )
+            for instance in instances:
+                await _look(instance)
             instant = clock.ordered_ns() + _LEAD_NS + 10 * max(i.agent.rtt_ns for i in instances)
             zero = instant + _LEAD_NS + round(_LEAD_TIMES * slowest_s * 1e9)
-            parts = [self._part(each) for each in instances]
+            parts = [self._part(instance) for instance in instances]
             try:
                 await _all(
                     self._start(part, settings, number, instant, zero)
@@ -129,8 +133,8 @@ class Generators:
                 await _stop(parts)
             return await self._heard(parts, instant, zero, _most_bytes(settings))
         finally:
-            for each in instances:
-                each.agent.take_looks()
+            for instance in instances:
+                instance.agent.take_looks()
 
     # --- before ----------------------------------------------------------------------------------
     async def _prepared(self, instance: Instance, settings: dict[str, Any]) -> float:
@@ -142,13 +146,13 @@ class Generators:
         if agent.line is None:
             raise _failed(instance, "its agent does not tell by which line its clock runs")
         argv = (f"./{PROGRAM}", "reach", "--front", settings["front"])
-        asked = clock.ordered_ns()
-        done, _, said = await agent.run(Command(argv, cwd=data, timeout_s=_REACH_S))
+        asked_ns = clock.ordered_ns()
+        done, _, stderr = await agent.run(Command(argv, cwd=data, timeout_s=_REACH_S))
         if done.status != 0:
-            text = printable(said.decode(errors="replace").removeprefix("error: ").strip(), 300)
+            text = printable(stderr.decode(errors="replace").removeprefix("error: ").strip(), 300)
             reason = text or "it does not say why"
             raise UllageError(ELASTIC_GENERATOR_CUT_OFF, name=instance.name, reason=reason)
-        return (done.arrived_ns - asked) / 1e9
+        return (done.arrived_ns - asked_ns) / 1e9
 
     def _part(self, instance: Instance) -> Part:
         argv = (f"./{PROGRAM}", "run", "--config", _CONFIG)
@@ -160,7 +164,7 @@ class Generators:
     ) -> None:
         """Tell it its share, and have its agent start it then; the schedule begins at `zero`."""
         agent = part.instance.agent
-        told = settings | {
+        own = settings | {
             "share": {"index": number, "of": self.machines.number},
             "start_at_ns": agent.clock.to_agent(zero),
             "sessions": SESSIONS,
@@ -168,8 +172,8 @@ class Generators:
             "timing": {},  # nobody in an instance goes before others
         }
         if "path" in settings["arrivals"]:
-            told["arrivals"] = settings["arrivals"] | {"path": _TRACE}
-        config = json.dumps(told, indent=1).encode()
+            own["arrivals"] = settings["arrivals"] | {"path": _TRACE}
+        config = json.dumps(own, indent=1).encode()
         with disk_full_as_error(self.folder):
             put(self._place(part, "config.json"), config)
         await agent.put(config, f"{part.cwd}/{_CONFIG}")
@@ -186,7 +190,7 @@ class Generators:
     # --- after -----------------------------------------------------------------------------------
     async def _heard(
         self, parts: Sequence[Part], instant: int, zero: int, most_bytes: int
-    ) -> Summary:
+    ) -> ViewersOutcome:
         """What they say, on the run's clock, in the repetition's folder."""
         try:
             maps = await trial_clocks.close(parts)
@@ -203,50 +207,49 @@ class Generators:
             if part.finished is not None and part.process is not None
         ]
         try:
-            found: Merged = await asyncio.to_thread(merged, came, zero, most_bytes)
+            record: Merged = await asyncio.to_thread(merged, came, zero, most_bytes)
         except NotToBelieveError as error:
             raise UllageError(
                 ELASTIC_GENERATOR_FAILED, name=error.name, reason=error.reason
             ) from error
         with disk_full_as_error(self.folder):
-            put(self.folder / SESSIONS, found.sessions)
-            put(self.folder / VIEWERS, json.dumps(found.summary, indent=1).encode())
-        self.clock_bound_ns, self.notes = found.clock_bound_ns, (found.note,)
-        return Summary.model_validate(found.summary)
+            put(self.folder / SESSIONS, record.sessions)
+            put(self.folder / VIEWERS, json.dumps(record.summary, indent=1).encode())
+        self.clock_bound_ns, self.notes = record.clock_bound_ns, (record.note,)
+        return ViewersOutcome.model_validate(record.summary)
 
     async def _records(self, part: Part) -> bytes:
         """Of its viewers, in its own time; verbatim in the folder too."""
-        found = await part.instance.agent.get(f"{part.cwd}/{SESSIONS}", _LONGEST_SESSIONS)
+        records = await part.instance.agent.get(f"{part.cwd}/{SESSIONS}", _LONGEST_SESSIONS)
         with disk_full_as_error(self.folder):
-            put(self._place(part, "jsonl"), found)
-        return found
+            put(self._place(part, "jsonl"), records)
+        return records
 
     def _place(self, part: Part, kind: str) -> Path:
         return self.folder / GENERATORS / f"{part.name}.{kind}"
 
     async def _remove(self) -> None:
-        """All machines, side by side; what cannot be removed is `left`, for the end of the run to
-        try again.
-        """
-        made, self._made = self._made, []
-        releases = asyncio.ensure_future(self._release_all(made))
+        """All machines, side by side; the end of the run tries `leftovers` again."""
+        machines, self._allocated = self._allocated, []
+        releases = asyncio.ensure_future(self._release_all(machines))
         try:
             await asyncio.shield(releases)
         except asyncio.CancelledError:
             await to_the_end(_until(releases))
             raise
 
-    async def _release_all(self, made: Sequence[Allocated]) -> None:
+    async def _release_all(self, machines: Sequence[Allocated]) -> None:
         async with asyncio.TaskGroup() as group:
-            for each in made:
-                group.create_task(self._release(each))
+            for machine in machines:
+                group.create_task(self._release(machine))
 
     async def _release(self, machine: Allocated) -> None:
         try:
             await allocate.release(machine)
         except Exception as error:  # whatever a provider does
-            said = error.message if isinstance(error, UllageError) else str(error)
-            self.left = (*self.left, f"{machine.instance.name}: {printable(said, 500)}")
+            message = error.message if isinstance(error, UllageError) else str(error)
+            leftover = f"{machine.instance.name}: {printable(message, 500)}"
+            self.leftovers = (*self.leftovers, leftover)
 
 
 def _most_bytes(settings: dict[str, Any]) -> int:

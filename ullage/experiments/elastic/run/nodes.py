@@ -29,7 +29,7 @@ _PARTS: Final[dict[str, tuple[Step, Step]]] = {
 
 @dataclass
 class StreamingNode:
-    """An instance whose NGINX has answered: `ullage.experiments.elastic.run.controller.Made`."""
+    """An instance whose NGINX has answered: a `controller.ServingNode`."""
 
     allocated: Allocated
     address: str
@@ -69,8 +69,8 @@ class StreamingNode:
         except UllageError as error:
             return error.message
         how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
-        said = application.stderr[-300:].decode(errors="replace").strip()
-        return f"its NGINX ended with {how}" + (f": {said}" if said else "")
+        stderr = application.stderr[-300:].decode(errors="replace").strip()
+        return f"its NGINX ended with {how}" + (f": {stderr}" if stderr else "")
 
     async def remove(self, limit_s: float) -> None:
         """Take the instance away."""
@@ -92,7 +92,7 @@ class StreamingNodes:
         return f"{self.prefix}-{node}{again}"
 
     async def make(self, name: str, limit_s: float) -> StreamingNode:
-        """A node that streams; what `allocating.allocate` raises."""
+        """A node that streams; what `allocate.allocate` raises."""
         application = application_of(self.film, self.host.resources.cpus, name)
         allocated = await allocate.allocate(
             self.host, name, application=application, limit_s=limit_s

@@ -28,13 +28,13 @@ from ullage.experiments.elastic.folder import (
     repetition_folder,
 )
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import COMING, ElasticPlan, Environment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import Generators, Machines
 from ullage.experiments.elastic.run.nodes import StreamingNodes
-from ullage.experiments.elastic.run.viewers import AnyViewers, Summary, Viewers
+from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
 from ullage.host.network import Network
 from ullage.runs.events import Reason
@@ -53,7 +53,7 @@ _ASKS: Final = 10
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetup:
     """What all repetitions of a run share."""
 
     plan: ElasticPlan
@@ -99,7 +99,7 @@ def seed_of(run: int, repetition: int) -> int:
 class Repetition:
     """One of one environment."""
 
-    setting: Setting
+    setting: RunSetup
     environment: Environment
     number: int
     order: int
@@ -127,9 +127,9 @@ class Repetition:
         epoch_ns, start_ns, end_ns = now_ns(), clock.ordered_ns(), None
         status: Status = "ok"
         reason: Reason | None = None
-        seen: Metered = {}
+        readings: Metered = {}
         try:
-            with meters.metered() as seen:
+            with meters.metered() as readings:
                 summary = await self._work()
             start_ns, end_ns = summary.started_ns, summary.ended_ns
             reason = self._doubt(summary)
@@ -149,19 +149,19 @@ class Repetition:
             end_ns=clock.ordered_ns() if end_ns is None else end_ns,
             clock=resolved.own_clock(),
             clock_bound_ns=max(clock.promise().ordered_ns or 0, self.viewers.clock_bound_ns),
-            meters=seen if status == "ok" else {},
+            meters=readings if status == "ok" else {},
         )
         with disk_full_as_error(self.folder):
             put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
         return outcome
 
-    def _doubt(self, summary: Summary) -> Reason | None:
+    def _doubt(self, summary: ViewersOutcome) -> Reason | None:
         """Why what was measured means nothing; None: it does."""
         if not summary.valid:
             return Reason(code="viewers-invalid", message=summary.reason)
         if summary.interrupted:
-            said = "they were ended from outside, before the last of them was gone"
-            return Reason(code="viewers-invalid", message=said)
+            message = "they were ended from outside, before the last of them was gone"
+            return Reason(code="viewers-invalid", message=message)
         if not self.front.shares_clock:
             return Reason(
                 code="clock-unknown",
@@ -170,11 +170,11 @@ class Repetition:
             )
         return None
 
-    async def _work(self) -> Summary:
+    async def _work(self) -> ViewersOutcome:
         async with self.viewers:
             return await self._served()
 
-    async def _served(self) -> Summary:
+    async def _served(self) -> ViewersOutcome:
         """The viewers' word, with a front and nodes for them."""
         setting, scaled = self.setting, self.setting.scaled
         budgets = setting.plan.budgets
@@ -194,12 +194,12 @@ class Repetition:
             control.result()
             return summary
 
-    async def _heard(self, control: asyncio.Task[None]) -> Summary:
+    async def _heard(self, control: asyncio.Task[None]) -> ViewersOutcome:
         """The viewers' word, while the front answers. ELASTIC_FRONT_SILENT."""
         limit_s = self.setting.plan.budgets.silence
         watching = asyncio.create_task(self._watch(control))
         silent = asyncio.create_task(silence(self.front, limit_s))
-        both: set[asyncio.Task[Summary]] = {watching, silent}
+        both: set[asyncio.Task[ViewersOutcome]] = {watching, silent}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             return await (silent if silent.done() and not watching.done() else watching)
@@ -208,7 +208,7 @@ class Repetition:
                 task.cancel()
             await asyncio.wait(both)
 
-    async def _watch(self, control: asyncio.Task[None]) -> Summary:
+    async def _watch(self, control: asyncio.Task[None]) -> ViewersOutcome:
         """The viewers from first to last; raises what ends them, or the front, before its time."""
         limit_s = self.setting.scaled.repetition_s
         deadline = time.monotonic() + limit_s
@@ -286,8 +286,8 @@ class Repetition:
                 notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
                 notes.append(f"{many(controller.failed, 'node')} could not be had")
-            notes += [f"not removed: {left}" for left in controller.left]
-        notes += [f"not removed: {left}" for left in self.viewers.left]
+            notes += [f"not removed: {leftover}" for leftover in controller.leftovers]
+        notes += [f"not removed: {leftover}" for leftover in self.viewers.leftovers]
         notes += self.viewers.notes
         notes += [f"nodes still came or went {when}" for when in self.unsettled]
         return notes
@@ -328,22 +328,17 @@ def arrivals_settings(plan: ElasticPlan, seed: int | None, trace: Path) -> dict[
         times = units.trace_times(arrivals)
         trace.write_text("".join(f"{at / scale:.9f}\n" for at in times), encoding="ascii")
         return {"kind": "trace", "path": str(trace)}
-    assert arrivals.rate is not None
-    found: dict[str, Any] = {"kind": arrivals.kind, "rate_hz": arrivals.rate * scale}
+    settings: dict[str, Any] = {"kind": arrivals.kind}
+    for ours, name in COMING[arrivals.kind].items():
+        value = getattr(arrivals, ours)
+        settings[name] = value * scale if name.endswith("_hz") else value / scale
     if arrivals.viewers is not None:
-        found["count"] = arrivals.viewers
+        settings["count"] = arrivals.viewers
     if arrivals.lasting is not None:
-        found["duration_s"] = arrivals.lasting / scale
-    if arrivals.kind == "flash-crowd":
-        assert arrivals.peak is not None and arrivals.at is not None and arrivals.decay is not None
-        found |= {
-            "peak_hz": arrivals.peak * scale,
-            "at_s": arrivals.at / scale,
-            "decay_s": arrivals.decay / scale,
-        }
+        settings["duration_s"] = arrivals.lasting / scale
     if arrivals.kind != "uniform" and seed is not None:
-        found["seed"] = seed
-    return found
+        settings["seed"] = seed
+    return settings
 
 
 def _reason(error: UllageError | OSError) -> Reason:

@@ -59,14 +59,14 @@ def resolved(
         resources=plan.resources.model_dump(mode="json"),
         budgets=plan.budgets.model_dump(mode="json"),
         settings={
-            each.key: Setting(
-                boot_delay_s=scaled.boot_delay_s(each),
-                machine=scaled.machine(each),
-                policy=each.policy.model_dump(mode="json"),
+            environment.key: Setting(
+                boot_delay_s=scaled.boot_delay_s(environment),
+                machine=scaled.machine(environment),
+                policy=environment.policy.model_dump(mode="json"),
             )
-            for each in environments
+            for environment in environments
         },
-        environments=tuple(_record(each) for each in environments),
+        environments=tuple(_record(environment) for environment in environments),
         generators=None if generators is None else _machines(generators),
         energy_meters=energy_meters,
         image=built,
@@ -77,10 +77,10 @@ def resolved(
 
 def _arrivals(plan: ElasticPlan, run: Path) -> dict[str, Any]:
     """As the viewers are told, without the seed; a trace by what stands in it."""
-    found = arrivals_settings(plan, None, run / TRACE)
+    settings = arrivals_settings(plan, None, run / TRACE)
     if plan.arrivals.kind == "trace":
-        found |= {"path": TRACE, "sha256": sha256_of(run / TRACE)}
-    return found
+        settings |= {"path": TRACE, "sha256": sha256_of(run / TRACE)}
+    return settings
 
 
 def _record(environment: Environment) -> EnvironmentRecord:
@@ -111,5 +111,5 @@ def _machines(generators: Generators) -> dict[str, Any]:
 def changes(old: Resolved, now: Resolved) -> list[str]:
     """What of a run may not change while it goes on, and did."""
     free = {"ullage", "run", "tag", "repetitions", "budgets", "programs", "host"}
-    before, after = (each.model_dump(mode="json", exclude=free) for each in (old, now))
+    before, after = (record.model_dump(mode="json", exclude=free) for record in (old, now))
     return [name for name in before if before[name] != after[name]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from typing import Protocol
 from rich.markup import escape
 
 from ullage.common.console import print_json, stderr
-from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, ExitCode, UllageError
+from ullage.common.errors import RUN_CHANGED, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.common.signals import interruptible
 from ullage.common.yamlfile import YamlFile
@@ -23,14 +23,13 @@ from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Finished, Outcome, RepetitionDone, Resolved
-from ullage.experiments.elastic.plan import schema as plans
-from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
-from ullage.experiments.elastic.run.checks import check
+from ullage.experiments.elastic.run.checks import check, lacks
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, Setting
+from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.host import binaries, image
 from ullage.host.network import Network
@@ -38,27 +37,27 @@ from ullage.meters.energy.base import PlannedMeter
 from ullage.meters.energy.metering import Metering
 from ullage.plan import schedule
 from ullage.plan.meters import named
-from ullage.runs import reader as runfolders
 from ullage.runs.events import Started
-from ullage.runs.records import ImageRecord
-from ullage.runs.writer import Journal, disk_full_as_error, now_ns
-from ullage.workloads.web import clip as clips
+from ullage.runs.reader import typed
+from ullage.runs.records import PLAN, RESOLVED, ImageRecord
+from ullage.runs.writer import Journal, now_ns
+from ullage.workloads.web import clip
 
-# The run's own copy of the trace that its plan names.
+# A run has its own copy of the trace that its plan names.
 #
 # A relative path in a plan is one from where the command was started, as in any plan. So that a run
 # is taken up from anywhere, and although the file has changed, it goes by what it was given first.
 
 
-def keep(plan: ElasticPlan, run: Path) -> ElasticPlan:
+def keep_trace(plan: ElasticPlan, run: Path) -> ElasticPlan:
     """Copy it into the run's folder; the plan that reads it there. OSError."""
     if plan.arrivals.file is None:
         return plan
     put(run / folders.TRACE, plan.arrivals.file.read_bytes())
-    return kept(plan, run)
+    return with_kept_trace(plan, run)
 
 
-def kept(plan: ElasticPlan, run: Path) -> ElasticPlan:
+def with_kept_trace(plan: ElasticPlan, run: Path) -> ElasticPlan:
     """The plan with the copy of an earlier session; as it is where there is none."""
     file = run / folders.TRACE
     if plan.arrivals.file is None or not file.is_file():
@@ -92,23 +91,31 @@ class Task:
         """Raise what the plan lacks on this host."""
         await check(self.plan, self.environments, self.document, self.generators)
 
+    async def lacks(self) -> list[UllageError]:
+        """All of that."""
+        return await lacks(self.plan, self.environments, self.document, self.generators)
+
 
 def load(source: Path) -> Task:
     """Read a plan; a fault names its line."""
-    plan, document = plans.load(source)
+    return task_of(*schema.load(source))
+
+
+def task_of(plan: ElasticPlan, document: YamlFile) -> Task:
+    """A plan with all that it names; a fault names its line in the document."""
     return Task(
         plan,
-        plans.resolve(plan, document),
+        schema.resolve(plan, document),
         document,
-        plans.generators(plan, document),
+        schema.generators(plan, document),
         named(plan.meters, document),
     )
 
 
 def load_again(run: Path) -> Task:
     """The plan of an earlier session, with the run's own copy of its trace."""
-    task = load(run / folders.PLAN)
-    return replace(task, plan=kept(task.plan, run))
+    task = load(run / PLAN)
+    return replace(task, plan=with_kept_trace(task.plan, run))
 
 
 class Progress(Protocol):
@@ -126,19 +133,11 @@ class Progress(Protocol):
 
 def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> ExitCode:
     """Run it in `folder`, which has its plan; where it was interrupted, the user is told so."""
-    run = Run(
-        task.plan,
-        task.environments,
-        folder,
-        progress,
-        generators=task.generators,
-        meters=task.meters,
-        resume=resume,
-    )
+    run = Run(task, folder, progress, resume=resume)
     try:
         outcomes = interruptible(run.run())
     except asyncio.CancelledError:
-        again = runfolders.typed(folder)
+        again = typed(folder)
         stderr.print(
             escape(f"interrupted; take it up with: ullage elastic run --resume {again}"),
             soft_wrap=True,
@@ -153,12 +152,12 @@ def conclude(folder: Path, *, as_json: bool) -> None:
     # Nothing that measures is beside what computes and draws.
     from ullage.experiments.elastic.report import page, show  # noqa: PLC0415
 
-    found = show.find(folder, folder.parent)
+    analysed = show.find(folder, folder.parent)
     if not as_json:
-        show.tell(found)
-    file = page.write(found)
+        show.tell(analysed)
+    file = page.write(analysed)
     if as_json:
-        print_json({"folder": str(folder), "report": str(file), **show.dumped(found)})
+        print_json({"folder": str(folder), "report": str(file), **show.dumped(analysed)})
     else:
         stderr.print(f"report: {escape(str(file))}", soft_wrap=True)
 
@@ -169,19 +168,11 @@ class Run(Session):
     ended = Finished
 
     def __init__(
-        self,
-        plan: ElasticPlan,
-        environments: tuple[Environment, ...],
-        folder: Path,
-        progress: Progress,
-        *,
-        meters: Sequence[PlannedMeter] = (),
-        generators: Generators | None = None,
-        resume: bool = False,
+        self, task: Task, folder: Path, progress: Progress, *, resume: bool = False
     ) -> None:
         super().__init__(folder, progress.warning)
-        self.generators = generators
-        self.plan, self.environments = plan, environments
+        plan = self.plan = task.plan
+        self.environments, self.generators = task.environments, task.generators
         self.progress, self.resume = progress, resume
         self.scaled = Scaled(plan)
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
@@ -190,7 +181,7 @@ class Run(Session):
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
-        self.metering = Metering(meters, self.tag, folder, self._warn)
+        self.metering = Metering(task.meters, self.tag, folder, self._warn)
 
     async def run(self) -> list[Outcome]:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
@@ -217,32 +208,27 @@ class Run(Session):
         events = folders.read_events(self.folder)
         self.sessions = [event for event in events if isinstance(event, Started)]
         done = [event for event in events if isinstance(event, RepetitionDone)]
-        if not (self.folder / folders.RESOLVED).exists() and not done:
+        if not (self.folder / RESOLVED).exists() and not done:
             return  # it was stopped before the first repetition
         self.earlier = folders.read_resolved(self.folder)
         self.seed = self.earlier.seed
-        for each in done:
-            place = folders.repetition_folder(self.folder, each.environment, each.repetition)
+        for ended in done:
+            place = folders.repetition_folder(self.folder, ended.environment, ended.repetition)
             outcome = folders.read_outcome(place)
             if outcome is None:
                 where = place.relative_to(self.folder)
-                raise UllageError(
-                    RUN_BAD_FORMAT,
-                    path=self.folder,
-                    format=f"{folders.KIND} {folders.FORMAT}",
-                    reason=f"{where}/{folders.OUTCOME} is missing",
-                )
-            self.outcomes[each.environment, each.repetition] = outcome
-        has = 1 + max((each.repetition for each in done), default=-1)
+                raise folders.ELASTIC.bad(self.folder, f"{where}/{folders.OUTCOME} is missing")
+            self.outcomes[ended.environment, ended.repetition] = outcome
+        has = 1 + max((ended.repetition for ended in done), default=-1)
         if has > self.plan.repetitions:
-            what = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
-            raise UllageError(RUN_CHANGED, path=self.folder, what=what)
+            change = f"`repetitions` ({self.plan.repetitions}, and it has begun no. {has})"
+            raise UllageError(RUN_CHANGED, path=self.folder, what=change)
 
-    async def _prepared(self) -> Setting:
+    async def _prepared(self) -> RunSetup:
         """Image, film and bridge: what all repetitions share."""
         plan = self.plan
         built = await self._image()
-        film = await clips.make(
+        film = await clip.make(
             self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
         )
         await self.metering.open()
@@ -261,16 +247,17 @@ class Run(Session):
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
         self._warn_of_changes(diverged(self.earlier, now) if self.earlier is not None else ())
-        with disk_full_as_error(self.folder):
-            put(self.folder / folders.RESOLVED, now.model_dump_json(indent=1).encode())
+        self.journal.resolve(now)
         self.metering.start()
         self.network = await Network.create(self.tag)
         await self.network.check_forwarding()
-        hosts = {each.key: self._host(each, built) for each in self.environments}
+        hosts = {
+            environment.key: self._host(environment, built) for environment in self.environments
+        }
         more = self.generators
         machines = None if more is None else Machines(more.number, self._host(more, built))
         shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
-        return Setting(*shared, machines)
+        return RunSetup(*shared, machines)
 
     @staticmethod
     def _programs() -> Iterator[Path]:
@@ -295,17 +282,17 @@ class Run(Session):
             return None
         self.progress.step("finding the image (built once, then cached)")
         more = [] if self.generators is None else [self.generators.provider]
-        providers = [*(each.provider for each in self.environments), *more]
-        wanted = {name for each in providers for name in each.packages()}
-        built = await image.build([*nodes.PACKAGES, *sorted(wanted)])
+        providers = [*(environment.provider for environment in self.environments), *more]
+        packages = {name for provider in providers for name in provider.packages()}
+        built = await image.build([*nodes.PACKAGES, *sorted(packages)])
         built.require(nodes.PROGRAMS)
         await built.verify()
-        if any(each.stands_on == "disk" for each in providers):
+        if any(provider.stands_on == "disk" for provider in providers):
             await built.disk("raw")  # not in the first node's time
         self.image = built.record()
         return built
 
-    async def _repetitions(self, setting: Setting) -> None:
+    async def _repetitions(self, setting: RunSetup) -> None:
         todo = list(self._todo())
         for environment, number, order in todo:
             key = environment.key
@@ -331,7 +318,7 @@ class Run(Session):
 
     def _todo(self) -> Iterator[tuple[Environment, int, int]]:
         """What is left to do: environments within each repetition, in balanced order by seed."""
-        by_key = {each.key: each for each in self.environments}
+        by_key = {environment.key: environment for environment in self.environments}
         for number in range(self.plan.repetitions):
             for slot in schedule.block(self.seed, number, list(by_key), ["film"]):
                 if (slot.environment, number) not in self.outcomes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,20 +11,18 @@ from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ullage.common.commands import tail
 from ullage.common.errors import ELASTIC_VIEWERS_FAILED, UllageError
 from ullage.common.files import put
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import VIEWERS, VIEWERS_CONFIG, VIEWERS_STDERR
-from ullage.experiments.elastic.run.front import ended
-from ullage.host import binaries
+from ullage.experiments.elastic.run.process import ended, last_words, spawn
 from ullage.runs.records import LATEST_NS
 
 PROGRAM: Final = "ullage-viewers"
 LONGEST_SUMMARY: Final = 16 << 20
 
 
-class Summary(BaseModel):
+class ViewersOutcome(BaseModel):
     """What of their summary decides whether the repetition counts; `viewers.json` has all of it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -42,8 +39,8 @@ class Summary(BaseModel):
     @property
     def reason(self) -> str:
         """Why it is not valid, in one line."""
-        said = self.why if isinstance(self.why, list) else [self.why or "they do not say why"]
-        return printable("; ".join(map(str, said)), 500)
+        reasons = self.why if isinstance(self.why, list) else [self.why or "they do not say why"]
+        return printable("; ".join(map(str, reasons)), 500)
 
 
 class AnyViewers(Protocol):
@@ -53,7 +50,7 @@ class AnyViewers(Protocol):
     """How well they did, when they have."""
     clock_bound_ns: int
     """Their instants are not further off than this, or than our own."""
-    left: Sequence[str]
+    leftovers: Sequence[str]
     """What of theirs could not be removed, and why."""
 
     async def __aenter__(self) -> AnyViewers:
@@ -62,7 +59,7 @@ class AnyViewers(Protocol):
     async def __aexit__(self, *_: object) -> None:
         """Remove that."""
 
-    async def run(self, settings: dict[str, Any]) -> Summary:
+    async def run(self, settings: dict[str, Any]) -> ViewersOutcome:
         """Run them all; `viewers.json` and `sessions.jsonl` are there then."""
 
 
@@ -72,7 +69,7 @@ class Viewers:
     def __init__(self, folder: Path, tag: str) -> None:
         self.folder, self.tag = folder, tag
         self.notes: Sequence[str] = ()
-        self.left: Sequence[str] = ()
+        self.leftovers: Sequence[str] = ()
         self.clock_bound_ns = 0
         self._process: asyncio.subprocess.Process | None = None
 
@@ -87,39 +84,32 @@ class Viewers:
         """Of the process that starts all others; None before it runs."""
         return None if self._process is None else self._process.pid
 
-    async def run(self, settings: dict[str, Any]) -> Summary:
+    async def run(self, settings: dict[str, Any]) -> ViewersOutcome:
         """Run them all; `viewers.json` has their summary then. ELASTIC_VIEWERS_FAILED."""
-        config = self.folder / VIEWERS_CONFIG
-        put(config, json.dumps(settings, indent=1).encode())
-        with (self.folder / VIEWERS_STDERR).open("wb") as stderr:
-            self._process = process = await asyncio.create_subprocess_exec(
-                str(binaries.program(PROGRAM)),
-                "run",
-                "--config",
-                str(config),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                env={**os.environ, "ULLAGE_TAG": self.tag},
-                start_new_session=True,  # a Ctrl-C is for us alone
-            )
+        stderr = self.folder / VIEWERS_STDERR
+        self._process = process = await spawn(
+            (PROGRAM, "run"),
+            self.folder / VIEWERS_CONFIG,
+            settings,
+            stderr,
+            self.tag,
+            stdin=asyncio.subprocess.DEVNULL,
+        )
         assert process.stdout is not None
         try:
-            said = await process.stdout.read(LONGEST_SUMMARY + 1)
-            while len(said) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
-                said += more
+            output = await process.stdout.read(LONGEST_SUMMARY + 1)
+            while len(output) <= LONGEST_SUMMARY and (more := await process.stdout.read(1 << 16)):
+                output += more
             status = await process.wait()
         finally:
             await self.kill()
         try:
-            summary = Summary.model_validate_json(said)
+            summary = ViewersOutcome.model_validate_json(output)
         except ValidationError:
-            told = tail(
-                (self.folder / VIEWERS_STDERR).read_bytes()[-4096:].decode("utf-8", "replace")
-            )
-            reason = f"{ended(status)}: {printable(told, 500)}" if told else ended(status)
+            words = printable(last_words(stderr), 500)
+            reason = f"{ended(status)}: {words}" if words else ended(status)
             raise UllageError(ELASTIC_VIEWERS_FAILED, reason=reason) from None
-        put(self.folder / VIEWERS, said)
+        put(self.folder / VIEWERS, output)
         return summary
 
     async def kill(self) -> None:

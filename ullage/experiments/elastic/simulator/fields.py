@@ -17,16 +17,14 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ullage.common.fields import Fields
 from ullage.common.quantities import Delay, Seconds
-from ullage.experiments.elastic.plan.schema import Policy
+from ullage.experiments.elastic.plan.schema import COMING, Policy, check_kind_fields
 from ullage.runs.allocations import Copy
-
-# The figures of a simulation: what each means, and where it stands in the simulator's outcome.
-#
-# One with the name of a metric of real runs is that metric; what has no such one has another name.
 
 
 @dataclass(frozen=True)
 class Figure:
+    """A figure of a simulation. One with the name of a metric of real runs is that metric."""
+
     name: str
     unit: str
     meaning: str
@@ -92,11 +90,11 @@ FIGURES: Final = (
 
 def figures(outcome: Mapping[str, Any]) -> dict[str, float]:
     """Name → value, of those that there are."""
-    found = ((figure.name, figure.of(outcome)) for figure in FIGURES)
-    return {name: value for name, value in found if value is not None}
+    values = ((figure.name, figure.of(outcome)) for figure in FIGURES)
+    return {name: value for name, value in values if value is not None}
 
 
-def said(value: float, unit: str) -> str:
+def in_words(value: float, unit: str) -> str:
     """A value for people: by the minute where a real run's page tells it so."""
     if unit == "nodes/s":
         value, unit = 60 * value, "nodes/min"
@@ -171,33 +169,33 @@ class Time(Fields):
 
     @model_validator(mode="after")
     def _whole(self) -> Time:
-        _only(self, self.kind, NEEDED[self.kind], tuple(_THEIRS))
+        check_kind_fields(self, self.kind, NEEDED[self.kind], _THEIRS)
         return self
 
     def rust(self) -> dict[str, Any]:
         """As the simulator has it."""
-        given = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
-        return {"kind": self.kind, **{k: v for k, v in given.items() if v is not None}}
+        fields = {theirs: getattr(self, ours) for ours, theirs in _THEIRS.items()}
+        return {"kind": self.kind, **{k: v for k, v in fields.items() if v is not None}}
 
     def mean_s(self) -> float:
         """On the average, in seconds; infinite where the tail is too long for one."""
         shape = self.shape or 1.0
         match self.kind:
             case "fixed":
-                found = self.value
+                mean = self.value
             case "uniform":
-                found = fmean((self.low or 0.0, self.high or 0.0))
+                mean = fmean((self.low or 0.0, self.high or 0.0))
             case "empirical" | "in-turn":
-                found = fmean(self.values or (0.0,))
+                mean = fmean(self.values or (0.0,))
             case "weibull":
-                found = (self.scale or 0.0) * _factorial(1 / shape)
+                mean = (self.scale or 0.0) * _factorial(1 / shape)
             case "pareto":
-                found = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
+                mean = (self.least or 0.0) * shape / (shape - 1) if shape > 1 else math.inf
             case "normal" if self.deviation:
-                found = _above_0(self.mean or 0.0, self.deviation)
+                mean = _above_0(self.mean or 0.0, self.deviation)
             case _:
-                found = self.mean
-        return found or 0.0
+                mean = self.mean
+        return mean or 0.0
 
 
 def _factorial(x: float) -> float:
@@ -224,14 +222,6 @@ def _above_0(mean: float, deviation: float) -> float:
     return mean + deviation**2 * normal.pdf(0) / (1 - normal.cdf(0))
 
 
-def _only(fields: Fields, kind: str, needed: tuple[str, ...], every: tuple[str, ...]) -> None:
-    """ValueError unless the fields of this kind are given, and of `every` no others."""
-    for name in every:
-        if (getattr(fields, name) is None) == (name in needed):
-            verb = "needs" if name in needed else "has no"
-            raise ValueError(f"`kind: {kind}` {verb} `{name.rstrip('_')}`")
-
-
 class Nodes(Fields):
     """What bounds the nodes, and how they are had."""
 
@@ -254,16 +244,15 @@ Rate = Annotated[float, Field(ge=0, le=1e9)]
 AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
 
 Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "surge", "daily", "profile"]
-_COMING: Final[Mapping[str, dict[str, str]]] = {
-    "poisson": {"rate": "rate_hz"},
-    "uniform": {"rate": "rate_hz"},
+_COMING: Final[Mapping[str, Mapping[str, str]]] = {
+    **COMING,
     "trace": {"file": "at_s"},
-    "flash-crowd": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "decay": "decay_s"},
+    "flash-crowd": {**COMING["flash-crowd"], "at": "from_s"},
     "surge": {"rate": "rate_hz", "peak": "peak_hz", "at": "from_s", "for_": "for_s"},
     "daily": {"rate": "rate_hz", "swing": "swing", "peak_at": "peak_at_s"},
     "profile": {"rates": "rates_hz", "step": "step_s"},
 }
-"""Kind of arrivals → its fields, and what the simulator calls them."""
+"""Kind of arrivals, those of a run among them → its fields, and what the simulator calls them."""
 
 
 class Arrivals(Fields):
@@ -294,7 +283,7 @@ class Arrivals(Fields):
     @model_validator(mode="after")
     def _whole(self) -> Arrivals:
         every = {name for fields in _COMING.values() for name in fields}
-        _only(self, self.kind, tuple(_COMING[self.kind]), tuple(sorted(every)))
+        check_kind_fields(self, self.kind, _COMING[self.kind], sorted(every))
         if self.kind != "trace" and self.viewers is None and self.lasting is None:
             raise ValueError("say `viewers`, or `lasting`, or both")
         return self
@@ -302,8 +291,8 @@ class Arrivals(Fields):
     def rust(self, trace: list[float] | None) -> dict[str, Any]:
         """As the simulator has it; `trace`: the instants in the file."""
         fields = _COMING[self.kind]
-        given = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
-        return {"kind": self.kind, **given, **({"at_s": trace} if trace is not None else {})}
+        values = {theirs: getattr(self, ours) for ours, theirs in fields.items()}
+        return {"kind": self.kind, **values, **({"at_s": trace} if trace is not None else {})}
 
 
 class Film(Fields):
@@ -345,7 +334,7 @@ class Allocation(Fields):
         return {"time": data if isinstance(data, dict | Time) else _delay(data)}
 
     @model_validator(mode="after")
-    def _one(self) -> Allocation:
+    def _one_source(self) -> Allocation:
         sources = (self.run, self.table, self.time, self.stages)
         if sum(source is not None for source in sources) != 1:
             raise ValueError("say one of `run`, `table`, `time` and `stages`")

@@ -14,7 +14,7 @@ from ullage.common.console import print_json, stdout
 from ullage.common.quantities import many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
-from ullage.experiments.elastic.simulator.fields import FIGURES, said
+from ullage.experiments.elastic.simulator.fields import FIGURES, in_words
 from ullage.experiments.elastic.simulator.spec import Simulation
 
 PARTS = 1000
@@ -35,8 +35,8 @@ def command(file: Path, *, as_json: bool) -> None:
     table = Table("figure", "value", "meaning", box=None, pad_edge=False)
     for figure in FIGURES:
         value = figure.of(outcome)
-        shown = "none" if value is None else said(value, figure.unit)
-        table.add_row(figure.name, shown, figure.meaning)
+        text = "none" if value is None else in_words(value, figure.unit)
+        table.add_row(figure.name, text, figure.meaning)
     stdout.print(table)
 
 

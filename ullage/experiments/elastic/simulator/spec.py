@@ -177,9 +177,9 @@ def ours(field: str) -> FieldPath:
     """The path in the file of a field as the simulator calls it: `arrivals.rate_hz` → rate."""
     names = re.sub(r"\[\d+\]", "", field).split(".") if field else []
     for length in range(len(names), 0, -1):
-        known = _OURS.get(".".join(names[:length]))
-        if known is not None:
-            return (*known, *map(_unit, names[length:]))
+        path = _OURS.get(".".join(names[:length]))
+        if path is not None:
+            return (*path, *map(_unit, names[length:]))
     return tuple(map(_unit, names))
 
 

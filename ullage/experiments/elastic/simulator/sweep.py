@@ -32,7 +32,7 @@ from ullage.common.quantities import Fraction
 from ullage.common.yamlfile import YamlFile, read
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
-from ullage.experiments.elastic.simulator.fields import FIGURES, Figure, figures, said
+from ullage.experiments.elastic.simulator.fields import FIGURES, Figure, figures, in_words
 from ullage.stats.interval import moments, t_quantile
 
 MOST_POINTS: Final = 10_000
@@ -94,8 +94,8 @@ def command(file: Path, *, as_json: bool, cluster: str | None = None) -> None:
     """Simulate every point with every seed, and print what was found, with intervals."""
     document = read(file)
     swept, points = load(document)
-    found = run(points, swept.seeds, cluster)
-    results = [summarise(each, swept.confidence) for each in found]
+    outcomes = run(points, swept.seeds, cluster)
+    results = [summarise(outcome, swept.confidence) for outcome in outcomes]
     if as_json:
         print_json(
             {
@@ -106,10 +106,10 @@ def command(file: Path, *, as_json: bool, cluster: str | None = None) -> None:
                 "points": [
                     {
                         "varied": point.varied,
-                        "figures": {name: asdict(one) for name, one in result.items()},
-                        "each": each,
+                        "figures": {name: asdict(estimate) for name, estimate in result.items()},
+                        "each": outcome,
                     }
-                    for point, result, each in zip(points, results, found, strict=True)
+                    for point, result, outcome in zip(points, results, outcomes, strict=True)
                 ],
             }
         )
@@ -155,20 +155,20 @@ def _placed(document: YamlFile, varied: Mapping[str, Any]) -> YamlFile:
 
 
 def _bad(
-    document: YamlFile, path: tuple[str, ...], found: object, allowed: str, suggestion: str
+    document: YamlFile, path: tuple[str, ...], value: object, allowed: str, suggestion: str
 ) -> UllageError:
     return UllageError(
         PLAN_BAD_FIELD,
         file=document.name,
         line=document.line(path),
         field=".".join(path),
-        found=shown(found),
+        found=shown(value),
         allowed=allowed,
         suggestion=suggestion,
     )
 
 
-Told = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 
 def run(points: Sequence[Point], seeds: int, cluster: str | None) -> list[list[dict[str, float]]]:
@@ -179,11 +179,11 @@ def run(points: Sequence[Point], seeds: int, cluster: str | None) -> list[list[d
     texts = [text for point in points for text in point.texts(seeds)]
     with Bar() as bar:
         tell = bar.stage(f"simulating {len(points)} points × {seeds} seeds")
-        every = here(texts, tell) if cluster is None else on_cluster(cluster, texts, tell)
+        every = in_threads(texts, tell) if cluster is None else on_cluster(cluster, texts, tell)
     return [every[i : i + seeds] for i in range(0, len(every), seeds)]
 
 
-def here(texts: Sequence[str], tell: Told) -> list[dict[str, float]]:
+def in_threads(texts: Sequence[str], tell: Tell) -> list[dict[str, float]]:
     """In the threads of this process: the simulator lets others run."""
     stop, done = threading.Event(), itertools.count(1)
 
@@ -191,14 +191,14 @@ def here(texts: Sequence[str], tell: Told) -> list[dict[str, float]]:
         if stop.is_set():
             raise InterruptedError
 
-    def one(text: str) -> dict[str, float]:
+    def simulate(text: str) -> dict[str, float]:
         going_on()
         return figures_of(text, going_on)
 
     def ended(*_: object) -> None:
         tell(next(done), len(texts))
 
-    tasks = [delayed(one, pure=False)(text) for text in texts]
+    tasks = [delayed(simulate, pure=False)(text) for text in texts]
     try:
         with Callback(posttask=ended):
             return list(compute(*tasks, scheduler="threads"))
@@ -206,7 +206,7 @@ def here(texts: Sequence[str], tell: Told) -> list[dict[str, float]]:
         stop.set()
 
 
-def on_cluster(address: str, texts: Sequence[str], tell: Told) -> list[dict[str, float]]:
+def on_cluster(address: str, texts: Sequence[str], tell: Tell) -> list[dict[str, float]]:
     """On somebody's workers, which have ullage."""
     from distributed import Client, as_completed  # noqa: PLC0415 - half a second
 
@@ -248,14 +248,14 @@ def figures_of(
     return figures(json.loads(_elastic.simulate(text, progress)))
 
 
-def summarise(each: Sequence[Mapping[str, float]], confidence: float) -> dict[str, Estimate]:
+def summarise(outcomes: Sequence[Mapping[str, float]], confidence: float) -> dict[str, Estimate]:
     """The figures over the seeds of a point; one that fewer than two seeds have is left out."""
-    found = {}
+    estimates = {}
     for figure in FIGURES:
-        values = [one[figure.name] for one in each if figure.name in one]
+        values = [outcome[figure.name] for outcome in outcomes if figure.name in outcome]
         if len(values) >= 2:
-            found[figure.name] = _estimate(values, confidence, figure)
-    return found
+            estimates[figure.name] = _estimate(values, confidence, figure)
+    return estimates
 
 
 def _estimate(values: Sequence[float], confidence: float, figure: Figure) -> Estimate:
@@ -274,7 +274,7 @@ def _estimate(values: Sequence[float], confidence: float, figure: Figure) -> Est
 
 def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, float]:
     # Sorted and from one seed: the same values have the same interval.
-    found = bootstrap(
+    interval = bootstrap(
         (np.sort(values),),
         np.mean,
         n_resamples=_RESAMPLES,
@@ -282,7 +282,7 @@ def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, fl
         method="BCa",
         rng=np.random.default_rng(1),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(interval.low), float(interval.high)
 
 
 def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Estimate]]) -> Table:
@@ -304,6 +304,7 @@ def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Es
 def _cell(estimate: Estimate | None, unit: str) -> str:
     if estimate is None:
         return "none"
+    mean = in_words(estimate.mean, unit)
     if estimate.low is None or estimate.high is None:
-        return f"{said(estimate.mean, unit)} (all {estimate.seeds} equal)"
-    return f"{said(estimate.mean, unit)} ({said(estimate.low, '1')} to {said(estimate.high, '1')})"
+        return f"{mean} (all {estimate.seeds} equal)"
+    return f"{mean} ({in_words(estimate.low, '1')} to {in_words(estimate.high, '1')})"

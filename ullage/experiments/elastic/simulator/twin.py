@@ -65,13 +65,17 @@ class Difference:
 
 def twins(run: ElasticRun, seeds: int = SEEDS) -> dict[tuple[str, int], Simulated]:
     """Of every repetition that has figures, and of which one can be made."""
-    made = (twin(repetition, run.resolved, seeds) for repetition in run.repetitions)
-    return {(one.environment, one.repetition): one for one in made if one is not None}
+    attempts = (twin(repetition, run.resolved, seeds) for repetition in run.repetitions)
+    return {
+        (simulated.environment, simulated.repetition): simulated
+        for simulated in attempts
+        if simulated is not None
+    }
 
 
-def difference(found: Sequence[Simulated], confidence: float) -> Difference:
+def difference(twins: Sequence[Simulated], confidence: float) -> Difference:
     """The paired difference of PcBl of at least one, with a t interval that ends at ±100 points."""
-    values = [one.difference for one in found]
+    values = [pair.difference for pair in twins]
     m, why = spread(values)
     if m is None:
         return Difference(fmean(values), None, None, why)
@@ -85,12 +89,12 @@ def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simu
     text = specification(repetition, resolved)
     if outcome is None or text is None:
         return None
-    found = [
+    outcomes = [
         json.loads(_elastic.simulate(json.dumps({**text, "seed": seed})))
         for seed in range(seeds if text["failures"] else 1)
     ]
-    blocked = sum(one["blocked"] for one in found) / len(found)
-    nearest = min(found, key=lambda one: abs(one["blocked"] - blocked))
+    blocked = sum(simulation["blocked"] for simulation in outcomes) / len(outcomes)
+    nearest = min(outcomes, key=lambda simulation: abs(simulation["blocked"] - blocked))
     zero_ns = _zero_ns(repetition.acts, outcome.start_ns)
     real = sum(s.outcome == "blocked" for s in repetition.sessions) / len(repetition.sessions)
     return Simulated(
@@ -123,7 +127,7 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
     """What the simulator is given, in real time; None where nothing can be simulated."""
     outcome, sessions = repetition.outcome, repetition.sessions
     asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Asked)}
-    coming = [(asked_ns[act.node], s) for _, act, s in latencies.told(repetition.acts)]
+    coming = [(asked_ns[act.node], s) for _, act, s in latencies.allocations(repetition.acts)]
     watched = [
         (s.answered_ns, (s.ended_ns - s.answered_ns) / 1e9)
         for s in sessions
@@ -135,11 +139,11 @@ def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] 
     failures = _failures(repetition.acts, outcome.end_ns)
     zero_ns = _zero_ns(repetition.acts, outcome.start_ns)
     # Who asked before the first instant, by the bound of the clocks, asked in it.
-    asked = sorted((max(s.asked_ns, outcome.start_ns) - zero_ns) / 1e9 for s in sessions)
+    asked_s = sorted((max(s.asked_ns, outcome.start_ns) - zero_ns) / 1e9 for s in sessions)
     return {
         "application": setting.machine,
         "policy": setting.policy,
-        "arrivals": {"kind": "trace", "at_s": asked},
+        "arrivals": {"kind": "trace", "at_s": asked_s},
         "watch": _in_turn(watched),
         "patience": {"kind": "fixed", "s": resolved.patience_s},
         "reconnect": {"kind": "fixed", "s": _AGAIN_S} if "lifetime" in failures else None,
@@ -165,7 +169,7 @@ def _zero_ns(acts: Iterable[Act], start_ns: int) -> int:
     before = [act.front_ns for act in acts if isinstance(act, Asked) and act.front_ns < start_ns]
     if not before:
         return start_ns
-    longest_s = max((seconds for _, _, seconds in latencies.told(acts)), default=0.0)
+    longest_s = max((seconds for _, _, seconds in latencies.allocations(acts)), default=0.0)
     return min(before) - round(longest_s * 1e9)
 
 
@@ -187,19 +191,19 @@ def _release(acts: Iterable[Act]) -> dict[str, Any]:
 def _failures(acts: Iterable[Act], end_ns: int) -> dict[str, Any]:
     """Nodes that did not come, and nodes that were lost, as often as there were."""
     acts = list(acts)
-    asked = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
-    failed = [act for act in acts if isinstance(act, NotReady) and act.node in asked]
-    found: dict[str, Any] = {}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    failed = [act for act in acts if isinstance(act, NotReady) and act.node in asked_ns]
+    failures: dict[str, Any] = {}
     if failed:
         after = [
-            (asked[act.node], max(_LEAST_ERROR_S, (act.at_ns - asked[act.node]) / 1e9))
+            (asked_ns[act.node], max(_LEAST_ERROR_S, (act.at_ns - asked_ns[act.node]) / 1e9))
             for act in failed
         ]
-        found |= {"error": len(failed) / len(asked), "error_after": _in_turn(after)}
+        failures |= {"error": len(failed) / len(asked_ns), "error_after": _in_turn(after)}
     ready = {act.node: act.at_ns for act in acts if isinstance(act, Ready)}
     lost = {act.node: act.at_ns for act in acts if isinstance(act, Lost)}
     if lost:
         ends = {act.node: act.front_ns for act in acts if isinstance(act, Release)} | lost
         lived = sum(ends.get(node, end_ns) - at for node, at in ready.items()) / 1e9
-        found["lifetime"] = {"kind": "exponential", "mean_s": max(lived / len(lost), 1.0)}
-    return found
+        failures["lifetime"] = {"kind": "exponential", "mean_s": max(lived / len(lost), 1.0)}
+    return failures
