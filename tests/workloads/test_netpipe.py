@@ -76,6 +76,23 @@ def test_the_sizes_of_the_published_range() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("smallest", "sizes"),
+    [
+        (2, [2, 3, 4, 6, 8, 12, 16, 24, 32]),
+        (3, [3, 4, 5, 7, 9, 13, 17, 25, 33]),
+        (64, [64, 96, 128, 192, 256, 384, 512, 768, 1024]),
+        (100, [100, 150, 200, 300, 400, 600, 800, 1200, 1600]),
+    ],
+)
+def test_a_run_that_begins_later_doubles_its_step_one_size_earlier(
+    smallest: int, sizes: list[int]
+) -> None:
+    """What NPtcp of netpipe-tcp 3.7.2-8 printed with `-l SMALLEST -p 0`."""
+    parameters = NetpipeParameters(smallest=smallest, largest=sizes[-1], perturbation=0)
+    assert netpipe_report.sizes(parameters) == sizes
+
+
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize(
     "other",
@@ -137,10 +154,9 @@ def test_a_bent_output_is_invalid_or_figures(data: st.DataObject, name: str) -> 
         assert all(0 < value < 1e18 for point in points for value in point)
 
 
-@cache
-def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
-    """A real exchange, made once. Its receiver says that it is ready on standard error."""
-    parameters = NetpipeTcpParameters(largest=256, repeats=3, port=free_port())
+def exchange(**sizes: Any) -> tuple[NetpipeTcpParameters, dict[str, Output]]:
+    """A real exchange. Its receiver says that it is ready on standard error."""
+    parameters = NetpipeTcpParameters(repeats=3, port=free_port(), **sizes)
     with TemporaryDirectory() as name:
         directory = Path(name)
         receiver, sender = NETPIPE.tasks(parameters, context_in(directory, NETPIPE, parameters))
@@ -157,12 +173,19 @@ def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
     return parameters, {"sender": Output(done.returncode, None, done.stdout, done.stderr, 1.0)}
 
 
+@cache
+def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
+    return exchange(largest=256)
+
+
 needs_netpipe = pytest.mark.skipif(shutil.which("NPtcp") is None, reason="needs netpipe-tcp")
 
 
 @needs_netpipe
-def test_a_real_run_gives_its_figures() -> None:
-    parameters, outputs = sample()
+@pytest.mark.parametrize("smallest", [1, 2, 3, 64, 100])
+@pytest.mark.parametrize("perturbation", [0, 3])
+def test_a_real_run_gives_its_figures(smallest: int, perturbation: int) -> None:
+    parameters, outputs = exchange(smallest=smallest, largest="4KiB", perturbation=perturbation)
     NETPIPE.check(parameters, outputs)
     figures = NETPIPE.parse(parameters, outputs)
     assert [size for size, _ in curve(figures["throughput"])] == netpipe_report.sizes(parameters)

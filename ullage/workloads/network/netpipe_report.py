@@ -124,21 +124,22 @@ def title(parameters: NetpipeParameters) -> str:
 def sizes(parameters: NetpipeParameters) -> list[int]:
     """The message sizes that NetPIPE goes through: two to each doubling, and their neighbours.
 
-    As netpipe.c of version 3.7.2 steps: from the third size on, the step doubles at each second
-    one; a size has neighbours once the step is larger than the perturbation and one byte more.
+    As netpipe.c of version 3.7.2 steps: the step doubles at each second size, from the third of a
+    run that begins at one byte, else from the second; a size has neighbours once the step is larger
+    than the perturbation and one byte more.
     """
-    found: list[int] = []
+    passed: list[int] = []
     around = parameters.perturbation
     size, step = int(parameters.smallest), max(1, int(parameters.smallest) // 2)
-    count = 0
+    steps = int(size > 1)
     while size <= parameters.largest:
-        if count > 2 and count % 2:
+        if steps > 2 and steps % 2:
             step *= 2
         wide = 0 < around < step - 1
-        found += [size - around, size, size + around] if wide else [size]
+        passed += [size - around, size, size + around] if wide else [size]
         size += step
-        count += 1
-    return found
+        steps += 1
+    return passed
 
 
 def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
