@@ -88,8 +88,8 @@ class Context:
         """`role-0`, `role-1` … of a role that each instance plays; else the role itself."""
         if role in self.addresses:
             return (role,)
-        found = [name for name in self.addresses if name.rpartition("-")[0] == role]
-        return tuple(sorted(found, key=lambda name: int(name.rpartition("-")[2])))
+        members = [name for name in self.addresses if name.rpartition("-")[0] == role]
+        return tuple(sorted(members, key=lambda name: int(name.rpartition("-")[2])))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
     """
     if len(text) > LONGEST_REPORT:
         raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     lines = [(number, content) for number, content in enumerate(text.split("\n"), 1) if content]
     for numbered, want in zip_longest(lines, expected):
         if numbered is None:
@@ -67,8 +67,8 @@ def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
             raise InvalidTrialError(
                 f"line {number}: expected {want.like!r}, found {quoted(content)}"
             )
-        found |= {name: float(figure) for name, figure in match.groupdict().items()}
-    return found
+        figures |= {name: float(figure) for name, figure in match.groupdict().items()}
+    return figures
 
 
 def ended(outputs: Mapping[str, Output], role: str, status: int = 0) -> Output:
@@ -125,20 +125,20 @@ class ExactPart(Part):
 M = TypeVar("M", bound=BaseModel)
 
 
-def read(model: type[M], text: str, whose: str = "", *, longest: int = LONGEST) -> M:
+def read(model: type[M], text: str, prefix: str = "", *, longest: int = LONGEST) -> M:
     """The report as that model; raises InvalidTrialError with the first fault.
 
     whose: where there are several, begins the message.
     """
-    whose = whose and f"{whose}: "
+    prefix = prefix and f"{prefix}: "
     if len(text) > longest:
-        raise InvalidTrialError(f"{whose}printed {len(text)} characters, which is not its report")
+        raise InvalidTrialError(f"{prefix}printed {len(text)} characters, which is not its report")
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the whole"
         raise InvalidTrialError(
-            f"{whose}its JSON is not a report: {quoted(where)}: {fault['msg']}; "
+            f"{prefix}its JSON is not a report: {quoted(where)}: {fault['msg']}; "
             f"begins {quoted(text, 60)}"
         ) from None

@@ -256,16 +256,16 @@ class Provisioning(Conducted[ProvisioningParameters]):
     def check(self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]) -> None:
         """As many as were asked for, from what was asked for, each by all its steps in order."""
         batch = _batch(outputs)
-        found = (len(batch.instances), batch.copy_kind, batch.applied)
-        wanted = (parameters.count, parameters.copy_, parameters.application != "none")
-        if found != wanted:
-            raise InvalidTrialError(f"made were {found}, asked for {wanted}")
-        names = {each.name for each in batch.instances}
+        actual = (len(batch.instances), batch.copy_kind, batch.applied)
+        expected = (parameters.count, parameters.copy_, parameters.application != "none")
+        if actual != expected:
+            raise InvalidTrialError(f"made were {actual}, asked for {expected}")
+        names = {instance.name for instance in batch.instances}
         if len(names) != parameters.count:
             raise InvalidTrialError("two instances have one name")
         for each in batch.instances:
             _check_steps(each, batch.applied)
-        last = max(each.released for each in batch.instances)
+        last = max(instance.released for instance in batch.instances)
         seconds = (last - _first_asked(batch)) / 1e9
         if seconds > outputs["main"].seconds:
             raise InvalidTrialError(
@@ -277,15 +277,15 @@ class Provisioning(Conducted[ProvisioningParameters]):
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
         batch = _batch(outputs)
-        asked = _first_asked(batch)
-        released = min(each.release_asked for each in batch.instances)
+        since_ns = _first_asked(batch)
+        released = min(instance.release_asked for instance in batch.instances)
         curves = {
-            "allocated": _curve([each.steps["up"] for each in batch.instances], asked),
-            "released": _curve([each.released for each in batch.instances], released),
+            "allocated": _curve([instance.steps["up"] for instance in batch.instances], since_ns),
+            "released": _curve([instance.released for instance in batch.instances], released),
         }
         if batch.applied:
-            replies = [each.steps["replied"] for each in batch.instances]
-            curves["replied"] = _curve(replies, asked)
+            replies = [instance.steps["replied"] for instance in batch.instances]
+            curves["replied"] = _curve(replies, since_ns)
         figures: dict[str, Scalar | Curve] = {
             **curves,
             "allocation_time": curves["allocated"][-1][1],
@@ -295,12 +295,12 @@ class Provisioning(Conducted[ProvisioningParameters]):
             "copy_time": _mean(batch, "chosen", "copied"),
             "boot_time": _mean(batch, "copied", "up"),
             "instance_release_time": sum(
-                each.released - each.release_asked for each in batch.instances
+                instance.released - instance.release_asked for instance in batch.instances
             )
             / (1e9 * len(batch.instances)),
         }
         for name, step in _SINCE_ASKED.items():
-            if all(step in each.steps for each in batch.instances):
+            if all(step in instance.steps for instance in batch.instances):
                 figures[name] = _mean(batch, "asked", step)
         return figures
 
@@ -308,8 +308,8 @@ class Provisioning(Conducted[ProvisioningParameters]):
         self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
     ) -> dict[str, str]:
         """How close together the requests were."""
-        asked = [each.steps["asked"] for each in _batch(outputs).instances]
-        return {"requests within": f"{(max(asked) - min(asked)) / 1e6:.3f} ms"}
+        requests = [instance.steps["asked"] for instance in _batch(outputs).instances]
+        return {"requests within": f"{(max(requests) - min(requests)) / 1e6:.3f} ms"}
 
 
 def _batch(outputs: Mapping[str, Output]) -> Batch:
@@ -335,12 +335,12 @@ def _check_steps(instance: InstanceSteps, applied: bool) -> None:
 
 
 def _first_asked(batch: Batch) -> int:
-    return min(each.steps["asked"] for each in batch.instances)
+    return min(instance.steps["asked"] for instance in batch.instances)
 
 
 def _mean(batch: Batch, first: Step, last: Step) -> float:
     """Seconds between two steps, over all instances."""
-    total = sum(each.steps[last] - each.steps[first] for each in batch.instances)
+    total = sum(instance.steps[last] - instance.steps[first] for instance in batch.instances)
     return total / (1e9 * len(batch.instances))
 
 

@@ -76,18 +76,18 @@ class Job:
 
 def read_job(text: str) -> Job:
     """The report of a job; InvalidTrialError with the first line that is not as it should be."""
-    seen = [_SEEN.fullmatch(each) for each in text.split("\n") if each.startswith("network ")]
-    if not all(seen):
+    matches = [_SEEN.fullmatch(line) for line in text.split("\n") if line.startswith("network ")]
+    if not all(matches):
         raise InvalidTrialError("a line of the network's counters is not one")
-    rest = "\n".join(each for each in text.split("\n") if not each.startswith("network "))
+    text_of_steps = "\n".join(line for line in text.split("\n") if not line.startswith("network "))
     expected = [*_step("write"), *_step("read"), line("step end")]
-    found = read_lines(_undated(rest), expected)
-    write, read = ({n: found[f"{n}_{step}"] for n in _NAMES} for step in ("write", "read"))
-    return Job(_made(write), _made(read), tuple(_counters(match) for match in seen if match))
+    figures = read_lines(_undated(text_of_steps), expected)
+    write, read = ({n: figures[f"{n}_{step}"] for n in _NAMES} for step in ("write", "read"))
+    return Job(_made(write), _made(read), tuple(_counters(match) for match in matches if match))
 
 
-def _made(found: dict[str, float]) -> Step:
-    return Step(found["files"], found["mib"], found["throughput"], found["seconds"])
+def _made(figures: dict[str, float]) -> Step:
+    return Step(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
 
 
 def _step(step: str) -> list[Line]:
@@ -100,8 +100,8 @@ def _step(step: str) -> list[Line]:
         "Test exec time sec": "seconds",
     }
     figures = [_figure(label, f"{name}_{step}") for label, name in labels.items()]
-    said = (f"step {step}", f"----- TestDFSIO ----- : {step}", "Date & time: ")
-    return [*(line(each) for each in said), *figures]
+    heading = (f"step {step}", f"----- TestDFSIO ----- : {step}", "Date & time: ")
+    return [*(line(heading_line) for heading_line in heading), *figures]
 
 
 def _figure(label: str, name: str) -> Line:
@@ -112,7 +112,7 @@ def _figure(label: str, name: str) -> Line:
 
 def _undated(text: str) -> str:
     """Without the padding at the left, and without the date, which tells nothing."""
-    lines = (each.strip() for each in text.split("\n"))
+    lines = (line.strip() for line in text.split("\n"))
     return "\n".join("Date & time: " if s.startswith("Date & time: ") else s for s in lines)
 
 
@@ -121,45 +121,45 @@ def _counters(match: re.Match[str]) -> Seen:
     return Seen(at, received + sent)
 
 
-def network(seen: Sequence[Seen]) -> list[tuple[float, float]]:
+def network(samples: Sequence[Seen]) -> list[tuple[float, float]]:
     """(share of the time, B/s) for the middle of each of `BINS` parts; empty: too little was seen.
 
     Between two looks the rate is taken as constant.
     """
-    if len(seen) < 2 or seen[-1].at_ns <= seen[0].at_ns:
+    if len(samples) < 2 or samples[-1].at_ns <= samples[0].at_ns:
         return []
-    if any(b.at_ns <= a.at_ns or b.bytes < a.bytes for a, b in pairwise(seen)):
+    if any(b.at_ns <= a.at_ns or b.bytes < a.bytes for a, b in pairwise(samples)):
         raise InvalidTrialError("the counters of the network went backwards")
-    first, length = seen[0].at_ns, seen[-1].at_ns - seen[0].at_ns
+    first, length = samples[0].at_ns, samples[-1].at_ns - samples[0].at_ns
     edges = [first + length * i / BINS for i in range(BINS + 1)]
-    counts = [_at(seen, edge) for edge in edges]
+    counts = [_at(samples, edge) for edge in edges]
     rates = [(b - a) / (length / BINS / 1e9) for a, b in pairwise(counts)]
     return [((i + 0.5) / BINS, rate) for i, rate in enumerate(rates) if rate > 0]
 
 
-def _at(seen: Sequence[Seen], instant: float) -> float:
+def _at(samples: Sequence[Seen], instant: float) -> float:
     """Bytes at an instant, interpolated."""
-    for a, b in pairwise(seen):
+    for a, b in pairwise(samples):
         if instant <= b.at_ns:
             share = (instant - a.at_ns) / (b.at_ns - a.at_ns)
             return a.bytes + share * (b.bytes - a.bytes)
-    return float(seen[-1].bytes)
+    return float(samples[-1].bytes)
 
 
-def on_yarn(said: str, node: str, files: int) -> list[str]:
+def on_yarn(log: str, node: str, files: int) -> list[str]:
     """The two applications of a job, write and read: YARN ran them, with a map task for each file.
 
     said: the log of the job; node: that of the NodeManager, which was not asked by the job. It must
     have started a container for each map task, for the reducer and for who watches over them.
     """
-    if local := _LOCAL.search(said):
+    if local := _LOCAL.search(log):
         raise InvalidTrialError(f"{local[1]} ran in the job's own Java machine, not on YARN")
-    found, done = _SUBMITTED.findall(said), _DONE.findall(said)
-    if len(found) != 2 or [f"application_{each}" for each in done] != found:
+    submitted, done = _SUBMITTED.findall(log), _DONE.findall(log)
+    if len(submitted) != 2 or [f"application_{job}" for job in done] != submitted:
         raise InvalidTrialError(
-            f"YARN was to run two applications: {len(found)} were submitted, {len(done)} done"
+            f"YARN was to run two applications: {len(submitted)} were submitted, {len(done)} done"
         )
-    launched = [int(count) for count in _LAUNCHED.findall(said)]
+    launched = [int(count) for count in _LAUNCHED.findall(log)]
     if launched != [files, files]:
         few = ", ".join(map(str, launched[:4])) + (", …" if len(launched) > 4 else "")
         raise InvalidTrialError(f"{files} map tasks were asked for, YARN launched [{few}]")
@@ -169,7 +169,7 @@ def on_yarn(said: str, node: str, files: int) -> list[str]:
             raise InvalidTrialError(
                 f"the NodeManager started {count} containers of job {each}, not {files + 2}"
             )
-    return found
+    return submitted
 
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -368,10 +368,10 @@ class DfsIo(Workload[DfsIoParameters]):
         )
 
     def _argv(
-        self, parameters: DfsIoParameters, context: Context, role: str, what: str
+        self, parameters: DfsIoParameters, context: Context, role: str, command: str
     ) -> tuple[str, ...]:
         addresses = (context.addresses["namenode"], context.addresses[role])
-        return ("./hadoop.sh", *addresses, str(parameters.heap // MIB), what)
+        return ("./hadoop.sh", *addresses, str(parameters.heap // MIB), command)
 
     def _size(self, parameters: DfsIoParameters, job: int) -> tuple[str, ...]:
         sizes = (job, parameters.files, int(parameters.file_size), parameters.maps)
@@ -398,14 +398,14 @@ class DfsIo(Workload[DfsIoParameters]):
         """The figures of checked jobs."""
         jobs = self._jobs(parameters, outputs)
         names = _names(parameters)
-        found: dict[str, Scalar | Curve] = {
+        figures: dict[str, Scalar | Curve] = {
             "seconds": max(outputs[name].seconds for name in names),
             "write_throughput": sum(job.write.throughput for job in jobs) * MIB,
             "read_throughput": sum(job.read.throughput for job in jobs) * MIB,
         }
         if use := network(jobs[0].seen):
-            found["network_use"] = use
-        return found
+            figures["network_use"] = use
+        return figures
 
     def facts(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
         """What YARN called each job's writing and reading."""
@@ -417,8 +417,8 @@ class DfsIo(Workload[DfsIoParameters]):
         self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
     ) -> list[str]:
         node = outputs["nodemanager"].stderr if "nodemanager" in outputs else ""
-        said = (ended(outputs, name).stderr for name in _names(parameters))
-        return [each for job in said for each in on_yarn(job, node, parameters.files)]
+        logs = (ended(outputs, name).stderr for name in _names(parameters))
+        return [application for job in logs for application in on_yarn(job, node, parameters.files)]
 
     def _jobs(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> list[Job]:
         return [read_job(ended(outputs, name).stdout) for name in _names(parameters)]
@@ -437,14 +437,14 @@ def _servers(parameters: DfsIoParameters) -> list[tuple[str, tuple[str, ...], st
 
     The ResourceManager keeps nothing from trial to trial, and has nothing to end in order.
     """
-    found: list[tuple[str, tuple[str, ...], str, int]] = [
+    servers: list[tuple[str, tuple[str, ...], str, int]] = [
         ("namenode", (), "NameNode RPC up at", 15),
         ("datanode", (), "successfully registered with NN", 15),
     ]
     if parameters.runner == "yarn":
         memory = (str(parameters.jobs * (parameters.maps + 1) * _container_mib(parameters)),)
-        found += [
+        servers += [
             ("resourcemanager", memory, "Transitioned to active state", 9),
             ("nodemanager", memory, "Registered with ResourceManager as", 15),
         ]
-    return found
+    return servers

@@ -157,9 +157,9 @@ class Sysbench(Workload[S]):
             first = output.stderr.strip().split("\n")[0]
             raise InvalidTrialError(f"sysbench complained: {quoted(first)}")
         report = self.report(parameters, output.stdout)
-        for figure, what in (("events", "no event was done"), ("total_time", "it took no time")):
+        for figure, complaint in (("events", "no event was done"), ("total_time", "it took no time")):
             if not report[figure] > 0:
-                raise InvalidTrialError(what)
+                raise InvalidTrialError(complaint)
         self.prove(parameters, report)
 
     def parse(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
@@ -187,11 +187,11 @@ class Sysbench(Workload[S]):
         )
 
 
-def in_place_of_time(data: Any, other: str) -> Any:
+def in_place_of_time(data: Any, limit: str) -> Any:
     """Let the limit `other` take the place of the default `time_s`; refuse both together."""
-    if isinstance(data, dict) and data.get(other) is not None:
+    if isinstance(data, dict) and data.get(limit) is not None:
         if data.get("time_s") is not None:
-            raise ValueError(f"give time_s or {other}, not both")
+            raise ValueError(f"give time_s or {limit}, not both")
         return {**data, "time_s": None}
     return data
 

@@ -63,8 +63,8 @@ class SysbenchMemoryParameters(SysbenchParameters):
     @model_validator(mode="after")
     def _possible(self) -> SysbenchMemoryParameters:
         if self.block_size & (self.block_size - 1):
-            found = exact_bytes(self.block_size)
-            raise ValueError(f"block_size must be a power of 2, {found} is not")
+            size = exact_bytes(self.block_size)
+            raise ValueError(f"block_size must be a power of 2, {size} is not")
         if self.time_s is None and self.total_size is None:
             raise ValueError("give time_s or total_size")
         if self.total_size is not None and self.total_size < self.block_size * self.threads:

@@ -62,8 +62,8 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
 
     def duration_s(self, parameters: SysbenchMutexParameters) -> float:
         """About 0.4 ns an empty loop and 20 ns a lock, one thread after another."""
-        each = parameters.locks * (2e-8 + 4e-10 * parameters.loops)
-        return parameters.threads * each
+        thread_s = parameters.locks * (2e-8 + 4e-10 * parameters.loops)
+        return parameters.threads * thread_s
 
     def options(self, parameters: SysbenchMutexParameters) -> Sequence[str]:
         """The work; sysbench ends by itself when it is done."""

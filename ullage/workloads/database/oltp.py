@@ -322,8 +322,8 @@ class Oltp(Workload[OltpParameters]):
         if path := oltp_servers.disk_path(first.stderr):
             facts["disk_by"] = path
         if result.restarts:
-            told = (f"{state}: {count}" for state, count in sorted(result.restarts.items()))
-            facts["restarts_by_sqlstate"] = ", ".join(told)[:200]
+            counts = (f"{state}: {count}" for state, count in sorted(result.restarts.items()))
+            facts["restarts_by_sqlstate"] = ", ".join(counts)[:200]
         return facts
 
 

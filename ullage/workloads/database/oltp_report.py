@@ -120,21 +120,21 @@ def read(text: str, threads: int, warmup_s: int) -> Result:
     reports: list[Report] = []
     restarts: dict[str, int] = {}
     bins: list[tuple[float, int]] = []
-    rest: list[str] = []
+    text_lines: list[str] = []
     for number, content in enumerate(text.split("\n"), 1):
         if content.startswith('{"report"'):
             reports.append(output.read(_ReportLine, content, f"line {number}").report)
         elif content.startswith('{"restarts"'):
-            told = output.read(_RestartsLine, content, f"line {number}").restarts
-            restarts[told.state] = restarts.get(told.state, 0) + told.count
-        elif found := _BIN.fullmatch(content):
-            bins.append((float(found[1]) / 1000, int(found[2])))
+            restart = output.read(_RestartsLine, content, f"line {number}").restarts
+            restarts[restart.state] = restarts.get(restart.state, 0) + restart.count
+        elif bin_match := _BIN.fullmatch(content):
+            bins.append((float(bin_match[1]) / 1000, int(bin_match[2])))
         else:
-            rest.append(content.rstrip())
-    head = _HEAD.fullmatch(rest[0]) if rest else None
+            text_lines.append(content.rstrip())
+    head = _HEAD.fullmatch(text_lines[0]) if text_lines else None
     if head is None:
         raise InvalidTrialError(f"not a report of sysbench 1.0: it begins {quoted(text[:80])}")
-    _read_text(rest[1:], threads, warmup_s)
+    _read_text(text_lines[1:], threads, warmup_s)
     if len(reports) != 1 + bool(warmup_s):
         raise InvalidTrialError(f"{len(reports)} reports, where {1 + bool(warmup_s)} were due")
     return Result(
@@ -150,15 +150,15 @@ def curve(result: Result) -> Curve:
     """Quantile → time of a transaction in s, as far as the number of samples supports."""
     total = sum(count for _, count in result.bins)
     upto = list(accumulate(count for _, count in result.bins))
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for quantile in QUANTILES:
         if total * (1 - quantile) < ENOUGH:
             break
         at = next(i for i, count in enumerate(upto) if count >= quantile * total)
         if not known(result.bins[at][0]):
             break
-        found.append((quantile, result.bins[at][0]))
-    return found
+        points.append((quantile, result.bins[at][0]))
+    return points
 
 
 def known(seconds: float) -> bool:
@@ -198,10 +198,10 @@ def check_times(report: Report, threads: int, *, cut: bool) -> None:
         )
 
 
-def _read_text(rest: Sequence[str], threads: int, warmup_s: int) -> None:
+def _read_text(lines: Sequence[str], threads: int, warmup_s: int) -> None:
     warmup = (line("[ ", ("checkpoint", 0), "s ] Checkpoint report:"),) if warmup_s else ()
     read_lines(
-        "\n".join(rest),
+        "\n".join(lines),
         (
             line("Running the test with following options:"),
             line(f"Number of threads: {threads}"),
@@ -228,9 +228,9 @@ def check_asked(parameters: OltpParameters, report: Report) -> None:
     """The test and its options, as sysbench understood them."""
     if report.test != parameters.test:
         raise InvalidTrialError(f"{parameters.test} was asked for, {quoted(report.test)} was done")
-    for name, asked in (*options(parameters), ("threads", parameters.threads)):
-        if (found := report.options.get(name)) != asked:
-            raise InvalidTrialError(f"{name}: asked for {asked}, found {found}")
+    for name, requested in (*options(parameters), ("threads", parameters.threads)):
+        if (reported := report.options.get(name)) != requested:
+            raise InvalidTrialError(f"{name}: asked for {requested}, found {reported}")
 
 
 def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> None:
@@ -240,12 +240,12 @@ def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> No
         raise InvalidTrialError(f"{counts.reconnects} connections were lost on the way")
     slack = count_slack(report, parameters.threads, cut=cut)
     least, most = counts.events - slack, counts.events + slack + counts.errors
-    for what, found, each in (
+    for kind, counted, per_transaction in (
         ("SELECTs", counts.reads, parameters.reads),
         ("statements", counts.queries, parameters.queries),
     ):
-        if not least * each <= found <= most * each:
-            raise InvalidTrialError(f"{found} {what} do not make {counts.events} transactions")
+        if not least * per_transaction <= counted <= most * per_transaction:
+            raise InvalidTrialError(f"{counted} {kind} do not make {counts.events} transactions")
 
 
 def check_work(parameters: OltpParameters, result: Result) -> None:
@@ -260,5 +260,5 @@ def check_work(parameters: OltpParameters, result: Result) -> None:
             f"{parameters.time_s} s were asked for, {seconds.time_interval} s were measured"
         )
     errors = result.report.counts.errors + (result.warmup.counts.errors if result.warmup else 0)
-    if (told := sum(result.restarts.values())) != errors:
-        raise InvalidTrialError(f"{errors} errors, but {told} transactions were begun anew")
+    if (restarts := sum(result.restarts.values())) != errors:
+        raise InvalidTrialError(f"{errors} errors, but {restarts} transactions were begun anew")

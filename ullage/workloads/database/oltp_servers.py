@@ -173,21 +173,21 @@ def subnet(database: Database, address: str) -> str:
 
 def disk_path(log: str) -> str | None:
     """How MariaDB's InnoDB reads and writes its files: `io_uring`, `Linux native AIO`; or None."""
-    found = _DISK_PATH.search(log[: 1 << 16])
-    return found[1] if found else None
+    match = _DISK_PATH.search(log[: 1 << 16])
+    return match[1] if match else None
 
 
 def disk_full(log: str) -> str | None:
     """The first line of the server's log that says its disk is full; or None."""
-    if (found := _FULL.search(log)) is None:
+    if (match := _FULL.search(log)) is None:
         return None
-    end = log.find("\n", found.end())
-    return log[log.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else None].strip()
+    end = log.find("\n", match.end())
+    return log[log.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip()
 
 
 def version(database: Database, log: str) -> str:
     """The version that the server says it is. InvalidTrialError where it says none."""
-    found = SERVERS[database].said.search(log[: 1 << 16])
-    if found is None:
+    match = SERVERS[database].said.search(log[: 1 << 16])
+    if match is None:
         raise InvalidTrialError(f"the server does not say that it is {SERVERS[database].title}")
-    return f"{SERVERS[database].title} {found[1]}"
+    return f"{SERVERS[database].title} {match[1]}"

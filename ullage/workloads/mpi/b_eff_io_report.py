@@ -139,10 +139,10 @@ def by_chunk(result: Result, method: Method) -> list[tuple[float, float]]:
     which is one call, what fills up, and the scattering of 2 MiB in chunks of 1 MiB.
     """
     rates: dict[int, dict[int, float]] = {}
-    for each in result.patterns:
-        if each.method == method and each.units and each.number != 2:
-            rates.setdefault(each.chunk_bytes, {})[each.type] = each.bytes / each.seconds
-    return [(float(chunk), _mean(found)) for chunk, found in sorted(rates.items())]
+    for pattern in result.patterns:
+        if pattern.method == method and pattern.units and pattern.number != 2:
+            rates.setdefault(pattern.chunk_bytes, {})[pattern.type] = pattern.bytes / pattern.seconds
+    return [(float(chunk), _mean(by_type)) for chunk, by_type in sorted(rates.items())]
 
 
 def _mean(rates: Mapping[int, float]) -> float:
@@ -167,36 +167,36 @@ def single_figure_1(means: Mapping[Method, float]) -> float:
 
 def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
     """(method, number) → pattern: each there once, and as the original has it."""
-    found = {(each.method, each.number): each for each in result.patterns}
-    if len(found) != len(result.patterns):
+    by_key = {(pattern.method, pattern.number): pattern for pattern in result.patterns}
+    if len(by_key) != len(result.patterns):
         raise InvalidTrialError("a pattern is there twice")
     rows = table(result.largest_chunk_bytes)
     for method in METHODS:
-        if missing := [number for number in rows if (method, number) not in found]:
+        if missing := [number for number in rows if (method, number) not in by_key]:
             raise InvalidTrialError(f"pattern {missing[0]} was not done: {method}")
-    for (method, number), each in found.items():
+    for (method, number), each in by_key.items():
         row = (each.type, each.chunk_bytes, each.call_bytes, each.units)
-        wanted = rows.get(number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None)
+        expected = rows.get(number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None)
         fills = number in _FILLS and each.chunk_bytes == each.call_bytes < MIB
-        if row != wanted and not (fills and wanted and (row[0], row[3]) == (wanted[0], 0)):
+        if row != expected and not (fills and expected and (row[0], row[3]) == (expected[0], 0)):
             raise InvalidTrialError(f"pattern {number} is not that of the table: {method}, {row}")
-    return found
+    return by_key
 
 
 def _prove_amounts(result: Result, done: Mapping[tuple[Method, int], Pattern]) -> None:
-    for (method, number), each in done.items():
-        if each.bytes != each.calls * each.call_bytes * result.ranks:
+    for (method, number), pattern in done.items():
+        if pattern.bytes != pattern.calls * pattern.call_bytes * result.ranks:
             raise InvalidTrialError(
-                f"pattern {number}, {method}: {each.calls} calls are not {each.bytes} bytes"
+                f"pattern {number}, {method}: {pattern.calls} calls are not {pattern.bytes} bytes"
             )
         counted = repeated(done, method, number)
-        if counted is not None and each.calls != counted:
+        if counted is not None and pattern.calls != counted:
             raise InvalidTrialError(
-                f"pattern {number}, {method}: {each.calls} calls in place of {counted}"
+                f"pattern {number}, {method}: {pattern.calls} calls in place of {counted}"
             )
         # Nobody stops while one more call fits; the sync is in the seconds, so not a few too many.
-        share = result.scheduled_s / 3 * each.units / 64
-        if counted is None and each.seconds * (1 + 1 / each.calls) < share * (1 - 1e-6):
+        share = result.scheduled_s / 3 * pattern.units / 64
+        if counted is None and pattern.seconds * (1 + 1 / pattern.calls) < share * (1 - 1e-6):
             raise InvalidTrialError(f"pattern {number}, {method}: ended before its time")
 
 
@@ -209,12 +209,12 @@ def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number:
     if method != "write":
         written = done.get(("write", number))
         return written.calls if written else 0
-    each = done[method, number]
-    if each.type < 3:
-        return None if each.units else 1
+    pattern = done[method, number]
+    if pattern.type < 3:
+        return None if pattern.units else 1
     if number in _FILLS:
         return 1
-    place = number - _STARTS[each.type]
+    place = number - _STARTS[pattern.type]
     scattered = done[method, place if place < 2 else place + 1]
     return min(
         scattered.calls * scattered.call_bytes // scattered.chunk_bytes,
@@ -236,21 +236,21 @@ def _totals(
     result: Result, done: Mapping[tuple[Method, int], Pattern]
 ) -> dict[tuple[Method, int], float]:
     """(method, type) → B/s."""
-    found = {(each.method, each.type): each for each in result.types}
-    wanted = [(method, kind) for method in METHODS for kind in range(len(TYPE_WEIGHTS))]
-    if len(found) != len(result.types) or sorted(found) != sorted(wanted):
+    totals = {(type_total.method, type_total.type): type_total for type_total in result.types}
+    expected = [(method, kind) for method in METHODS for kind in range(len(TYPE_WEIGHTS))]
+    if len(totals) != len(result.types) or sorted(totals) != sorted(expected):
         raise InvalidTrialError("not every pattern type is there once with every access method")
-    for (method, kind), total in found.items():
-        parts = [each for each in done.values() if (each.method, each.type) == (method, kind)]
-        if sum(each.bytes for each in parts) != total.bytes:
+    for (method, kind), total in totals.items():
+        parts = [pattern for pattern in done.values() if (pattern.method, pattern.type) == (method, kind)]
+        if sum(pattern.bytes for pattern in parts) != total.bytes:
             raise InvalidTrialError(f"type {kind}, {method}: its patterns are not {total.bytes} B")
-        if sum(each.seconds for each in parts) > total.seconds * (1 + 1e-6):
+        if sum(pattern.seconds for pattern in parts) > total.seconds * (1 + 1e-6):
             raise InvalidTrialError(f"type {kind}, {method}: its patterns took longer than it did")
     if not math.isclose(sum(t.seconds for t in result.types), result.effective_s, rel_tol=1e-6):
         raise InvalidTrialError("its seconds do not add up")
     if result.effective_s > result.wall_s * (1 + 1e-6):
         raise InvalidTrialError("it measured longer than it ran")
-    return {key: total.bytes / total.seconds for key, total in found.items()}
+    return {key: total.bytes / total.seconds for key, total in totals.items()}
 
 
 def _prove_means(result: Result, rates: Mapping[tuple[Method, int], float]) -> None:
@@ -262,6 +262,6 @@ def _prove_means(result: Result, rates: Mapping[tuple[Method, int], float]) -> N
         ("b_eff_io", single_figure(rates), result.b_eff_io),
         ("b_eff_io_release_1", single_figure_1(means), result.b_eff_io_release_1),
     )
-    for name, mean, said in printed:
-        if not math.isclose(mean, said, rel_tol=1e-6):
-            raise InvalidTrialError(f"{name}: its bytes and seconds are not {said:g} B/s")
+    for name, mean, printed_mean in printed:
+        if not math.isclose(mean, printed_mean, rel_tol=1e-6):
+            raise InvalidTrialError(f"{name}: its bytes and seconds are not {printed_mean:g} B/s")

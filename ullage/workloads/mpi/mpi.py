@@ -190,8 +190,8 @@ def finished(outputs: Mapping[str, Output]) -> Output:
     if output.status == 0:
         return output
     text = f"{output.stderr[-LONGEST:]}\n{output.stdout[-LONGEST:]}"
-    told = "; ".join(match[1] for match in _TOLD.finditer(text))
-    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(told or text)}")
+    complaints = "; ".join(match[1] for match in _TOLD.finditer(text))
+    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(complaints or text)}")
 
 
 def _how(output: Output) -> str:
@@ -207,13 +207,13 @@ def library(parameters: MpiParameters, text: str) -> tuple[str, str]:
 
     InvalidTrialError when it is not the library that was asked for.
     """
-    first, _, rest = text.partition("\n")
+    first, _, following = text.partition("\n")
     match = _LIBRARY.fullmatch(first)
     if not match or (match[1] is not None) != (parameters.mpi == "openmpi"):
         raise InvalidTrialError(
             f"line 1: expected 'library: …' of {parameters.mpi}, found {quoted(first)}"
         )
-    return first.removeprefix("library: "), rest
+    return first.removeprefix("library: "), following
 
 
 def plain(text: str) -> str:

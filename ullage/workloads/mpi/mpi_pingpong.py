@@ -185,8 +185,8 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
 
     def programs(self, parameters: MpiPingpongParameters) -> Mapping[str, str]:
         """Those of the MPI; and Python for mpi4py."""
-        found = super().programs(parameters)
-        return {**found, "python3": "python3"} if parameters.program == "mpi4py" else found
+        programs = super().programs(parameters)
+        return {**programs, "python3": "python3"} if parameters.program == "mpi4py" else programs
 
     def files(self, parameters: MpiPingpongParameters) -> Mapping[str, Path]:
         """Our program; or mpi4py as PyPI has it, and what unpacks and starts it."""
@@ -284,20 +284,20 @@ def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) ->
 
 
 def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
-    _, rest = mpi.library(parameters, text)
-    found = read_lines(rest, _report(parameters))
-    if parameters.peer != "none" and min(found["sent"], found["received"]) < parameters.payload:
+    _, report = mpi.library(parameters, text)
+    figures = read_lines(report, _report(parameters))
+    if parameters.peer != "none" and min(figures["sent"], figures["received"]) < parameters.payload:
         raise InvalidTrialError(
-            f"{mpi.DEVICE} carried {min(found['sent'], found['received']):.0f} B of "
+            f"{mpi.DEVICE} carried {min(figures['sent'], figures['received']):.0f} B of "
             f"{parameters.payload} B: the messages went another way"
         )
     points = [
         Point(
             size=size,
-            mean=found[f"mean_{size}"] / 1e9,
-            stdev=found[f"stdev_{size}"] / 1e9,
-            median=found[f"median_{size}"] / 1e9,
-            minimum=found[f"minimum_{size}"] / 1e9,
+            mean=figures[f"mean_{size}"] / 1e9,
+            stdev=figures[f"stdev_{size}"] / 1e9,
+            median=figures[f"median_{size}"] / 1e9,
+            minimum=figures[f"minimum_{size}"] / 1e9,
         )
         for size in parameters.sizes
     ]

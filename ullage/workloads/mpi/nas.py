@@ -117,13 +117,13 @@ class Nas(MpiWorkload[NasParameters]):
 
     def title(self, parameters: NasParameters) -> str:
         """`NAS CG class A, 2 threads`; `NAS IS class S, 4 ranks to the host`."""
-        what = f"NAS {parameters.kernel.upper()} class {parameters.size_class}"
+        name = f"NAS {parameters.kernel.upper()} class {parameters.size_class}"
         threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
         if parameters.parallel == "threads":
-            return f"{what}, {threads}"
+            return f"{name}, {threads}"
         ranks = f"{parameters.ranks} rank{'s' if parameters.ranks > 1 else ''}"
-        each = f" of {threads}" if parameters.threads > 1 else ""
-        return f"{what}, {ranks}{each}{where(parameters)}"
+        per_rank = f" of {threads}" if parameters.threads > 1 else ""
+        return f"{name}, {ranks}{per_rank}{where(parameters)}"
 
     def duration_s(self, parameters: NasParameters) -> float:
         """At the nominal rate of a thread."""
@@ -184,8 +184,8 @@ class Nas(MpiWorkload[NasParameters]):
         """Compiler, flags, MPI; what carried the messages."""
         options = npb_report.read(outputs["main"].stdout).options
         names = {"CC": "compiler", "CFLAGS": "flags", "MPI": "library"}
-        told = {names[key]: value for key, value in options.items() if key in names}
-        return told | (super().facts(parameters, outputs) if parameters.parallel == "mpi" else {})
+        facts = {names[key]: value for key, value in options.items() if key in names}
+        return facts | (super().facts(parameters, outputs) if parameters.parallel == "mpi" else {})
 
 
 _UNVERIFIED: Final = "= " + "UNSUCCESSFUL".rjust(24)

@@ -100,7 +100,7 @@ def read(text: str) -> Npb:
     if len(text) > LONGEST_REPORT:
         raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
     lines = text.split("\n")
-    begins = [(i, found) for i, line in enumerate(lines) if (found := _BEGIN.fullmatch(line))]
+    begins = [(i, begin) for i, line in enumerate(lines) if (begin := _BEGIN.fullmatch(line))]
     if len(begins) != 1:
         raise InvalidTrialError(f"printed {len(begins)} reports, expected 1")
     ((begin, name),) = begins
@@ -113,29 +113,29 @@ def read(text: str) -> Npb:
 
 def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Label and value of each line."""
-    seen: set[str] = set()
+    labels: set[str] = set()
     for line in lines:
         if not line:
             continue
-        found = _LABELLED.fullmatch(line) if len(line) <= LONGEST_LINE else None
-        if found is None or found[1] not in _ALLOWED or found[1] in seen:
+        match = _LABELLED.fullmatch(line) if len(line) <= LONGEST_LINE else None
+        if match is None or match[1] not in _ALLOWED or match[1] in labels:
             raise InvalidTrialError(f"a line that its report cannot have: {quoted(line)}")
-        seen.add(found[1])
-        yield found[1], found[2].strip()
-    missing = [label for label in _NEEDED if label not in seen]
+        labels.add(match[1])
+        yield match[1], match[2].strip()
+    missing = [label for label in _NEEDED if label not in labels]
     if missing:
         raise InvalidTrialError(f"its report lacks {missing[0]!r}")
 
 
 def _options(lines: Sequence[str]) -> dict[str, str]:
     """The lines up to the first that is no option."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in lines:
         option = _OPTION.fullmatch(line) if len(line) <= LONGEST_LINE else None
         if option is None:
             break
-        found[option[1]] = option[2].strip()[:200]
-    return found
+        options[option[1]] = option[2].strip()[:200]
+    return options
 
 
 def _report(kernel: str, values: Mapping[str, str], options: Mapping[str, str]) -> Npb:
@@ -167,7 +167,7 @@ def _count(values: Mapping[str, str], label: str) -> int | None:
 
 
 def _measured(values: Mapping[str, str], label: str) -> Measured:
-    found = _NUMBER.fullmatch(values[label])
-    if found is None or float(found[0]) == 0:
+    match = _NUMBER.fullmatch(values[label])
+    if match is None or float(match[0]) == 0:
         raise InvalidTrialError(f"{label} is not a positive number: {quoted(values[label])}")
-    return Measured(float(found[0]), 0.5 * 10.0 ** -len(found[1]))
+    return Measured(float(match[0]), 0.5 * 10.0 ** -len(match[1]))

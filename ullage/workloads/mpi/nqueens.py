@@ -130,14 +130,14 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
         """All pieces were done, each by one rank, and the sums are those that are known."""
         report = _report(parameters, outputs)
         ranks = range(parameters.ranks)
-        wanted = {"pieces": pieces(parameters.queens, parameters.depth)}
-        wanted["solutions"] = SOLUTIONS[parameters.queens]
-        for what, known in wanted.items():
-            found = sum(report[f"{what}_{rank}"] for rank in ranks)
-            if not report[what] == found == known:
+        expected = {"pieces": pieces(parameters.queens, parameters.depth)}
+        expected["solutions"] = SOLUTIONS[parameters.queens]
+        for kind, count in expected.items():
+            by_ranks = sum(report[f"{kind}_{rank}"] for rank in ranks)
+            if not report[kind] == by_ranks == count:
                 raise InvalidTrialError(
-                    f"{parameters.queens} queens have {known} {what}: "
-                    f"it says {report[what]:.0f}, its ranks {found:.0f}"
+                    f"{parameters.queens} queens have {count} {kind}: "
+                    f"it says {report[kind]:.0f}, its ranks {by_ranks:.0f}"
                 )
         if not 0 < report["seconds"] < outputs["main"].seconds:
             raise InvalidTrialError(
@@ -162,29 +162,29 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
 def pieces(queens: int, depth: int) -> int:
     """Ways to place queens in the first rows so that none attacks another."""
 
-    def count(rows: int, columns: int, left: int, right: int) -> int:
+    def count(rows: int, columns: int, diagonals_left: int, right: int) -> int:
         if rows == 0:
             return 1
-        free = ~(columns | left | right) & ((1 << queens) - 1)
-        found = 0
+        free = ~(columns | diagonals_left | right) & ((1 << queens) - 1)
+        ways = 0
         while free:
             queen = free & -free
             free ^= queen
-            found += count(rows - 1, columns | queen, (left | queen) << 1, (right | queen) >> 1)
-        return found
+            ways += count(rows - 1, columns | queen, (diagonals_left | queen) << 1, (right | queen) >> 1)
+        return ways
 
     return count(depth, 0, 0, 0)
 
 
 def _report(parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, float]:
-    _, rest = mpi.library(parameters, mpi.finished(outputs).stdout)
+    _, report = mpi.library(parameters, mpi.finished(outputs).stdout)
     ranks = [
         line(f"rank {rank} pieces ", (f"pieces_{rank}", 0), " solutions ", (f"solutions_{rank}", 0))
         for rank in range(parameters.ranks)
     ]
     head = f"queens {parameters.queens} depth {parameters.depth} ranks {parameters.ranks} pieces "
     return read_lines(
-        rest,
+        report,
         (
             line(head, ("pieces", 0)),
             *ranks,

@@ -183,42 +183,42 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
 
     def check(self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
-        made = read(_Made, ended(outputs, "client").stdout)
-        load_report.check_valid(made)
-        for what, asked, found in _echoes(parameters, made):
+        report = read(_Made, ended(outputs, "client").stdout)
+        load_report.check_valid(report)
+        for what, asked, found in _echoes(parameters, report):
             if asked != found:
                 raise InvalidTrialError(f"{what}: asked for {asked}, found {found!a:.40}")
-        if made.unsent:
+        if report.unsent:
             raise InvalidTrialError(
-                f"{made.unsent} connections were due and never begun: {parameters.rate}/s is more "
+                f"{report.unsent} connections were due and never begun: {parameters.rate}/s is more "
                 "than goes here"
             )
-        failed = made.started - made.completed
-        if failed > parameters.error_limit * made.started:
+        failed = report.started - report.completed
+        if failed > parameters.error_limit * report.started:
             raise InvalidTrialError(
-                f"{failed} of {made.started} connections failed: {made.errors.said}"
+                f"{failed} of {report.started} connections failed: {report.errors.said}"
             )
-        load_report.check_distribution("latency", made.latency, made.completed)
-        load_report.check_distribution("established", made.established, made.completed)
-        _check_rate(parameters, made)
-        _check_served(parameters, made, ended(outputs, "server"))
+        load_report.check_distribution("latency", report.latency, report.completed)
+        load_report.check_distribution("established", report.established, report.completed)
+        _check_rate(parameters, report)
+        _check_served(parameters, report, ended(outputs, "server"))
 
     def parse(
         self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
-        made = read(_Made, outputs["client"].stdout)
-        assert made.latency is not None and made.established is not None
+        report = read(_Made, outputs["client"].stdout)
+        assert report.latency is not None and report.established is not None
         figures: dict[str, Scalar | Curve] = {
-            "connections_per_second": made.connections_per_second,
-            "latency": made.latency.curve,
-            "median_connect": made.established.median,
-            "errors": (made.started - made.completed) / made.started,
+            "connections_per_second": report.connections_per_second,
+            "latency": report.latency.curve,
+            "median_connect": report.established.median,
+            "errors": (report.started - report.completed) / report.started,
         }
         for name, role in (("instance_cpu", "client"), ("peer_cpu", "server")):
             usage = outputs[role].usage
             if usage is not None and usage.user_s + usage.system_s > 0:
-                figures[name] = (usage.user_s + usage.system_s) / made.completed
+                figures[name] = (usage.user_s + usage.system_s) / report.completed
         return figures
 
 
@@ -276,47 +276,47 @@ Echo = tuple[str, object, object]
 """What it is; what it has to be; what it was."""
 
 
-def _echoes(parameters: ConnectionsParameters, made: _Made) -> list[Echo]:
+def _echoes(parameters: ConnectionsParameters, report: _Made) -> list[Echo]:
     """What was asked for beside what the client says it did."""
     opened = parameters.rate is not None
-    most = made.started if parameters.connections is None else parameters.connections
+    most = report.started if parameters.connections is None else parameters.connections
     return [
-        ("mode", "connect", made.mode),
-        ("loop", "open" if opened else "closed", made.loop),
-        ("threads", parameters.threads, made.threads),
-        ("rate", parameters.rate, made.rate),
-        ("spacing", parameters.spacing if opened else None, made.spacing),
-        ("echo", parameters.echo, made.echo),
-        ("close", parameters.close, made.close),
-        ("seconds", parameters.time_s, made.time_s),
-        ("no more than the connections", True, made.started <= most),
-        ("started", made.completed + sum(made.errors.counts.values()), made.started),
+        ("mode", "connect", report.mode),
+        ("loop", "open" if opened else "closed", report.loop),
+        ("threads", parameters.threads, report.threads),
+        ("rate", parameters.rate, report.rate),
+        ("spacing", parameters.spacing if opened else None, report.spacing),
+        ("echo", parameters.echo, report.echo),
+        ("close", parameters.close, report.close),
+        ("seconds", parameters.time_s, report.time_s),
+        ("no more than the connections", True, report.started <= most),
+        ("started", report.completed + sum(report.errors.counts.values()), report.started),
     ]
 
 
-def _check_rate(parameters: ConnectionsParameters, made: _Made) -> None:
+def _check_rate(parameters: ConnectionsParameters, report: _Made) -> None:
     """The rate is that of the connections that ended in the time asked for."""
-    whole = parameters.connections is None or made.started < parameters.connections
-    if made.seconds > made.time_s or (whole and made.seconds < made.time_s):
-        raise InvalidTrialError(f"{made.time_s} s were asked for, {made.seconds} s were measured")
-    if not 0 < made.in_time <= made.completed:
-        raise InvalidTrialError(f"{made.in_time} of {made.completed} connections were in time")
-    rate = made.in_time / made.seconds
-    if abs(rate - made.connections_per_second) > 1e-6 * rate:
+    whole = parameters.connections is None or report.started < parameters.connections
+    if report.seconds > report.time_s or (whole and report.seconds < report.time_s):
+        raise InvalidTrialError(f"{report.time_s} s were asked for, {report.seconds} s were measured")
+    if not 0 < report.in_time <= report.completed:
+        raise InvalidTrialError(f"{report.in_time} of {report.completed} connections were in time")
+    rate = report.in_time / report.seconds
+    if abs(rate - report.connections_per_second) > 1e-6 * rate:
         raise InvalidTrialError(
-            f"{made.in_time} connections in {made.seconds} s are not "
-            f"{made.connections_per_second} in each"
+            f"{report.in_time} connections in {report.seconds} s are not "
+            f"{report.connections_per_second} in each"
         )
 
 
-def _check_served(parameters: ConnectionsParameters, made: _Made, output: Output) -> None:
+def _check_served(parameters: ConnectionsParameters, report: _Made, output: Output) -> None:
     """The server saw what the client says it made."""
     served = read(_Served, output.stdout)
     if served.mode != "listen":
         raise InvalidTrialError(f"mode: asked for listen, found {served.mode!a:.40}")
     # Where the client closes at once, the server may not have come to the last of them.
-    seen = served.answered if parameters.echo else served.accepted
-    if (parameters.echo or parameters.close == "server") and seen < made.completed:
+    reached = served.answered if parameters.echo else served.accepted
+    if (parameters.echo or parameters.close == "server") and reached < report.completed:
         raise InvalidTrialError(
-            f"{made.completed} connections were made, the server saw {seen} of them"
+            f"{report.completed} connections were made, the server saw {reached} of them"
         )

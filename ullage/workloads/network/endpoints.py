@@ -69,8 +69,8 @@ class BetweenTwo(Workload[P]):
 
     def roles(self, parameters: P) -> Sequence[Role]:
         """One in the instance, one at the peer."""
-        mine, other = self.ends
-        return Role(mine), Role(other, place(parameters.peer))
+        mine, far = self.ends
+        return Role(mine), Role(far, place(parameters.peer))
 
     def partner(self, parameters: P) -> str | None:
         """The environment that `peer` names."""

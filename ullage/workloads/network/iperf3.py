@@ -38,8 +38,8 @@ class Opening(Part):
         version, test = self.start.get("version"), self.start.get("test_start")
         if not isinstance(version, str) or not isinstance(test, dict) or "target_bitrate" in test:
             return None
-        found = _VERSION.match(version)
-        return version if found and int(found[1]) < _WORKS else None
+        match = _VERSION.match(version)
+        return version if match and int(match[1]) < _WORKS else None
 
 
 class Peer(Part):
@@ -266,12 +266,12 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
 
     def title(self, parameters: Iperf3Parameters) -> str:
         """`network to the host, 1 stream`; `UDP to vm, 10 streams of 100 Mbit/s`."""
-        what = "network" if parameters.protocol == "tcp" else "UDP"
+        transport = "network" if parameters.protocol == "tcp" else "UDP"
         way = "to" if parameters.direction == "send" else "from"
         streams = f"{parameters.streams} stream{'s' if parameters.streams > 1 else ''}"
         if parameters.bitrate is not None:
             streams += f" of {parameters.bitrate / 1e6:g} Mbit/s"
-        return f"{what} {way} {endpoints.described(parameters.peer)}, {streams}"
+        return f"{transport} {way} {endpoints.described(parameters.peer)}, {streams}"
 
     def duration_s(self, parameters: Iperf3Parameters) -> float:
         """The measured time and the one before it."""
@@ -394,9 +394,9 @@ def _echoes(parameters: Iperf3Parameters, result: TcpResult | UdpResult) -> list
     if parameters.protocol == "udp":
         echoes.append(("bytes of a datagram", _datagram(parameters), test.blksize))
     elif parameters.congestion is not None and isinstance(result, TcpResult):
-        asked, used = parameters.congestion, result.end
-        echoes.append(("congestion control", asked, used.sender_tcp_congestion))
-        echoes.append(("congestion control", asked, used.receiver_tcp_congestion))
+        control, used = parameters.congestion, result.end
+        echoes.append(("congestion control", control, used.sender_tcp_congestion))
+        echoes.append(("congestion control", control, used.receiver_tcp_congestion))
     return echoes
 
 

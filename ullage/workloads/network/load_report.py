@@ -58,18 +58,18 @@ def check_valid(report: Report) -> None:
         raise InvalidTrialError(quoted(report.reason or "it does not say why it is not valid"))
 
 
-def check_distribution(what: str, found: Distribution | None, events: int) -> Distribution:
+def check_distribution(name: str, distribution: Distribution | None, events: int) -> Distribution:
     """It is of so many events, in order, and no further out than they support."""
-    if found is None or events == 0:
-        raise InvalidTrialError(f"{what}: nothing was timed")
-    if found.count != events:
-        raise InvalidTrialError(f"{what}: {events} events, {found.count} were timed")
-    shares = [share for share, _ in found.quantiles]
-    times = [found.min_s, *(time for _, time in found.quantiles), found.max_s]
+    if distribution is None or events == 0:
+        raise InvalidTrialError(f"{name}: nothing was timed")
+    if distribution.count != events:
+        raise InvalidTrialError(f"{name}: {events} events, {distribution.count} were timed")
+    shares = [share for share, _ in distribution.quantiles]
+    times = [distribution.min_s, *(time for _, time in distribution.quantiles), distribution.max_s]
     if shares[0] != 0.5 or not all(a < b < 1 for a, b in pairwise(shares)):
-        raise InvalidTrialError(f"{what}: these are not its quantiles: {shares}")
+        raise InvalidTrialError(f"{name}: these are not its quantiles: {shares}")
     if not all(a <= b * (1 + PRECISION) for a, b in pairwise(times)):
-        raise InvalidTrialError(f"{what}: its quantiles do not rise")
+        raise InvalidTrialError(f"{name}: its quantiles do not rise")
     if any(events * (1 - share) < SAMPLES_ABOVE * (1 - PRECISION) for share in shares[1:]):
-        raise InvalidTrialError(f"{what}: {events} events do not have the quantile {shares[-1]}")
-    return found
+        raise InvalidTrialError(f"{name}: {events} events do not have the quantile {shares[-1]}")
+    return distribution

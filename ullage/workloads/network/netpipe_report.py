@@ -110,10 +110,10 @@ def options(parameters: NetpipeParameters) -> tuple[str, ...]:
 
 def duration_s(parameters: NetpipeParameters) -> float:
     """Where NetPIPE chooses; else at 20 µs and 10 Gbit/s."""
-    wanted = sizes(parameters)
+    message_sizes = sizes(parameters)
     if parameters.repeats is None:
-        return TRIALS * TEST_S * len(wanted)
-    return TRIALS * parameters.repeats * sum(2 * (2e-5 + size * 8 / 1e10) for size in wanted)
+        return TRIALS * TEST_S * len(message_sizes)
+    return TRIALS * parameters.repeats * sum(2 * (2e-5 + size * 8 / 1e10) for size in message_sizes)
 
 
 def title(parameters: NetpipeParameters) -> str:
@@ -163,12 +163,12 @@ def figures(parameters: NetpipeParameters, text: str) -> dict[str, Scalar | Curv
     curves = read(parameters, text)
     throughput = curves["throughput"]
     size, bits = throughput[0]
-    found: dict[str, Scalar | Curve] = {
+    metrics: dict[str, Scalar | Curve] = {
         "throughput": throughput,
         "smallest_latency": size * 8 / bits,
         "peak_throughput": max(bits for _, bits in throughput),
     }
-    return {**found, "latency": curves["latency"]} if curves["latency"] else found
+    return {**metrics, "latency": curves["latency"]} if curves["latency"] else metrics
 
 
 def _bits(content: str, size: float, megabits: float, seconds: float) -> float:
@@ -182,10 +182,10 @@ def _bits(content: str, size: float, megabits: float, seconds: float) -> float:
     return bits
 
 
-def _check_sizes(asked: Sequence[int], found: Sequence[int]) -> None:
-    if list(asked) == list(found):
+def _check_sizes(expected: Sequence[int], measured: Sequence[int]) -> None:
+    if list(expected) == list(measured):
         return
-    for i, (want, have) in enumerate(zip(asked, found, strict=False)):
+    for i, (want, have) in enumerate(zip(expected, measured, strict=False)):
         if want != have:
             raise InvalidTrialError(f"size {i + 1} is {want} bytes, found {have}")
-    raise InvalidTrialError(f"{len(asked)} sizes were asked for, {len(found)} were measured")
+    raise InvalidTrialError(f"{len(expected)} sizes were asked for, {len(measured)} were measured")

@@ -163,18 +163,18 @@ class Ferret(Workload[FerretParameters]):
     def check(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> None:
         """The pipeline and images as asked, the answers of the reference, and enough of them."""
         result = programs.read(_Result, outputs)
-        known = result.reference
-        same("images", parameters.images, known.corpus.images)
-        same("queries", parameters.queries, known.corpus.queries)
-        same("classes", parameters.classes, known.corpus.classes)
-        same("seed", parameters.corpus_seed, known.corpus.seed)
-        same("k", parameters.k, known.search.k)
-        same("candidates", parameters.candidates, known.search.candidates)
+        reference = result.reference
+        same("images", parameters.images, reference.corpus.images)
+        same("queries", parameters.queries, reference.corpus.queries)
+        same("classes", parameters.classes, reference.corpus.classes)
+        same("seed", parameters.corpus_seed, reference.corpus.seed)
+        same("k", parameters.k, reference.search.k)
+        same("candidates", parameters.candidates, reference.search.candidates)
         same("queries answered", parameters.queries, result.queries)
         same("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes)
-        same("SHA-256 of the images", known.corpus.sha256, result.corpus_sha256)
-        same("SHA-256 of the answers", known.output_sha256, result.output_sha256)
-        same("recall", known.recall, result.recall)
+        same("SHA-256 of the images", reference.corpus.sha256, result.corpus_sha256)
+        same("SHA-256 of the answers", reference.output_sha256, result.output_sha256)
+        same("recall", reference.recall, result.recall)
         if result.recall < parameters.least_recall or not result.recall > 0:
             raise InvalidTrialError(
                 f"recall is {result.recall:.4f}, least_recall is {parameters.least_recall}"

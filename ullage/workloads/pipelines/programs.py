@@ -121,15 +121,15 @@ def run_options(parameters: PipelineParameters) -> tuple[str, ...]:
 
 def remove(context: Context) -> Task:
     """Removes what was made in the workspace."""
-    made = (CORPUS, f"{CORPUS}.json", REFERENCE, OUTPUT)
-    return Task("main", ("rm", "-f", *made), cwd=context.workspace)
+    files = (CORPUS, f"{CORPUS}.json", REFERENCE, OUTPUT)
+    return Task("main", ("rm", "-f", *files), cwd=context.workspace)
 
 
-def title(name: str, parameters: PipelineParameters, what: str) -> str:
+def title(name: str, parameters: PipelineParameters, work: str) -> str:
     """`dedup, 30 % duplicates, 2 threads, disk`."""
     threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
     disk = ", disk" if parameters.source == "disk" else ""
-    return f"{name}, {what}, {threads}{disk}"
+    return f"{name}, {work}, {threads}{disk}"
 
 
 def read(model: type[R], outputs: Mapping[str, Output]) -> R:
@@ -153,7 +153,7 @@ def check_run(
     Raises InvalidTrialError.
     """
     n = parameters.threads
-    expected = [(each, n) for each in stages]
+    expected = [(stage, n) for stage in stages]
     expected[0], expected[-1] = (stages[0], 1), (stages[-1], 1)
     same("program", name, result.program)
     same("threads", n, result.threads)
@@ -177,29 +177,29 @@ def check_run(
         raise InvalidTrialError("a stage had nothing to do")
 
 
-def same(what: str, asked: object, found: object) -> None:
+def same(name: str, expected: object, actual: object) -> None:
     """Raise InvalidTrialError unless both are equal; numbers, nearly."""
-    equal = asked == found
-    if isinstance(asked, float) and isinstance(found, float):
-        equal = math.isclose(asked, found, rel_tol=1e-9, abs_tol=1e-12)
+    equal = expected == actual
+    if isinstance(expected, float) and isinstance(actual, float):
+        equal = math.isclose(expected, actual, rel_tol=1e-9, abs_tol=1e-12)
     if not equal:
-        raise InvalidTrialError(f"{what}: expected {asked}, found {quoted(str(found))}")
+        raise InvalidTrialError(f"{name}: expected {expected}, found {quoted(str(actual))}")
 
 
 def facts(result: Result) -> dict[str, str]:
     """Of a checked result: its version, its share of the CPUs, its stages and its queues."""
-    told = {
+    facts_ = {
         "version": result.version,
         "cpu_share": f"{result.cpu.share:.3f} of {result.cpu.cpus}",
     }
     for stage in result.stages:
-        told[f"stage_{stage.name}"] = (
+        facts_[f"stage_{stage.name}"] = (
             f"busy {stage.busy_share:.3f}: {stage.busy_s:.3f} s, {stage.cpu_s:.3f} s on a CPU; "
             f"waited {stage.wait_in_s:.3f} s for work, {stage.wait_out_s:.3f} s for room"
         )
     for queue in result.queues:
-        told[f"queue_{queue.name}"] = (
+        facts_[f"queue_{queue.name}"] = (
             f"depth {queue.mean_depth:.2f} on average, {queue.max_depth} at most, "
             f"{queue.capacity} fit"
         )
-    return told
+    return facts_

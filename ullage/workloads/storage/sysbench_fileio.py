@@ -251,8 +251,8 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
             ("reads", "read_mib", parameters.reads),
             ("writes", "written_mib", parameters.writes),
         )
-        for rate, mib, wanted in kinds:
-            if (report[rate] > 0) != wanted:
+        for rate, mib, expected in kinds:
+            if (report[rate] > 0) != expected:
                 raise InvalidTrialError(
                     f"{rate} in mode {parameters.mode}: {report[rate]} per second"
                 )
@@ -293,13 +293,13 @@ def _flushing(parameters: SysbenchFileioParameters) -> list[Line]:
     """What sysbench says about its flushes; each write's leaves the others unsaid."""
     if parameters.fsync_all:
         return [line("Calling fsync() after each write operation.")]
-    said = []
+    lines = []
     if parameters.fsync_freq:
-        each = f"calling fsync() each {parameters.fsync_freq} requests."
-        said.append(line(f"Periodic FSYNC enabled, {each}"))
+        interval = f"calling fsync() each {parameters.fsync_freq} requests."
+        lines.append(line(f"Periodic FSYNC enabled, {interval}"))
     if parameters.fsync_end:
-        said.append(line("Calling fsync() at the end of test, Enabled."))
-    return said
+        lines.append(line("Calling fsync() at the end of test, Enabled."))
+    return lines
 
 
 def _switch(on: bool) -> str:

@@ -37,8 +37,8 @@ class Report(dict[str, float]):
     @property
     def kinds(self) -> str:
         """The errors by kind: `client-timo 3`."""
-        found = ((kind, self[kind.replace("-", "_")]) for kind in ERRORS)
-        return ", ".join(f"{kind} {count:.0f}" for kind, count in found if count)
+        counts = ((kind, self[kind.replace("-", "_")]) for kind in ERRORS)
+        return ", ".join(f"{kind} {count:.0f}" for kind, count in counts if count)
 
 
 def report(text: str, *, sessions: bool) -> Report:
@@ -46,16 +46,16 @@ def report(text: str, *, sessions: bool) -> Report:
 
     sessions: of `--wsess` or `--wsesslog`, which say a little more.
     """
-    found = Report(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
-    if found["errors"] != sum(found[kind.replace("-", "_")] for kind in ERRORS):
+    figures = Report(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
+    if figures["errors"] != sum(figures[kind.replace("-", "_")] for kind in ERRORS):
         raise InvalidTrialError("its errors by kind are not their sum")
-    statuses = sum(found[f"status_{n}xx"] for n in range(1, 6))
-    if found["replies"] > found["requests"] or statuses < found["replies"]:
+    statuses = sum(figures[f"status_{n}xx"] for n in range(1, 6))
+    if figures["replies"] > figures["requests"] or statuses < figures["replies"]:
         raise InvalidTrialError(
-            f"{found['requests']:.0f} requests, {found['replies']:.0f} replies and "
+            f"{figures['requests']:.0f} requests, {figures['replies']:.0f} replies and "
             f"{statuses:.0f} statuses contradict each other"
         )
-    return found
+    return figures
 
 
 def _line(like: str) -> Line:
@@ -228,7 +228,7 @@ class HttperfParameters(WebParameters):
     def each_opens(self) -> int:
         """Connections of a session."""
         objects = (page.objects for session in self.script or () for page in session)
-        return SESSION_CONNECTIONS if any(len(each) > 1 for each in objects) else 1
+        return SESSION_CONNECTIONS if any(len(objects_of_page) > 1 for objects_of_page in objects) else 1
 
     @property
     def played(self) -> list[Sequence[Page]]:
@@ -270,7 +270,7 @@ class HttperfParameters(WebParameters):
             return self.each_opens
         calls = self.calls
         if self.script is not None:
-            calls = max(sum(1 + len(page.objects) for page in each) for each in self.script)
+            calls = max(sum(1 + len(page.objects) for page in session) for session in self.script)
         longest_s = (calls + 1) * self.timeout_s + max(self.thinks_s())
         return min(self.begun, math.ceil(self.rate * longest_s)) * self.each_opens
 
@@ -369,8 +369,8 @@ class Httperf(Web[HttperfParameters]):
 
     def title(self, parameters: HttperfParameters) -> str:
         """`nginx, 10 sessions from the host`."""
-        what = "connections" if parameters.mode == "rate" else "sessions"
-        many = f"{parameters.begun} {what}"
+        noun = "connections" if parameters.mode == "rate" else "sessions"
+        many = f"{parameters.begun} {noun}"
         if parameters.rate is not None:
             many += f" at {parameters.rate:g}/s"
         return f"{parameters.server}, {many} from {PLACES[parameters.client]}"
@@ -413,27 +413,27 @@ class Httperf(Web[HttperfParameters]):
 
     def check_client(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> None:
         """Everything was asked and answered, with the right length, and without an error."""
-        found = _report(parameters, outputs)
-        begun = found["sessions_begun"] if parameters.mode != "rate" else found["connections"]
-        errors = found["errors"]
-        bad = found["requests"] - found["status_2xx"]
+        figures = _report(parameters, outputs)
+        begun = figures["sessions_begun"] if parameters.mode != "rate" else figures["connections"]
+        errors = figures["errors"]
+        bad = figures["requests"] - figures["status_2xx"]
         if errors + bad > parameters.errors_allowed * parameters.asked:
-            raise InvalidTrialError(f"{bad:.0f} bad or no replies; errors: {found.kinds or 'none'}")
-        if not found["replies"] or not found["status_2xx"]:
+            raise InvalidTrialError(f"{bad:.0f} bad or no replies; errors: {figures.kinds or 'none'}")
+        if not figures["replies"] or not figures["status_2xx"]:
             raise InvalidTrialError("there was no good reply")
         if errors == bad == 0:
-            if (begun, found["requests"]) != (parameters.begun, parameters.asked):
+            if (begun, figures["requests"]) != (parameters.begun, parameters.asked):
                 raise InvalidTrialError(
                     f"asked for {parameters.begun} with {parameters.asked} requests, "
-                    f"found {begun:.0f} with {found['requests']:.0f}"
+                    f"found {begun:.0f} with {figures['requests']:.0f}"
                 )
             mean = parameters.bytes // parameters.asked  # as httperf divides
-            if found["content"] != mean:
+            if figures["content"] != mean:
                 raise InvalidTrialError(
-                    f"documents of {mean} bytes in the mean were asked for, {found['content']} came"
+                    f"documents of {mean} bytes in the mean were asked for, {figures['content']} came"
                 )
-        if found["duration"] <= 0 or found["duration"] < 0.9 * parameters.nominal_s() - 0.5:
-            raise InvalidTrialError(f"it took {found['duration']} s")
+        if figures["duration"] <= 0 or figures["duration"] < 0.9 * parameters.nominal_s() - 0.5:
+            raise InvalidTrialError(f"it took {figures['duration']} s")
 
     def replies(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> int:
         """Those with a good status."""
@@ -443,18 +443,18 @@ class Httperf(Web[HttperfParameters]):
         self, parameters: HttperfParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """Figures below httperf's resolution are left out."""
-        found = _report(parameters, outputs)
-        good = found["status_2xx"]
+        printed = _report(parameters, outputs)
+        good = printed["status_2xx"]
         figures: dict[str, Scalar | Curve] = {
             "replies": good,
-            "reply_rate": good / found["duration"],
-            "errors": found["errors"],
+            "reply_rate": good / printed["duration"],
+            "errors": printed["errors"],
         }
         times = {
-            "client_cpu_per_reply": (found["user_s"] + found["system_s"]) / good,
-            "reply_time": (found["response_ms"] + found["transfer_ms"]) / 1e3,
-            "connect_time": found["connect_ms"] / 1e3,
-            "connection_time": found["lifetime_ms"] / 1e3,
+            "client_cpu_per_reply": (printed["user_s"] + printed["system_s"]) / good,
+            "reply_time": (printed["response_ms"] + printed["transfer_ms"]) / 1e3,
+            "connect_time": printed["connect_ms"] / 1e3,
+            "connection_time": printed["lifetime_ms"] / 1e3,
         }
         return figures | {name: time for name, time in times.items() if time > 0}
 

@@ -68,8 +68,8 @@ def limit(
     if run is None:
         return "none: all of the given number were sustained"
     moved_bps = min(run.bytes_per_s * 8, run.due * bitrate)
-    used = sum(each.cpu_s for each in servers) / (video_bytes * 8) * moved_bps
-    has = min(sum(max(1, each.processes - 1) for each in servers), host_cpus())
+    used = sum(server.cpu_s for server in servers) / (video_bytes * 8) * moved_bps
+    has = min(sum(max(1, server.processes - 1) for server in servers), host_cpus())
     looked: list[tuple[str, float, float]] = [
         ("the viewers' own CPU", run.cpu_share, FULL_CPU),
         (f"the servers' CPUs, {has}", used / has, FULL_CPU),
@@ -305,9 +305,9 @@ class Streaming(Workload[StreamingParameters]):
     def title(self, parameters: StreamingParameters) -> str:
         """`streaming of each: most viewers, the host`."""
         viewers = parameters.viewers
-        who = "most viewers" if viewers is None else many(viewers, "viewer")
-        each = " of each" if parameters.servers == "each" else ""
-        return f"streaming{each}: {who}, {PLACES[parameters.client]}"
+        audience = "most viewers" if viewers is None else many(viewers, "viewer")
+        servers = " of each" if parameters.servers == "each" else ""
+        return f"streaming{servers}: {audience}, {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: StreamingParameters) -> float:
         """A step, or as many as a search makes that ends half way to the cap."""
@@ -338,8 +338,8 @@ class Streaming(Workload[StreamingParameters]):
             for role, address in _servers(context)
         ]
         mode = "search" if parameters.viewers is None else "run"
-        told = json.dumps(_told(parameters, context))
-        argv = (LOAD, "place", "--text", f"{CONFIG}={told}", "--")
+        config = json.dumps(_told(parameters, context))
+        argv = (LOAD, "place", "--text", f"{CONFIG}={config}", "--")
         viewers = ("./ullage-viewers", mode, "--config", CONFIG)
         return (*servers, Task("client", (*argv, *viewers), timeout_s=timeout_s))
 
@@ -383,8 +383,8 @@ class Streaming(Workload[StreamingParameters]):
         }
         if isinstance(result, Run):
             return {**facts, **_told_of(result)}
-        seen = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
-        facts["steps"] = ", ".join(seen)[:400]
+        verdicts = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
+        facts["steps"] = ", ".join(verdicts)[:400]
         if result.above is not None:
             facts["not_sustained"] = quoted(result.above.verdict.because, 200)
             facts |= _told_of(result.above.run)
@@ -396,8 +396,8 @@ def _told_of(run: Run) -> dict[str, str]:
     facts = {"viewers_cpu": f"{run.cpu_share:.2f} of one CPU"}
     lost = {why: count for why, count in run.whys.items() if why != WATCHING}
     if lost:
-        said = (f"{quoted(why, 40)} {count}" for why, count in sorted(lost.items()))
-        facts["lost"] = ", ".join(said)[:200]
+        causes = (f"{quoted(why, 40)} {count}" for why, count in sorted(lost.items()))
+        facts["lost"] = ", ".join(causes)[:200]
     return facts
 
 
@@ -418,11 +418,11 @@ def _servers(context: Context) -> list[tuple[str, str]]:
 
 
 def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
-    asked = parameters.asked
-    told: dict[str, Any] = {
+    request = parameters.asked
+    config: dict[str, Any] = {
         "nodes": [f"http://{at}:{parameters.port}/{FILM}" for _, at in _servers(context)],
         "video": {
-            "bytes": asked.video_bytes,
+            "bytes": request.video_bytes,
             "bitrate_bps": parameters.bitrate,
             "chunk_bytes": parameters.chunk,
         },
@@ -431,10 +431,10 @@ def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
     }
     if parameters.viewers is None:
         fields = ("start", "cap", "step_s", "ramp_s", "resolution", "tries")
-        return {**told, "search": {name: getattr(asked, name) for name in fields}}
-    rate_hz = parameters.viewers / asked.ramp_s
-    told["arrivals"] = {"kind": "uniform", "rate_hz": rate_hz, "count": parameters.viewers}
-    return {**told, "limits": {"run_s": asked.ramp_s + asked.step_s}}
+        return {**config, "search": {name: getattr(request, name) for name in fields}}
+    rate_hz = parameters.viewers / request.ramp_s
+    config["arrivals"] = {"kind": "uniform", "rate_hz": rate_hz, "count": parameters.viewers}
+    return {**config, "limits": {"run_s": request.ramp_s + request.step_s}}
 
 
 def _served(outputs: Mapping[str, Output]) -> list[Served]:

@@ -214,18 +214,18 @@ class WebLatency(Web[WebLatencyParameters]):
         """The distribution, and what stands beside it."""
         result = _result(outputs)
         points = _quantiles(parameters, result)
-        found: dict[str, Scalar | Curve] = {
+        figures: dict[str, Scalar | Curve] = {
             "latency_p50": points[0.5],
             "latency": list(points.items()),
             "exchange_p50": result.exchange.quantiles[0][1],
             "replies_per_second": result.answered / result.seconds,
         }
         if 0.99 in points:
-            found["latency_p99"] = points[0.99]
+            figures["latency_p99"] = points[0.99]
         late = dict(result.lateness.woken.quantiles) if result.lateness.woken else {}
         if 0.99 in late:
-            found["generator_late_p99"] = late[0.99]
-        return found
+            figures["generator_late_p99"] = late[0.99]
+        return figures
 
 
 class _Distribution(Part):
@@ -296,14 +296,14 @@ def _echoes(
 
 def _quantiles(parameters: WebLatencyParameters, result: _Http) -> dict[float, float]:
     """Those that every trial with these parameters supports, so that trials have the same ones."""
-    told = dict(result.quantiles)
+    measured = dict(result.quantiles)
     fewest = max(parameters.fewest, 2 * SAMPLES_ABOVE)
-    wanted = [q for q in QUANTILES if fewest * (1 - q) >= SAMPLES_ABOVE or q == QUANTILES[0]]
+    expected = [q for q in QUANTILES if fewest * (1 - q) >= SAMPLES_ABOVE or q == QUANTILES[0]]
     if parameters.errors_allowed:
-        wanted = [q for q in wanted if q in told]
-    points = {q: told[q] for q in wanted if q in told}
-    if not points or len(points) != len(wanted):
-        raise InvalidTrialError(f"quantiles {wanted} were expected, {list(told)} were told")
+        expected = [q for q in expected if q in measured]
+    points = {q: measured[q] for q in expected if q in measured}
+    if not points or len(points) != len(expected):
+        raise InvalidTrialError(f"quantiles {expected} were expected, {list(measured)} were told")
     times = list(points.values())
     if times != sorted(times):
         raise InvalidTrialError("its quantiles do not rise")
